@@ -1,0 +1,71 @@
+//! Errors as peers send them.
+
+use alloc::string::String;
+use core::fmt;
+
+use super::Raw;
+
+/// A JSON-RPC error, received from a peer or to be sent to one.
+///
+/// Only a peer's answer is ever shown as this type; what goes wrong on this side has types of its own.
+///
+/// <https://modelcontextprotocol.io/specification/2026-07-28/basic#error-responses>
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ErrorObject {
+    /// What kind of error: see [`code`].
+    pub code: i64,
+    /// One sentence for people.
+    pub message: String,
+    /// What else the peer had to say, as raw JSON.
+    pub data: Option<Raw>,
+}
+
+impl ErrorObject {
+    /// An error without data.
+    pub fn new(code: i64, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), data: None }
+    }
+
+    /// The same error with `data`.
+    #[must_use]
+    pub fn with_data(mut self, data: Raw) -> Self {
+        self.data = Some(data);
+        self
+    }
+}
+
+impl fmt::Display for ErrorObject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.message, self.code)
+    }
+}
+
+impl core::error::Error for ErrorObject {}
+
+/// The error codes of JSON-RPC and of every MCP revision.
+///
+/// <https://modelcontextprotocol.io/specification/2026-07-28/basic#error-codes>
+pub mod code {
+    /// The text is not JSON.
+    pub const PARSE_ERROR: i64 = -32700;
+    /// The JSON is not a request.
+    pub const INVALID_REQUEST: i64 = -32600;
+    /// The receiver has no such method.
+    pub const METHOD_NOT_FOUND: i64 = -32601;
+    /// The parameters do not fit the method.
+    pub const INVALID_PARAMS: i64 = -32602;
+    /// The receiver failed.
+    pub const INTERNAL_ERROR: i64 = -32603;
+    /// A resource does not exist: 2025-11-25 and earlier; since then [`INVALID_PARAMS`].
+    pub const RESOURCE_NOT_FOUND: i64 = -32002;
+    /// The user must visit a URL first: 2025-11-25 only.
+    pub const URL_ELICITATION_REQUIRED: i64 = -32042;
+    /// A header is missing or contradicts the body: since 2026-07-28.
+    pub const HEADER_MISMATCH: i64 = -32020;
+    /// The request needs a capability that the client did not declare with it: since 2026-07-28.
+    pub const MISSING_REQUIRED_CLIENT_CAPABILITY: i64 = -32021;
+    /// The server does not speak the requested version: since 2026-07-28.
+    pub const UNSUPPORTED_PROTOCOL_VERSION: i64 = -32022;
+    /// The user rejected a sampling request.
+    pub const USER_REJECTED: i64 = -1;
+}

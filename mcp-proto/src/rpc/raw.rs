@@ -1,0 +1,73 @@
+//! JSON that is delimited and not yet decoded.
+
+use alloc::string::String;
+use core::fmt;
+
+use bytes::Bytes;
+use serde::de::Deserialize;
+
+/// One JSON value as it came: a slice of the input, delimited by its structure and valid UTF-8.
+///
+/// It shares the memory it was read from. Whether it is valid JSON throughout is only known once it is
+/// decoded, by [`decode`](Self::decode) or [`validate`](Self::validate).
+#[derive(Clone, PartialEq, Eq)]
+pub struct Raw(Bytes);
+
+impl Raw {
+    /// Takes a slice that the structural scan has delimited.
+    pub(crate) fn from_scan(bytes: Bytes) -> Self {
+        debug_assert!(core::str::from_utf8(&bytes).is_ok());
+        Self(bytes)
+    }
+
+    /// Takes JSON text.
+    ///
+    /// # Errors
+    /// If `text` is not exactly one JSON value.
+    pub fn new(text: impl Into<String>) -> Result<Self, serde_json::Error> {
+        let text: String = text.into();
+        serde_json::from_str::<&serde_json::value::RawValue>(&text)?;
+        Ok(Self(Bytes::from(text.into_bytes())))
+    }
+
+    /// Encodes a value.
+    ///
+    /// # Errors
+    /// If its `Serialize` fails.
+    pub fn encode<T: serde::Serialize + ?Sized>(value: &T) -> Result<Self, serde_json::Error> {
+        serde_json::to_vec(value).map(|text| Self(Bytes::from(text)))
+    }
+
+    /// Decodes the value, borrowing from it where `T` borrows.
+    ///
+    /// # Errors
+    /// If it is not JSON, or not a `T`.
+    pub fn decode<'a, T: Deserialize<'a>>(&'a self) -> Result<T, serde_json::Error> {
+        serde_json::from_slice(&self.0)
+    }
+
+    /// Checks that it is JSON throughout.
+    ///
+    /// # Errors
+    /// Says where it is not.
+    pub fn validate(&self) -> Result<(), serde_json::Error> {
+        self.decode::<serde::de::IgnoredAny>().map(drop)
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        // Every constructor has checked it; the empty string stands for what can not happen.
+        core::str::from_utf8(&self.0).unwrap_or_default()
+    }
+
+    /// The text as shared bytes.
+    pub fn as_bytes(&self) -> &Bytes {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Raw {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
