@@ -1,10 +1,84 @@
 //! What a peer may make this side hold.
 
-/// Bounds.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
+/// The bounds of one connection: whatever a peer can grow has one.
+///
+/// ```
+/// use mcp_proto::Limits;
+///
+/// let limits = Limits { message_bytes: 1024 * 1024, ..Limits::default() };
+/// assert!(limits.depth > 0);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// The longest line or message accepted, in bytes.
+    /// The longest message accepted, in bytes. A longer one is skipped and reported; if its id can be read, that
+    /// request ends at once.
+    ///
+    /// Default 64 MiB: a screenshot or a document in base64 fits with room to spare, a runaway peer does not.
     pub message_bytes: usize,
+
+    /// How deep arrays and objects may nest in a message.
+    ///
+    /// Default 120, a little below the depth at which the typed decoder would give up by itself; real messages stay
+    /// below 30.
+    pub depth: usize,
+
+    /// How many requests of this side may be in flight, queued ones included. One more is refused.
+    ///
+    /// Default 100,000: far above what an application has use for, and what it costs is bounded by its own requests.
+    pub requests_out: usize,
+
+    /// How many requests of the other side may be unanswered. One more is answered with an error.
+    ///
+    /// Default 1,024: each may hold its parameters and a handler.
+    pub requests_in: usize,
+
+    /// How many messages one JSON-RPC batch may hold (2025-03-26 only). A longer one is refused whole.
+    ///
+    /// Default 1,024, as many as may be unanswered.
+    pub batch: usize,
+
+    /// How many bytes may wait to be sent before this side's own requests and notifications are refused.
+    ///
+    /// Default 64 MiB: one message of the greatest size always fits.
+    pub queued_bytes: usize,
+
+    /// How many further bytes are kept free for replies to the other side, for cancellations and pings. When they are
+    /// used up as well, the connection fails as overloaded.
+    ///
+    /// Default 64 MiB, for the same reason.
+    pub reply_bytes: usize,
+
+    /// How many bytes of events may wait for the application. Beyond it notifications are dropped and counted, then
+    /// requests of the other side refused, then this side's own results lost.
+    ///
+    /// Default 128 MiB: two messages of the greatest size.
+    pub event_bytes: usize,
+
+    /// How many events may wait for the application, whatever their size; beyond it the same happens.
+    ///
+    /// Default 65,536.
+    pub events: usize,
+
+    /// How many subscriptions the other side may hold, resource subscriptions of a legacy session included.
+    ///
+    /// Default 1,024.
+    pub subscriptions: usize,
 }
-impl Default for Limits { fn default() -> Self { Self { message_bytes: 16 * 1024 * 1024 } } }
+
+impl Default for Limits {
+    fn default() -> Self {
+        const MIB: usize = 1024 * 1024;
+        Self {
+            message_bytes: 64 * MIB,
+            depth: 120,
+            requests_out: 100_000,
+            requests_in: 1024,
+            batch: 1024,
+            queued_bytes: 64 * MIB,
+            reply_bytes: 64 * MIB,
+            event_bytes: 128 * MIB,
+            events: 65_536,
+            subscriptions: 1024,
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! How a client behaves.
+
+use core::time::Duration;
+
+use crate::Limits;
+use crate::schema::{ClientCapabilities, Era, Implementation, Revision};
+
+/// The configuration of a client.
+///
+/// ```
+/// use mcp_proto::peer::client::{ClientConfig, Mode};
+/// use mcp_proto::schema::Implementation;
+///
+/// let mut config = ClientConfig::new(Implementation::new("my-host", "1.0.0"));
+/// config.mode = Mode::Auto;
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ClientConfig {
+    /// What this client calls itself.
+    pub info: Implementation,
+    /// Whether modern requests carry `info`. Default: yes, as the specification asks.
+    pub send_info: bool,
+    /// What the server may ask of this client. Declare only what the application answers; the default is nothing.
+    pub capabilities: ClientCapabilities,
+    /// Which eras to speak. Default: detect the server's.
+    pub mode: Mode,
+    /// What an earlier connection to the same server found out. Default: nothing.
+    pub verdict: Option<Verdict>,
+    /// Whether the link can be opened a second time, as a child process can be started afresh. Default: no.
+    pub reopen: bool,
+    /// Whether to go on with a legacy server that answers with a version unknown to this client. Default: no.
+    pub tolerate_unknown_version: bool,
+    /// How long a request waits for its answer or for progress. Default 30 s, as users of other clients expect.
+    pub request_timeout: Duration,
+    /// How long a request waits at most, whatever progress is reported. Default 10 min: longer work belongs in a task.
+    pub request_maximum: Duration,
+    /// The times of connecting.
+    pub connect: ConnectTimeouts,
+    /// How long [`close`](super::Client::close) lets requests in flight finish. Default 2 s.
+    pub close_timeout: Duration,
+    /// How long queued bytes may wait without any being taken before the connection fails. Default 60 s: a peer that
+    /// reads nothing for a minute is not coming back.
+    pub write_timeout: Duration,
+    /// Pings to legacy servers. Default: none.
+    pub keepalive: Option<Keepalive>,
+    /// What the server may make this side hold.
+    pub limits: Limits,
+}
+
+impl ClientConfig {
+    /// A configuration with every default.
+    pub fn new(info: Implementation) -> Self {
+        Self {
+            info,
+            send_info: true,
+            capabilities: ClientCapabilities::default(),
+            mode: Mode::Auto,
+            verdict: None,
+            reopen: false,
+            tolerate_unknown_version: false,
+            request_timeout: Duration::from_secs(30),
+            request_maximum: Duration::from_secs(600),
+            connect: ConnectTimeouts::default(),
+            close_timeout: Duration::from_secs(2),
+            write_timeout: Duration::from_secs(60),
+            keepalive: None,
+            limits: Limits::default(),
+        }
+    }
+}
+
+/// Which eras a client speaks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// Probe for a modern server; fall back to the legacy handshake.
+    #[default]
+    Auto,
+    /// Probe, and fail if the server is not modern.
+    ModernOnly,
+    /// Start with the legacy handshake.
+    LegacyOnly,
+}
+
+/// What a connection found out about the era of a server, for the next connection to the same server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// The era to try first.
+    pub era: Era,
+    /// The version that was agreed on.
+    pub version: Revision,
+    /// Whether the server ends when it is probed.
+    pub probe_breaks_it: bool,
+}
+
+/// How long the steps of connecting may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConnectTimeouts {
+    /// The answer to the era probe. Default 5 s; then the legacy handshake is tried beside it.
+    pub probe: Duration,
+    /// The answer to `initialize`. Default 60 s: a package may be downloaded first.
+    pub initialize: Duration,
+    /// How long a late answer to the probe is waited for after `initialize` was refused. Default 2 s.
+    pub late_probe: Duration,
+    /// Everything together. Default 120 s.
+    pub total: Duration,
+}
+
+impl Default for ConnectTimeouts {
+    fn default() -> Self {
+        Self {
+            probe: Duration::from_secs(5),
+            initialize: Duration::from_secs(60),
+            late_probe: Duration::from_secs(2),
+            total: Duration::from_secs(120),
+        }
+    }
+}
+
+/// Regular pings to a legacy server, to notice one that hangs.
+///
+/// <https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/ping>
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Keepalive {
+    /// The time between pings.
+    pub interval: Duration,
+    /// How long an answer may take.
+    pub timeout: Duration,
+    /// How many answers in a row may be missing before the connection counts as lost.
+    pub misses: u32,
+}
+
+impl Keepalive {
+    /// Every 30 s, 5 s for the answer, lost after 3 misses.
+    pub const PRESET: Self =
+        Self { interval: Duration::from_secs(30), timeout: Duration::from_secs(5), misses: 3 };
+}

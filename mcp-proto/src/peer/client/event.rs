@@ -1,0 +1,272 @@
+//! What a client tells its application.
+
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+
+use crate::peer::{InboundId, Lost, Outcome, RequestId};
+use crate::rpc::{ErrorObject, Id, Malformed, Raw, Text};
+use crate::schema::{Era, Implementation, MethodInfo, ProgressParams, Revision, ServerCapabilities};
+
+/// What happened, in the order in which it happened on the wire.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Event {
+    /// The server is known and requests go out: see [`Client::server`](super::Client::server).
+    Ready,
+    /// The server reports progress on a request. It comes before the outcome of that request.
+    Progress {
+        /// The request.
+        request: RequestId,
+        /// The progress.
+        params: ProgressParams,
+    },
+    /// A request has ended.
+    Outcome {
+        /// The request.
+        request: RequestId,
+        /// How it ended.
+        outcome: Outcome,
+    },
+    /// The server sent a notification other than progress.
+    Notification {
+        /// Its method.
+        method: Text,
+        /// Its parameters, not decoded.
+        params: Option<Raw>,
+        /// The `subscriptions/listen` request that it belongs to, where it names one (2026-07-28).
+        subscription: Option<RequestId>,
+    },
+    /// The server asks for something (legacy revisions): answer with [`respond`](super::Client::respond).
+    Request {
+        /// What to answer by.
+        id: InboundId,
+        /// The method; a capability that this client declared covers it.
+        method: &'static MethodInfo,
+        /// Its parameters, not decoded.
+        params: Option<Raw>,
+    },
+    /// The server no longer waits for an answer.
+    RequestCancelled {
+        /// The request; an answer to it is dropped.
+        id: InboundId,
+        /// Why, in the server's words.
+        reason: Option<String>,
+    },
+    /// Something was wrong that ended no request.
+    Diagnostic(Diagnostic),
+    /// The connection is over; no event follows.
+    Closed(Closed),
+}
+
+impl Event {
+    /// About how many bytes the event holds.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Self::Notification { params: Some(params), .. } | Self::Request { params: Some(params), .. } => {
+                params.as_bytes().len()
+            }
+            Self::Outcome { outcome: Outcome::Result(raw) | Outcome::InputRequired(raw), .. } => {
+                raw.as_bytes().len()
+            }
+            _ => 0,
+        }
+    }
+}
+
+/// What is known of the server once the client is ready.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ServerInfo {
+    /// The era the connection is spoken in.
+    pub era: Era,
+    /// The revision in use.
+    pub revision: Revision,
+    /// What the server calls itself. For display and logs only: it proves nothing.
+    pub implementation: Option<Implementation>,
+    /// What the server offers; `None` if a modern server was recognised without its discovery result, in which case
+    /// nothing is refused for want of a capability.
+    pub capabilities: Option<ServerCapabilities>,
+    /// How the server wants to be used, for the model.
+    pub instructions: Option<String>,
+}
+
+/// Something worth a line in a log.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Diagnostic {
+    /// A line that is no message: noise on the server's standard output, or a broken message.
+    Malformed(Box<Malformed>),
+    /// A message longer than [`Limits::message_bytes`](crate::Limits::message_bytes) was skipped.
+    TooLong {
+        /// Its length in bytes.
+        bytes: usize,
+    },
+    /// An answer to a request that was never made.
+    UnknownAnswer(Id),
+    /// An error that answers no request in particular.
+    Error(ErrorObject),
+    /// A request that a modern server must not send; it is not answered.
+    ForbiddenRequest {
+        /// Its id.
+        id: Id,
+        /// Its method.
+        method: Text,
+    },
+    /// A batch of messages, which the revision in use does not have.
+    ForbiddenBatch,
+    /// A notification whose parameters could not be read.
+    InvalidNotification {
+        /// Its method.
+        method: Text,
+        /// What is wrong with it.
+        error: String,
+    },
+    /// Notifications were dropped because the application did not take its events.
+    NotificationsDropped {
+        /// How many.
+        count: u64,
+    },
+    /// The server did not answer a ping in time.
+    PingMissed {
+        /// How many in a row.
+        misses: u32,
+    },
+    /// The verdict supplied on the server's era proved wrong; detection started over.
+    VerdictDropped,
+}
+
+impl fmt::Display for Diagnostic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Malformed(malformed) => write!(f, "not a message: {malformed}"),
+            Self::TooLong { bytes } => write!(f, "a message of {bytes} bytes was skipped: too long"),
+            Self::UnknownAnswer(id) => write!(f, "an answer to request {id}, which was never made"),
+            Self::Error(error) => write!(f, "an error that answers no request: {error}"),
+            Self::ForbiddenRequest { id, method } => {
+                write!(f, "the server sent the request {id} ({}), which its revision forbids", &**method)
+            }
+            Self::ForbiddenBatch => f.write_str("a batch, which the revision in use does not have"),
+            Self::InvalidNotification { method, error } => {
+                write!(f, "the notification {} could not be read: {error}", &**method)
+            }
+            Self::NotificationsDropped { count } => write!(f, "{count} notifications were dropped: events wait"),
+            Self::PingMissed { misses } => write!(f, "the server did not answer a ping ({misses} in a row)"),
+            Self::VerdictDropped => f.write_str("the remembered era of the server was wrong; detecting it again"),
+        }
+    }
+}
+
+/// How a connection ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Closed {
+    /// This side closed it.
+    Done,
+    /// It never became ready.
+    Connect(ConnectError),
+    /// It was ready, and was lost.
+    Lost(Lost),
+}
+
+impl fmt::Display for Closed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Done => f.write_str("the connection was closed"),
+            Self::Connect(error) => error.fmt(f),
+            Self::Lost(lost) => lost.fmt(f),
+        }
+    }
+}
+
+/// Why a connection never became ready.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ConnectError {
+    /// The link could not be opened; with what the transport had to say.
+    Open(String),
+    /// The server ended the connection before it was ready.
+    Ended {
+        /// What was being tried.
+        during: &'static str,
+        /// What the transport had to say: an exit status, the last lines of standard error.
+        detail: String,
+    },
+    /// The server refused to go on.
+    Refused {
+        /// What was being tried.
+        during: &'static str,
+        /// Its answer.
+        error: ErrorObject,
+    },
+    /// The server answered with something that is no answer to the handshake.
+    Unexpected {
+        /// What was being tried.
+        during: &'static str,
+        /// What is wrong with the answer.
+        what: String,
+    },
+    /// No answer came in time.
+    TimedOut {
+        /// What was being tried.
+        during: &'static str,
+    },
+    /// Client and server have no version in common.
+    NoCommonVersion {
+        /// What this side speaks.
+        ours: Vec<&'static str>,
+        /// What the server says that it speaks.
+        theirs: Vec<String>,
+    },
+    /// The server asked for capabilities that this client does not have.
+    MissingCapabilities {
+        /// Their JSON, as the server wrote it.
+        required: String,
+    },
+    /// Only modern servers are wanted, and this is a legacy one.
+    LegacyServer {
+        /// How that became clear.
+        evidence: String,
+    },
+    /// The server ended on the era probe, and the link can not be opened a second time.
+    ProbeBroke {
+        /// What the transport had to say.
+        detail: String,
+    },
+}
+
+impl fmt::Display for ConnectError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Open(detail) => write!(f, "the connection could not be opened: {detail}"),
+            Self::Ended { during, detail } if detail.is_empty() => {
+                write!(f, "the server ended the connection during {during}")
+            }
+            Self::Ended { during, detail } => write!(f, "the server ended the connection during {during}: {detail}"),
+            Self::Refused { during, error } => write!(f, "the server refused {during}: {error}"),
+            Self::Unexpected { during, what } => write!(f, "the server's answer to {during} is not valid: {what}"),
+            Self::TimedOut { during } => write!(f, "the server did not answer {during} in time"),
+            Self::NoCommonVersion { ours, theirs } => write!(
+                f,
+                "no protocol version in common: the server speaks {}, this client {}",
+                theirs.join(", "),
+                ours.join(", ")
+            ),
+            Self::MissingCapabilities { required } => {
+                write!(f, "the server requires capabilities that this client does not have: {required}")
+            }
+            Self::LegacyServer { evidence } => {
+                write!(f, "this is a legacy server and only modern ones are allowed: {evidence}")
+            }
+            Self::ProbeBroke { detail } if detail.is_empty() => {
+                f.write_str("the server ended on the era probe; use the legacy-only mode for it")
+            }
+            Self::ProbeBroke { detail } => {
+                write!(f, "the server ended on the era probe; use the legacy-only mode for it: {detail}")
+            }
+        }
+    }
+}
+
+impl core::error::Error for ConnectError {}

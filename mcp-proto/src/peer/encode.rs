@@ -1,0 +1,187 @@
+//! How parameters get onto the wire: projected to the revision in use, with the protocol's `_meta` merged in.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use serde::Serializer;
+use serde::ser::{Serialize, SerializeMap};
+
+use crate::peer::RequestOptions;
+use crate::rpc::{Raw, write};
+use crate::schema::{Json, LoggingLevel, Meta, Method, MethodInfo, Params, Revision, meta};
+
+/// What the protocol itself puts into a modern request's `_meta`, encoded once per connection.
+///
+/// <https://modelcontextprotocol.io/specification/2026-07-28/basic#meta>
+#[derive(Clone, Debug)]
+pub(crate) struct ProtocolMeta {
+    pub(crate) revision: Revision,
+    pub(crate) client_info: Option<Json>,
+    pub(crate) capabilities: Json,
+}
+
+/// The `_meta` of one message.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct MetaEntries<'a> {
+    pub(crate) protocol: Option<&'a ProtocolMeta>,
+    pub(crate) progress: Option<i64>,
+    pub(crate) log_level: Option<LoggingLevel>,
+    pub(crate) options: Option<&'a Meta>,
+}
+
+impl MetaEntries<'_> {
+    /// Whether the protocol, rather than the caller, decides what stands under `key`.
+    fn decides(&self, key: &str) -> bool {
+        match key {
+            meta::PROTOCOL_VERSION | meta::CLIENT_CAPABILITIES | meta::CLIENT_INFO | meta::LOG_LEVEL => true,
+            meta::PROGRESS_TOKEN => self.progress.is_some(),
+            _ => false,
+        }
+    }
+}
+
+struct Merged<'a> {
+    entries: MetaEntries<'a>,
+    own: &'a Meta,
+}
+
+impl Merged<'_> {
+    fn is_empty(&self) -> bool {
+        let MetaEntries { protocol, progress, log_level, options } = self.entries;
+        protocol.is_none()
+            && progress.is_none()
+            && log_level.is_none()
+            && options.is_none_or(Meta::is_empty)
+            && self.own.is_empty()
+    }
+}
+
+impl Serialize for Merged<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let entries = self.entries;
+        let mut map = serializer.serialize_map(None)?;
+        if let Some(protocol) = entries.protocol {
+            map.serialize_entry(meta::PROTOCOL_VERSION, protocol.revision.as_str())?;
+            if let Some(info) = &protocol.client_info {
+                map.serialize_entry(meta::CLIENT_INFO, info)?;
+            }
+            map.serialize_entry(meta::CLIENT_CAPABILITIES, &protocol.capabilities)?;
+            if let Some(level) = entries.log_level {
+                map.serialize_entry(meta::LOG_LEVEL, level.as_str())?;
+            }
+        }
+        if let Some(token) = entries.progress {
+            map.serialize_entry(meta::PROGRESS_TOKEN, &token)?;
+        }
+        let chosen = entries.options.into_iter().flat_map(Meta::iter);
+        for (key, value) in chosen.filter(|(key, _)| !entries.decides(key)) {
+            map.serialize_entry(key, value)?;
+        }
+        let overridden = |key: &str| entries.options.is_some_and(|options| options.get(key).is_some());
+        for (key, value) in self.own.iter().filter(|(key, _)| !entries.decides(key) && !overridden(key)) {
+            map.serialize_entry(key, value)?;
+        }
+        map.end()
+    }
+}
+
+/// Parameters of any method, behind one pointer.
+pub trait AnyParams {
+    /// Appends the parameters as one JSON object, as `revision` knows them, with `entries` merged into `_meta`.
+    ///
+    /// # Errors
+    /// If a value of the application does not serialize.
+    fn write(&self, out: &mut Vec<u8>, revision: Revision, entries: MetaEntries<'_>) -> Result<(), serde_json::Error>;
+}
+
+struct WithMeta<'a, P>(&'a P, Revision, MetaEntries<'a>);
+
+impl<P: Params> Serialize for WithMeta<'_, P> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        self.0.serialize_fields_at(self.1, &mut map)?;
+        let merged = Merged { entries: self.2, own: self.0.meta() };
+        if !merged.is_empty() {
+            map.serialize_entry("_meta", &merged)?;
+        }
+        map.end()
+    }
+}
+
+impl<P: Params> AnyParams for P {
+    fn write(&self, out: &mut Vec<u8>, revision: Revision, entries: MetaEntries<'_>) -> Result<(), serde_json::Error> {
+        write::json(out, &WithMeta(self, revision, entries))
+    }
+}
+
+/// Decodes a template and writes it for a revision.
+type Project = fn(&Raw, &mut Vec<u8>, Revision, MetaEntries<'_>) -> Result<(), serde_json::Error>;
+
+/// Parameters encoded before the revision was known, to be written once it is.
+#[derive(Clone, Debug)]
+pub(crate) struct Template {
+    pub(crate) method: Box<str>,
+    pub(crate) info: Option<&'static MethodInfo>,
+    pub(crate) options: RequestOptions,
+    params: Raw,
+    project: Project,
+}
+
+impl Template {
+    pub(crate) fn write(
+        &self,
+        out: &mut Vec<u8>,
+        revision: Revision,
+        entries: MetaEntries<'_>,
+    ) -> Result<(), serde_json::Error> {
+        (self.project)(&self.params, out, revision, entries)
+    }
+
+    /// The memory it holds, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.params.as_bytes().len().saturating_add(self.method.len())
+    }
+}
+
+/// A request on its way into a peer: what [`request`](crate::bind::client::StreamClient::request) is made of, for
+/// callers that do not know the method at compile time.
+pub struct Outgoing<'a> {
+    pub(crate) method: &'a str,
+    pub(crate) info: Option<&'static MethodInfo>,
+    pub(crate) params: &'a dyn AnyParams,
+    project: Project,
+    pub(crate) options: RequestOptions,
+}
+
+impl<'a> Outgoing<'a> {
+    /// A request of the method `M`.
+    pub fn new<M: Method>(params: &'a M::Params, options: RequestOptions) -> Self {
+        Self { method: M::NAME, info: Some(M::INFO), params, project: project::<M::Params>, options }
+    }
+
+    /// A request of a method that this crate does not know, with parameters that are sent as they are but for `_meta`.
+    pub fn custom(method: &'a str, params: &'a crate::schema::CustomParams, options: RequestOptions) -> Self {
+        Self { method, info: None, params, project: project::<crate::schema::CustomParams>, options }
+    }
+
+    pub(crate) fn template(&self) -> Result<Template, serde_json::Error> {
+        let mut text = Vec::new();
+        self.params.write(&mut text, Revision::LATEST, MetaEntries::default())?;
+        Ok(Template {
+            method: self.method.into(),
+            info: self.info,
+            options: self.options.clone(),
+            params: Raw::from_encoded(text),
+            project: self.project,
+        })
+    }
+}
+
+fn project<P: Params>(
+    template: &Raw,
+    out: &mut Vec<u8>,
+    revision: Revision,
+    entries: MetaEntries<'_>,
+) -> Result<(), serde_json::Error> {
+    template.decode::<P>()?.write(out, revision, entries)
+}

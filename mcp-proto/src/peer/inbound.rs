@@ -1,0 +1,97 @@
+//! The requests of the other side that have not been answered.
+
+use alloc::collections::BTreeMap;
+use core::fmt;
+
+use crate::rpc::Id;
+
+/// A request of the other side that awaits an answer: a local handle, never reused on a connection.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct InboundId(u64);
+
+impl InboundId {
+    /// The number alone, for maps and logs.
+    pub const fn number(self) -> u64 {
+        self.0
+    }
+}
+
+impl fmt::Debug for InboundId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "inbound request {}", self.0)
+    }
+}
+
+/// Why a request is not taken in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// A request with the same id has not been answered yet.
+    Duplicate,
+    /// Too many requests are unanswered.
+    Full,
+}
+
+/// The table of unanswered requests, by local handle and by id on the wire.
+#[derive(Debug)]
+pub(crate) struct Inbound<T> {
+    entries: BTreeMap<InboundId, (Id, T)>,
+    handles: BTreeMap<Id, InboundId>,
+    next: u64,
+    limit: usize,
+}
+
+impl<T> Inbound<T> {
+    pub(crate) fn new(limit: usize) -> Self {
+        Self { entries: BTreeMap::new(), handles: BTreeMap::new(), next: 1, limit }
+    }
+
+    pub(crate) fn insert(&mut self, id: Id, value: T) -> Result<InboundId, Refused> {
+        if self.handles.contains_key(&id) {
+            return Err(Refused::Duplicate);
+        }
+        if self.entries.len() >= self.limit {
+            return Err(Refused::Full);
+        }
+        let handle = InboundId(self.next);
+        self.next = self.next.saturating_add(1);
+        self.handles.insert(id.clone(), handle);
+        self.entries.insert(handle, (id, value));
+        Ok(handle)
+    }
+
+    pub(crate) fn get(&self, handle: InboundId) -> Option<&(Id, T)> {
+        self.entries.get(&handle)
+    }
+
+    pub(crate) fn get_mut(&mut self, handle: InboundId) -> Option<&mut (Id, T)> {
+        self.entries.get_mut(&handle)
+    }
+
+    pub(crate) fn find(&self, id: &Id) -> Option<InboundId> {
+        self.handles.get(id).copied()
+    }
+
+    pub(crate) fn remove(&mut self, handle: InboundId) -> Option<(Id, T)> {
+        let (id, value) = self.entries.remove(&handle)?;
+        self.handles.remove(&id);
+        Some((id, value))
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<(InboundId, Id, T)> {
+        let (&handle, _) = self.entries.first_key_value()?;
+        let (id, value) = self.remove(handle)?;
+        Some((handle, id, value))
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (InboundId, &Id, &T)> {
+        self.entries.iter().map(|(&handle, (id, value))| (handle, id, value))
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+}

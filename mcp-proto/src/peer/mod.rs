@@ -1,0 +1,25 @@
+//! What the messages of MCP mean, for either role, whatever carries them.
+//!
+//! A peer owns no framing and no buffer: it is handed whole [messages](crate::rpc::Message) and writes through the
+//! [`Outbox`] that its binding passes in. The [bindings](crate::bind) are what applications drive.
+
+#[cfg(feature = "client")]
+pub mod client;
+mod encode;
+mod inbound;
+mod options;
+mod outbound;
+mod outbox;
+mod outcome;
+#[cfg(feature = "server")]
+pub mod server;
+
+pub use inbound::InboundId;
+pub use encode::{AnyParams, MetaEntries, Outgoing};
+pub use options::{ProgressOption, RequestOptions};
+pub use outbound::RequestId;
+pub use outbox::{About, Outbox};
+pub use outcome::{DecodeError, InvalidAnswer, Lost, Outcome, Refusal, RequestError};
+
+pub(crate) use inbound::{Inbound, Refused};
+pub(crate) use outbound::{Entry, Outbound, Stage};

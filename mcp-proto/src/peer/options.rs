@@ -1,0 +1,78 @@
+//! How one request is to be made.
+
+use core::time::Duration;
+
+use crate::schema::{LoggingLevel, Meta};
+
+/// How one request is made. The default leaves every choice to the configuration of the peer.
+///
+/// ```
+/// use core::time::Duration;
+/// use mcp_proto::peer::RequestOptions;
+///
+/// let patient = RequestOptions::default().timeout(Duration::from_secs(120));
+/// ```
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct RequestOptions {
+    /// How long to wait for the answer, counted anew from each progress notification. `None` takes the peer's default;
+    /// `Some(Duration::MAX)` waits for ever, within `maximum`.
+    pub timeout: Option<Duration>,
+    /// How long to wait at most, whatever progress is reported. `None` takes the peer's default.
+    pub maximum: Option<Duration>,
+    /// Whether to ask for progress.
+    pub progress: ProgressOption,
+    /// The least severe log messages to send along with the answer (2026-07-28 only; none without it).
+    pub log_level: Option<LoggingLevel>,
+    /// Further `_meta` entries. Keys that the protocol reserves for itself are overwritten.
+    pub meta: Meta,
+}
+
+/// Whether a request asks for progress notifications.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ProgressOption {
+    /// Ask where the method may take long: calling tools, reading resources, getting prompts, sampling, elicitation.
+    #[default]
+    WhereLong,
+    /// Ask.
+    Ask,
+    /// Do not ask; the timeout is then never extended.
+    No,
+}
+
+impl RequestOptions {
+    /// Sets how long to wait for the answer or for the next progress.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = Some(timeout);
+        self
+    }
+
+    /// Sets how long to wait at most.
+    #[must_use]
+    pub fn maximum(mut self, maximum: Duration) -> Self {
+        self.maximum = Some(maximum);
+        self
+    }
+
+    /// Sets whether to ask for progress.
+    #[must_use]
+    pub fn progress(mut self, progress: ProgressOption) -> Self {
+        self.progress = progress;
+        self
+    }
+
+    /// Asks for log messages of at least this level (2026-07-28 only).
+    #[must_use]
+    pub fn log_level(mut self, level: LoggingLevel) -> Self {
+        self.log_level = Some(level);
+        self
+    }
+
+    /// Adds `_meta` entries.
+    #[must_use]
+    pub fn meta(mut self, meta: Meta) -> Self {
+        self.meta = meta;
+        self
+    }
+}

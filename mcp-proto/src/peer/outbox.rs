@@ -1,0 +1,47 @@
+//! Where a peer puts what it has to say.
+
+use alloc::vec::Vec;
+
+use crate::rpc::Id;
+
+/// What a message is, for bindings that treat kinds apart: an HTTP request is an exchange of its own, and a reply may
+/// use the quota that is kept for replies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum About<'a> {
+    /// A request of this side.
+    Request {
+        /// Its id on the wire.
+        id: i64,
+        /// Its method.
+        method: &'a str,
+    },
+    /// A notification of this side.
+    Notification {
+        /// Its method.
+        method: &'a str,
+        /// The peer's request that it belongs to, where it belongs to one.
+        request: Option<&'a Id>,
+    },
+    /// The answer to a request of the other side; `None` where its id could not be read.
+    Reply(Option<&'a Id>),
+}
+
+/// The outgoing half of a binding, as a peer sees it.
+///
+/// A peer encodes each message once, straight into the binding's buffer: it appends to [`buffer`](Self::buffer) and
+/// then calls [`commit`](Self::commit). What was appended and not committed is dropped by the next call of `buffer`.
+pub trait Outbox {
+    /// The buffer to append the next message to. What it holds already is the binding's own.
+    fn buffer(&mut self) -> &mut Vec<u8>;
+
+    /// Ends the message that was appended.
+    fn commit(&mut self, about: About<'_>);
+
+    /// The bytes committed and not yet handed to the transport.
+    fn queued(&self) -> usize;
+
+    /// Tells the other side that this side no longer waits for request `id`: a notification on a stream, the end of the
+    /// exchange over HTTP.
+    fn cancel(&mut self, id: i64, reason: Option<&str>);
+}

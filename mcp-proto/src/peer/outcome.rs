@@ -1,0 +1,213 @@
+//! How a request ends.
+
+use alloc::string::String;
+use core::fmt;
+use core::time::Duration;
+
+use crate::rpc::{ErrorObject, Raw};
+use crate::schema::{Method, Revision};
+
+/// How a request ended. Every request that was accepted ends exactly once.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Outcome {
+    /// The peer's result, not yet decoded: see [`Outcome::decode`].
+    Result(Raw),
+    /// The server needs input first (2026-07-28): an [`InputRequiredResult`](crate::schema::InputRequiredResult).
+    InputRequired(Raw),
+    /// The peer's error.
+    Error(ErrorObject),
+    /// The peer answered with something that is no answer to this request.
+    Invalid(InvalidAnswer),
+    /// The connection ended first; whether the peer has acted on the request is not known.
+    Lost(Lost),
+    /// No answer came in time. The peer has been told that nobody waits any more.
+    TimedOut {
+        /// How long it took.
+        after: Duration,
+        /// Whether it was the hard maximum that struck, rather than the time without progress.
+        maximum: bool,
+    },
+    /// This side cancelled it.
+    Cancelled,
+    /// It was never sent.
+    Refused(Refusal),
+}
+
+impl Outcome {
+    /// Decodes a result by the method that was asked.
+    ///
+    /// # Errors
+    /// The outcome itself if it is no result, or what is wrong with the result.
+    pub fn decode<M: Method>(self) -> Result<M::Result, DecodeError> {
+        match self {
+            Self::Result(raw) => raw.decode().map_err(|error| DecodeError::Result { method: M::NAME, error, raw }),
+            other => Err(DecodeError::Outcome(other)),
+        }
+    }
+}
+
+/// An outcome that could not be decoded as the method's result.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum DecodeError {
+    /// The request did not end with a result.
+    Outcome(Outcome),
+    /// The result is not what the method promises.
+    Result {
+        /// The method.
+        method: &'static str,
+        /// What is wrong and where.
+        error: serde_json::Error,
+        /// The result as it came.
+        raw: Raw,
+    },
+}
+
+impl fmt::Display for DecodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Outcome(outcome) => outcome.fmt(f),
+            Self::Result { method, error, .. } => write!(f, "the result of {method} is not valid: {error}"),
+        }
+    }
+}
+
+impl core::error::Error for DecodeError {}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Result(_) => f.write_str("the peer answered"),
+            Self::InputRequired(_) => f.write_str("the server needs input before it can answer"),
+            Self::Error(error) => write!(f, "the peer answered with an error: {error}"),
+            Self::Invalid(invalid) => invalid.fmt(f),
+            Self::Lost(lost) => lost.fmt(f),
+            Self::TimedOut { after, maximum: false } => write!(f, "no answer and no progress within {after:?}"),
+            Self::TimedOut { after, maximum: true } => write!(f, "no answer within the maximum of {after:?}"),
+            Self::Cancelled => f.write_str("cancelled"),
+            Self::Refused(refusal) => refusal.fmt(f),
+        }
+    }
+}
+
+/// An answer that answers nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum InvalidAnswer {
+    /// The message could not be read; its id could.
+    Malformed(String),
+    /// It is longer than this side accepts.
+    TooLong {
+        /// Its length in bytes, as far as it is known.
+        bytes: usize,
+    },
+    /// Its `resultType` is not one that was agreed on.
+    ResultType(String),
+}
+
+impl fmt::Display for InvalidAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Malformed(what) => write!(f, "the answer could not be read: {what}"),
+            Self::TooLong { bytes } => write!(f, "the answer of {bytes} bytes is longer than this side accepts"),
+            Self::ResultType(name) => write!(f, "the answer is of the unknown type {name:?}"),
+        }
+    }
+}
+
+/// Why an answer can no longer come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Lost {
+    /// The peer ended the connection; with what the transport had to say about it, such as an exit status.
+    Disconnected(String),
+    /// This side closed the connection before the answer came.
+    Closed,
+    /// The connection failed for a reason of this side: what was sent was not taken in time, or too much was queued.
+    Failed(String),
+    /// The peer stopped answering pings.
+    KeepaliveFailed,
+    /// The answer came while more was queued for this application than [`Limits`](crate::Limits) allow.
+    LimitExceeded,
+    /// The peer ended this subscription without a result.
+    Ended,
+    /// The driver of the connection was dropped.
+    DriverDropped,
+}
+
+impl fmt::Display for Lost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Disconnected(detail) if detail.is_empty() => f.write_str("the peer ended the connection"),
+            Self::Disconnected(detail) => write!(f, "the peer ended the connection: {detail}"),
+            Self::Closed => f.write_str("the connection was closed before the answer came"),
+            Self::Failed(what) => write!(f, "the connection failed: {what}"),
+            Self::KeepaliveFailed => f.write_str("the peer stopped answering pings"),
+            Self::LimitExceeded => f.write_str("the answer was dropped: too many answers wait to be taken"),
+            Self::Ended => f.write_str("the peer ended the subscription"),
+            Self::DriverDropped => f.write_str("the driver of the connection was dropped"),
+        }
+    }
+}
+
+impl core::error::Error for Lost {}
+
+/// Why a request was never sent. Decided when it is made if the peer is known by then, otherwise once it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// The other side did not declare the capability that the method needs.
+    Capability {
+        /// The method.
+        method: String,
+        /// The capability, by its path.
+        capability: &'static str,
+    },
+    /// The revision in use has no such method.
+    Revision {
+        /// The method.
+        method: String,
+        /// The revision.
+        revision: Revision,
+    },
+    /// The connection could not be made.
+    Connect(String),
+    /// The connection was closed, or lost, before the request could be sent.
+    Closed,
+    /// Its parameters could not be encoded.
+    Encode(String),
+    /// As many requests are in flight as [`Limits`](crate::Limits) allow.
+    InFlight {
+        /// The limit.
+        limit: usize,
+    },
+    /// As many bytes wait to be sent as [`Limits`](crate::Limits) allow.
+    Overloaded {
+        /// The limit, in bytes.
+        limit: usize,
+    },
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Capability { method, capability } => {
+                write!(f, "{method} was not sent: the peer does not declare the capability {capability:?}")
+            }
+            Self::Revision { method, revision } => {
+                write!(f, "{method} was not sent: revision {} has no such method", revision.as_str())
+            }
+            Self::Connect(why) => f.write_str(why),
+            Self::Closed => f.write_str("not sent: the connection is closed"),
+            Self::Encode(why) => write!(f, "not sent: the parameters could not be encoded: {why}"),
+            Self::InFlight { limit } => write!(f, "not sent: {limit} requests are in flight already"),
+            Self::Overloaded { limit } => write!(f, "not sent: more than {limit} bytes wait to be sent already"),
+        }
+    }
+}
+
+impl core::error::Error for Refusal {}
+
+/// A command that was not accepted, with the reason. Nothing has changed.
+pub type RequestError = Refusal;
