@@ -6,6 +6,7 @@
 #[cfg(feature = "client")]
 pub mod client;
 mod encode;
+mod events;
 mod inbound;
 mod options;
 mod outbound;

@@ -173,6 +173,8 @@ pub enum Refusal {
     },
     /// The connection could not be made.
     Connect(String),
+    /// The connection is not ready yet, and a notification does not wait for that.
+    NotReady,
     /// The connection was closed, or lost, before the request could be sent.
     Closed,
     /// Its parameters could not be encoded.
@@ -199,6 +201,7 @@ impl fmt::Display for Refusal {
                 write!(f, "{method} was not sent: revision {} has no such method", revision.as_str())
             }
             Self::Connect(why) => f.write_str(why),
+            Self::NotReady => f.write_str("not sent: the connection is not ready yet"),
             Self::Closed => f.write_str("not sent: the connection is closed"),
             Self::Encode(why) => write!(f, "not sent: the parameters could not be encoded: {why}"),
             Self::InFlight { limit } => write!(f, "not sent: {limit} requests are in flight already"),

@@ -9,12 +9,15 @@ use crate::peer::{InboundId, Lost, Outcome, RequestId};
 use crate::rpc::{ErrorObject, Id, Malformed, Raw, Text};
 use crate::schema::{Era, Implementation, MethodInfo, ProgressParams, Revision, ServerCapabilities};
 
+use super::State;
+
 /// What happened, in the order in which it happened on the wire.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Event {
-    /// The server is known and requests go out: see [`Client::server`](super::Client::server).
-    Ready,
+    /// The connection has come further, or has ended. At [`State::Ready`] the server is known (see
+    /// [`Client::server`](super::Client::server)) and requests go out.
+    State(State),
     /// The server reports progress on a request. It comes before the outcome of that request.
     Progress {
         /// The request.
@@ -58,21 +61,6 @@ pub enum Event {
     Diagnostic(Diagnostic),
     /// The connection is over; no event follows.
     Closed(Closed),
-}
-
-impl Event {
-    /// About how many bytes the event holds.
-    pub(crate) fn bytes(&self) -> usize {
-        match self {
-            Self::Notification { params: Some(params), .. } | Self::Request { params: Some(params), .. } => {
-                params.as_bytes().len()
-            }
-            Self::Outcome { outcome: Outcome::Result(raw) | Outcome::InputRequired(raw), .. } => {
-                raw.as_bytes().len()
-            }
-            _ => 0,
-        }
-    }
 }
 
 /// What is known of the server once the client is ready.

@@ -1,0 +1,193 @@
+//! The client role on a stream or a channel.
+
+use alloc::string::String;
+use core::time::Duration;
+
+use crate::peer::client::{Client, ClientConfig, Closed, LinkAction, ServerInfo, State, Verdict};
+use crate::peer::{AnyParams, AnyResult, InboundId, Lost, Outbox, Outgoing, Refusal, RequestId, RequestOptions};
+use crate::rpc::{ErrorObject, Frame, Malformed, Recovered};
+use crate::schema::{Method, Notification};
+use crate::{Instant, Limits};
+
+use super::{Binding, Framing, Newline, Peer, Whole};
+
+/// A client on a byte stream: a child process, a pipe, a socket.
+///
+/// ```
+/// use bytes::Bytes;
+/// use mcp_proto::Instant;
+/// use mcp_proto::bind::StreamClient;
+/// use mcp_proto::peer::client::{ClientConfig, LinkAction};
+/// use mcp_proto::schema::Implementation;
+///
+/// let now = Instant::ORIGIN;
+/// let mut client = StreamClient::new(ClientConfig::new(Implementation::new("host", "1.0")));
+/// assert_eq!(client.poll_link(), Some(LinkAction::Open));
+/// client.handle_open(now);
+///
+/// let mut out = Vec::new();
+/// assert!(client.poll_transmit(&mut out));
+/// assert!(out.ends_with(b"\n"), "the era probe, as one line");
+/// client.handle_input(now, Bytes::from_static(b"a banner that is no message\n"));
+/// ```
+pub type StreamClient = Binding<Client, Newline>;
+
+/// A client on a channel of whole messages: WebSocket frames, a queue.
+pub type ChannelClient = Binding<Client, Whole>;
+
+impl<F: Framing> Binding<Client, F> {
+    /// A client that has not asked for its link yet.
+    pub fn new(config: ClientConfig) -> Self {
+        Self::with(Client::new(config))
+    }
+
+    // --- Commands ---
+
+    /// Asks the server. Before the connection is ready the request waits, and its time runs.
+    ///
+    /// # Errors
+    /// If it can not be sent; nothing has changed then.
+    pub fn request<M: Method>(
+        &mut self,
+        now: Instant,
+        params: &M::Params,
+        options: RequestOptions,
+    ) -> Result<RequestId, Refusal> {
+        self.send(now, Outgoing::new::<M>(params, options))
+    }
+
+    /// Asks the server, where the method is not known at compile time.
+    ///
+    /// # Errors
+    /// If it can not be sent; nothing has changed then.
+    pub fn send(&mut self, now: Instant, request: Outgoing<'_>) -> Result<RequestId, Refusal> {
+        self.run(now, |client, out| client.send(now, request, out))
+    }
+
+    /// Tells the server something.
+    ///
+    /// # Errors
+    /// If it can not be sent now.
+    pub fn notify<N: Notification>(&mut self, now: Instant, params: &N::Params) -> Result<(), Refusal> {
+        self.run(now, |client, out| client.notify::<N>(params, out))
+    }
+
+    /// Tells the server something, where the notification is not known at compile time.
+    ///
+    /// # Errors
+    /// If it can not be sent now.
+    pub fn notify_custom(&mut self, now: Instant, method: &str, params: &dyn AnyParams) -> Result<(), Refusal> {
+        self.run(now, |client, out| client.notify_custom(method, params, out))
+    }
+
+    /// Stops waiting for a request, and tells the server so.
+    pub fn cancel(&mut self, now: Instant, request: RequestId, reason: Option<&str>) {
+        self.run(now, |client, out| client.cancel(now, request, reason, out));
+    }
+
+    /// Answers a request of the server (legacy revisions).
+    pub fn respond(&mut self, now: Instant, request: InboundId, answer: Result<&dyn AnyResult, ErrorObject>) {
+        self.run(now, |client, out| client.respond(request, answer, out));
+    }
+
+    /// Closes in an orderly way: lets requests in flight finish for a while, then ends the link.
+    pub fn close(&mut self, now: Instant) {
+        self.run(now, |client, out| client.close(now, out));
+    }
+
+    /// Ends everything at once.
+    pub fn abort(&mut self, why: Lost) {
+        self.peer.abort(Closed::Lost(why));
+        self.framing.clear();
+    }
+
+    // --- Inputs ---
+
+    /// The link that was asked for is open, and nothing has been read from it or written to it.
+    pub fn handle_open(&mut self, now: Instant) {
+        self.framing.clear();
+        self.run(now, |client, out| client.handle_open(now, out));
+    }
+
+    /// The link that was asked for could not be opened; `detail` says why, for people.
+    pub fn handle_open_failed(&mut self, detail: &str) {
+        self.peer.handle_open_failed(detail);
+    }
+
+    // --- Outputs ---
+
+    /// What to do with the link. [`LinkAction::CloseWrite`] comes only when nothing waits to be sent any more.
+    #[must_use]
+    pub fn poll_link(&mut self) -> Option<LinkAction> {
+        self.peer.poll_link(self.framing.queued() == 0)
+    }
+
+    // --- Getters ---
+
+    /// How far the connection has come.
+    pub fn state(&self) -> State {
+        self.peer.state()
+    }
+
+    /// What is known of the server, once the client is ready.
+    pub fn server(&self) -> Option<&ServerInfo> {
+        self.peer.server()
+    }
+
+    /// What this connection found out about the server's era, for the next connection to the same server.
+    pub fn verdict(&self) -> Option<Verdict> {
+        self.peer.verdict()
+    }
+}
+
+impl Peer for Client {
+    type Event = crate::peer::client::Event;
+
+    fn handle_frame(&mut self, now: Instant, frame: Frame, out: &mut dyn Outbox) {
+        Client::handle_frame(self, now, frame, out);
+    }
+
+    fn handle_malformed(&mut self, now: Instant, malformed: Malformed, out: &mut dyn Outbox) {
+        Client::handle_malformed(self, now, malformed, out);
+    }
+
+    fn handle_too_long(&mut self, now: Instant, recovered: &Recovered, bytes: usize, out: &mut dyn Outbox) {
+        Client::handle_too_long(self, now, recovered, bytes, out);
+    }
+
+    fn handle_closed(&mut self, now: Instant, detail: &str, out: &mut dyn Outbox) {
+        Client::handle_closed(self, now, detail, out);
+    }
+
+    fn handle_timeout(&mut self, now: Instant, out: &mut dyn Outbox) {
+        Client::handle_timeout(self, now, out);
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        Client::poll_timeout(self)
+    }
+
+    fn poll_event(&mut self) -> Option<Self::Event> {
+        Client::poll_event(self)
+    }
+
+    fn wants_read(&self) -> bool {
+        Client::wants_read(self)
+    }
+
+    fn fail(&mut self, why: String) {
+        self.abort(Closed::Lost(Lost::Failed(why)));
+    }
+
+    fn is_closed(&self) -> bool {
+        Client::is_closed(self)
+    }
+
+    fn limits(&self) -> &Limits {
+        &self.config().limits
+    }
+
+    fn write_timeout(&self) -> Duration {
+        self.config().write_timeout
+    }
+}

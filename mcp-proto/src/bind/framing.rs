@@ -1,0 +1,152 @@
+//! The two ways in which whole messages are put on a transport.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use core::mem;
+
+use bytes::Bytes;
+
+use crate::Limits;
+use crate::codec::Lines;
+use crate::peer::{About, Outbox};
+use crate::rpc::{Id, write};
+use crate::schema::{Cancelled, Notification};
+
+/// A way of framing. It is implemented by [`Newline`] and [`Whole`].
+pub trait Framing: Outbox + sealed::Sealed {
+    #[doc(hidden)]
+    fn new(limits: &Limits) -> Self;
+    /// Forgets everything, in and out.
+    #[doc(hidden)]
+    fn clear(&mut self);
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for super::Newline {}
+    impl Sealed for super::Whole {}
+}
+
+/// One message to a line of a byte stream.
+///
+/// <https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/stdio>
+#[derive(Debug)]
+pub struct Newline {
+    pub(super) lines: Lines,
+    message_bytes: usize,
+    queue: Vec<u8>,
+    /// How much of the queue is whole messages; what follows is being written.
+    whole: usize,
+}
+
+impl Newline {
+    pub(super) fn take(&mut self, out: &mut Vec<u8>) -> bool {
+        self.queue.truncate(self.whole);
+        if self.whole == 0 {
+            return false;
+        }
+        self.whole = 0;
+        if out.is_empty() {
+            mem::swap(out, &mut self.queue);
+        } else {
+            out.append(&mut self.queue);
+        }
+        true
+    }
+}
+
+impl Framing for Newline {
+    fn new(limits: &Limits) -> Self {
+        let message_bytes = limits.message_bytes;
+        Self { lines: Lines::new(message_bytes), message_bytes, queue: Vec::new(), whole: 0 }
+    }
+
+    fn clear(&mut self) {
+        self.lines = Lines::new(self.message_bytes);
+        self.queue.clear();
+        self.whole = 0;
+    }
+}
+
+impl Outbox for Newline {
+    fn buffer(&mut self) -> &mut Vec<u8> {
+        self.queue.truncate(self.whole);
+        &mut self.queue
+    }
+
+    fn commit(&mut self, _about: About<'_>) {
+        self.queue.push(b'\n');
+        self.whole = self.queue.len();
+    }
+
+    fn queued(&self) -> usize {
+        self.whole
+    }
+
+    fn cancel(&mut self, id: i64, reason: Option<&str>) {
+        cancel_by_notification(self, id, reason);
+    }
+}
+
+/// Whole messages on a channel that keeps them apart.
+#[derive(Debug)]
+pub struct Whole {
+    message: Vec<u8>,
+    queue: VecDeque<Bytes>,
+    bytes: usize,
+}
+
+impl Whole {
+    pub(super) fn take(&mut self) -> Option<Bytes> {
+        let message = self.queue.pop_front()?;
+        self.bytes = self.bytes.saturating_sub(message.len());
+        Some(message)
+    }
+}
+
+impl Framing for Whole {
+    fn new(_limits: &Limits) -> Self {
+        Self { message: Vec::new(), queue: VecDeque::new(), bytes: 0 }
+    }
+
+    fn clear(&mut self) {
+        self.message.clear();
+        self.queue.clear();
+        self.bytes = 0;
+    }
+}
+
+impl Outbox for Whole {
+    fn buffer(&mut self) -> &mut Vec<u8> {
+        self.message.clear();
+        &mut self.message
+    }
+
+    fn commit(&mut self, _about: About<'_>) {
+        self.bytes = self.bytes.saturating_add(self.message.len());
+        self.queue.push_back(Bytes::from(mem::take(&mut self.message)));
+    }
+
+    fn queued(&self) -> usize {
+        self.bytes
+    }
+
+    fn cancel(&mut self, id: i64, reason: Option<&str>) {
+        cancel_by_notification(self, id, reason);
+    }
+}
+
+/// <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/cancellation>
+fn cancel_by_notification(out: &mut impl Outbox, id: i64, reason: Option<&str>) {
+    #[derive(serde::Serialize)]
+    struct Params<'a> {
+        #[serde(rename = "requestId")]
+        request_id: Id,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        reason: Option<&'a str>,
+    }
+    let params = Params { request_id: Id::Number(id), reason };
+    if write::notification(out.buffer(), Cancelled::NAME, |buffer| write::json(buffer, &params)).is_ok() {
+        out.commit(About::Notification { method: Cancelled::NAME, request: None });
+    }
+}

@@ -1,0 +1,278 @@
+//! What an application asks of a client.
+
+use alloc::format;
+use alloc::string::ToString;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use crate::Instant;
+use crate::peer::encode::MetaEntries;
+use crate::peer::{
+    About, AnyParams, Entry, InboundId, Outbox, Outcome, Outgoing, ProgressOption, Refusal, RequestId, RequestOptions,
+    Stage,
+};
+use crate::rpc::{ErrorObject, Id, write};
+use crate::schema::{
+    At, Era, Method, MethodInfo, Notification, Revision, SubscriptionsListen, WriteAt,
+};
+
+use super::{Client, Closed, LinkAction, Phase};
+
+impl Client {
+    /// Asks the server. Before the connection is ready the request waits, and its time runs.
+    ///
+    /// # Errors
+    /// If it can not be sent; nothing has changed then.
+    pub fn request<M: Method>(
+        &mut self,
+        now: Instant,
+        params: &M::Params,
+        options: RequestOptions,
+        out: &mut dyn Outbox,
+    ) -> Result<RequestId, Refusal> {
+        self.send(now, Outgoing::new::<M>(params, options), out)
+    }
+
+    /// Asks the server, where the method is not known at compile time. As [`request`](Self::request) otherwise.
+    ///
+    /// # Errors
+    /// If it can not be sent; nothing has changed then.
+    pub fn send(&mut self, now: Instant, request: Outgoing<'_>, out: &mut dyn Outbox) -> Result<RequestId, Refusal> {
+        if self.outbound.len() >= self.config.limits.requests_out {
+            return Err(Refusal::InFlight { limit: self.config.limits.requests_out });
+        }
+        let queued = out.queued().saturating_add(self.queued_bytes);
+        if queued > self.config.limits.queued_bytes {
+            return Err(Refusal::Overloaded { limit: self.config.limits.queued_bytes });
+        }
+        match self.phase {
+            Phase::Ready => {
+                self.admit(request.method, request.info)?;
+                let number = self.outbound.mint();
+                let entry = self.entry(now, request.info, &request.options);
+                self.transmit(number, entry, request.method, request.params, &request.options, out)?;
+                Ok(RequestId::new(number))
+            }
+            Phase::Disconnected | Phase::Connecting | Phase::Detecting => {
+                let template = request.template().map_err(|error| Refusal::Encode(error.to_string()))?;
+                let number = self.outbound.mint();
+                let entry = self.entry(now, request.info, &request.options);
+                self.queued_bytes = self.queued_bytes.saturating_add(template.bytes());
+                self.outbound.insert(number, entry);
+                self.queued.insert(number, template);
+                Ok(RequestId::new(number))
+            }
+            Phase::Finishing { .. } | Phase::Ending { .. } | Phase::Closed => Err(Refusal::Closed),
+        }
+    }
+
+    /// Tells the server something.
+    ///
+    /// # Errors
+    /// If it can not be sent now: the connection must be ready, and its revision must have the notification.
+    pub fn notify<N: Notification>(&mut self, params: &N::Params, out: &mut dyn Outbox) -> Result<(), Refusal> {
+        let revision = self.revision().filter(|_| matches!(self.phase, Phase::Ready)).ok_or(Refusal::NotReady)?;
+        if !N::INFO.exists_in(revision) {
+            return Err(Refusal::Revision { method: N::NAME.to_string(), revision });
+        }
+        self.notify_custom(N::NAME, params, out)
+    }
+
+    /// Tells the server something that this crate does not know.
+    ///
+    /// # Errors
+    /// If it can not be sent now.
+    pub fn notify_custom(
+        &mut self,
+        method: &str,
+        params: &dyn AnyParams,
+        out: &mut dyn Outbox,
+    ) -> Result<(), Refusal> {
+        let revision = self.revision().filter(|_| matches!(self.phase, Phase::Ready)).ok_or(Refusal::NotReady)?;
+        if out.queued() > self.config.limits.queued_bytes {
+            return Err(Refusal::Overloaded { limit: self.config.limits.queued_bytes });
+        }
+        write::notification(out.buffer(), method, |buffer| params.write(buffer, revision, MetaEntries::default()))
+            .map_err(|error| Refusal::Encode(error.to_string()))?;
+        out.commit(About::Notification { method, request: None });
+        Ok(())
+    }
+
+    /// Stops waiting for a request, and tells the server so if it was sent. It ends as [`Outcome::Cancelled`]; one that
+    /// has ended already is left alone.
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/cancellation>
+    pub fn cancel(&mut self, now: Instant, request: RequestId, reason: Option<&str>, out: &mut dyn Outbox) {
+        let Some(entry) = self.take(request.number()) else { return };
+        if entry.stage == Stage::Sent {
+            out.cancel(request.number(), reason);
+        }
+        self.end(request.number(), Outcome::Cancelled);
+        self.advance_close(now);
+    }
+
+    /// Answers a request of the server. One that is answered, cancelled or lost already is left alone.
+    pub fn respond<R: WriteAt>(&mut self, request: InboundId, answer: Result<&R, ErrorObject>, out: &mut dyn Outbox) {
+        let revision = self.revision().unwrap_or(Revision::LATEST_LEGACY);
+        match answer {
+            Ok(result) => {
+                self.respond_with(request, |buffer| write::json(buffer, &At(result, revision)), out);
+            }
+            Err(error) => self.respond_error(request, error, out),
+        }
+    }
+
+    /// Answers a request of the server with a result that `encode` appends as JSON.
+    pub fn respond_with(
+        &mut self,
+        request: InboundId,
+        encode: impl FnOnce(&mut Vec<u8>) -> Result<(), serde_json::Error>,
+        out: &mut dyn Outbox,
+    ) {
+        let Some((id, ())) = self.inbound.remove(request) else { return };
+        match write::result(out.buffer(), &id, encode) {
+            Ok(()) => self.commit_reply(Some(&id), out),
+            Err(error) => {
+                let error = ErrorObject::new(
+                    crate::rpc::code::INTERNAL_ERROR,
+                    format!("the result could not be encoded: {error}"),
+                );
+                self.reply_error(Some(&id), &error, out);
+            }
+        }
+    }
+
+    /// Answers a request of the server with an error.
+    pub fn respond_error(&mut self, request: InboundId, error: ErrorObject, out: &mut dyn Outbox) {
+        let Some((id, ())) = self.inbound.remove(request) else { return };
+        self.reply_error(Some(&id), &error, out);
+    }
+
+    /// Closes in an orderly way: takes no more requests, lets those in flight finish within
+    /// [`ClientConfig::close_timeout`](super::ClientConfig::close_timeout), then closes the sending half and waits for
+    /// the server to end, for as long again.
+    pub fn close(&mut self, now: Instant, out: &mut dyn Outbox) {
+        match self.phase {
+            Phase::Ready => {
+                self.phase = Phase::Finishing { until: now + self.config.close_timeout };
+                self.pings = None;
+                let subscriptions: Vec<i64> =
+                    self.outbound.numbers().filter(|&number| self.is_subscription(number)).collect();
+                for number in subscriptions {
+                    self.cancel(now, RequestId::new(number), None, out);
+                }
+                self.advance_close(now);
+            }
+            Phase::Disconnected | Phase::Connecting | Phase::Detecting => self.abort(Closed::Done),
+            Phase::Finishing { .. } | Phase::Ending { .. } | Phase::Closed => {}
+        }
+    }
+
+    /// Ends everything at once.
+    pub fn abort(&mut self, closed: Closed) {
+        if !self.is_closed() {
+            self.finish(closed);
+            self.link.clear();
+            self.link.push_back(LinkAction::Abort);
+        }
+    }
+
+    // --- What the other files share ---
+
+    /// Once nothing is in flight any more, a connection that closes goes on to its end.
+    pub(super) fn advance_close(&mut self, now: Instant) {
+        if matches!(self.phase, Phase::Finishing { .. }) && self.outbound.is_empty() {
+            self.phase = Phase::Ending { until: now + self.config.close_timeout };
+            self.link.push_back(LinkAction::CloseWrite);
+        }
+    }
+
+    pub(super) fn is_subscription(&self, number: i64) -> bool {
+        let info = self.outbound.get(number).and_then(|entry| entry.info);
+        info.is_some_and(|info| info.name == SubscriptionsListen::NAME)
+    }
+
+    /// Sends what waited for the server to be known.
+    pub(super) fn flush_queued(&mut self, out: &mut dyn Outbox) {
+        while let Some((number, template)) = self.queued.pop_first() {
+            self.queued_bytes = self.queued_bytes.saturating_sub(template.bytes());
+            let Some(entry) = self.outbound.get(number) else { continue };
+            let progress = entry.progress.then_some(number);
+            let sent = self.admit(&template.method, template.info).and_then(|()| {
+                let entries = self.entries(progress, &template.options);
+                let revision = self.revision().unwrap_or(Revision::LATEST);
+                write::request(out.buffer(), &Id::Number(number), &template.method, |buffer| {
+                    template.write(buffer, revision, entries)
+                })
+                .map_err(|error| Refusal::Encode(error.to_string()))
+            });
+            match sent {
+                Ok(()) => {
+                    out.commit(About::Request { id: number, method: &template.method });
+                    if let Some(entry) = self.outbound.get_mut(number) {
+                        entry.stage = Stage::Sent;
+                    }
+                }
+                Err(refusal) => {
+                    self.outbound.remove(number);
+                    self.end(number, Outcome::Refused(refusal));
+                }
+            }
+        }
+    }
+
+    /// Whether the server, as far as it is known, can be asked this.
+    fn admit(&self, method: &str, info: Option<&'static MethodInfo>) -> Result<(), Refusal> {
+        let (Some(info), Some(server)) = (info, &self.server) else { return Ok(()) };
+        if !info.exists_in(server.revision) {
+            return Err(Refusal::Revision { method: method.to_string(), revision: server.revision });
+        }
+        match (info.server_capability(server.revision), &server.capabilities) {
+            (Some(needed), Some(capabilities)) if !capabilities.has(needed) => {
+                Err(Refusal::Capability { method: method.to_string(), capability: needed.path() })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn entry(&self, now: Instant, info: Option<&'static MethodInfo>, options: &RequestOptions) -> Entry {
+        let progress = match options.progress {
+            ProgressOption::WhereLong => info.is_some_and(|info| info.long),
+            ProgressOption::Ask => true,
+            ProgressOption::No => false,
+        };
+        let lasting = info.is_some_and(|info| info.name == SubscriptionsListen::NAME);
+        let default = |ordinary: Duration| if lasting { Duration::MAX } else { ordinary };
+        let timeout = options.timeout.unwrap_or(default(self.config.request_timeout));
+        let maximum = options.maximum.unwrap_or(default(self.config.request_maximum.max(timeout)));
+        Entry::new(info, now, timeout, maximum, progress)
+    }
+
+    fn entries<'a>(&'a self, progress: Option<i64>, options: &'a RequestOptions) -> MetaEntries<'a> {
+        MetaEntries {
+            protocol: self.protocol.as_ref(),
+            progress,
+            log_level: options.log_level.filter(|_| self.era() == Some(Era::Modern)),
+            options: Some(&options.meta),
+        }
+    }
+
+    fn transmit(
+        &mut self,
+        number: i64,
+        mut entry: Entry,
+        method: &str,
+        params: &dyn AnyParams,
+        options: &RequestOptions,
+        out: &mut dyn Outbox,
+    ) -> Result<(), Refusal> {
+        let entries = self.entries(entry.progress.then_some(number), options);
+        let revision = self.revision().unwrap_or(Revision::LATEST);
+        write::request(out.buffer(), &Id::Number(number), method, |buffer| params.write(buffer, revision, entries))
+            .map_err(|error| Refusal::Encode(error.to_string()))?;
+        out.commit(About::Request { id: number, method });
+        entry.stage = Stage::Sent;
+        self.outbound.insert(number, entry);
+        Ok(())
+    }
+}

@@ -1,0 +1,128 @@
+//! What an answer to the probe or to `initialize` says, read leniently: one odd field costs that field alone.
+
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::rpc::Raw;
+use crate::schema::{Era, Implementation, Revision, ServerCapabilities, meta};
+
+use super::ServerInfo;
+
+#[derive(Deserialize)]
+struct Fields<'a> {
+    #[serde(borrow, rename = "resultType")]
+    result_type: Option<&'a RawValue>,
+    #[serde(borrow, rename = "supportedVersions")]
+    supported_versions: Option<&'a RawValue>,
+    #[serde(borrow, rename = "protocolVersion")]
+    protocol_version: Option<&'a RawValue>,
+    #[serde(borrow)]
+    capabilities: Option<&'a RawValue>,
+    #[serde(borrow, rename = "serverInfo")]
+    server_info: Option<&'a RawValue>,
+    #[serde(borrow)]
+    instructions: Option<&'a RawValue>,
+    #[serde(borrow, rename = "_meta")]
+    meta: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct MetaFields<'a> {
+    #[serde(borrow, rename = "io.modelcontextprotocol/serverInfo")]
+    server_info: Option<&'a RawValue>,
+}
+
+fn field<'a, T: Deserialize<'a>>(raw: Option<&'a RawValue>) -> Option<T> {
+    serde_json::from_str(raw?.get()).ok()
+}
+
+/// What a server says of itself.
+#[derive(Debug)]
+pub(super) struct SelfDescription {
+    pub(super) implementation: Option<Implementation>,
+    pub(super) capabilities: Option<ServerCapabilities>,
+    pub(super) instructions: Option<String>,
+}
+
+impl SelfDescription {
+    fn read(fields: &Fields<'_>) -> Self {
+        let nested = field::<MetaFields<'_>>(fields.meta).and_then(|meta| meta.server_info);
+        Self {
+            implementation: field(nested).or_else(|| field(fields.server_info)),
+            capabilities: field(fields.capabilities),
+            instructions: field(fields.instructions),
+        }
+    }
+
+    pub(super) fn into_info(self, era: Era, revision: Revision) -> ServerInfo {
+        let Self { implementation, capabilities, instructions } = self;
+        ServerInfo { era, revision, implementation, capabilities, instructions }
+    }
+}
+
+/// A valid answer to the probe.
+#[derive(Debug)]
+pub(super) struct Discovered {
+    pub(super) versions: Vec<String>,
+    pub(super) server: Box<SelfDescription>,
+}
+
+/// Reads a `DiscoverResult`: an object with an array of versions, whose result type is absent or `complete`.
+pub(super) fn discovered(result: &Raw) -> Option<Discovered> {
+    let fields: Fields<'_> = result.decode().ok()?;
+    if fields.result_type.is_some() && field::<String>(fields.result_type).as_deref() != Some("complete") {
+        return None;
+    }
+    let versions: Vec<&RawValue> = field(fields.supported_versions)?;
+    let versions = versions.into_iter().filter_map(|version| field(Some(version))).collect();
+    Some(Discovered { versions, server: Box::new(SelfDescription::read(&fields)) })
+}
+
+/// A valid answer to `initialize`.
+#[derive(Debug)]
+pub(super) struct Initialized {
+    pub(super) version: String,
+    pub(super) server: Box<SelfDescription>,
+}
+
+/// Reads an `InitializeResult`: an object with a string `protocolVersion`.
+pub(super) fn initialized(result: &Raw) -> Option<Initialized> {
+    let fields: Fields<'_> = result.decode().ok()?;
+    let version = field(fields.protocol_version)?;
+    Some(Initialized { version, server: Box::new(SelfDescription::read(&fields)) })
+}
+
+/// The versions that an unsupported-version error offers; `None` if it has no readable list.
+///
+/// <https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning>
+pub(super) fn offered(data: Option<&Raw>) -> Option<Vec<String>> {
+    #[derive(Deserialize)]
+    struct Data {
+        supported: Vec<String>,
+    }
+    data?.decode::<Data>().ok().map(|data| data.supported)
+}
+
+/// The capabilities that a missing-capability error requires, as the names of its top-level entries and as text.
+pub(super) fn required(data: Option<&Raw>) -> Option<(Vec<String>, String)> {
+    #[derive(Deserialize)]
+    struct Data<'a> {
+        #[serde(borrow, rename = "requiredCapabilities")]
+        required: &'a RawValue,
+    }
+    let data: Data<'_> = data?.decode().ok()?;
+    let map: alloc::collections::BTreeMap<String, &RawValue> = field(Some(data.required))?;
+    Some((map.into_keys().collect(), data.required.get().into()))
+}
+
+/// The newest version that both sides know: a modern one first.
+pub(super) fn choose(versions: &[String]) -> Option<Revision> {
+    let offered = |revision: &&Revision| versions.iter().any(|version| version == revision.as_str());
+    Revision::MODERN.iter().chain(Revision::LEGACY).find(offered).copied()
+}
+
+const _: () = assert!(meta::SERVER_INFO.len() == "io.modelcontextprotocol/serverInfo".len());

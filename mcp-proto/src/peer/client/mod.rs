@@ -1,0 +1,318 @@
+//! The client role.
+//!
+//! | state | what happens in it | what follows |
+//! |---|---|---|
+//! | [`Disconnected`](State::Disconnected) | nothing is open | `Connecting` once a link is asked for |
+//! | [`Connecting`](State::Connecting) | the link is being opened | `Connected`, or `Disconnected` if that fails |
+//! | [`Connected`](State::Connected) | the era is probed | `Ready` (modern), `Initializing` (legacy) |
+//! | [`Initializing`](State::Initializing) | `initialize` is on its way | `Initialized`, or `Ready` if the server turns out to be modern |
+//! | [`Initialized`](State::Initialized) | the server has answered | `Ready` with `notifications/initialized` |
+//! | [`Ready`](State::Ready) | requests go out | `Disconnected` |
+//!
+//! From any state but the first, the end of the link leads to `Disconnected`; during `Connected` and `Initializing` a
+//! fresh link may be asked for once (see [`Mode::Auto`]).
+
+mod commands;
+mod config;
+mod detect;
+mod event;
+mod handshake;
+mod inputs;
+mod link;
+
+use alloc::collections::{BTreeMap, VecDeque};
+
+use crate::Instant;
+use crate::peer::encode::{ProtocolMeta, Template};
+use crate::peer::events::{EventQueue, Pressure};
+use crate::peer::{Entry, Inbound, Lost, Outbound, Outcome, Refusal, RequestId, Stage};
+use crate::rpc::{Id, Raw, Text};
+use crate::schema::{Era, Json, Revision};
+
+pub use config::{ClientConfig, ConnectTimeouts, Keepalive, Mode, Verdict};
+pub use event::{Closed, ConnectError, Diagnostic, Event, ServerInfo};
+pub use link::LinkAction;
+
+use detect::Detect;
+
+/// How far a connection has come. The module's documentation has the transitions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum State {
+    /// Nothing is open.
+    Disconnected,
+    /// The link is being opened.
+    Connecting,
+    /// The link is open, and the server's era is being found out.
+    Connected,
+    /// `initialize` is on its way.
+    Initializing,
+    /// The server has answered `initialize`.
+    Initialized,
+    /// Requests go out.
+    Ready,
+}
+
+/// What the machine is doing; the public [`State`] follows from it.
+#[derive(Debug)]
+enum Phase {
+    /// The first link has not been asked for.
+    Disconnected,
+    /// A link was asked for.
+    Connecting,
+    /// The link is open; detection goes on.
+    Detecting,
+    /// The server is known.
+    Ready,
+    /// No request is taken any more; those in flight may finish until then.
+    Finishing { until: Instant },
+    /// The sending half was closed; the other side has until then to close its own.
+    Ending { until: Instant },
+    /// Over.
+    Closed,
+}
+
+/// A request of a legacy server, held until the era is known.
+#[derive(Debug)]
+struct Held {
+    id: Id,
+    method: Text,
+    params: Option<Raw>,
+}
+
+/// Regular pings, where they are wanted and the server is a legacy one.
+#[derive(Debug)]
+struct Pings {
+    next: Instant,
+    /// The ping under way: its number and when it counts as missed.
+    waiting: Option<(i64, Instant)>,
+    misses: u32,
+}
+
+/// The client role of one connection, without its transport.
+///
+/// Applications use it through a binding: [`StreamClient`](crate::bind::client::StreamClient) for byte streams.
+#[derive(Debug)]
+pub struct Client {
+    config: ClientConfig,
+    phase: Phase,
+    state: State,
+    detect: Detect,
+    /// The wire ids of the handshake's own requests.
+    probe: Option<i64>,
+    initialize: Option<i64>,
+    outbound: Outbound,
+    /// Requests made before the server was known.
+    queued: BTreeMap<i64, Template>,
+    queued_bytes: usize,
+    inbound: Inbound<()>,
+    held: VecDeque<Held>,
+    events: EventQueue<Event>,
+    link: VecDeque<LinkAction>,
+    server: Option<ServerInfo>,
+    protocol: Option<ProtocolMeta>,
+    verdict: Option<Verdict>,
+    pings: Option<Pings>,
+}
+
+impl Client {
+    /// A client that has not asked for its link yet: [`poll_link`](Self::poll_link) is where it begins.
+    pub fn new(config: ClientConfig) -> Self {
+        let limits = config.limits;
+        Self {
+            detect: Detect::new(&config),
+            phase: Phase::Disconnected,
+            state: State::Disconnected,
+            probe: None,
+            initialize: None,
+            outbound: Outbound::new(),
+            queued: BTreeMap::new(),
+            queued_bytes: 0,
+            inbound: Inbound::new(limits.requests_in),
+            held: VecDeque::new(),
+            events: EventQueue::new(limits.events, limits.event_bytes),
+            link: VecDeque::from([LinkAction::Open]),
+            server: None,
+            protocol: None,
+            verdict: None,
+            pings: None,
+            config,
+        }
+    }
+
+    // --- Getters ---
+
+    /// How far the connection has come.
+    pub fn state(&self) -> State {
+        self.state
+    }
+
+    /// What is known of the server, once the client is ready.
+    pub fn server(&self) -> Option<&ServerInfo> {
+        self.server.as_ref()
+    }
+
+    /// What this connection found out about the server's era, for the next connection to the same server.
+    pub fn verdict(&self) -> Option<Verdict> {
+        self.verdict
+    }
+
+    /// The configuration.
+    pub fn config(&self) -> &ClientConfig {
+        &self.config
+    }
+
+    /// How many requests of this side have not ended.
+    pub fn in_flight(&self) -> usize {
+        self.outbound.len()
+    }
+
+    /// Whether more input is welcome: whether the application takes its events.
+    pub fn wants_read(&self) -> bool {
+        self.events.pressure(0) == Pressure::None
+    }
+
+    /// Whether the connection is over.
+    pub fn is_closed(&self) -> bool {
+        matches!(self.phase, Phase::Closed)
+    }
+
+    // --- Outputs ---
+
+    /// The next event, in wire order.
+    #[must_use]
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop().or_else(|| {
+            let count = self.events.take_dropped()?;
+            Some(Event::Diagnostic(Diagnostic::NotificationsDropped { count }))
+        })
+    }
+
+    /// What to do with the link; `flushed` tells whether everything that was written has been handed over, before which
+    /// the sending half is not closed.
+    #[must_use]
+    pub fn poll_link(&mut self, flushed: bool) -> Option<LinkAction> {
+        let waits = |action: &LinkAction| *action == LinkAction::CloseWrite && !flushed;
+        let action = self.link.pop_front_if(|action| !waits(action))?;
+        if action == LinkAction::Open {
+            self.phase = Phase::Connecting;
+            self.set_state(State::Connecting);
+        }
+        Some(action)
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) is due, if nothing else happens first.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        let phase = match self.phase {
+            Phase::Finishing { until } | Phase::Ending { until } => Some(until),
+            _ => None,
+        };
+        let pings = self.pings.as_ref().map(|pings| match pings.waiting {
+            Some((_, until)) => until,
+            None => pings.next,
+        });
+        [phase, pings, self.detect.deadline(), self.outbound.next_deadline()].into_iter().flatten().min()
+    }
+
+    // --- What the other files share ---
+
+    fn set_state(&mut self, state: State) {
+        if self.state != state {
+            self.state = state;
+            self.events.push(Event::State(state), 0);
+        }
+    }
+
+    fn diagnose(&mut self, diagnostic: Diagnostic) {
+        self.events.push_or_drop(Event::Diagnostic(diagnostic), 0);
+    }
+
+    fn era(&self) -> Option<Era> {
+        self.server.as_ref().map(|server| server.era)
+    }
+
+    fn revision(&self) -> Option<Revision> {
+        self.server.as_ref().map(|server| server.revision)
+    }
+
+    /// Ends a request that has been taken out of the table.
+    fn end(&mut self, number: i64, outcome: Outcome) {
+        let event = |outcome| Event::Outcome { request: RequestId::new(number), outcome };
+        let bytes = match &outcome {
+            Outcome::Result(raw) | Outcome::InputRequired(raw) => raw.as_bytes().len(),
+            _ => 0,
+        };
+        if bytes > 0 && self.events.pressure(bytes) == Pressure::Results {
+            self.events.push(event(Outcome::Lost(Lost::LimitExceeded)), 0);
+        } else {
+            self.events.push(event(outcome), bytes);
+        }
+    }
+
+    /// Takes a request out of the table, with what was kept to send it.
+    fn take(&mut self, number: i64) -> Option<Entry> {
+        if let Some(template) = self.queued.remove(&number) {
+            self.queued_bytes = self.queued_bytes.saturating_sub(template.bytes());
+        }
+        self.outbound.remove(number)
+    }
+
+    /// What every modern request carries, encoded once.
+    fn protocol_meta(&self, revision: Revision) -> ProtocolMeta {
+        let at = |value: Result<Json, _>| value.unwrap_or_else(|_: serde_json::Error| Json::empty_object());
+        ProtocolMeta {
+            revision,
+            client_info: self
+                .config
+                .send_info
+                .then(|| at(Json::encode(&crate::schema::At(&self.config.info, revision)))),
+            capabilities: at(Json::encode(&crate::schema::At(&self.config.capabilities, revision))),
+        }
+    }
+
+    /// Ends everything: each request with an outcome, the connection with `closed`.
+    fn finish(&mut self, closed: Closed) {
+        let refused = match &closed {
+            Closed::Connect(error) => Outcome::Refused(Refusal::Connect(alloc::format!("{error}"))),
+            Closed::Done | Closed::Lost(_) => Outcome::Refused(Refusal::Closed),
+        };
+        let lost = match &closed {
+            Closed::Lost(lost) => lost.clone(),
+            Closed::Done | Closed::Connect(_) => Lost::Closed,
+        };
+        while let Some((number, entry)) = self.outbound.pop() {
+            let outcome = match entry.stage {
+                Stage::Queued => refused.clone(),
+                Stage::Sent => Outcome::Lost(lost.clone()),
+            };
+            self.end(number, outcome);
+        }
+        self.queued.clear();
+        self.queued_bytes = 0;
+        self.held.clear();
+        while let Some((id, _, ())) = self.inbound.pop() {
+            self.events.push(Event::RequestCancelled { id, reason: None }, 0);
+        }
+        self.pings = None;
+        self.phase = Phase::Closed;
+        self.set_state(State::Disconnected);
+        self.events.push(Event::Closed(closed), 0);
+    }
+
+    fn fail_connect(&mut self, error: ConnectError) {
+        self.finish(Closed::Connect(error));
+        self.link.clear();
+        self.link.push_back(LinkAction::Abort);
+    }
+
+    /// What the server told about itself, boxed by detection.
+    fn settle(&mut self, info: ServerInfo) {
+        self.protocol = (info.era == Era::Modern).then(|| self.protocol_meta(info.revision));
+        self.verdict = Some(Verdict {
+            era: info.era,
+            version: info.revision,
+            probe_breaks_it: self.detect.probe_breaks_it(),
+        });
+        self.server = Some(info);
+    }
+}

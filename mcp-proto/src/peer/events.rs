@@ -1,0 +1,78 @@
+//! Events that wait for the application, within bounds.
+
+use alloc::collections::VecDeque;
+
+/// What is charged for an event beside the bytes it holds.
+const OVERHEAD: usize = 64;
+
+/// How full the queue is: what may still be put into it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Pressure {
+    /// Anything.
+    None,
+    /// Notifications are dropped.
+    Notifications,
+    /// Requests of the other side are refused as well.
+    Requests,
+    /// Results are lost as well; only that a request ended is kept.
+    Results,
+}
+
+/// A queue of events in wire order that knows its size.
+#[derive(Debug)]
+pub(crate) struct EventQueue<E> {
+    events: VecDeque<(E, usize)>,
+    bytes: usize,
+    most_events: usize,
+    most_bytes: usize,
+    dropped: u64,
+}
+
+impl<E> EventQueue<E> {
+    pub(crate) fn new(most_events: usize, most_bytes: usize) -> Self {
+        Self { events: VecDeque::new(), bytes: 0, most_events, most_bytes, dropped: 0 }
+    }
+
+    /// How full the queue would be with `bytes` more.
+    pub(crate) fn pressure(&self, bytes: usize) -> Pressure {
+        let fits = |tenths: usize| {
+            let part = |most: usize| (most / 10).saturating_mul(tenths);
+            self.events.len() < part(self.most_events) && self.bytes.saturating_add(bytes) <= part(self.most_bytes)
+        };
+        match () {
+            () if fits(5) => Pressure::None,
+            () if fits(7) => Pressure::Notifications,
+            () if fits(10) => Pressure::Requests,
+            () => Pressure::Results,
+        }
+    }
+
+    /// Queues an event that must not be lost; there are only as many as there are requests, commands and links.
+    pub(crate) fn push(&mut self, event: E, bytes: usize) {
+        let bytes = bytes.saturating_add(OVERHEAD);
+        self.bytes = self.bytes.saturating_add(bytes);
+        self.events.push_back((event, bytes));
+    }
+
+    /// Queues an event if there is room for it, and counts it otherwise.
+    pub(crate) fn push_or_drop(&mut self, event: E, bytes: usize) {
+        if self.pressure(bytes) == Pressure::None {
+            self.push(event, bytes);
+        } else {
+            self.dropped = self.dropped.saturating_add(1);
+        }
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<E> {
+        let (event, bytes) = self.events.pop_front()?;
+        self.bytes = self.bytes.saturating_sub(bytes);
+        Some(event)
+    }
+
+    /// How many events were dropped since this was last asked, once the queue is drained.
+    pub(crate) fn take_dropped(&mut self) -> Option<u64> {
+        let dropped = self.events.is_empty().then_some(self.dropped)?;
+        self.dropped = 0;
+        (dropped > 0).then_some(dropped)
+    }
+}
