@@ -1,0 +1,207 @@
+//! A client against a server that a test writes by hand, on a simulated clock.
+#![allow(dead_code, reason = "each test file uses its part")]
+
+use core::time::Duration;
+
+use mcp_proto::bind::StreamClient;
+use mcp_proto::peer::client::{ClientConfig, Closed, ConnectError, Event, LinkAction, State};
+use mcp_proto::peer::{Outcome, RequestId};
+use mcp_proto::schema::Implementation;
+use mcp_proto::{Bytes, Instant};
+use serde_json::{Value, json};
+
+pub const MODERN: &str = "2026-07-28";
+pub const LEGACY: &str = "2025-11-25";
+
+/// A client whose server is the test itself.
+pub struct Scripted {
+    pub client: StreamClient,
+    pub now: Instant,
+    lines: std::collections::VecDeque<Value>,
+    pub events: Vec<Event>,
+}
+
+pub fn config() -> ClientConfig {
+    ClientConfig::new(Implementation::new("test-client", "1.0"))
+}
+
+impl Scripted {
+    /// A client that has not asked for its link yet.
+    pub fn new(config: ClientConfig) -> Self {
+        Self { client: StreamClient::new(config), now: Instant::ORIGIN, lines: Default::default(), events: Vec::new() }
+    }
+
+    /// A client whose link is open: it has written what it opens with.
+    pub fn open(config: ClientConfig) -> Self {
+        let mut scripted = Self::new(config);
+        scripted.accept();
+        scripted
+    }
+
+    /// A client that talks to a modern server with every capability.
+    pub fn modern(config: ClientConfig) -> Self {
+        let mut scripted = Self::open(config);
+        let id = scripted.expect("server/discover");
+        scripted.answer(&id, discover_result());
+        assert_eq!(scripted.client.state(), State::Ready);
+        scripted.take_events();
+        scripted
+    }
+
+    /// A client that talks to a legacy server of `version` with every capability.
+    pub fn legacy_at(mut config: ClientConfig, version: &str) -> Self {
+        config.mode = mcp_proto::peer::client::Mode::LegacyOnly;
+        let mut scripted = Self::open(config);
+        let id = scripted.expect("initialize");
+        scripted.answer(&id, initialize_result(version));
+        assert_eq!(scripted.line()["method"], "notifications/initialized");
+        assert_eq!(scripted.client.state(), State::Ready);
+        scripted.take_events();
+        scripted
+    }
+
+    pub fn legacy(config: ClientConfig) -> Self {
+        Self::legacy_at(config, LEGACY)
+    }
+
+    /// Opens the link that the client asks for.
+    pub fn accept(&mut self) {
+        assert_eq!(self.client.poll_link(), Some(LinkAction::Open));
+        self.client.handle_open(self.now);
+    }
+
+    /// The next line that the client wrote.
+    pub fn line(&mut self) -> Value {
+        self.try_line().expect("the client wrote nothing")
+    }
+
+    pub fn try_line(&mut self) -> Option<Value> {
+        let mut out = Vec::new();
+        if self.client.poll_transmit(&mut out) {
+            for line in out.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
+                self.lines.push_back(serde_json::from_slice(line).expect("the client wrote something that is no JSON"));
+            }
+        }
+        self.lines.pop_front()
+    }
+
+    /// The next line must be a request of `method`; returns its id.
+    pub fn expect(&mut self, method: &str) -> Value {
+        let line = self.line();
+        assert_eq!(line["method"], method, "{line}");
+        line["id"].clone()
+    }
+
+    /// The client must have written nothing more.
+    pub fn expect_silence(&mut self) {
+        assert_eq!(self.try_line(), None);
+    }
+
+    pub fn say(&mut self, message: &Value) {
+        self.say_text(&message.to_string());
+    }
+
+    pub fn say_text(&mut self, text: &str) {
+        self.client.handle_input(self.now, Bytes::from(format!("{text}\n")));
+    }
+
+    pub fn answer(&mut self, id: &Value, result: Value) {
+        self.say(&json!({"jsonrpc": "2.0", "id": id, "result": result}));
+    }
+
+    pub fn answer_error(&mut self, id: &Value, code: i64, data: Option<Value>) {
+        let mut error = json!({"code": code, "message": "no"});
+        if let Some(data) = data {
+            error["data"] = data;
+        }
+        self.say(&json!({"jsonrpc": "2.0", "id": id, "error": error}));
+    }
+
+    pub fn notify(&mut self, method: &str, params: Value) {
+        self.say(&json!({"jsonrpc": "2.0", "method": method, "params": params}));
+    }
+
+    /// The server ends.
+    pub fn end(&mut self, detail: &str) {
+        self.client.handle_eof(self.now, detail);
+    }
+
+    /// Lets time pass, timeout by timeout.
+    pub fn advance(&mut self, duration: Duration) {
+        let end = self.now + duration;
+        while let Some(due) = self.client.poll_timeout().filter(|&due| due <= end) {
+            self.now = self.now.max(due);
+            self.client.handle_timeout(self.now);
+            assert!(self.client.poll_timeout().is_none_or(|next| next > self.now), "contract 5: livelock");
+        }
+        self.now = end;
+        self.client.handle_timeout(self.now);
+    }
+
+    /// The events since the last call.
+    pub fn take_events(&mut self) -> Vec<Event> {
+        while let Some(event) = self.client.poll_event() {
+            self.events.push(event);
+        }
+        std::mem::take(&mut self.events)
+    }
+
+    /// How a request ended, which it must have done exactly once; other events are kept.
+    pub fn outcome(&mut self, request: RequestId) -> Outcome {
+        let events = self.take_events();
+        let mut found = None;
+        for event in events {
+            match event {
+                Event::Outcome { request: ended, outcome } if ended == request => {
+                    assert!(found.is_none(), "a second outcome: {outcome:?}");
+                    found = Some(outcome);
+                }
+                other => self.events.push(other),
+            }
+        }
+        found.expect("no outcome")
+    }
+
+    /// Why the connection never became ready.
+    pub fn connect_error(&mut self) -> ConnectError {
+        let closed = self.take_events().into_iter().find_map(|event| match event {
+            Event::Closed(closed) => Some(closed),
+            _ => None,
+        });
+        match closed {
+            Some(Closed::Connect(error)) => error,
+            other => panic!("expected a failure to connect, not {other:?}"),
+        }
+    }
+
+    /// The states since the last call.
+    pub fn states(&mut self) -> Vec<State> {
+        let states = |event: Event| match event {
+            Event::State(state) => Some(state),
+            _ => None,
+        };
+        self.take_events().into_iter().filter_map(states).collect()
+    }
+}
+
+pub fn discover_result() -> Value {
+    json!({
+        "resultType": "complete", "supportedVersions": [MODERN], "capabilities": server_capabilities(),
+        "ttlMs": 0, "cacheScope": "private",
+        "_meta": {"io.modelcontextprotocol/serverInfo": {"name": "scripted", "version": "1"}},
+    })
+}
+
+pub fn initialize_result(version: &str) -> Value {
+    json!({
+        "protocolVersion": version, "capabilities": server_capabilities(),
+        "serverInfo": {"name": "scripted", "version": "1"}, "instructions": "Ask nicely.",
+    })
+}
+
+pub fn server_capabilities() -> Value {
+    json!({
+        "tools": {"listChanged": true}, "resources": {"subscribe": true, "listChanged": true},
+        "prompts": {"listChanged": true}, "completions": {}, "logging": {},
+    })
+}
