@@ -32,11 +32,6 @@ pub struct Limits {
     /// Default 1,024: each may hold its parameters and a handler.
     pub requests_in: usize,
 
-    /// How many messages one JSON-RPC batch may hold (2025-03-26 only). A longer one is refused whole.
-    ///
-    /// Default 1,024, as many as may be unanswered.
-    pub batch: usize,
-
     /// How many bytes may wait to be sent before this side's own requests and notifications are refused.
     ///
     /// Default 64 MiB: one message of the greatest size always fits.
@@ -73,7 +68,6 @@ impl Default for Limits {
             depth: 120,
             requests_out: 100_000,
             requests_in: 1024,
-            batch: 1024,
             queued_bytes: 64 * MIB,
             reply_bytes: 64 * MIB,
             event_bytes: 128 * MIB,

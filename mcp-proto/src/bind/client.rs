@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use crate::peer::client::{Client, ClientConfig, Closed, LinkAction, ServerInfo, State, Verdict};
 use crate::peer::{AnyParams, AnyResult, InboundId, Lost, Outbox, Outgoing, Refusal, RequestId, RequestOptions};
-use crate::rpc::{ErrorObject, Frame, Malformed, Recovered};
+use crate::rpc::{ErrorObject, Frame, Malformed};
 use crate::schema::{Method, Notification};
 use crate::{Instant, Limits};
 
@@ -149,10 +149,6 @@ impl Peer for Client {
 
     fn handle_malformed(&mut self, now: Instant, malformed: Malformed, out: &mut dyn Outbox) {
         Client::handle_malformed(self, now, malformed, out);
-    }
-
-    fn handle_too_long(&mut self, now: Instant, recovered: &Recovered, bytes: usize, out: &mut dyn Outbox) {
-        Client::handle_too_long(self, now, recovered, bytes, out);
     }
 
     fn handle_closed(&mut self, now: Instant, detail: &str, out: &mut dyn Outbox) {

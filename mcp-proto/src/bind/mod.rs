@@ -35,7 +35,7 @@ use core::time::Duration;
 use bytes::Bytes;
 
 use crate::peer::Outbox;
-use crate::rpc::{self, Frame, Malformed, Recovered};
+use crate::rpc::{self, Frame, Malformed};
 use crate::{Instant, Limits};
 
 #[cfg(feature = "client")]
@@ -51,10 +51,8 @@ pub trait Peer {
 
     /// Takes a message or a batch.
     fn handle_frame(&mut self, now: Instant, frame: Frame, out: &mut dyn Outbox);
-    /// Takes note of something that is no message.
+    /// Takes note of something that is no message, or one that was skipped because of its length.
     fn handle_malformed(&mut self, now: Instant, malformed: Malformed, out: &mut dyn Outbox);
-    /// Takes note of a message that was skipped because of its length.
-    fn handle_too_long(&mut self, now: Instant, recovered: &Recovered, bytes: usize, out: &mut dyn Outbox);
     /// Takes note of the end of the link.
     fn handle_closed(&mut self, now: Instant, detail: &str, out: &mut dyn Outbox);
     /// Acts on the time.
@@ -115,9 +113,9 @@ impl<P: Peer, F: Framing> Binding<P, F> {
         });
     }
 
-    fn handle_too_long(&mut self, now: Instant, head: &[u8], bytes: usize) {
-        let recovered = rpc::recover(head);
-        self.run(now, |peer, out| peer.handle_too_long(now, &recovered, bytes, out));
+    fn handle_too_long(&mut self, now: Instant, head: &[u8], tail: &[u8], bytes: usize) {
+        let malformed = Malformed::too_long(head, tail, bytes);
+        self.run(now, |peer, out| peer.handle_malformed(now, malformed, out));
     }
 
     // --- Inputs ---
@@ -182,7 +180,7 @@ impl<P: Peer> Binding<P, Newline> {
         while let Some(line) = self.framing.lines.poll_line() {
             match line {
                 Line::Whole(text) => self.handle_text(now, &text),
-                Line::TooLong { head, bytes } => self.handle_too_long(now, &head, bytes),
+                Line::TooLong { head, tail, bytes } => self.handle_too_long(now, &head, &tail, bytes),
             }
         }
     }
@@ -194,7 +192,7 @@ impl<P: Peer> Binding<P, Newline> {
         match self.framing.lines.handle_eof() {
             // A last message without its newline is whole if it reads as one.
             Some(Line::Whole(text)) => self.handle_text(now, &text),
-            Some(Line::TooLong { head, bytes }) => self.handle_too_long(now, &head, bytes),
+            Some(Line::TooLong { head, tail, bytes }) => self.handle_too_long(now, &head, &tail, bytes),
             None => {}
         }
         self.run(now, |peer, out| peer.handle_closed(now, detail, out));
@@ -219,7 +217,7 @@ impl<P: Peer> Binding<P, Whole> {
             return;
         }
         if message.len() > self.peer.limits().message_bytes {
-            self.handle_too_long(now, message, message.len());
+            self.handle_too_long(now, message, &[], message.len());
         } else {
             self.handle_text(now, message);
         }

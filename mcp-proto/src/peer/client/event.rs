@@ -84,13 +84,8 @@ pub struct ServerInfo {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Diagnostic {
-    /// A line that is no message: noise on the server's standard output, or a broken message.
+    /// A line that is no message: noise on the server's standard output, a broken message, one that is too long.
     Malformed(Box<Malformed>),
-    /// A message longer than [`Limits::message_bytes`](crate::Limits::message_bytes) was skipped.
-    TooLong {
-        /// Its length in bytes.
-        bytes: usize,
-    },
     /// An answer to a request that was never made.
     UnknownAnswer(Id),
     /// An error that answers no request in particular.
@@ -129,7 +124,6 @@ impl fmt::Display for Diagnostic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Malformed(malformed) => write!(f, "not a message: {malformed}"),
-            Self::TooLong { bytes } => write!(f, "a message of {bytes} bytes was skipped: too long"),
             Self::UnknownAnswer(id) => write!(f, "an answer to request {id}, which was never made"),
             Self::Error(error) => write!(f, "an error that answers no request: {error}"),
             Self::ForbiddenRequest { id, method } => {

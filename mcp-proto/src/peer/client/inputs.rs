@@ -9,7 +9,7 @@ use crate::peer::events::Pressure;
 use crate::peer::{
     About, AnyParams, InvalidAnswer, Lost, Outbox, Outcome, Refused, RequestId, Stage,
 };
-use crate::rpc::{ErrorObject, Frame, Id, Kind, Malformed, Message, Raw, Recovered, Response, Text, code, write};
+use crate::rpc::{ErrorId, ErrorObject, Frame, Id, Kind, Malformed, MalformedKind, Message, Raw, Recovered, Response, Text, code, write};
 use crate::schema::{
     Cancelled, CancelledParams, Direction, Discover, EmptyParams, Era, Initialize, InitializeParams, Initialized, Method,
     MethodInfo, Notification, Ping, Progress, ProgressParams, ResultType, Revision,
@@ -90,19 +90,13 @@ impl Client {
 
     /// Something came that is no message. If it was to be the answer to a request, that request ends.
     pub fn handle_malformed(&mut self, now: Instant, malformed: Malformed, out: &mut dyn Outbox) {
-        let invalid = InvalidAnswer::Malformed(malformed.to_string());
+        let invalid = match malformed.kind {
+            MalformedKind::TooLong { bytes } => InvalidAnswer::TooLong { bytes },
+            _ => InvalidAnswer::Malformed(malformed.to_string()),
+        };
         let error = ErrorObject::new(malformed.code(), malformed.to_string());
         if !self.settle_unreadable(now, &malformed.recovered, invalid, &error, out) {
             self.diagnose(Diagnostic::Malformed(Box::new(malformed)));
-        }
-    }
-
-    /// A message of `bytes` bytes was skipped because it is too long. If it was to be the answer to a request, that
-    /// request ends.
-    pub fn handle_too_long(&mut self, now: Instant, recovered: &Recovered, bytes: usize, out: &mut dyn Outbox) {
-        let error = ErrorObject::new(code::INVALID_REQUEST, "the message is longer than this side accepts");
-        if !self.settle_unreadable(now, recovered, InvalidAnswer::TooLong { bytes }, &error, out) {
-            self.diagnose(Diagnostic::TooLong { bytes });
         }
     }
 
@@ -342,8 +336,13 @@ impl Client {
     }
 
     pub(super) fn reply_error(&mut self, id: Option<&Id>, error: &ErrorObject, out: &mut dyn Outbox) {
-        write::error(out.buffer(), id.map_or(write::ErrorId::Null, write::ErrorId::Known), error);
-        self.commit_reply(id, out);
+        // Data of our own making always encodes; data that does not is left out.
+        let name = id.map_or(ErrorId::Null, ErrorId::Known);
+        let written = write::error(out.buffer(), name, error)
+            .or_else(|_| write::error(out.buffer(), name, &ErrorObject::new(error.code, error.message.clone())));
+        if written.is_ok() {
+            self.commit_reply(id, out);
+        }
     }
 
     /// Ends a reply, unless so many wait already that the connection is of no use.
