@@ -1,0 +1,326 @@
+//! A client under arbitrary operations: whatever the server, the application, the driver and the clock do.
+
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use arbitrary::Arbitrary;
+use bytes::Bytes;
+
+use crate::Instant;
+use crate::bind::StreamClient;
+use crate::peer::client::{ClientConfig, Event, Keepalive, Mode};
+use crate::peer::{InboundId, Lost, Refusal, RequestId, RequestOptions};
+use crate::rpc::{self, ErrorObject, Frame, Id, Message};
+use crate::schema::{
+    CallTool, CallToolParams, EmptyParams, Implementation, ListRootsResult, ListTools, PaginatedParams, Ping,
+    SubscriptionsListen, SubscriptionsListenParams,
+};
+
+/// One thing that happens to a client.
+#[derive(Arbitrary, Clone, Debug)]
+pub enum Operation {
+    Call { timeout_ms: Option<u16> },
+    List,
+    Listen,
+    Ping,
+    Cancel(u8),
+    Respond(u8),
+    Close,
+    Abort,
+    Open,
+    OpenFailed,
+    Input(Vec<u8>),
+    Line(Vec<u8>),
+    Answer { which: u8, with: Answer },
+    Progress(u8),
+    ServerRequest { id: u8, method: u8 },
+    ServerCancels(u8),
+    Eof,
+    Advance { ms: u16 },
+    Backwards { ms: u16 },
+    Timeout,
+    PollEvents,
+    PollTransmit,
+    PollLink,
+}
+
+/// How the server answers.
+#[derive(Arbitrary, Clone, Copy, Debug)]
+pub enum Answer {
+    Discovered,
+    Initialized,
+    Complete,
+    InputRequired,
+    Strange,
+    Error,
+    Unsupported,
+    Broken,
+    WithoutId,
+}
+
+/// The configuration and the operations of one run.
+#[derive(Arbitrary, Clone, Debug)]
+pub struct Run {
+    mode: u8,
+    reopen: bool,
+    keepalive: bool,
+    tight: bool,
+    operations: Vec<Operation>,
+}
+
+/// How input is cut before the machine sees it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Cut {
+    Whole,
+    Bytewise,
+}
+
+/// Runs it twice, with whole and with chopped input, and checks the contracts on the way.
+pub fn client(run: &Run) {
+    let whole = Harness::run(run, Cut::Whole);
+    let chopped = Harness::run(run, Cut::Bytewise);
+    assert_eq!(whole, chopped, "contract 4: chunk invariance");
+}
+
+struct Harness {
+    client: StreamClient,
+    now: Instant,
+    /// The requests accepted, and how many outcomes each has had.
+    accepted: BTreeMap<RequestId, u32>,
+    order: Vec<RequestId>,
+    /// The ids of what the client sent and nobody answered.
+    unanswered: VecDeque<Id>,
+    inbound: Vec<InboundId>,
+    cut: Cut,
+    transcript: String,
+    closed: bool,
+}
+
+impl Harness {
+    fn run(run: &Run, cut: Cut) -> String {
+        let mut config = ClientConfig::new(Implementation::new("fuzz", "0"));
+        config.mode = [Mode::Auto, Mode::ModernOnly, Mode::LegacyOnly][usize::from(run.mode % 3)];
+        config.reopen = run.reopen;
+        config.keepalive = run.keepalive.then_some(Keepalive::PRESET);
+        config.capabilities.roots = Some(Default::default());
+        if run.tight {
+            config.limits.message_bytes = 256;
+            config.limits.events = 16;
+            config.limits.requests_out = 4;
+            config.limits.requests_in = 2;
+            config.limits.queued_bytes = 1024;
+            config.limits.reply_bytes = 1024;
+        }
+        let mut harness = Self {
+            client: StreamClient::new(config),
+            now: Instant::ORIGIN,
+            accepted: BTreeMap::new(),
+            order: Vec::new(),
+            unanswered: VecDeque::new(),
+            inbound: Vec::new(),
+            cut,
+            transcript: String::new(),
+            closed: false,
+        };
+        for operation in &run.operations {
+            harness.apply(operation);
+            harness.check();
+        }
+        harness.client.abort(Lost::DriverDropped);
+        harness.drain_events();
+        for (request, outcomes) in &harness.accepted {
+            assert_eq!(*outcomes, 1, "contract 1: {request:?} has {outcomes} outcomes");
+        }
+        assert!(harness.closed, "the end of a connection is told");
+        assert_eq!(harness.client.poll_timeout(), None, "nothing is waited for after the end");
+        harness.transcript
+    }
+
+    fn apply(&mut self, operation: &Operation) {
+        let now = self.now;
+        match operation {
+            Operation::Call { timeout_ms } => {
+                let mut options = RequestOptions::default();
+                options.timeout = timeout_ms.map(|ms| Duration::from_millis(ms.into()));
+                let accepted = self.client.request::<CallTool>(now, &CallToolParams::new("fuzz"), options);
+                self.accept(accepted);
+            }
+            Operation::List => {
+                let accepted =
+                    self.client.request::<ListTools>(now, &PaginatedParams::default(), RequestOptions::default());
+                self.accept(accepted);
+            }
+            Operation::Listen => {
+                let params = SubscriptionsListenParams::default();
+                let accepted = self.client.request::<SubscriptionsListen>(now, &params, RequestOptions::default());
+                self.accept(accepted);
+            }
+            Operation::Ping => {
+                let accepted = self.client.request::<Ping>(now, &EmptyParams::default(), RequestOptions::default());
+                self.accept(accepted);
+            }
+            Operation::Cancel(which) => {
+                if let Some(request) = pick(&self.order, *which) {
+                    self.client.cancel(now, request, None);
+                }
+            }
+            Operation::Respond(which) => {
+                if let Some(request) = pick(&self.inbound, *which) {
+                    self.client.respond(now, request, Ok(&ListRootsResult::default()));
+                    self.client.respond(now, request, Err(ErrorObject::new(1, "twice")));
+                }
+            }
+            Operation::Close => self.client.close(now),
+            Operation::Abort => self.client.abort(Lost::Closed),
+            Operation::Open => self.client.handle_open(now),
+            Operation::OpenFailed => self.client.handle_open_failed("fuzz"),
+            Operation::Input(bytes) => self.input(bytes),
+            Operation::Line(bytes) => {
+                self.input(bytes);
+                self.input(b"\n");
+            }
+            Operation::Answer { which, with } => self.answer(*which, *with),
+            Operation::Progress(which) => {
+                let token = self.order.get(usize::from(*which)).map_or(0, |request| request.number());
+                self.say(&format!(
+                    r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":{token},"progress":1}}}}"#
+                ));
+            }
+            Operation::ServerRequest { id, method } => {
+                let method = ["ping", "roots/list", "sampling/createMessage", "x"][usize::from(method % 4)];
+                self.say(&format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}"}}"#));
+            }
+            Operation::ServerCancels(id) => self.say(&format!(
+                r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{id}}}}}"#
+            )),
+            Operation::Eof => self.client.handle_eof(now, "fuzz"),
+            Operation::Advance { ms } => {
+                self.now = now + Duration::from_millis(u64::from(*ms) * 4);
+            }
+            Operation::Backwards { ms } => {
+                let back = Duration::from_millis((*ms).into());
+                self.now = Instant::from_origin(now.since_origin().saturating_sub(back));
+            }
+            Operation::Timeout => {
+                self.client.handle_timeout(now);
+                let next = self.client.poll_timeout();
+                assert!(next.is_none_or(|next| next > now), "contract 5: {next:?} at {now:?}");
+            }
+            Operation::PollEvents => self.drain_events(),
+            Operation::PollTransmit => self.transmit(),
+            Operation::PollLink => {
+                let action = self.client.poll_link();
+                self.note(&action);
+            }
+        }
+    }
+
+    /// What holds at any time.
+    fn check(&mut self) {
+        let limits = self.client.peer().config().limits;
+        assert!(
+            self.client.queued() <= limits.queued_bytes + limits.reply_bytes + limits.message_bytes + 4096,
+            "contract 8: {} bytes are queued",
+            self.client.queued()
+        );
+        let waiting = self.accepted.values().filter(|&&outcomes| outcomes == 0).count();
+        assert!(self.client.peer().in_flight() <= waiting, "contract 1: more in flight than were accepted");
+    }
+
+    fn accept(&mut self, accepted: Result<RequestId, Refusal>) {
+        self.note(&accepted);
+        if let Ok(request) = accepted {
+            assert!(self.accepted.insert(request, 0).is_none(), "a handle is used twice");
+            self.order.push(request);
+        }
+    }
+
+    fn input(&mut self, bytes: &[u8]) {
+        match self.cut {
+            Cut::Whole => self.client.handle_input(self.now, Bytes::copy_from_slice(bytes)),
+            Cut::Bytewise => {
+                for byte in bytes {
+                    self.client.handle_input(self.now, Bytes::copy_from_slice(&[*byte]));
+                }
+            }
+        }
+    }
+
+    fn say(&mut self, text: &str) {
+        self.input(format!("{text}\n").as_bytes());
+    }
+
+    fn answer(&mut self, which: u8, with: Answer) {
+        self.transmit();
+        let index = usize::from(which) % self.unanswered.len().max(1);
+        let Some(id) = self.unanswered.remove(index) else { return };
+        let outcome = match with {
+            Answer::Discovered => {
+                r#""result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}}}"#
+            }
+            Answer::Initialized => {
+                r#""result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}"#
+            }
+            Answer::Complete => r#""result":{"content":[],"tools":[]}"#,
+            Answer::InputRequired => r#""result":{"resultType":"input_required","requestState":"s"}"#,
+            Answer::Strange => r#""result":[{"resultType":7}]"#,
+            Answer::Error => r#""error":{"code":-32601,"message":"no"}"#,
+            Answer::Unsupported => {
+                r#""error":{"code":-32022,"message":"no","data":{"supported":["2026-07-28","2025-06-18"]}}"#
+            }
+            Answer::Broken => r#""result":{"content":["#,
+            Answer::WithoutId => {
+                return self.say(r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"?"}}"#);
+            }
+        };
+        self.say(&format!(r#"{{"jsonrpc":"2.0","id":{id},{outcome}}}"#));
+    }
+
+    fn transmit(&mut self) {
+        let mut out = Vec::new();
+        let any = self.client.poll_transmit(&mut out);
+        assert_eq!(any, !out.is_empty());
+        assert!(out.is_empty() || out.ends_with(b"\n"), "only whole lines go out");
+        for line in out.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
+            let line = Bytes::copy_from_slice(line);
+            match rpc::read(&line, 128) {
+                Ok(Frame::Single(Message::Request(request))) => self.unanswered.push_back(request.id),
+                Ok(Frame::Single(_)) => {}
+                other => panic!("what goes out can be read: {other:?}"),
+            }
+        }
+        self.note(&out);
+    }
+
+    fn drain_events(&mut self) {
+        while let Some(event) = self.client.poll_event() {
+            assert!(!self.closed, "nothing follows the end: {event:?}");
+            self.note(&event);
+            match event {
+                Event::Outcome { request, .. } => {
+                    let outcomes = self.accepted.get_mut(&request).expect("an outcome of an accepted request");
+                    *outcomes += 1;
+                    assert_eq!(*outcomes, 1, "contract 1: {request:?} ended twice");
+                }
+                Event::Progress { request, .. } => {
+                    assert_eq!(self.accepted.get(&request), Some(&0), "progress comes before the outcome");
+                }
+                Event::Request { id, .. } => self.inbound.push(id),
+                Event::Closed(_) => self.closed = true,
+                _ => {}
+            }
+        }
+    }
+
+    fn note(&mut self, what: &impl core::fmt::Debug) {
+        use core::fmt::Write as _;
+        let _ = writeln!(self.transcript, "{what:?}");
+    }
+}
+
+fn pick<T: Copy>(from: &[T], which: u8) -> Option<T> {
+    from.get(usize::from(which) % from.len().max(1)).copied()
+}
