@@ -1,0 +1,108 @@
+//! A client without the standard library: its own allocator, its own panic handler, and a whole conversation in memory.
+//! The exit code tells how it went.
+#![no_std]
+#![no_main]
+
+extern crate alloc;
+
+use alloc::vec::Vec;
+use core::alloc::{GlobalAlloc, Layout};
+use core::cell::UnsafeCell;
+use core::panic::PanicInfo;
+use core::ptr;
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+use mcp_proto::bind::{StreamClient, StreamServer};
+use mcp_proto::peer::client::{ClientConfig, Event, LinkAction, State};
+use mcp_proto::peer::server::ServerConfig;
+use mcp_proto::peer::{Outcome, RequestOptions};
+use mcp_proto::schema::{Implementation, ListTools, PaginatedParams};
+use mcp_proto::{Bytes, Instant};
+
+const HEAP: usize = 4 * 1024 * 1024;
+
+/// Hands out a fixed piece of memory and takes nothing back: enough for a short program.
+struct Bump {
+    heap: UnsafeCell<[u8; HEAP]>,
+    used: AtomicUsize,
+}
+
+// SAFETY: every byte of the heap is handed out once, by an atomic counter.
+unsafe impl Sync for Bump {}
+
+// SAFETY: what is handed out lies within the heap, is aligned as asked, and is never handed out again.
+unsafe impl GlobalAlloc for Bump {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let base = self.heap.get() as usize;
+        let take = |used: usize| {
+            let start = (base + used).next_multiple_of(layout.align()) - base;
+            Some(start + layout.size()).filter(|&end| end <= HEAP)
+        };
+        match self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take) {
+            Ok(used) => {
+                let start = (base + used).next_multiple_of(layout.align()) - base;
+                // SAFETY: `take` has checked that it lies within the heap.
+                unsafe { self.heap.get().cast::<u8>().add(start) }
+            }
+            Err(_) => ptr::null_mut(),
+        }
+    }
+
+    unsafe fn dealloc(&self, _: *mut u8, _: Layout) {}
+}
+
+#[global_allocator]
+static ALLOCATOR: Bump = Bump { heap: UnsafeCell::new([0; HEAP]), used: AtomicUsize::new(0) };
+
+#[panic_handler]
+fn panic(_: &PanicInfo<'_>) -> ! {
+    // SAFETY: `abort` of the C library takes nothing and does not return.
+    unsafe { abort() }
+}
+
+#[link(name = "c")]
+unsafe extern "C" {
+    fn abort() -> !;
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn main() -> i32 {
+    match converse() {
+        Some(()) => 0,
+        None => 1,
+    }
+}
+
+/// A client and a server of this crate, joined by two buffers.
+fn converse() -> Option<()> {
+    let now = Instant::ORIGIN;
+    let mut client = StreamClient::new(ClientConfig::new(Implementation::new("bare", "1")));
+    let mut config = ServerConfig::new(Implementation::new("metal", "1"));
+    config.capabilities.tools = Some(Default::default());
+    let mut server = StreamServer::new(config);
+    let request = client.request::<ListTools>(now, &PaginatedParams::default(), RequestOptions::default()).ok()?;
+    (client.poll_link() == Some(LinkAction::Open)).then_some(())?;
+    client.handle_open(now);
+    for _ in 0..8 {
+        let mut sent = Vec::new();
+        if client.poll_transmit(&mut sent) {
+            server.handle_input(now, Bytes::from(sent));
+        }
+        while let Some(event) = server.poll_event() {
+            if let mcp_proto::peer::server::Event::Request { id, .. } = event {
+                server.respond_raw(now, id, r#"{"tools":[]}"#);
+            }
+        }
+        let mut sent = Vec::new();
+        if server.poll_transmit(&mut sent) {
+            client.handle_input(now, Bytes::from(sent));
+        }
+    }
+    (client.state() == State::Ready).then_some(())?;
+    while let Some(event) = client.poll_event() {
+        if let Event::Outcome { request: ended, outcome: Outcome::Result(_) } = event {
+            return (ended == request).then_some(());
+        }
+    }
+    None
+}
