@@ -583,3 +583,19 @@ fn a_spurious_timeout_changes_nothing() {
     assert!(s.take_events().is_empty());
     s.expect_silence();
 }
+
+/// C9.14, C9.15
+#[test]
+fn the_log_level_is_told_with_each_modern_request_or_once_to_a_legacy_server() {
+    let mut config = config();
+    config.log_level = Some(LoggingLevel::Warning);
+    let mut modern = Scripted::modern(config.clone());
+    modern.client.request::<ListTools>(modern.now, &PaginatedParams::default(), RequestOptions::default()).unwrap();
+    assert_eq!(modern.line()["params"]["_meta"]["io.modelcontextprotocol/logLevel"], "warning");
+
+    let mut legacy = Scripted::legacy(config);
+    let line = legacy.line();
+    assert_eq!((&line["method"], &line["params"]["level"]), (&json!("logging/setLevel"), &json!("warning")));
+    legacy.answer(&line["id"], json!({}));
+    assert!(legacy.take_events().is_empty());
+}

@@ -13,7 +13,7 @@ use crate::peer::{
 };
 use crate::rpc::{ErrorObject, Id, write};
 use crate::schema::{
-    At, Era, Method, MethodInfo, Notification, Revision, SubscriptionsListen, WriteAt,
+    At, Method, MethodInfo, Notification, Revision, SubscriptionsListen, WriteAt,
 };
 
 use super::{Client, Closed, LinkAction, Phase};
@@ -222,7 +222,7 @@ impl Client {
     }
 
     /// Whether the server, as far as it is known, can be asked this.
-    fn admit(&self, method: &str, info: Option<&'static MethodInfo>) -> Result<(), Refusal> {
+    pub(super) fn admit(&self, method: &str, info: Option<&'static MethodInfo>) -> Result<(), Refusal> {
         let (Some(info), Some(server)) = (info, &self.server) else { return Ok(()) };
         if !info.exists_in(server.revision) {
             return Err(Refusal::Revision { method: method.to_string(), revision: server.revision });
@@ -252,7 +252,7 @@ impl Client {
         MetaEntries {
             protocol: self.protocol.as_ref(),
             progress,
-            log_level: options.log_level.filter(|_| self.era() == Some(Era::Modern)),
+            log_level: options.log_level.or(self.config.log_level),
             options: Some(&options.meta),
         }
     }

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use crate::Limits;
-use crate::schema::{ClientCapabilities, Era, Implementation, Revision};
+use crate::schema::{ClientCapabilities, Era, Implementation, LoggingLevel, Revision};
 
 /// The configuration of a client.
 ///
@@ -42,6 +42,9 @@ pub struct ClientConfig {
     /// How long queued bytes may wait without any being taken before the connection fails. Default 60 s: a peer that
     /// reads nothing for a minute is not coming back.
     pub write_timeout: Duration,
+    /// The least severe log messages wanted: a modern server is told with each request, a legacy one that logs is told
+    /// once. Default: modern servers send none, legacy ones what they like.
+    pub log_level: Option<LoggingLevel>,
     /// Pings to legacy servers. Default: none.
     pub keepalive: Option<Keepalive>,
     /// What the server may make this side hold.
@@ -64,6 +67,7 @@ impl ClientConfig {
             connect: ConnectTimeouts::default(),
             close_timeout: Duration::from_secs(2),
             write_timeout: Duration::from_secs(60),
+            log_level: None,
             keepalive: None,
             limits: Limits::default(),
         }

@@ -12,7 +12,8 @@ use crate::peer::{
 use crate::rpc::{ErrorId, ErrorObject, Frame, Id, Kind, Malformed, MalformedKind, Message, Raw, Recovered, Response, Text, code, write};
 use crate::schema::{
     Cancelled, CancelledParams, Direction, Discover, EmptyParams, Era, Initialize, InitializeParams, Initialized, Method,
-    MethodInfo, Notification, Ping, Progress, ProgressParams, ResultType, Revision,
+    MethodInfo, Notification, Ping, Progress, ProgressParams, ResultType, Revision, SetLoggingLevel,
+    SetLoggingLevelParams,
 };
 
 use super::detect::Act;
@@ -475,10 +476,22 @@ impl Client {
         }
         self.phase = Phase::Ready;
         self.set_state(State::Ready);
+        self.ask_for_logs(out);
         while let Some(Held { id, method, params }) = self.held.pop_front() {
             self.handle_request(id, method, params, out);
         }
         self.flush_queued(out);
+    }
+
+    /// Tells a legacy server what to log. Its answer changes nothing.
+    fn ask_for_logs(&mut self, out: &mut dyn Outbox) {
+        let (Some(level), Some(Era::Legacy)) = (self.config.log_level, self.era()) else { return };
+        if self.admit(SetLoggingLevel::NAME, Some(SetLoggingLevel::INFO)).is_ok() {
+            let revision = self.revision().unwrap_or(Revision::LATEST_LEGACY);
+            let number = self.outbound.mint();
+            let params = SetLoggingLevelParams::new(level);
+            self.write(number, SetLoggingLevel::NAME, &params, revision, MetaEntries::default(), out);
+        }
     }
 
     /// Writes a request of the machine's own.
