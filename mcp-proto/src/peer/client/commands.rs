@@ -227,8 +227,8 @@ impl Client {
         if !info.exists_in(server.revision) {
             return Err(Refusal::Revision { method: method.to_string(), revision: server.revision });
         }
-        match (info.server_capability(server.revision), &server.capabilities) {
-            (Some(needed), Some(capabilities)) if !capabilities.has(needed) => {
+        match (info.server_capability, &server.capabilities) {
+            (Some(needed), Some(capabilities)) if !capabilities.allows(needed, server.revision) => {
                 Err(Refusal::Capability { method: method.to_string(), capability: needed.path() })
             }
             _ => Ok(()),

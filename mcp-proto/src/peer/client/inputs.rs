@@ -3,6 +3,8 @@
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 
+use serde_json::value::RawValue;
+
 use crate::Instant;
 use crate::peer::encode::MetaEntries;
 use crate::peer::events::Pressure;
@@ -11,7 +13,7 @@ use crate::peer::{
 };
 use crate::rpc::{ErrorId, ErrorObject, Frame, Id, Kind, Malformed, MalformedKind, Message, Raw, Recovered, Response, Text, code, write};
 use crate::schema::{
-    Cancelled, CancelledParams, Direction, Discover, EmptyParams, Era, Initialize, InitializeParams, Initialized, Method,
+    Cancelled, CancelledParams, ClientCapability, CreateMessage, Direction, Discover, Elicit, EmptyParams, Era, Initialize, InitializeParams, Initialized, Method,
     MethodInfo, Notification, Ping, Progress, ProgressParams, ResultType, Revision, SetLoggingLevel,
     SetLoggingLevelParams,
 };
@@ -326,14 +328,38 @@ impl Client {
         let revision = self.revision().unwrap_or(Revision::LATEST_LEGACY);
         let unknown = || ErrorObject::new(code::METHOD_NOT_FOUND, alloc::format!("unknown method {:?}", &**method));
         let info = MethodInfo::find(method, Direction::ToClient, revision).ok_or_else(unknown)?;
-        let capabilities = &self.config.capabilities;
-        if info.client_capability().is_some_and(|needed| !capabilities.has(needed)) {
+        if info.client_capability.is_some_and(|needed| !self.config.capabilities.has(needed)) {
             return Err(unknown());
         }
-        capabilities
-            .admit(info, params)
-            .map_err(|what| ErrorObject::new(code::INVALID_PARAMS, what))?;
-        Ok(info)
+        match self.undeclared(info, params) {
+            Some(what) => Err(ErrorObject::new(code::INVALID_PARAMS, what)),
+            None => Ok(info),
+        }
+    }
+
+    /// What the parameters ask for beyond what this client declared of the capability.
+    fn undeclared(&self, info: &MethodInfo, params: Option<&Raw>) -> Option<&'static str> {
+        #[derive(serde::Deserialize)]
+        struct Asked<'a> {
+            #[serde(borrow)]
+            mode: Option<&'a RawValue>,
+            #[serde(borrow)]
+            tools: Option<&'a RawValue>,
+            #[serde(borrow, rename = "toolChoice")]
+            tool_choice: Option<&'a RawValue>,
+        }
+        let asked: Asked<'_> = params?.decode().ok()?;
+        let has = |capability| self.config.capabilities.has(capability);
+        match info.name {
+            Elicit::NAME if asked.mode.is_some_and(|mode| mode.get() == r#""url""#) => {
+                (!has(ClientCapability::ElicitationUrl)).then_some("elicitation by URL was not declared")
+            }
+            Elicit::NAME => (!has(ClientCapability::ElicitationForm)).then_some("elicitation by form was not declared"),
+            CreateMessage::NAME if asked.tools.is_some() || asked.tool_choice.is_some() => {
+                (!has(ClientCapability::SamplingTools)).then_some("tools in sampling were not declared")
+            }
+            _ => None,
+        }
     }
 
     pub(super) fn reply_error(&mut self, id: Option<&Id>, error: &ErrorObject, out: &mut dyn Outbox) {
