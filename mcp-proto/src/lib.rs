@@ -1,8 +1,78 @@
-//! The Model Context Protocol as a sans-IO state machine.
+//! The Model Context Protocol as a **sans-IO state machine**: bytes and clock readings go in; bytes to send, events and
+//! the next deadline come out. No socket, no process, no thread, no clock and no random source is inside.
+//!
+//! **In scope**: both roles, all five revisions (2024-11-05 to 2026-07-28) and both eras, the era that a peer speaks and
+//! how to find it out, framing, correlation, timeouts, progress, cancellation, limits.
+//! **Out of scope**: opening connections, starting processes, reading clocks: that is what an adapter does. `mcp-smol`
+//! is one; another is an afternoon's work.
+//!
+//! # Layers
+//!
+//! Each knows only those above it in this picture:
+//!
+//! ```text
+//! codec    framing alone          lines: bounded, resynchronising
+//! rpc      JSON-RPC 2.0           envelopes with raw payloads · ids · the table of pending requests · errors
+//! schema   the MCP vocabulary     typed params and results of every method of every revision, one table of methods
+//! peer     what messages mean     client: era detection, lifecycle, progress, cancellation · server: dispatch, both eras
+//! bind     how messages travel    newline stream · message channel
+//! front    (std) async handles    Client, Server and Router on core::task and a mutex: no executor, no spawn
+//! ```
+//!
+//! A tool call goes down through them once and comes up once: [`rpc`] encodes it straight into the binding's buffer;
+//! an answer is delimited in one pass, found in the table by its id, and decoded by the method that was asked, never by
+//! guessing.
+//!
+//! # The loop
+//!
+//! Every machine is driven alike. Its methods come in four kinds: **commands** (`request`, `cancel`, `respond`, …),
+//! **inputs** (`handle_*`), **outputs** (`poll_*`) and **getters**.
+//!
+//! ```text
+//! loop {
+//!     drain poll_link      → open or close the link            (clients)
+//!     drain poll_transmit  → write
+//!     drain poll_event     → act
+//!     wait for: readable → handle_input | poll_timeout → handle_timeout | a command
+//! }
+//! ```
+//!
+#![cfg_attr(all(feature = "client", feature = "server", feature = "testing"), doc = include_str!("loop.md"))]
+//!
+//! # What holds, whatever the other side does
+//!
+//!  1. Every request accepted ends with exactly one outcome, while the machine is driven or once it is dropped.
+//!  2. Any method may be called in any order at any time. Draining late costs latency and bounded memory, never
+//!     correctness.
+//!  3. The outputs do not depend on each other's order.
+//!  4. However the input is cut into chunks, the same events and the same bytes come out.
+//!  5. After `handle_timeout(t)`, `poll_timeout` is later than `t` or `None`. A spurious call does nothing.
+//!  6. What is to be sent and what is to be told are queued apart: a slow application stalls no ping and no reply.
+//!  7. An idle poll costs O(1), an operation O(log n) of what is in flight.
+//!  8. Everything that a peer can grow has a limit with a default: [`Limits`].
+//!  9. A peer's fault is an event or an outcome: never a panic, never an error of an input method, never silence.
+//! 10. Misuse on this side returns a small typed error and changes nothing.
+//! 11. Errors made here are never mistaken for errors received from the peer.
+//! 12. Partial input lives in the machine, so dropping a future loses none.
+//! 13. The same inputs and clock readings give the same outputs.
+//!
+//! **A panic is a bug of this crate; no input can cause one.**
+//!
+//! # Features
+//!
+//! | feature | default | what it adds |
+//! |---|---|---|
+//! | `std` | yes | the async front |
+//! | `client`, `server` | yes | the roles |
+//! | `schemars` | no | input schemas of typed tool handlers, from the argument's type |
+//! | `testing` | no | [`testing`]: two peers on a simulated clock and network |
+//! | `fuzzing` | no | the bodies of the fuzz targets |
+//!
+//! Without `std` the crate needs `alloc` alone.
 #![no_std]
 #![forbid(unsafe_code)]
 #![cfg_attr(
-    not(test),
+    not(any(test, feature = "fuzzing", feature = "testing")),
     warn(
         clippy::unwrap_used,
         clippy::expect_used,
@@ -20,9 +90,16 @@ extern crate std;
 mod limits;
 mod time;
 
+pub mod bind;
 pub mod codec;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
+pub mod peer;
 pub mod rpc;
 pub mod schema;
+#[cfg(feature = "testing")]
+pub mod testing;
 
 pub use bytes::Bytes;
 pub use limits::Limits;
