@@ -1,1 +1,119 @@
-//! The MCP vocabulary.
+//! The MCP vocabulary: typed parameters and results of every method and notification, at every revision.
+//!
+//! - [`Method`] and [`Notification`] types tie a name to its types; [`MethodInfo`] holds what else there is to know of
+//!   it. The list of them all is in one place.
+//! - Every type **reads** what any revision sends, in one pass: unknown fields, and optional ones whose value is not
+//!   what it should be, are kept in `extra`; unknown kinds of content are kept as they came; items of a list that can't
+//!   be read are set apart in its [`List::invalid`]. Only what is required and missing makes an error.
+//! - Every type **writes** itself in two ways: by [`Serialize`](serde::Serialize) whole, so that a round trip loses
+//!   nothing, and by [`WriteAt`] or [`At`] as one [`Revision`] knows it. What else differs between revisions is in
+//!   [`Differences`].
+//! - What is the application's own (arguments, schemas, structured results, `_meta`) stays text: [`Json`].
+//!
+//! Types are read from JSON text: `serde_json::from_str` or `from_slice`, [`Json::decode`] or
+//! [`Raw::decode`](crate::rpc::Raw::decode). Other sources, a `serde_json::Value` among them, do not have the text that
+//! unknown values are kept as.
+//!
+//! ```
+//! use mcp_proto::schema::{At, Revision, Tool, ToolAnnotations};
+//! use serde_json::json;
+//!
+//! let tool = Tool::new("add", "Adds two numbers", json!({"type": "object"}))
+//!     .with_title("Addition")
+//!     .with_annotations(ToolAnnotations { read_only_hint: Some(true), ..ToolAnnotations::new() });
+//! let text = serde_json::to_string(&At(&tool, Revision::V2025_03_26))?;
+//! assert!(text.contains("readOnlyHint") && !text.contains("title"));
+//! # Ok::<(), serde_json::Error>(())
+//! ```
+
+mod capabilities;
+mod completion;
+mod content;
+mod elicitation;
+mod input;
+mod json;
+mod lifecycle;
+mod list;
+mod logging;
+mod map;
+pub mod meta;
+mod method;
+mod object;
+mod primitive;
+mod progress;
+mod prompts;
+mod read;
+mod resources;
+mod result;
+mod revision;
+mod roots;
+mod sampling;
+mod subscriptions;
+pub mod tasks;
+mod tools;
+mod write;
+
+pub use capabilities::{
+    ClientCapabilities, ClientCapability, ElicitationCapability, ListChangedCapability, ResourcesCapability,
+    RootsCapability, SamplingCapability, ServerCapabilities, ServerCapability,
+};
+pub use completion::{
+    CompleteParams, CompleteResult, Completion, CompletionArgument, CompletionContext, PromptReference,
+    Reference, ResourceReference,
+};
+pub use content::{
+    Annotations, AudioContent, ContentBlock, EmbeddedResource, ImageContent, ResourceLink, Role, TextContent,
+};
+pub use elicitation::{
+    ElicitAction, ElicitFormParams, ElicitMode, ElicitParams, ElicitResult, ElicitSchema, ElicitUrlParams,
+    ElicitValue, ElicitationCompleteParams, UrlElicitationData,
+};
+pub use input::{InputRequest, InputRequests, InputRequiredResult, InputResponse, InputResponses};
+pub use json::{Json, Number};
+pub use lifecycle::{
+    CacheScope, CustomParams, DiscoverParams, DiscoverResult, EmptyParams, EmptyResult, Icon, Implementation,
+    InitializeParams, InitializeResult, ListRootsParams, MissingCapabilityData, PaginatedParams, PingParams,
+    Theme, UnsupportedVersionData,
+};
+pub use list::{InvalidItem, List};
+pub use logging::{LoggingLevel, LoggingMessageParams, SetLoggingLevelParams};
+pub use map::{Extra, Iter, Map};
+pub use meta::Meta;
+pub use method::{
+    CallTool, Cancelled, ClientProgress, Complete, CreateMessage, Direction, Discover, Elicit,
+    ElicitationComplete, GetPrompt, Initialize, Initialized, ListPrompts, ListResourceTemplates,
+    ListResources, ListRoots, ListTools, LoggingMessage, Method, MethodInfo, Notification, NotificationInfo,
+    Params, Ping, Progress, PromptListChanged, ReadResource, ResourceListChanged, ResourceUpdated,
+    ResultFields, RootsListChanged, SetLoggingLevel, SubscribeResource, SubscriptionsAcknowledged,
+    SubscriptionsListen, ToolListChanged, UnsubscribeResource,
+};
+pub use primitive::{
+    BooleanSchema, EnumOption, EnumSchema, MultiSelectItems, MultiSelectSchema, NumberKind, NumberSchema,
+    PrimitiveSchema, StringFormat, StringSchema, TitledEnumSchema, TitledItems, UntitledItems,
+};
+pub use progress::{CancelledParams, ProgressParams};
+pub use prompts::{
+    GetPromptParams, GetPromptResult, ListPromptsParams, ListPromptsResult, Prompt, PromptArgument,
+    PromptMessage,
+};
+pub use resources::{
+    BlobResourceContents, ListResourceTemplatesParams, ListResourceTemplatesResult, ListResourcesParams,
+    ListResourcesResult, ReadResourceParams, ReadResourceResult, Resource, ResourceContents,
+    ResourceTemplate, ResourceUpdatedParams, SubscribeResourceParams, TextResourceContents,
+    UnsubscribeResourceParams,
+};
+pub use result::{ResultType, result_type};
+pub use revision::{Differences, Era, Revision, Revisions, UnknownRevision};
+pub use roots::{ListRootsResult, Root};
+pub use sampling::{
+    CreateMessageParams, CreateMessageResult, IncludeContext, ModelHint, ModelPreferences, SamplingBlock,
+    SamplingContent, SamplingMessage, ToolChoice, ToolChoiceMode, ToolResultContent, ToolUseContent,
+};
+pub use subscriptions::{
+    SubscriptionFilter, SubscriptionsAcknowledgedParams, SubscriptionsListenParams, SubscriptionsListenResult,
+};
+pub use tools::{
+    CallToolParams, CallToolResult, ListToolsParams, ListToolsResult, TaskSupport, Tool, ToolAnnotations,
+    ToolExecution,
+};
+pub use write::{At, Projection, WriteAt};

@@ -1,0 +1,328 @@
+//! What the two sides can be asked for.
+
+use super::json::Json;
+use super::map::Map;
+use super::object::object;
+use super::revision::Revision;
+use super::tasks::legacy::{ClientTasksCapability, ServerTasksCapability};
+
+object! {
+    /// What a server may ask of a client.
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/schema#clientcapabilities>
+    pub struct ClientCapabilities {
+        required {}
+        optional {
+            /// Where it may work.
+            roots: Option<RootsCapability> = "roots";
+            /// Asking the client's model.
+            sampling: Option<SamplingCapability> = "sampling";
+            /// Asking the person.
+            elicitation: Option<ElicitationCapability> = "elicitation" since V2025_06_18;
+            /// Asking for work that takes long.
+            tasks: Option<ClientTasksCapability> = "tasks" since V2025_11_25 until V2025_11_25;
+            /// Extensions of the protocol by their identifiers, each with its settings: an object.
+            extensions: Option<Map<Json>> = "extensions" since V2026_07_28;
+            /// What is being tried out, each with its settings: an object.
+            experimental: Option<Map<Json>> = "experimental";
+        }
+    }
+}
+
+object! {
+    /// Where a server may work.
+    pub struct RootsCapability {
+        required {}
+        optional {
+            /// Whether the server is told of changes.
+            list_changed: Option<bool> = "listChanged" until V2025_11_25;
+        }
+    }
+}
+
+object! {
+    /// Asking the client's model. Without further settings: text without tools.
+    pub struct SamplingCapability {
+        required {}
+        optional {
+            /// Whether context of this and other servers can be included: an object.
+            context: Option<Json> = "context" since V2025_11_25;
+            /// Whether the model can be given tools: an object.
+            tools: Option<Json> = "tools" since V2025_11_25;
+        }
+    }
+}
+
+object! {
+    /// Asking the person. Without further settings: by a form.
+    pub struct ElicitationCapability {
+        required {}
+        optional {
+            /// Whether by a form: an object.
+            form: Option<Json> = "form" since V2025_11_25;
+            /// Whether by a page on the web: an object.
+            url: Option<Json> = "url" since V2025_11_25;
+        }
+    }
+}
+
+/// Something that a client can be asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum ClientCapability {
+    /// Where the server may work.
+    Roots,
+    /// News of where the server may work.
+    RootsListChanged,
+    /// The client's model.
+    Sampling,
+    /// The client's model, with tools.
+    SamplingTools,
+    /// The client's model, with context of servers.
+    SamplingContext,
+    /// The person, in any way.
+    Elicitation,
+    /// The person, by a form.
+    ElicitationForm,
+    /// The person, by a page on the web.
+    ElicitationUrl,
+    /// Tasks of 2025-11-25, with the client as their receiver.
+    Tasks,
+    /// A list of those tasks.
+    TasksList,
+    /// Cancelling them.
+    TasksCancel,
+    /// The tasks extension of 2026-07-28.
+    TasksExtension,
+}
+
+impl ClientCapabilities {
+    /// Whether `capability` is declared.
+    ///
+    /// ```
+    /// use mcp_proto::schema::{ClientCapabilities, ClientCapability};
+    ///
+    /// let declared: ClientCapabilities = serde_json::from_str(r#"{"elicitation":{}}"#)?;
+    /// assert!(declared.has(ClientCapability::ElicitationForm));
+    /// assert!(!declared.has(ClientCapability::ElicitationUrl));
+    /// # Ok::<(), serde_json::Error>(())
+    /// ```
+    pub fn has(&self, capability: ClientCapability) -> bool {
+        let sampling = self.sampling.as_ref();
+        let elicitation = self.elicitation.as_ref();
+        let tasks = self.tasks.as_ref();
+        match capability {
+            ClientCapability::Roots => self.roots.is_some(),
+            ClientCapability::RootsListChanged => {
+                self.roots.as_ref().is_some_and(|roots| roots.list_changed == Some(true))
+            }
+            ClientCapability::Sampling => sampling.is_some(),
+            ClientCapability::SamplingTools => sampling.is_some_and(|sampling| sampling.tools.is_some()),
+            ClientCapability::SamplingContext => sampling.is_some_and(|sampling| sampling.context.is_some()),
+            ClientCapability::Elicitation => elicitation.is_some(),
+            ClientCapability::ElicitationForm => {
+                elicitation.is_some_and(|elicitation| elicitation.form.is_some() || elicitation.url.is_none())
+            }
+            ClientCapability::ElicitationUrl => {
+                elicitation.is_some_and(|elicitation| elicitation.url.is_some())
+            }
+            ClientCapability::Tasks => tasks.is_some(),
+            ClientCapability::TasksList => tasks.is_some_and(|tasks| tasks.list.is_some()),
+            ClientCapability::TasksCancel => tasks.is_some_and(|tasks| tasks.cancel.is_some()),
+            ClientCapability::TasksExtension => self.has_extension(super::tasks::EXTENSION),
+        }
+    }
+
+    /// Whether the extension `identifier` is declared.
+    pub fn has_extension(&self, identifier: &str) -> bool {
+        self.extensions.as_ref().is_some_and(|extensions| extensions.contains(identifier))
+    }
+
+    /// The same with `capability` declared, and what it implies.
+    #[must_use]
+    pub fn with(mut self, capability: ClientCapability) -> Self {
+        match capability {
+            ClientCapability::Roots => _ = self.roots.get_or_insert_default(),
+            ClientCapability::RootsListChanged => {
+                self.roots.get_or_insert_default().list_changed = Some(true);
+            }
+            ClientCapability::Sampling => _ = self.sampling.get_or_insert_default(),
+            ClientCapability::SamplingTools => self.sampling.get_or_insert_default().tools = present(),
+            ClientCapability::SamplingContext => self.sampling.get_or_insert_default().context = present(),
+            ClientCapability::Elicitation => _ = self.elicitation.get_or_insert_default(),
+            ClientCapability::ElicitationForm => self.elicitation.get_or_insert_default().form = present(),
+            ClientCapability::ElicitationUrl => self.elicitation.get_or_insert_default().url = present(),
+            ClientCapability::Tasks => _ = self.tasks.get_or_insert_default(),
+            ClientCapability::TasksList => self.tasks.get_or_insert_default().list = present(),
+            ClientCapability::TasksCancel => self.tasks.get_or_insert_default().cancel = present(),
+            ClientCapability::TasksExtension => {
+                let extensions = self.extensions.get_or_insert_default();
+                extensions.insert(super::tasks::EXTENSION, Json::empty_object());
+            }
+        }
+        self
+    }
+}
+
+object! {
+    /// What a client may ask of a server.
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/schema#servercapabilities>
+    pub struct ServerCapabilities {
+        required {}
+        optional {
+            /// Tools.
+            tools: Option<ListChangedCapability> = "tools";
+            /// Resources and templates.
+            resources: Option<ResourcesCapability> = "resources";
+            /// Prompts.
+            prompts: Option<ListChangedCapability> = "prompts";
+            /// Completion of arguments: an object.
+            completions: Option<Json> = "completions" since V2025_03_26;
+            /// Log messages: an object.
+            logging: Option<Json> = "logging";
+            /// Work that takes long.
+            tasks: Option<ServerTasksCapability> = "tasks" since V2025_11_25 until V2025_11_25;
+            /// Extensions of the protocol by their identifiers, each with its settings: an object.
+            extensions: Option<Map<Json>> = "extensions" since V2026_07_28;
+            /// What is being tried out, each with its settings: an object.
+            experimental: Option<Map<Json>> = "experimental";
+        }
+    }
+}
+
+object! {
+    /// Something that can be listed.
+    pub struct ListChangedCapability {
+        required {}
+        optional {
+            /// Whether the client is told when the list changes.
+            list_changed: Option<bool> = "listChanged";
+        }
+    }
+}
+
+object! {
+    /// Resources and templates.
+    pub struct ResourcesCapability {
+        required {}
+        optional {
+            /// Whether the client is told when the list changes.
+            list_changed: Option<bool> = "listChanged";
+            /// Whether the client can follow single resources.
+            subscribe: Option<bool> = "subscribe";
+        }
+    }
+}
+
+/// Something that a server can be asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum ServerCapability {
+    /// Tools.
+    Tools,
+    /// News of the list of tools.
+    ToolsListChanged,
+    /// Resources and templates.
+    Resources,
+    /// News of the lists of resources and templates.
+    ResourcesListChanged,
+    /// News of single resources.
+    ResourcesSubscribe,
+    /// Prompts.
+    Prompts,
+    /// News of the list of prompts.
+    PromptsListChanged,
+    /// Completion of arguments.
+    Completions,
+    /// Log messages.
+    Logging,
+    /// Tasks of 2025-11-25, with the server as their receiver.
+    Tasks,
+    /// A list of those tasks.
+    TasksList,
+    /// Cancelling them.
+    TasksCancel,
+    /// The tasks extension of 2026-07-28.
+    TasksExtension,
+}
+
+impl ServerCapabilities {
+    /// Whether `capability` is declared.
+    pub fn has(&self, capability: ServerCapability) -> bool {
+        let changes = |listed: &Option<ListChangedCapability>| {
+            listed.as_ref().is_some_and(|listed| listed.list_changed == Some(true))
+        };
+        let resources = self.resources.as_ref();
+        let tasks = self.tasks.as_ref();
+        match capability {
+            ServerCapability::Tools => self.tools.is_some(),
+            ServerCapability::ToolsListChanged => changes(&self.tools),
+            ServerCapability::Resources => resources.is_some(),
+            ServerCapability::ResourcesListChanged => {
+                resources.is_some_and(|resources| resources.list_changed == Some(true))
+            }
+            ServerCapability::ResourcesSubscribe => {
+                resources.is_some_and(|resources| resources.subscribe == Some(true))
+            }
+            ServerCapability::Prompts => self.prompts.is_some(),
+            ServerCapability::PromptsListChanged => changes(&self.prompts),
+            ServerCapability::Completions => self.completions.is_some(),
+            ServerCapability::Logging => self.logging.is_some(),
+            ServerCapability::Tasks => tasks.is_some(),
+            ServerCapability::TasksList => tasks.is_some_and(|tasks| tasks.list.is_some()),
+            ServerCapability::TasksCancel => tasks.is_some_and(|tasks| tasks.cancel.is_some()),
+            ServerCapability::TasksExtension => self.has_extension(super::tasks::EXTENSION),
+        }
+    }
+
+    /// Whether a client may ask for `capability` at `revision`: it is declared, or the revision has no way to declare
+    /// it.
+    pub fn allows(&self, capability: ServerCapability, revision: Revision) -> bool {
+        let undeclarable =
+            capability == ServerCapability::Completions && !revision.differences().completion_capability;
+        undeclarable || self.has(capability)
+    }
+
+    /// Whether the extension `identifier` is declared.
+    pub fn has_extension(&self, identifier: &str) -> bool {
+        self.extensions.as_ref().is_some_and(|extensions| extensions.contains(identifier))
+    }
+
+    /// The same with `capability` declared, and what it implies.
+    #[must_use]
+    pub fn with(mut self, capability: ServerCapability) -> Self {
+        match capability {
+            ServerCapability::Tools => _ = self.tools.get_or_insert_default(),
+            ServerCapability::ToolsListChanged => {
+                self.tools.get_or_insert_default().list_changed = Some(true);
+            }
+            ServerCapability::Resources => _ = self.resources.get_or_insert_default(),
+            ServerCapability::ResourcesListChanged => {
+                self.resources.get_or_insert_default().list_changed = Some(true);
+            }
+            ServerCapability::ResourcesSubscribe => {
+                self.resources.get_or_insert_default().subscribe = Some(true);
+            }
+            ServerCapability::Prompts => _ = self.prompts.get_or_insert_default(),
+            ServerCapability::PromptsListChanged => {
+                self.prompts.get_or_insert_default().list_changed = Some(true);
+            }
+            ServerCapability::Completions => self.completions = present(),
+            ServerCapability::Logging => self.logging = present(),
+            ServerCapability::Tasks => _ = self.tasks.get_or_insert_default(),
+            ServerCapability::TasksList => self.tasks.get_or_insert_default().list = present(),
+            ServerCapability::TasksCancel => self.tasks.get_or_insert_default().cancel = present(),
+            ServerCapability::TasksExtension => {
+                let extensions = self.extensions.get_or_insert_default();
+                extensions.insert(super::tasks::EXTENSION, Json::empty_object());
+            }
+        }
+        self
+    }
+}
+
+/// The settings of something that has none: its presence is what counts.
+fn present() -> Option<Json> {
+    Some(Json::empty_object())
+}

@@ -1,0 +1,243 @@
+//! JSON whose meaning is the application's, and numbers as they were written.
+
+use alloc::borrow::ToOwned;
+use alloc::boxed::Box;
+use alloc::string::String;
+use core::fmt;
+
+use bytes::Bytes;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::value::RawValue;
+
+use super::read::{Attempt, Odd, Read};
+use super::write::{Projection, WriteAt};
+use crate::rpc::Raw;
+
+/// One JSON value that is kept as text: valid, owned, and written as it was read.
+///
+/// Two are equal if their texts are.
+///
+/// ```
+/// use mcp_proto::schema::Json;
+///
+/// let schema = Json::new(r#"{"type":"object"}"#)?;
+/// assert!(schema.is_object());
+/// assert_eq!(Json::from(serde_json::json!({"type": "object"})), schema);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Json(Box<RawValue>);
+
+impl Json {
+    /// Takes JSON text.
+    ///
+    /// # Errors
+    /// If `text` is not exactly one JSON value.
+    pub fn new(text: impl Into<String>) -> Result<Self, serde_json::Error> {
+        RawValue::from_string(text.into()).map(Self)
+    }
+
+    /// Encodes a value.
+    ///
+    /// # Errors
+    /// If its `Serialize` fails.
+    pub fn encode<T: Serialize + ?Sized>(value: &T) -> Result<Self, serde_json::Error> {
+        serde_json::value::to_raw_value(value).map(Self)
+    }
+
+    /// `null`.
+    pub fn null() -> Self {
+        Self(RawValue::NULL.to_owned())
+    }
+
+    /// `{}`: what most capabilities without settings are declared by.
+    pub fn empty_object() -> Self {
+        Self::new("{}").unwrap_or_else(|_| Self::null())
+    }
+
+    /// Decodes the value, borrowing from its text where `T` borrows.
+    ///
+    /// # Errors
+    /// If it is not a `T`.
+    pub fn decode<'a, T: Deserialize<'a>>(&'a self) -> Result<T, serde_json::Error> {
+        serde_json::from_str(self.0.get())
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        self.0.get()
+    }
+
+    /// Whether it is an object.
+    pub fn is_object(&self) -> bool {
+        self.as_str().starts_with('{')
+    }
+
+    /// Whether it is `null`.
+    pub fn is_null(&self) -> bool {
+        self.as_str() == "null"
+    }
+}
+
+impl fmt::Debug for Json {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl PartialEq for Json {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_str() == other.as_str()
+    }
+}
+
+impl Eq for Json {}
+
+impl From<serde_json::Value> for Json {
+    fn from(value: serde_json::Value) -> Self {
+        Self::encode(&value).unwrap_or_else(|_| Self::null())
+    }
+}
+
+impl From<bool> for Json {
+    fn from(value: bool) -> Self {
+        serde_json::Value::from(value).into()
+    }
+}
+
+impl From<i64> for Json {
+    fn from(value: i64) -> Self {
+        serde_json::Value::from(value).into()
+    }
+}
+
+impl From<&str> for Json {
+    /// A JSON string. For JSON text there is [`Json::new`].
+    fn from(value: &str) -> Self {
+        Self::encode(value).unwrap_or_else(|_| Self::null())
+    }
+}
+
+impl TryFrom<&Raw> for Json {
+    type Error = serde_json::Error;
+
+    /// Checks the text and copies it, so that it does not pin the input that it was read from.
+    fn try_from(raw: &Raw) -> Result<Self, serde_json::Error> {
+        raw.decode()
+    }
+}
+
+impl From<Json> for Raw {
+    fn from(json: Json) -> Self {
+        let text: Box<str> = json.0.into();
+        Self::from_scan(Bytes::from(text.into_string()))
+    }
+}
+
+impl Serialize for Json {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Json {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Box::<RawValue>::deserialize(deserializer).map(Self)
+    }
+}
+
+impl WriteAt for Json {
+    fn write<S: Serializer>(&self, _: Projection, serializer: S) -> Result<S::Ok, S::Error> {
+        self.serialize(serializer)
+    }
+}
+
+impl Read for Json {
+    const EXPECTED: &'static str = "a JSON value";
+
+    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Attempt<Self>, D::Error> {
+        Self::deserialize(deserializer).map(Ok)
+    }
+
+    fn read_nullable<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Attempt<Option<Self>>, D::Error> {
+        Self::deserialize(deserializer).map(|json| Ok(Some(json).filter(|json| !json.is_null())))
+    }
+}
+
+/// A number that is written as it was read: integers stay integers.
+///
+/// ```
+/// use mcp_proto::schema::Number;
+///
+/// assert_eq!(Number::from(50).to_string(), "50");
+/// assert_eq!(Number::from(0.5).as_f64(), 0.5);
+/// ```
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Number(serde_json::Number);
+
+impl Number {
+    /// The nearest floating-point number.
+    pub fn as_f64(&self) -> f64 {
+        self.0.as_f64().unwrap_or_default()
+    }
+
+    /// The number, if it is a whole one that fits.
+    pub fn as_i64(&self) -> Option<i64> {
+        self.0.as_i64()
+    }
+}
+
+impl fmt::Debug for Number {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+impl fmt::Display for Number {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+impl From<f64> for Number {
+    /// JSON has no infinities and no NaN: they become 0.
+    fn from(value: f64) -> Self {
+        Self(serde_json::Number::from_f64(value).unwrap_or_else(|| 0.into()))
+    }
+}
+
+macro_rules! number_from {
+    ($($int:ty)*) => { $(
+        impl From<$int> for Number {
+            fn from(value: $int) -> Self {
+                Self(value.into())
+            }
+        }
+    )* };
+}
+
+number_from!(i32 i64 u32 u64);
+
+impl WriteAt for Number {
+    fn write<S: Serializer>(&self, _: Projection, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(serializer)
+    }
+}
+
+impl Read for Number {
+    const EXPECTED: &'static str = "a number";
+
+    fn from_i64(value: i64) -> Attempt<Self> {
+        Ok(value.into())
+    }
+
+    fn from_u64(value: u64) -> Attempt<Self> {
+        Ok(value.into())
+    }
+
+    fn from_f64(value: f64) -> Attempt<Self> {
+        serde_json::Number::from_f64(value).map(Self).ok_or_else(|| Odd::scalar(&value, Self::EXPECTED))
+    }
+}
+
+super::write::serde_impls!(Number);

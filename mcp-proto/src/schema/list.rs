@@ -1,0 +1,154 @@
+//! Lists of which one odd item does not cost the others.
+
+use alloc::boxed::Box;
+use alloc::vec::{self, Vec};
+use core::ops::{Deref, DerefMut};
+use core::slice;
+
+use serde::de::SeqAccess;
+use serde::ser::{SerializeSeq, Serializer};
+
+use super::json::Json;
+use super::read::{Attempt, Read, Seed};
+use super::write::{Projection, Viewed, WriteAt};
+
+/// A list as a peer sent it: the items that could be read, and those that could not.
+///
+/// It derefs to a [`Vec`] of the former. The latter are written back in their places.
+///
+/// ```
+/// use mcp_proto::schema::ListToolsResult;
+///
+/// let text = r#"{"tools":[{"name":"add","inputSchema":{"type":"object"}},{"name":7}]}"#;
+/// let result: ListToolsResult = serde_json::from_str(text)?;
+/// assert_eq!(result.tools.len(), 1);
+/// assert_eq!(result.tools.invalid()[0].index, 1);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct List<T> {
+    items: Vec<T>,
+    invalid: Vec<InvalidItem>,
+}
+
+/// An item of a [`List`] that could not be read.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct InvalidItem {
+    /// Its place in the list as it came, from 0.
+    pub index: usize,
+    /// The item as it came.
+    pub json: Json,
+    /// What is wrong with it, as the end of a sentence.
+    pub reason: Box<str>,
+}
+
+impl<T> List<T> {
+    /// Nothing yet.
+    pub const fn new() -> Self {
+        Self { items: Vec::new(), invalid: Vec::new() }
+    }
+
+    /// The items that could not be read.
+    pub fn invalid(&self) -> &[InvalidItem] {
+        &self.invalid
+    }
+
+    /// The items that could be read.
+    pub fn into_vec(self) -> Vec<T> {
+        self.items
+    }
+}
+
+impl<T> Default for List<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T> Deref for List<T> {
+    type Target = Vec<T>;
+
+    fn deref(&self) -> &Vec<T> {
+        &self.items
+    }
+}
+
+impl<T> DerefMut for List<T> {
+    fn deref_mut(&mut self) -> &mut Vec<T> {
+        &mut self.items
+    }
+}
+
+impl<T> From<Vec<T>> for List<T> {
+    fn from(items: Vec<T>) -> Self {
+        Self { items, invalid: Vec::new() }
+    }
+}
+
+impl<T, const N: usize> From<[T; N]> for List<T> {
+    fn from(items: [T; N]) -> Self {
+        Vec::from(items).into()
+    }
+}
+
+impl<T> FromIterator<T> for List<T> {
+    fn from_iter<I: IntoIterator<Item = T>>(items: I) -> Self {
+        Vec::from_iter(items).into()
+    }
+}
+
+impl<T> IntoIterator for List<T> {
+    type Item = T;
+    type IntoIter = vec::IntoIter<T>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.items.into_iter()
+    }
+}
+
+impl<'a, T> IntoIterator for &'a List<T> {
+    type Item = &'a T;
+    type IntoIter = slice::Iter<'a, T>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.items.iter()
+    }
+}
+
+impl<T: WriteAt> WriteAt for List<T> {
+    fn write<S: Serializer>(&self, view: Projection, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut seq = serializer.serialize_seq(None)?;
+        let mut invalid = self.invalid.iter().peekable();
+        let mut index = 0_usize;
+        for item in &self.items {
+            while let Some(odd) = invalid.next_if(|odd| odd.index <= index) {
+                seq.serialize_element(&odd.json)?;
+                index = index.saturating_add(1);
+            }
+            seq.serialize_element(&Viewed(item, view))?;
+            index = index.saturating_add(1);
+        }
+        for odd in invalid {
+            seq.serialize_element(&odd.json)?;
+        }
+        seq.end()
+    }
+}
+
+impl<T: Read> Read for List<T> {
+    const EXPECTED: &'static str = "a list";
+
+    fn from_seq<'de, A: SeqAccess<'de>>(mut seq: A) -> Result<Attempt<Self>, A::Error> {
+        let mut list = Self::new();
+        let mut index = 0_usize;
+        while let Some(item) = seq.next_element_seed(Seed::<T>::NEW)? {
+            match item {
+                Ok(item) => list.items.push(item),
+                Err(odd) => list.invalid.push(InvalidItem { index, json: odd.json, reason: odd.reason }),
+            }
+            index = index.saturating_add(1);
+        }
+        Ok(Ok(list))
+    }
+}

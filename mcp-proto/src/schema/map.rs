@@ -1,0 +1,208 @@
+//! Names with values, in the order in which they came.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::{self, Vec};
+use core::fmt;
+use core::slice;
+
+use serde::de::MapAccess;
+use serde::ser::{SerializeMap, Serializer};
+
+use super::json::Json;
+use super::read::{Attempt, Fields, Read, Text};
+use super::write::{Projection, Viewed, WriteAt};
+
+/// Names with values, in the order in which they came.
+///
+/// Looking up a name walks the whole map: these are small. A peer that sends a name twice has both kept and the last
+/// one found.
+#[derive(Clone, PartialEq)]
+pub struct Map<V> {
+    entries: Vec<(String, V)>,
+}
+
+impl<V> Map<V> {
+    /// Nothing yet.
+    pub const fn new() -> Self {
+        Self { entries: Vec::new() }
+    }
+
+    /// The value of `name`.
+    pub fn get(&self, name: &str) -> Option<&V> {
+        self.iter().rev().find(|(key, _)| *key == name).map(|(_, value)| value)
+    }
+
+    /// The same, to be changed.
+    pub fn get_mut(&mut self, name: &str) -> Option<&mut V> {
+        self.entries.iter_mut().rev().find(|(key, _)| key == name).map(|(_, value)| value)
+    }
+
+    /// Whether there is a value for `name`.
+    pub fn contains(&self, name: &str) -> bool {
+        self.get(name).is_some()
+    }
+
+    /// Gives `name` a value, and returns the one it had.
+    pub fn insert(&mut self, name: impl Into<String>, value: impl Into<V>) -> Option<V> {
+        let (name, value) = (name.into(), value.into());
+        match self.get_mut(&name) {
+            Some(old) => Some(core::mem::replace(old, value)),
+            None => {
+                self.entries.push((name, value));
+                None
+            }
+        }
+    }
+
+    /// Takes `name` out, each time it occurs, and returns its value.
+    pub fn remove(&mut self, name: &str) -> Option<V> {
+        let mut found = None;
+        for (key, value) in core::mem::take(&mut self.entries) {
+            if key == name {
+                found = Some(value);
+            } else {
+                self.entries.push((key, value));
+            }
+        }
+        found
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// All of them, in order.
+    pub fn iter(&self) -> Iter<'_, V> {
+        Iter(self.entries.iter())
+    }
+
+    /// Adds what was read, without a look at what is there already: a peer must not make reading quadratic.
+    pub(crate) fn push(&mut self, name: impl Into<String>, value: V) {
+        self.entries.push((name.into(), value));
+    }
+}
+
+impl<V> Default for Map<V> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<V: fmt::Debug> fmt::Debug for Map<V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.iter()).finish()
+    }
+}
+
+/// The entries of a [`Map`].
+#[derive(Clone, Debug)]
+pub struct Iter<'a, V>(slice::Iter<'a, (String, V)>);
+
+impl<'a, V> Iterator for Iter<'a, V> {
+    type Item = (&'a str, &'a V);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.0.next().map(|(name, value)| (name.as_str(), value))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.0.size_hint()
+    }
+}
+
+impl<V> DoubleEndedIterator for Iter<'_, V> {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        self.0.next_back().map(|(name, value)| (name.as_str(), value))
+    }
+}
+
+impl<'a, V> IntoIterator for &'a Map<V> {
+    type Item = (&'a str, &'a V);
+    type IntoIter = Iter<'a, V>;
+
+    fn into_iter(self) -> Iter<'a, V> {
+        self.iter()
+    }
+}
+
+impl<V> IntoIterator for Map<V> {
+    type Item = (String, V);
+    type IntoIter = vec::IntoIter<(String, V)>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.entries.into_iter()
+    }
+}
+
+impl<K: Into<String>, V> FromIterator<(K, V)> for Map<V> {
+    fn from_iter<I: IntoIterator<Item = (K, V)>>(entries: I) -> Self {
+        let mut map = Self::new();
+        map.extend(entries);
+        map
+    }
+}
+
+impl<K: Into<String>, V> Extend<(K, V)> for Map<V> {
+    fn extend<I: IntoIterator<Item = (K, V)>>(&mut self, entries: I) {
+        for (name, value) in entries {
+            self.insert(name, value);
+        }
+    }
+}
+
+impl<K: Into<String>, V, const N: usize> From<[(K, V); N]> for Map<V> {
+    fn from(entries: [(K, V); N]) -> Self {
+        entries.into_iter().collect()
+    }
+}
+
+impl<V: WriteAt> WriteAt for Map<V> {
+    fn write<S: Serializer>(&self, view: Projection, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        for (name, value) in self {
+            map.serialize_entry(name, &Viewed(value, view))?;
+        }
+        map.end()
+    }
+}
+
+/// One odd value makes the whole map odd.
+impl<V: Read + WriteAt> Read for Map<V> {
+    const EXPECTED: &'static str = "an object";
+
+    fn from_map<'de, A: MapAccess<'de>>(map: A) -> Result<Attempt<Self>, A::Error> {
+        let mut fields = Fields::new(map);
+        let mut entries = Self::new();
+        while let Some(name) = fields.name()? {
+            match fields.value::<V>()? {
+                Ok(value) => entries.push(name, value),
+                Err(odd) => {
+                    let mut text = Text::object();
+                    entries.iter().for_each(|(name, value)| text.entry(name, value));
+                    text.entry(&name, &odd.json);
+                    while let Some(name) = fields.name()? {
+                        text.entry(&name, &fields.json()?);
+                    }
+                    return Ok(Err(text.finish(format!("`{name}`: {odd}"))));
+                }
+            }
+        }
+        Ok(Ok(entries))
+    }
+}
+
+/// Fields that a type does not know, and optional ones whose value it could not read: written as they came.
+pub type Extra = Map<Json>;
+
+impl<V: WriteAt> serde::Serialize for Map<V> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.write(Projection::Full, serializer)
+    }
+}

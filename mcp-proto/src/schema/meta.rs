@@ -1,0 +1,221 @@
+//! `_meta`: what goes with a message or an object without being part of it.
+
+use serde::de::MapAccess;
+use serde::ser::{SerializeMap, Serializer};
+
+use super::capabilities::ClientCapabilities;
+use super::json::Json;
+use super::lifecycle::Implementation;
+use super::logging::LoggingLevel;
+use super::map::{Iter, Map};
+use super::object::Optional;
+use super::read::{Attempt, Read};
+use super::revision::{Revision, Revisions};
+use super::write::{Projection, WriteAt, serde_impls};
+use crate::rpc::Id;
+
+/// The revision that a request is made at.
+pub const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+/// Who makes a request.
+pub const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
+/// What the client that makes a request can be asked for.
+pub const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+/// How much the client wants logged while a request runs.
+pub const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
+/// The listening request that a notification belongs to.
+pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
+/// Who answers a request.
+pub const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
+/// The task that a message belongs to: 2025-11-25 only.
+pub const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
+/// The token by which progress of a request is reported.
+pub const PROGRESS_TOKEN: &str = "progressToken";
+/// The W3C trace context of a request.
+pub const TRACEPARENT: &str = "traceparent";
+
+/// The revisions that have a reserved key. Keys not listed are nobody's concern and always written.
+const RESERVED: &[(&str, Revisions)] = &[
+    (PROTOCOL_VERSION, Revisions::MODERN),
+    (CLIENT_INFO, Revisions::MODERN),
+    (CLIENT_CAPABILITIES, Revisions::MODERN),
+    (LOG_LEVEL, Revisions::MODERN),
+    (SUBSCRIPTION_ID, Revisions::MODERN),
+    (SERVER_INFO, Revisions::MODERN),
+    (RELATED_TASK, Revisions::only(Revision::V2025_11_25)),
+];
+
+/// The `_meta` of a message or an object: names with JSON values, in order.
+///
+/// The accessors of reserved keys return `None` for a value of the wrong type, which stays where it is.
+///
+/// ```
+/// use mcp_proto::schema::{Meta, meta};
+///
+/// let mut own = Meta::new();
+/// own.insert("com.example/shard", 7);
+/// assert!(own.get(meta::PROTOCOL_VERSION).is_none());
+/// assert!(Meta::is_valid_key("com.example/shard") && !Meta::is_reserved_key("com.example/shard"));
+/// ```
+///
+/// <https://modelcontextprotocol.io/specification/2026-07-28/basic#meta>
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Meta(Map<Json>);
+
+impl Meta {
+    /// Nothing yet.
+    pub const fn new() -> Self {
+        Self(Map::new())
+    }
+
+    /// The value of `key`.
+    pub fn get(&self, key: &str) -> Option<&Json> {
+        self.0.get(key)
+    }
+
+    /// Gives `key` a value, and returns the one it had.
+    pub fn insert(&mut self, key: impl Into<alloc::string::String>, value: impl Into<Json>) -> Option<Json> {
+        self.0.insert(key, value)
+    }
+
+    /// Takes `key` out, and returns its value.
+    pub fn remove(&mut self, key: &str) -> Option<Json> {
+        self.0.remove(key)
+    }
+
+    /// Whether there is nothing in it.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// How many entries it has.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// All entries, in order.
+    pub fn iter(&self) -> Iter<'_, Json> {
+        self.0.iter()
+    }
+
+    /// The entries that are written at a revision: all but reserved keys that it does not have.
+    pub fn iter_at(&self, view: Projection) -> impl Iterator<Item = (&str, &Json)> {
+        self.iter().filter(move |(key, _)| {
+            RESERVED.iter().all(|(reserved, revisions)| reserved != key || view.has(*revisions))
+        })
+    }
+
+    fn typed<T: for<'a> serde::Deserialize<'a>>(&self, key: &str) -> Option<T> {
+        self.get(key)?.decode().ok()
+    }
+
+    /// The token by which the sender wants progress reported.
+    pub fn progress_token(&self) -> Option<Id> {
+        self.typed(PROGRESS_TOKEN)
+    }
+
+    /// The revision that the request is made at, as written.
+    pub fn protocol_version(&self) -> Option<alloc::string::String> {
+        self.typed(PROTOCOL_VERSION)
+    }
+
+    /// Who makes the request.
+    pub fn client_info(&self) -> Option<Implementation> {
+        self.typed(CLIENT_INFO)
+    }
+
+    /// What the client can be asked for.
+    pub fn client_capabilities(&self) -> Option<ClientCapabilities> {
+        self.typed(CLIENT_CAPABILITIES)
+    }
+
+    /// How much the client wants logged while the request runs.
+    pub fn log_level(&self) -> Option<LoggingLevel> {
+        self.typed(LOG_LEVEL)
+    }
+
+    /// The listening request that the notification belongs to.
+    pub fn subscription_id(&self) -> Option<Id> {
+        self.typed(SUBSCRIPTION_ID)
+    }
+
+    /// Who answers the request.
+    pub fn server_info(&self) -> Option<Implementation> {
+        self.typed(SERVER_INFO)
+    }
+
+    /// The task that the message belongs to (2025-11-25).
+    pub fn related_task(&self) -> Option<super::tasks::legacy::RelatedTask> {
+        self.typed(RELATED_TASK)
+    }
+
+    /// Whether `key` keeps to the grammar: an optional prefix of dot-separated labels and a slash, then a name.
+    ///
+    /// A label begins with a letter and ends with a letter or digit, with hyphens between; a name, if it is not empty,
+    /// begins and ends with a letter or digit, with hyphens, underscores and dots between.
+    pub fn is_valid_key(key: &str) -> bool {
+        let name = match key.split_once('/') {
+            Some((prefix, name)) if prefix.split('.').all(is_label) => name,
+            Some(_) => return false,
+            None => key,
+        };
+        let bytes = name.as_bytes();
+        bytes.first().is_none_or(u8::is_ascii_alphanumeric)
+            && bytes.last().is_none_or(u8::is_ascii_alphanumeric)
+            && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(byte))
+    }
+
+    /// Whether the prefix of `key` is the protocol's own: its second label is `modelcontextprotocol` or `mcp`.
+    pub fn is_reserved_key(key: &str) -> bool {
+        let second = key.split_once('/').and_then(|(prefix, _)| prefix.split('.').nth(1));
+        matches!(second, Some("modelcontextprotocol" | "mcp"))
+    }
+}
+
+fn is_label(label: &str) -> bool {
+    let bytes = label.as_bytes();
+    bytes.first().is_some_and(u8::is_ascii_alphabetic)
+        && bytes.last().is_some_and(u8::is_ascii_alphanumeric)
+        && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'-')
+}
+
+impl From<Map<Json>> for Meta {
+    fn from(entries: Map<Json>) -> Self {
+        Self(entries)
+    }
+}
+
+impl<K: Into<alloc::string::String>> FromIterator<(K, Json)> for Meta {
+    fn from_iter<I: IntoIterator<Item = (K, Json)>>(entries: I) -> Self {
+        Self(entries.into_iter().collect())
+    }
+}
+
+impl Optional for Meta {
+    fn is_absent(&self) -> bool {
+        self.is_empty()
+    }
+}
+
+impl Read for Meta {
+    const EXPECTED: &'static str = "an object";
+
+    fn from_null() -> Attempt<Self> {
+        Ok(Self::new())
+    }
+
+    fn from_map<'de, A: MapAccess<'de>>(map: A) -> Result<Attempt<Self>, A::Error> {
+        Map::from_map(map).map(|read| read.map(Self))
+    }
+}
+
+impl WriteAt for Meta {
+    fn write<S: Serializer>(&self, view: Projection, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        for (key, value) in self.iter_at(view) {
+            map.serialize_entry(key, value)?;
+        }
+        map.end()
+    }
+}
+
+serde_impls!(Meta);

@@ -1,0 +1,500 @@
+//! How an object of the protocol is declared: one macro makes its type, reads it and writes it.
+//!
+//! ```text
+//! object! {
+//!     /// What it is.
+//!     pub struct Name {
+//!         required {
+//!             /// What the field is.
+//!             field: Type = "wireName";
+//!         }
+//!         optional {
+//!             field: Option<Type> = "wireName" since V2025_06_18 until V2025_11_25;
+//!         }
+//!     }
+//! }
+//! ```
+//!
+//! In place of `struct` may stand `params` (of a request or notification), `result`, and `cacheable` (a result that a
+//! client may keep); they get the members that all of their kind have. `struct Name as "type" = "text"` has a field
+//! whose value never varies; `struct Name made by f` names the constructor otherwise than `new`. After the wire name of a field may follow, in this order:
+//!
+//! - `since V` and `until V`: the first and the last revision that have the field; at others it is not written.
+//! - `null kept`: `null` is a value. Otherwise an optional field that is `null` is as good as absent.
+//! - `odd refused`: the wrong type fails the whole object, because without the field it would mean something else.
+//! - `check f`: `f(&value)` says whether the value may stand here; if not, it counts as of the wrong type.
+//! - `if f`: `f(&value, view)` says whether it is written.
+//!
+//! Reading is lenient: fields may come in any order; unknown ones, and optional ones of the wrong type, are kept in
+//! `extra`. Of a field that comes twice, the last that has the right type counts.
+
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::vec::Vec;
+
+use serde::de::MapAccess;
+use serde::ser::SerializeMap;
+
+use super::map::Extra;
+use super::read::{Attempt, Fields, Odd, Read};
+use super::write::{Projection, Viewed, WriteAt};
+
+/// A type made by [`object!`].
+pub(crate) trait Object: Sized {
+    /// Reads the fields from here on.
+    fn read_fields<'de, A: MapAccess<'de>>(fields: Fields<'de, A>) -> Result<Attempt<Self>, A::Error>;
+
+    /// Writes the fields that are the type's own, and unknown ones.
+    fn write_own<M: SerializeMap>(&self, view: Projection, map: &mut M) -> Result<(), M::Error>;
+
+    /// Writes the fields that all params, or all results, have.
+    fn write_envelope<M: SerializeMap>(&self, view: Projection, map: &mut M) -> Result<(), M::Error>;
+}
+
+/// The type of an optional field.
+pub(crate) trait Optional: Read + Default {
+    /// Whether there is nothing to write.
+    fn is_absent(&self) -> bool;
+}
+
+impl<T: Read> Optional for Option<T> {
+    fn is_absent(&self) -> bool {
+        self.is_none()
+    }
+}
+
+/// A list that readers may find missing and writers always send.
+impl<T: Read + WriteAt> Optional for Vec<T> {
+    fn is_absent(&self) -> bool {
+        false
+    }
+}
+
+/// What is left over while an object is read.
+#[derive(Default)]
+pub(crate) struct Rest {
+    pub(crate) extra: Extra,
+    /// The first thing that keeps the object from being read.
+    pub(crate) fault: Option<Box<str>>,
+}
+
+impl Rest {
+    pub(crate) fn required<T>(&mut self, slot: &mut Option<T>, name: &'static str, read: Attempt<T>) {
+        match read {
+            Ok(value) => *slot = Some(value),
+            Err(odd) => self.refuse(name, odd),
+        }
+    }
+
+    pub(crate) fn optional<T>(&mut self, slot: &mut T, name: &'static str, read: Attempt<T>) {
+        match read {
+            Ok(value) => *slot = value,
+            Err(odd) => self.extra.push(name, odd.json),
+        }
+    }
+
+    pub(crate) fn strict<T>(&mut self, slot: &mut T, name: &'static str, read: Attempt<T>) {
+        match read {
+            Ok(value) => *slot = value,
+            Err(odd) => self.refuse(name, odd),
+        }
+    }
+
+    pub(crate) fn tag(&mut self, name: &'static str, expected: &str, read: Attempt<alloc::string::String>) {
+        match read {
+            Ok(value) if value == expected => {}
+            Ok(value) => self.refuse(name, Odd::scalar(&value, &format!("`{expected}`"))),
+            Err(odd) => self.refuse(name, odd),
+        }
+    }
+
+    #[cold]
+    fn refuse(&mut self, name: &'static str, odd: Odd) {
+        self.fault.get_or_insert_with(|| format!("`{name}`: {odd}").into());
+        self.extra.push(name, odd.json);
+    }
+
+    /// What to say of an object that can't be read; `missing` is what it lacks.
+    #[cold]
+    pub(crate) fn complaint(&mut self, missing: Option<&'static str>) -> Box<str> {
+        let lacks = |name| format!("`{name}` is missing").into();
+        self.fault.take().or(missing.map(lacks)).unwrap_or_default()
+    }
+}
+
+pub(crate) fn checked<T: WriteAt>(read: Attempt<T>, check: fn(&T) -> Result<(), &'static str>) -> Attempt<T> {
+    let value = read?;
+    match check(&value) {
+        Ok(()) => Ok(value),
+        Err(expected) => Err(Odd::scalar(&Viewed(&value, Projection::Full), expected)),
+    }
+}
+
+macro_rules! object {
+    ($(#[$attr:meta])* pub struct $name:ident $(as $tag:literal = $value:literal)? $(made by $new:ident)? {
+        required { $($required:tt)* } optional { $($optional:tt)* }
+    }) => {
+        object! {
+            @build [$(#[$attr])*] $name [$($tag = $value)?] [$($new)?] { $($required)* } { $($optional)* } {}
+        }
+    };
+
+    ($(#[$attr:meta])* pub params $name:ident $(as $tag:literal = $value:literal)? {
+        required { $($required:tt)* } optional { $($optional:tt)* }
+    }) => {
+        object! { @build [$(#[$attr])*] $name [$($tag = $value)?] [] { $($required)* } { $($optional)* } {
+            /// What else goes with the message.
+            meta: $crate::schema::Meta = "_meta" odd refused;
+        } }
+
+        impl $crate::schema::Params for $name {
+            fn meta(&self) -> &$crate::schema::Meta {
+                &self.meta
+            }
+
+            fn meta_mut(&mut self) -> &mut $crate::schema::Meta {
+                &mut self.meta
+            }
+
+            fn write_fields<M: serde::ser::SerializeMap>(
+                &self,
+                view: $crate::schema::Projection,
+                map: &mut M,
+            ) -> Result<(), M::Error> {
+                $crate::schema::object::Object::write_own(self, view, map)
+            }
+        }
+    };
+
+    ($(#[$attr:meta])* pub result $name:ident {
+        required { $($required:tt)* } optional { $($optional:tt)* }
+    }) => {
+        object! { @result [$(#[$attr])*] $name { $($required)* } { $($optional)* } {} }
+    };
+
+    ($(#[$attr:meta])* pub cacheable $name:ident {
+        required { $($required:tt)* } optional { $($optional:tt)* }
+    }) => {
+        object! { @result [$(#[$attr])*] $name { $($required)* } { $($optional)* } {
+            /// How long the result may be taken for current, in milliseconds from when it was received.
+            ttl_ms: Option<u64> = "ttlMs" since V2026_07_28;
+            /// Who may be given the result once it is kept.
+            cache_scope: Option<$crate::schema::CacheScope> = "cacheScope" since V2026_07_28;
+        } }
+    };
+
+    (@result [$($attr:tt)*] $name:ident { $($required:tt)* } { $($optional:tt)* } { $($cache:tt)* }) => {
+        object! { @build [$($attr)*] $name [] [] { $($required)* } { $($optional)* } {
+            /// What kind of result it is: stamped by whoever sends it.
+            result_type: Option<$crate::schema::ResultType> = "resultType" since V2026_07_28;
+            $($cache)*
+            /// What else goes with the message.
+            meta: $crate::schema::Meta = "_meta";
+        } }
+
+        impl $crate::schema::ResultFields for $name {
+            fn meta(&self) -> &$crate::schema::Meta {
+                &self.meta
+            }
+
+            fn meta_mut(&mut self) -> &mut $crate::schema::Meta {
+                &mut self.meta
+            }
+
+            fn write_fields<M: serde::ser::SerializeMap>(
+                &self,
+                view: $crate::schema::Projection,
+                map: &mut M,
+            ) -> Result<(), M::Error> {
+                $crate::schema::object::Object::write_own(self, view, map)
+            }
+        }
+    };
+
+    (@build [$($attr:tt)*] $name:ident [$($tag:literal = $value:literal)?] [$($new:ident)?]
+        { $(
+            $(#[$rattr:meta])* $rname:ident : $rty:ty = $rwire:literal $(check $rcheck:ident)? ;
+        )* }
+        { $(
+            $(#[$oattr:meta])* $oname:ident : $oty:ty = $owire:literal
+            $(since $osince:ident)? $(until $ountil:ident)? $(null $onull:ident)? $(odd $oodd:ident)?
+            $(check $ocheck:ident)? $(if $oif:ident)? ;
+        )* }
+        { $(
+            $(#[$eattr:meta])* $ename:ident : $ety:ty = $ewire:literal
+            $(since $esince:ident)? $(odd $eodd:ident)? ;
+        )* }
+    ) => {
+        $($attr)*
+        #[derive(Clone, Debug, PartialEq)]
+        pub struct $name {
+            $( $(#[$rattr])* pub $rname: $rty, )*
+            $( $(#[$oattr])* pub $oname: $oty, )*
+            $( $(#[$eattr])* pub $ename: $ety, )*
+            /// Unknown fields, and optional ones whose value could not be read: written as they came.
+            pub extra: $crate::schema::Extra,
+        }
+
+        impl $name {
+            object! { @new [$($new)?] [$( $rname: $rty, )*] [$( $oname )*] [$( $ename )*] }
+
+            /// Whether a field of this name is written, so that a leftover of the same name must not be.
+            #[allow(unused_variables)]
+            fn holds(&self, name: &str) -> bool {
+                match name {
+                    $( $tag => true, )?
+                    $( $rwire => true, )*
+                    $( $owire => !$crate::schema::object::Optional::is_absent(&self.$oname), )*
+                    $( $ewire => !$crate::schema::object::Optional::is_absent(&self.$ename), )*
+                    _ => false,
+                }
+            }
+
+            fn is_envelope(name: &str) -> bool {
+                match name {
+                    $( $ewire => true, )*
+                    _ => false,
+                }
+            }
+        }
+
+        object! { @default $name { $($rname)* } }
+
+        impl $crate::schema::object::Object for $name {
+            #[allow(unused_imports, unused_mut, unused_variables)]
+            fn read_fields<'de, A: serde::de::MapAccess<'de>>(
+                mut fields: $crate::schema::read::Fields<'de, A>,
+            ) -> Result<$crate::schema::read::Attempt<Self>, A::Error> {
+                use $crate::schema::object::Optional as _;
+
+                $( let mut $rname: Option<$rty> = None; )*
+                $( let mut $oname: $oty = Default::default(); )*
+                $( let mut $ename: $ety = Default::default(); )*
+                let mut rest = $crate::schema::object::Rest::default();
+                while let Some(name) = fields.name()? {
+                    match &*name {
+                        $( $tag => {
+                            let read = fields.value()?;
+                            rest.tag($tag, $value, read);
+                        } )?
+                        $( $rwire => {
+                            let read = fields.value::<$rty>()?;
+                            $( let read = $crate::schema::object::checked(read, $rcheck); )?
+                            rest.required(&mut $rname, $rwire, read);
+                        } )*
+                        $( $owire => {
+                            let read = object!(@read fields $oty $(, $onull)?);
+                            $( let read = $crate::schema::object::checked(read, $ocheck); )?
+                            object!(@place rest $oname $owire read $($oodd)?);
+                        } )*
+                        $( $ewire => {
+                            let read = fields.value::<$ety>()?;
+                            object!(@place rest $ename $ewire read $($eodd)?);
+                        } )*
+                        _ => {
+                            let json = fields.json()?;
+                            rest.extra.push(name, json);
+                        }
+                    }
+                }
+                match (rest.fault.is_none(), $($rname,)*) {
+                    (true, $(Some($rname),)*) => Ok(Ok(Self {
+                        $($rname,)* $($oname,)* $($ename,)*
+                        extra: rest.extra,
+                    })),
+                    (_, $($rname,)*) => {
+                        let mut text = $crate::schema::read::Text::object();
+                        let mut missing = None;
+                        $( text.entry($tag, $value); )?
+                        $( match &$rname {
+                            Some(value) => text.entry($rwire, value),
+                            None => missing = missing.or(Some($rwire)),
+                        } )*
+                        $( if !$oname.is_absent() { text.entry($owire, &$oname) } )*
+                        $( if !$ename.is_absent() { text.entry($ewire, &$ename) } )*
+                        let complaint = rest.complaint(missing);
+                        rest.extra.iter().for_each(|(name, value)| text.entry(name, value));
+                        Ok(Err(text.finish(complaint)))
+                    }
+                }
+            }
+
+            #[allow(unused_imports, unused_variables)]
+            fn write_own<M: serde::ser::SerializeMap>(
+                &self,
+                view: $crate::schema::Projection,
+                map: &mut M,
+            ) -> Result<(), M::Error> {
+                use $crate::schema::object::Optional as _;
+                use $crate::schema::write::Viewed;
+
+                $( map.serialize_entry($tag, $value)?; )?
+                $( map.serialize_entry($rwire, &Viewed(&self.$rname, view))?; )*
+                $(
+                    if !self.$oname.is_absent()
+                        && view.has(object!(@revisions $(since $osince)? $(until $ountil)?))
+                        $( && $oif(&self.$oname, view) )?
+                    {
+                        map.serialize_entry($owire, &Viewed(&self.$oname, view))?;
+                    }
+                )*
+                for (name, value) in &self.extra {
+                    if !self.holds(name) && !Self::is_envelope(name) {
+                        map.serialize_entry(name, value)?;
+                    }
+                }
+                Ok(())
+            }
+
+            #[allow(unused_variables)]
+            fn write_envelope<M: serde::ser::SerializeMap>(
+                &self,
+                view: $crate::schema::Projection,
+                map: &mut M,
+            ) -> Result<(), M::Error> {
+                $(
+                    if !$crate::schema::object::Optional::is_absent(&self.$ename)
+                        && view.has(object!(@revisions $(since $esince)?))
+                    {
+                        map.serialize_entry($ewire, &$crate::schema::write::Viewed(&self.$ename, view))?;
+                    }
+                )*
+                for (name, value) in &self.extra {
+                    if Self::is_envelope(name) && !self.holds(name) {
+                        map.serialize_entry(name, value)?;
+                    }
+                }
+                Ok(())
+            }
+        }
+
+        impl $crate::schema::read::Read for $name {
+            const EXPECTED: &'static str = "an object";
+
+            fn from_map<'de, A: serde::de::MapAccess<'de>>(
+                map: A,
+            ) -> Result<$crate::schema::read::Attempt<Self>, A::Error> {
+                $crate::schema::object::Object::read_fields($crate::schema::read::Fields::new(map))
+            }
+        }
+
+        impl $crate::schema::WriteAt for $name {
+            fn write<S: serde::Serializer>(
+                &self,
+                view: $crate::schema::Projection,
+                serializer: S,
+            ) -> Result<S::Ok, S::Error> {
+                use $crate::schema::object::Object as _;
+                use serde::ser::SerializeMap as _;
+
+                let mut map = serializer.serialize_map(None)?;
+                self.write_own(view, &mut map)?;
+                self.write_envelope(view, &mut map)?;
+                map.end()
+            }
+        }
+
+        $crate::schema::write::serde_impls!($name);
+    };
+
+    (@new [] $($rest:tt)*) => { object! { @new [new] $($rest)* } };
+    (@new [$new:ident] [$( $rname:ident : $rty:ty, )*] [$( $oname:ident )*] [$( $ename:ident )*]) => {
+        /// What is required, and nothing else.
+        #[must_use]
+        pub fn $new($($rname: impl Into<$rty>),*) -> Self {
+            Self {
+                $( $rname: $rname.into(), )*
+                $( $oname: Default::default(), )*
+                $( $ename: Default::default(), )*
+                extra: $crate::schema::Extra::new(),
+            }
+        }
+    };
+
+    (@default $name:ident {}) => {
+        impl Default for $name {
+            fn default() -> Self {
+                Self::new()
+            }
+        }
+    };
+    (@default $name:ident { $($required:ident)+ }) => {};
+
+    (@read $fields:ident $ty:ty) => { $fields.value::<$ty>()? };
+    (@read $fields:ident $ty:ty, kept) => { $fields.value()?.map(Some) };
+
+    (@place $rest:ident $slot:ident $wire:literal $read:ident) => { $rest.optional(&mut $slot, $wire, $read) };
+    (@place $rest:ident $slot:ident $wire:literal $read:ident refused) => { $rest.strict(&mut $slot, $wire, $read) };
+
+    (@revisions) => { $crate::schema::Revisions::ALL };
+    (@revisions since $since:ident) => {
+        $crate::schema::Revisions::since($crate::schema::Revision::$since)
+    };
+    (@revisions until $until:ident) => {
+        $crate::schema::Revisions::until($crate::schema::Revision::$until)
+    };
+    (@revisions since $since:ident until $until:ident) => {
+        $crate::schema::Revisions {
+            first: $crate::schema::Revision::$since,
+            last: $crate::schema::Revision::$until,
+        }
+    };
+}
+pub(crate) use object;
+
+/// Declares a closed set of names: a plain enum that is a string on the wire. An unknown name is odd.
+macro_rules! names {
+    ($(#[$attr:meta])* pub $(($vis:ident))? enum $name:ident {
+        $( $(#[$vattr:meta])* $variant:ident = $wire:literal, )*
+    }) => {
+        $(#[$attr])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub $(($vis))? enum $name {
+            $( $(#[$vattr])* $variant, )*
+        }
+
+        impl $name {
+            /// The name as it stands on the wire.
+            pub $(($vis))? const fn as_str(self) -> &'static str {
+                match self {
+                    $( Self::$variant => $wire, )*
+                }
+            }
+
+            /// The value that is written `name`.
+            pub $(($vis))? fn parse(name: &str) -> Option<Self> {
+                match name {
+                    $( $wire => Some(Self::$variant), )*
+                    _ => None,
+                }
+            }
+        }
+
+        impl core::fmt::Display for $name {
+            fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
+
+        impl $crate::schema::WriteAt for $name {
+            fn write<S: serde::Serializer>(
+                &self,
+                _: $crate::schema::Projection,
+                serializer: S,
+            ) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(self.as_str())
+            }
+        }
+
+        impl $crate::schema::read::Read for $name {
+            const EXPECTED: &'static str = concat!("one of", $(" `", $wire, "`"),*);
+
+            fn from_text(name: &str) -> $crate::schema::read::Attempt<Self> {
+                Self::parse(name).ok_or_else(|| $crate::schema::read::Odd::scalar(name, Self::EXPECTED))
+            }
+        }
+
+        $crate::schema::write::serde_impls!($name);
+    };
+}
+pub(crate) use names;

@@ -1,0 +1,312 @@
+//! Resources: listing, reading and following them.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use serde::de::{Deserializer, MapAccess};
+use serde::ser::Serializer;
+
+use super::content::Annotations;
+use super::input::InputResponses;
+use super::json::Json;
+use super::list::List;
+use super::meta::Meta;
+use super::object::{Object as _, object};
+use super::read::{Attempt, Fields, Read, read_shape};
+use super::write::{Projection, WriteAt, serde_impls};
+use crate::schema::{Icon, PaginatedParams};
+
+/// The parameters of `resources/list`.
+pub type ListResourcesParams = PaginatedParams;
+
+/// The parameters of `resources/templates/list`.
+pub type ListResourceTemplatesParams = PaginatedParams;
+
+object! {
+    /// The result of `resources/list`.
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/server/resources#listing-resources>
+    pub cacheable ListResourcesResult {
+        required {
+            /// One page of resources.
+            resources: List<Resource> = "resources";
+        }
+        optional {
+            /// Where the next page begins; absent on the last one. The empty string is a cursor like any other.
+            next_cursor: Option<String> = "nextCursor";
+        }
+    }
+}
+
+object! {
+    /// The result of `resources/templates/list`.
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/server/resources#resource-templates>
+    pub cacheable ListResourceTemplatesResult {
+        required {
+            /// One page of templates.
+            resource_templates: List<ResourceTemplate> = "resourceTemplates";
+        }
+        optional {
+            /// Where the next page begins; absent on the last one. The empty string is a cursor like any other.
+            next_cursor: Option<String> = "nextCursor";
+        }
+    }
+}
+
+object! {
+    /// A resource that can be read.
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/server/resources#resource>
+    pub struct Resource {
+        required {
+            /// Where it is.
+            uri: String = "uri";
+            /// Its name for programs.
+            name: String = "name";
+        }
+        optional {
+            /// Its name for people; see [`display_name`](Self::display_name).
+            title: Option<String> = "title" since V2025_06_18;
+            /// What it is, for the model.
+            description: Option<String> = "description";
+            /// Pictures of it.
+            icons: Option<Vec<Icon>> = "icons" since V2025_11_25;
+            /// Its media type.
+            mime_type: Option<String> = "mimeType";
+            /// Its size in bytes, before any encoding.
+            size: Option<u64> = "size";
+            /// For whom it is.
+            annotations: Option<Annotations> = "annotations";
+            /// What else goes with it.
+            meta: Meta = "_meta" since V2025_06_18;
+        }
+    }
+}
+
+impl Resource {
+    /// What to show people: the title, then the name.
+    pub fn display_name(&self) -> &str {
+        self.title.as_deref().unwrap_or(&self.name)
+    }
+}
+
+object! {
+    /// A family of resources.
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/server/resources#resource-templates>
+    pub struct ResourceTemplate {
+        required {
+            /// Where they are: a URI template of RFC 6570.
+            uri_template: String = "uriTemplate";
+            /// Its name for programs.
+            name: String = "name";
+        }
+        optional {
+            /// Its name for people; see [`display_name`](Self::display_name).
+            title: Option<String> = "title" since V2025_06_18;
+            /// What they are, for the model.
+            description: Option<String> = "description";
+            /// Pictures of it.
+            icons: Option<Vec<Icon>> = "icons" since V2025_11_25;
+            /// The media type of all of them.
+            mime_type: Option<String> = "mimeType";
+            /// For whom they are.
+            annotations: Option<Annotations> = "annotations";
+            /// What else goes with it.
+            meta: Meta = "_meta" since V2025_06_18;
+        }
+    }
+}
+
+impl ResourceTemplate {
+    /// What to show people: the title, then the name.
+    pub fn display_name(&self) -> &str {
+        self.title.as_deref().unwrap_or(&self.name)
+    }
+}
+
+object! {
+    /// The parameters of `resources/read`.
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/server/resources#reading-resources>
+    pub params ReadResourceParams {
+        required {
+            /// Where it is.
+            uri: String = "uri";
+        }
+        optional {
+            /// Answers to what an earlier attempt asked for.
+            input_responses: Option<InputResponses> = "inputResponses" since V2026_07_28 odd refused;
+            /// What an earlier attempt gave to be handed back.
+            request_state: Option<String> = "requestState" since V2026_07_28 odd refused;
+        }
+    }
+}
+
+object! {
+    /// The result of `resources/read`.
+    pub cacheable ReadResourceResult {
+        required {
+            /// The contents: of a directory, for one, there may be many.
+            contents: Vec<ResourceContents> = "contents";
+        }
+        optional {}
+    }
+}
+
+object! {
+    /// The parameters of `resources/subscribe` (2025-11-25 and earlier).
+    pub params SubscribeResourceParams {
+        required {
+            /// Where it is.
+            uri: String = "uri";
+        }
+        optional {}
+    }
+}
+
+/// The parameters of `resources/unsubscribe` (2025-11-25 and earlier).
+pub type UnsubscribeResourceParams = SubscribeResourceParams;
+
+object! {
+    /// The parameters of `notifications/resources/updated`.
+    pub params ResourceUpdatedParams {
+        required {
+            /// Which resource has changed.
+            uri: String = "uri";
+        }
+        optional {}
+    }
+}
+
+object! {
+    /// The contents of a resource, as text.
+    pub struct TextResourceContents {
+        required {
+            /// Where they come from.
+            uri: String = "uri";
+            /// The text.
+            text: String = "text";
+        }
+        optional {
+            /// Their media type.
+            mime_type: Option<String> = "mimeType";
+            /// What else goes with them.
+            meta: Meta = "_meta" since V2025_06_18;
+        }
+    }
+}
+
+object! {
+    /// The contents of a resource, as bytes.
+    pub struct BlobResourceContents {
+        required {
+            /// Where they come from.
+            uri: String = "uri";
+            /// The bytes, in base64.
+            blob: String = "blob";
+        }
+        optional {
+            /// Their media type.
+            mime_type: Option<String> = "mimeType";
+            /// What else goes with them.
+            meta: Meta = "_meta" since V2025_06_18;
+        }
+    }
+}
+
+/// The contents of a resource.
+///
+/// <https://modelcontextprotocol.io/specification/2026-07-28/server/resources#resource-contents>
+#[derive(Clone, Debug, PartialEq)]
+pub enum ResourceContents {
+    /// As text.
+    Text(TextResourceContents),
+    /// As bytes.
+    Blob(BlobResourceContents),
+    /// As something unknown here: written as it came.
+    Unknown(Json),
+}
+
+impl ResourceContents {
+    /// Text.
+    pub fn text(uri: impl Into<String>, text: impl Into<String>) -> Self {
+        Self::Text(TextResourceContents::new(uri, text))
+    }
+
+    /// Bytes, in base64.
+    pub fn blob(uri: impl Into<String>, blob: impl Into<String>) -> Self {
+        Self::Blob(BlobResourceContents::new(uri, blob))
+    }
+
+    /// Where they come from.
+    pub fn uri(&self) -> Option<&str> {
+        match self {
+            Self::Text(contents) => Some(&contents.uri),
+            Self::Blob(contents) => Some(&contents.uri),
+            Self::Unknown(_) => None,
+        }
+    }
+
+    /// Their media type.
+    pub fn mime_type(&self) -> Option<&str> {
+        match self {
+            Self::Text(contents) => contents.mime_type.as_deref(),
+            Self::Blob(contents) => contents.mime_type.as_deref(),
+            Self::Unknown(_) => None,
+        }
+    }
+}
+
+impl From<TextResourceContents> for ResourceContents {
+    fn from(contents: TextResourceContents) -> Self {
+        Self::Text(contents)
+    }
+}
+
+impl From<BlobResourceContents> for ResourceContents {
+    fn from(contents: BlobResourceContents) -> Self {
+        Self::Blob(contents)
+    }
+}
+
+enum Form {
+    Text,
+    Blob,
+}
+
+impl Read for ResourceContents {
+    const EXPECTED: &'static str = "an object";
+
+    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Attempt<Self>, D::Error> {
+        let read = read_shape(deserializer)?;
+        Ok(Ok(read.unwrap_or_else(|odd| Self::Unknown(odd.json))))
+    }
+
+    fn from_map<'de, A: MapAccess<'de>>(map: A) -> Result<Attempt<Self>, A::Error> {
+        let mut fields = Fields::new(map);
+        let form = fields.decide(|name| match name {
+            "text" => Some(Form::Text),
+            "blob" => Some(Form::Blob),
+            _ => None,
+        })?;
+        match form {
+            Some(Form::Text) => Ok(TextResourceContents::read_fields(fields)?.map(Self::Text)),
+            Some(Form::Blob) => Ok(BlobResourceContents::read_fields(fields)?.map(Self::Blob)),
+            None => fields.into_odd("neither `text` nor `blob`").map(Err),
+        }
+    }
+}
+
+impl WriteAt for ResourceContents {
+    fn write<S: Serializer>(&self, view: Projection, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Text(contents) => contents.write(view, serializer),
+            Self::Blob(contents) => contents.write(view, serializer),
+            Self::Unknown(json) => json.write(view, serializer),
+        }
+    }
+}
+
+serde_impls!(ResourceContents);
