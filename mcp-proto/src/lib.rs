@@ -92,13 +92,13 @@ mod time;
 
 pub mod bind;
 pub mod codec;
-#[cfg(feature = "fuzzing")]
+#[cfg(any())]
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod peer;
 pub mod rpc;
 pub mod schema;
-#[cfg(feature = "testing")]
+#[cfg(any())]
 pub mod testing;
 
 pub use bytes::Bytes;

@@ -8,7 +8,7 @@ use serde::ser::{Serialize, SerializeMap};
 
 use crate::peer::RequestOptions;
 use crate::rpc::{Raw, write};
-use crate::schema::{Json, LoggingLevel, Meta, Method, MethodInfo, Params, Revision, meta};
+use crate::schema::{At, CustomParams, Json, LoggingLevel, Meta, Method, MethodInfo, Params, ResultFields, Revision, meta};
 
 /// What the protocol itself puts into a modern request's `_meta`, encoded once per connection.
 ///
@@ -91,7 +91,12 @@ pub trait AnyParams {
     ///
     /// # Errors
     /// If a value of the application does not serialize.
-    fn write(&self, out: &mut Vec<u8>, revision: Revision, entries: MetaEntries<'_>) -> Result<(), serde_json::Error>;
+    fn write_params(
+        &self,
+        out: &mut Vec<u8>,
+        revision: Revision,
+        entries: MetaEntries<'_>,
+    ) -> Result<(), serde_json::Error>;
 }
 
 struct WithMeta<'a, P>(&'a P, Revision, MetaEntries<'a>);
@@ -109,8 +114,28 @@ impl<P: Params> Serialize for WithMeta<'_, P> {
 }
 
 impl<P: Params> AnyParams for P {
-    fn write(&self, out: &mut Vec<u8>, revision: Revision, entries: MetaEntries<'_>) -> Result<(), serde_json::Error> {
+    fn write_params(
+        &self,
+        out: &mut Vec<u8>,
+        revision: Revision,
+        entries: MetaEntries<'_>,
+    ) -> Result<(), serde_json::Error> {
         write::json(out, &WithMeta(self, revision, entries))
+    }
+}
+
+/// A result of any method, behind one pointer.
+pub trait AnyResult {
+    /// Appends the result as one JSON object, as `revision` knows it.
+    ///
+    /// # Errors
+    /// If a value of the application does not serialize.
+    fn write_result(&self, out: &mut Vec<u8>, revision: Revision) -> Result<(), serde_json::Error>;
+}
+
+impl<R: ResultFields> AnyResult for R {
+    fn write_result(&self, out: &mut Vec<u8>, revision: Revision) -> Result<(), serde_json::Error> {
+        write::json(out, &At(self, revision))
     }
 }
 
@@ -143,7 +168,7 @@ impl Template {
     }
 }
 
-/// A request on its way into a peer: what [`request`](crate::bind::client::StreamClient::request) is made of, for
+/// A request on its way into a peer: what [`request`](crate::bind::Binding::request) is made of, for
 /// callers that do not know the method at compile time.
 pub struct Outgoing<'a> {
     pub(crate) method: &'a str,
@@ -160,18 +185,18 @@ impl<'a> Outgoing<'a> {
     }
 
     /// A request of a method that this crate does not know, with parameters that are sent as they are but for `_meta`.
-    pub fn custom(method: &'a str, params: &'a crate::schema::CustomParams, options: RequestOptions) -> Self {
-        Self { method, info: None, params, project: project::<crate::schema::CustomParams>, options }
+    pub fn custom(method: &'a str, params: &'a CustomParams, options: RequestOptions) -> Self {
+        Self { method, info: None, params, project: project::<CustomParams>, options }
     }
 
     pub(crate) fn template(&self) -> Result<Template, serde_json::Error> {
         let mut text = Vec::new();
-        self.params.write(&mut text, Revision::LATEST, MetaEntries::default())?;
+        self.params.write_params(&mut text, Revision::LATEST, MetaEntries::default())?;
         Ok(Template {
             method: self.method.into(),
             info: self.info,
             options: self.options.clone(),
-            params: Raw::from_encoded(text),
+            params: Raw::from_scan(text.into()),
             project: self.project,
         })
     }
@@ -183,5 +208,5 @@ fn project<P: Params>(
     revision: Revision,
     entries: MetaEntries<'_>,
 ) -> Result<(), serde_json::Error> {
-    template.decode::<P>()?.write(out, revision, entries)
+    template.decode::<P>()?.write_params(out, revision, entries)
 }

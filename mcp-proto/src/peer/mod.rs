@@ -12,15 +12,15 @@ mod options;
 mod outbound;
 mod outbox;
 mod outcome;
-#[cfg(feature = "server")]
+#[cfg(any())]
 pub mod server;
 
 pub use inbound::InboundId;
-pub use encode::{AnyParams, MetaEntries, Outgoing};
+pub use encode::{AnyParams, AnyResult, MetaEntries, Outgoing};
 pub use options::{ProgressOption, RequestOptions};
 pub use outbound::RequestId;
 pub use outbox::{About, Outbox};
-pub use outcome::{DecodeError, InvalidAnswer, Lost, Outcome, Refusal, RequestError};
+pub use outcome::{DecodeError, InvalidAnswer, Lost, Needed, Outcome, Refusal, RequestError};
 
 pub(crate) use inbound::{Inbound, Refused};
 pub(crate) use outbound::{Entry, Outbound, Stage};

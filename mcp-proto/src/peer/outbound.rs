@@ -139,7 +139,7 @@ impl Outbound {
     }
 
     pub(crate) fn numbers(&self) -> impl Iterator<Item = i64> + '_ {
-        self.entries.iter().map(|(number, _)| number)
+        self.entries.iter().map(|(&number, _)| number)
     }
 
     /// Notes that the peer works on a request: its time without progress starts again.

@@ -5,7 +5,7 @@ use core::fmt;
 use core::time::Duration;
 
 use crate::rpc::{ErrorObject, Raw};
-use crate::schema::{Method, Revision};
+use crate::schema::{ClientCapability, Method, Revision, ServerCapability};
 
 /// How a request ended. Every request that was accepted ends exactly once.
 #[derive(Clone, Debug)]
@@ -161,8 +161,8 @@ pub enum Refusal {
     Capability {
         /// The method.
         method: String,
-        /// The capability, by its path.
-        capability: &'static str,
+        /// The capability.
+        needed: Needed,
     },
     /// The revision in use has no such method.
     Revision {
@@ -194,8 +194,8 @@ pub enum Refusal {
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Capability { method, capability } => {
-                write!(f, "{method} was not sent: the peer does not declare the capability {capability:?}")
+            Self::Capability { method, needed } => {
+                write!(f, "{method} was not sent: the other side does not declare {needed}")
             }
             Self::Revision { method, revision } => {
                 write!(f, "{method} was not sent: revision {} has no such method", revision.as_str())
@@ -211,6 +211,24 @@ impl fmt::Display for Refusal {
 }
 
 impl core::error::Error for Refusal {}
+
+/// A capability of either side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Needed {
+    /// One of the server's.
+    Server(ServerCapability),
+    /// One of the client's.
+    Client(ClientCapability),
+}
+
+impl fmt::Display for Needed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Server(capability) => write!(f, "the server capability {capability:?}"),
+            Self::Client(capability) => write!(f, "the client capability {capability:?}"),
+        }
+    }
+}
 
 /// A command that was not accepted, with the reason. Nothing has changed.
 pub type RequestError = Refusal;

@@ -8,13 +8,11 @@ use core::time::Duration;
 use crate::Instant;
 use crate::peer::encode::MetaEntries;
 use crate::peer::{
-    About, AnyParams, Entry, InboundId, Outbox, Outcome, Outgoing, ProgressOption, Refusal, RequestId, RequestOptions,
+    About, AnyParams, AnyResult, Entry, InboundId, Needed, Outbox, Outcome, Outgoing, ProgressOption, Refusal, RequestId, RequestOptions,
     Stage,
 };
-use crate::rpc::{ErrorObject, Id, write};
-use crate::schema::{
-    At, Method, MethodInfo, Notification, Revision, SubscriptionsListen, WriteAt,
-};
+use crate::rpc::{ErrorObject, Id, code, write};
+use crate::schema::{Method, MethodInfo, Notification, Revision, SubscriptionsListen};
 
 use super::{Client, Closed, LinkAction, Phase};
 
@@ -72,7 +70,7 @@ impl Client {
     /// If it can not be sent now: the connection must be ready, and its revision must have the notification.
     pub fn notify<N: Notification>(&mut self, params: &N::Params, out: &mut dyn Outbox) -> Result<(), Refusal> {
         let revision = self.revision().filter(|_| matches!(self.phase, Phase::Ready)).ok_or(Refusal::NotReady)?;
-        if !N::INFO.exists_in(revision) {
+        if !N::INFO.revisions.contains(revision) {
             return Err(Refusal::Revision { method: N::NAME.to_string(), revision });
         }
         self.notify_custom(N::NAME, params, out)
@@ -92,7 +90,7 @@ impl Client {
         if out.queued() > self.config.limits.queued_bytes {
             return Err(Refusal::Overloaded { limit: self.config.limits.queued_bytes });
         }
-        write::notification(out.buffer(), method, |buffer| params.write(buffer, revision, MetaEntries::default()))
+        write::notification(out.buffer(), method, |buffer| params.write_params(buffer, revision, MetaEntries::default()))
             .map_err(|error| Refusal::Encode(error.to_string()))?;
         out.commit(About::Notification { method, request: None });
         Ok(())
@@ -112,40 +110,18 @@ impl Client {
     }
 
     /// Answers a request of the server. One that is answered, cancelled or lost already is left alone.
-    pub fn respond<R: WriteAt>(&mut self, request: InboundId, answer: Result<&R, ErrorObject>, out: &mut dyn Outbox) {
+    pub fn respond(&mut self, request: InboundId, answer: Result<&dyn AnyResult, ErrorObject>, out: &mut dyn Outbox) {
+        let Some((id, ())) = self.inbound.remove(request) else { return };
         let revision = self.revision().unwrap_or(Revision::LATEST_LEGACY);
-        match answer {
-            Ok(result) => {
-                self.respond_with(request, |buffer| write::json(buffer, &At(result, revision)), out);
-            }
-            Err(error) => self.respond_error(request, error, out),
-        }
-    }
-
-    /// Answers a request of the server with a result that `encode` appends as JSON.
-    pub fn respond_with(
-        &mut self,
-        request: InboundId,
-        encode: impl FnOnce(&mut Vec<u8>) -> Result<(), serde_json::Error>,
-        out: &mut dyn Outbox,
-    ) {
-        let Some((id, ())) = self.inbound.remove(request) else { return };
-        match write::result(out.buffer(), &id, encode) {
+        let written = match answer {
+            Ok(result) => write::result(out.buffer(), &id, |buffer| result.write_result(buffer, revision))
+                .map_err(|error| ErrorObject::new(code::INTERNAL_ERROR, format!("the result does not encode: {error}"))),
+            Err(error) => Err(error),
+        };
+        match written {
             Ok(()) => self.commit_reply(Some(&id), out),
-            Err(error) => {
-                let error = ErrorObject::new(
-                    crate::rpc::code::INTERNAL_ERROR,
-                    format!("the result could not be encoded: {error}"),
-                );
-                self.reply_error(Some(&id), &error, out);
-            }
+            Err(error) => self.reply_error(Some(&id), &error, out),
         }
-    }
-
-    /// Answers a request of the server with an error.
-    pub fn respond_error(&mut self, request: InboundId, error: ErrorObject, out: &mut dyn Outbox) {
-        let Some((id, ())) = self.inbound.remove(request) else { return };
-        self.reply_error(Some(&id), &error, out);
     }
 
     /// Closes in an orderly way: takes no more requests, lets those in flight finish within
@@ -224,12 +200,12 @@ impl Client {
     /// Whether the server, as far as it is known, can be asked this.
     pub(super) fn admit(&self, method: &str, info: Option<&'static MethodInfo>) -> Result<(), Refusal> {
         let (Some(info), Some(server)) = (info, &self.server) else { return Ok(()) };
-        if !info.exists_in(server.revision) {
+        if !info.revisions.contains(server.revision) {
             return Err(Refusal::Revision { method: method.to_string(), revision: server.revision });
         }
-        match (info.server_capability, &server.capabilities) {
+        match (info.server, &server.capabilities) {
             (Some(needed), Some(capabilities)) if !capabilities.allows(needed, server.revision) => {
-                Err(Refusal::Capability { method: method.to_string(), capability: needed.path() })
+                Err(Refusal::Capability { method: method.to_string(), needed: Needed::Server(needed) })
             }
             _ => Ok(()),
         }
@@ -241,7 +217,7 @@ impl Client {
             ProgressOption::Ask => true,
             ProgressOption::No => false,
         };
-        let lasting = info.is_some_and(|info| info.name == SubscriptionsListen::NAME);
+        let lasting = info.is_some_and(|info| info.unbounded);
         let default = |ordinary: Duration| if lasting { Duration::MAX } else { ordinary };
         let timeout = options.timeout.unwrap_or(default(self.config.request_timeout));
         let maximum = options.maximum.unwrap_or(default(self.config.request_maximum.max(timeout)));
@@ -268,7 +244,7 @@ impl Client {
     ) -> Result<(), Refusal> {
         let entries = self.entries(entry.progress.then_some(number), options);
         let revision = self.revision().unwrap_or(Revision::LATEST);
-        write::request(out.buffer(), &Id::Number(number), method, |buffer| params.write(buffer, revision, entries))
+        write::request(out.buffer(), &Id::Number(number), method, |buffer| params.write_params(buffer, revision, entries))
             .map_err(|error| Refusal::Encode(error.to_string()))?;
         out.commit(About::Request { id: number, method });
         entry.stage = Stage::Sent;

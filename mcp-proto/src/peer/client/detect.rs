@@ -126,10 +126,6 @@ impl Detect {
         self.second_link || self.verdict.is_some_and(|verdict| verdict.probe_breaks_it)
     }
 
-    /// Whether `initialize` has been sent and not been refused.
-    pub(super) fn in_handshake(&self) -> bool {
-        matches!(self.step, Step::Handshake { .. })
-    }
 
     /// The whole connect begins: a link was asked for.
     pub(super) fn begin(&mut self, now: Instant) {

@@ -15,7 +15,7 @@ use crate::rpc::{ErrorId, ErrorObject, Frame, Id, Kind, Malformed, MalformedKind
 use crate::schema::{
     Cancelled, CancelledParams, ClientCapability, CreateMessage, Direction, Discover, Elicit, EmptyParams, Era, Initialize, InitializeParams, Initialized, Method,
     MethodInfo, Notification, Ping, Progress, ProgressParams, ResultType, Revision, SetLoggingLevel,
-    SetLoggingLevelParams,
+    SetLoggingLevelParams, result_type,
 };
 
 use super::detect::Act;
@@ -210,7 +210,7 @@ impl Client {
         if self.era() != Some(Era::Modern) {
             return Outcome::Result(result);
         }
-        match ResultType::of(&result) {
+        match result_type(result.as_str()) {
             Ok(ResultType::Complete) => Outcome::Result(result),
             Ok(ResultType::InputRequired) if info.is_none_or(|info| info.input_required) => {
                 Outcome::InputRequired(result)
@@ -270,7 +270,8 @@ impl Client {
         if self.era() != Some(Era::Modern) {
             return None;
         }
-        match crate::schema::Meta::subscription_id_of(params?)? {
+        let params: EmptyParams = params?.decode().ok()?;
+        match params.meta.subscription_id()? {
             Id::Number(number) if self.is_subscription(number) => Some(RequestId::new(number)),
             _ => None,
         }
@@ -327,8 +328,8 @@ impl Client {
     fn admit_request(&self, method: &Text, params: Option<&Raw>) -> Result<&'static MethodInfo, ErrorObject> {
         let revision = self.revision().unwrap_or(Revision::LATEST_LEGACY);
         let unknown = || ErrorObject::new(code::METHOD_NOT_FOUND, alloc::format!("unknown method {:?}", &**method));
-        let info = MethodInfo::find(method, Direction::ToClient, revision).ok_or_else(unknown)?;
-        if info.client_capability.is_some_and(|needed| !self.config.capabilities.has(needed)) {
+        let info = MethodInfo::find(method, Direction::ServerToClient, revision).ok_or_else(unknown)?;
+        if !info.client_allows(&self.config.capabilities) {
             return Err(unknown());
         }
         match self.undeclared(info, params) {
@@ -489,7 +490,7 @@ impl Client {
         if era == Era::Legacy {
             self.set_state(State::Initialized);
             let written = write::notification(out.buffer(), Initialized::NAME, |buffer| {
-                EmptyParams::default().write(buffer, revision, MetaEntries::default())
+                EmptyParams::default().write_params(buffer, revision, MetaEntries::default())
             });
             if written.is_ok() {
                 out.commit(About::Notification { method: Initialized::NAME, request: None });
@@ -531,7 +532,7 @@ impl Client {
         out: &mut dyn Outbox,
     ) {
         let written = write::request(out.buffer(), &Id::Number(number), method, |buffer| {
-            params.write(buffer, revision, entries)
+            params.write_params(buffer, revision, entries)
         });
         match written {
             Ok(()) => out.commit(About::Request { id: number, method }),
