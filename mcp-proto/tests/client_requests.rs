@@ -7,13 +7,17 @@ use core::time::Duration;
 use common::{Scripted, config};
 use mcp_proto::Bytes;
 use mcp_proto::peer::client::{Closed, Diagnostic, Event, Keepalive, LinkAction, State};
-use mcp_proto::peer::{InvalidAnswer, Lost, Outcome, ProgressOption, Refusal, RequestId, RequestOptions};
+use mcp_proto::peer::{InvalidAnswer, Lost, Needed, Outcome, ProgressOption, Refusal, RequestId, RequestOptions};
 use mcp_proto::rpc::ErrorObject;
 use mcp_proto::schema::{
     CallTool, CallToolParams, Complete, ListRootsResult, ListTools, LoggingLevel, PaginatedParams, Ping, Root,
-    SetLoggingLevel, SubscriptionsListen,
+    ServerCapability, SetLoggingLevel, SubscriptionFilter, SubscriptionsListen, SubscriptionsListenParams,
 };
 use serde_json::{Value, json};
+
+fn listen_params() -> SubscriptionsListenParams {
+    SubscriptionsListenParams::new(SubscriptionFilter { tools_list_changed: Some(true), ..Default::default() })
+}
 
 fn call(s: &mut Scripted, options: RequestOptions) -> (RequestId, Value) {
     let request = s.client.request::<CallTool>(s.now, &CallToolParams::new("slow"), options).unwrap();
@@ -236,7 +240,7 @@ fn what_the_server_does_not_declare_is_not_asked() {
     let mut result = common::discover_result();
     result["capabilities"] = json!({"tools": {}});
     s.answer(&id, result);
-    assert!(matches!(s.outcome(queued), Outcome::Refused(Refusal::Capability { capability: "completions", .. })));
+    assert!(matches!(s.outcome(queued), Outcome::Refused(Refusal::Capability { needed: Needed::Server(ServerCapability::Completions), .. })));
     s.client.request::<ListTools>(s.now, &PaginatedParams::default(), RequestOptions::default()).unwrap();
 }
 
@@ -252,7 +256,7 @@ fn what_the_revision_lacks_is_not_asked() {
     modern.expect_silence();
 
     let mut legacy = Scripted::legacy(config());
-    let refused = legacy.client.request::<SubscriptionsListen>(legacy.now, &Default::default(), RequestOptions::default());
+    let refused = legacy.client.request::<SubscriptionsListen>(legacy.now, &listen_params(), RequestOptions::default());
     assert!(matches!(refused, Err(Refusal::Revision { .. })));
     legacy.client.request::<Ping>(legacy.now, &Default::default(), RequestOptions::default()).unwrap();
 }
@@ -338,7 +342,7 @@ fn a_request_that_the_server_cancels_is_not_answered() {
         panic!("{events:?}")
     };
     assert_eq!(id, cancelled);
-    s.client.respond(s.now, *id, Ok(&ListRootsResult::default()));
+    s.client.respond(s.now, *id, Ok(&ListRootsResult::new(vec![])));
     s.expect_silence();
 }
 
@@ -534,7 +538,7 @@ fn a_subscription_ends_by_result_or_by_cancellation() {
     let mut s = Scripted::modern(config());
     let listen = |s: &mut Scripted| {
         let request =
-            s.client.request::<SubscriptionsListen>(s.now, &Default::default(), RequestOptions::default()).unwrap();
+            s.client.request::<SubscriptionsListen>(s.now, &listen_params(), RequestOptions::default()).unwrap();
         let id = s.expect("subscriptions/listen");
         (request, id)
     };

@@ -47,10 +47,10 @@ struct Merged<'a> {
 
 impl Merged<'_> {
     fn is_empty(&self) -> bool {
-        let MetaEntries { protocol, progress, log_level, options } = self.entries;
+        // Without the protocol's own entries there is no place for a log level.
+        let MetaEntries { protocol, progress, log_level: _, options } = self.entries;
         protocol.is_none()
             && progress.is_none()
-            && log_level.is_none()
             && options.is_none_or(Meta::is_empty)
             && self.own.is_empty()
     }

@@ -1,5 +1,5 @@
 //! A client against a server that a test writes by hand, on a simulated clock.
-#![allow(dead_code, reason = "each test file uses its part")]
+#![allow(dead_code, missing_docs, unreachable_pub, reason = "each test file uses its part")]
 
 use core::time::Duration;
 

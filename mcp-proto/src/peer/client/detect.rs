@@ -126,7 +126,6 @@ impl Detect {
         self.second_link || self.verdict.is_some_and(|verdict| verdict.probe_breaks_it)
     }
 
-
     /// The whole connect begins: a link was asked for.
     pub(super) fn begin(&mut self, now: Instant) {
         self.end.get_or_insert(now + self.timeouts.total);

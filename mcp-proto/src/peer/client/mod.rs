@@ -204,6 +204,7 @@ impl Client {
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
         let phase = match self.phase {
+            Phase::Closed => return None,
             Phase::Finishing { until } | Phase::Ending { until } => Some(until),
             _ => None,
         };
