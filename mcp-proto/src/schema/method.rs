@@ -85,7 +85,7 @@ pub trait ResultFields: WriteAt + Serialize + DeserializeOwned + Clone + Debug +
 /// use mcp_proto::schema::{CallTool, Direction, Method, MethodInfo, Revision};
 ///
 /// assert_eq!(CallTool::NAME, "tools/call");
-/// let found = MethodInfo::find("tools/call", Direction::ToServer, Revision::LATEST);
+/// let found = MethodInfo::find("tools/call", Direction::ClientToServer, Revision::LATEST);
 /// assert_eq!(found, Some(CallTool::INFO));
 /// ```
 pub trait Method: 'static {
@@ -113,9 +113,9 @@ pub trait Notification: 'static {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Direction {
     /// From the client to the server.
-    ToServer,
+    ClientToServer,
     /// From the server to the client.
-    ToClient,
+    ServerToClient,
     /// Either way.
     Both,
 }
@@ -140,9 +140,9 @@ pub struct MethodInfo {
     /// The revisions in which a server's result may ask for it, in place of a request.
     pub as_input: Option<Revisions>,
     /// What a server must have declared to be sent it.
-    pub server_capability: Option<ServerCapability>,
+    pub server: Option<ServerCapability>,
     /// What a client must have declared to be sent it, as a request or in a result.
-    pub client_capability: Option<ClientCapability>,
+    pub client: Option<ClientCapability>,
     /// Whether it may be answered by an `InputRequiredResult` (2026-07-28).
     pub input_required: bool,
     /// Whether it may take long, so that progress is asked for unless the caller does not want it.
@@ -163,11 +163,11 @@ pub struct MethodInfo {
 impl MethodInfo {
     const BASE: Self = Self {
         name: "",
-        direction: Direction::ToServer,
+        direction: Direction::ClientToServer,
         revisions: Revisions::ALL,
         as_input: None,
-        server_capability: None,
-        client_capability: None,
+        server: None,
+        client: None,
         input_required: false,
         long: false,
         unbounded: false,
@@ -196,12 +196,12 @@ impl MethodInfo {
 
     /// Whether a server that has declared `capabilities` may be sent it.
     pub fn server_allows(&self, capabilities: &ServerCapabilities, revision: Revision) -> bool {
-        self.server_capability.is_none_or(|needed| capabilities.allows(needed, revision))
+        self.server.is_none_or(|needed| capabilities.allows(needed, revision))
     }
 
     /// Whether a client that has declared `capabilities` may be sent it.
     pub fn client_allows(&self, capabilities: &ClientCapabilities) -> bool {
-        self.client_capability.is_none_or(|needed| capabilities.has(needed))
+        self.client.is_none_or(|needed| capabilities.has(needed))
     }
 }
 
@@ -216,9 +216,9 @@ pub struct NotificationInfo {
     /// The revisions that have it.
     pub revisions: Revisions,
     /// What a server must have declared to send it.
-    pub server_capability: Option<ServerCapability>,
+    pub server: Option<ServerCapability>,
     /// What a client must have declared to send it.
-    pub client_capability: Option<ClientCapability>,
+    pub client: Option<ClientCapability>,
     /// Whether, since 2026-07-28, it is sent only to those who listen for it.
     pub subscribed: bool,
 }
@@ -226,10 +226,10 @@ pub struct NotificationInfo {
 impl NotificationInfo {
     const BASE: Self = Self {
         name: "",
-        direction: Direction::ToClient,
+        direction: Direction::ServerToClient,
         revisions: Revisions::ALL,
-        server_capability: None,
-        client_capability: None,
+        server: None,
+        client: None,
         subscribed: false,
     };
 
@@ -314,32 +314,32 @@ methods! {
     }
     /// Lists tools.
     ListTools = "tools/list" (ListToolsParams) -> ListToolsResult {
-        server_capability: Some(ServerCapability::Tools),
+        server: Some(ServerCapability::Tools),
         repeatable: true,
         cacheable: true,
     }
     /// Calls a tool.
     CallTool = "tools/call" (CallToolParams) -> CallToolResult {
-        server_capability: Some(ServerCapability::Tools),
+        server: Some(ServerCapability::Tools),
         input_required: true,
         long: true,
         task: true,
     }
     /// Lists resources.
     ListResources = "resources/list" (ListResourcesParams) -> ListResourcesResult {
-        server_capability: Some(ServerCapability::Resources),
+        server: Some(ServerCapability::Resources),
         repeatable: true,
         cacheable: true,
     }
     /// Lists templates of resources.
     ListResourceTemplates = "resources/templates/list" (ListResourceTemplatesParams) -> ListResourceTemplatesResult {
-        server_capability: Some(ServerCapability::Resources),
+        server: Some(ServerCapability::Resources),
         repeatable: true,
         cacheable: true,
     }
     /// Reads a resource.
     ReadResource = "resources/read" (ReadResourceParams) -> ReadResourceResult {
-        server_capability: Some(ServerCapability::Resources),
+        server: Some(ServerCapability::Resources),
         input_required: true,
         long: true,
         repeatable: true,
@@ -348,37 +348,37 @@ methods! {
     /// Follows a resource (2025-11-25 and earlier).
     SubscribeResource = "resources/subscribe" (SubscribeResourceParams) -> EmptyResult {
         revisions: Revisions::LEGACY,
-        server_capability: Some(ServerCapability::ResourcesSubscribe),
+        server: Some(ServerCapability::ResourcesSubscribe),
         repeatable: true,
     }
     /// Follows a resource no longer (2025-11-25 and earlier).
     UnsubscribeResource = "resources/unsubscribe" (UnsubscribeResourceParams) -> EmptyResult {
         revisions: Revisions::LEGACY,
-        server_capability: Some(ServerCapability::ResourcesSubscribe),
+        server: Some(ServerCapability::ResourcesSubscribe),
         repeatable: true,
     }
     /// Lists prompts.
     ListPrompts = "prompts/list" (ListPromptsParams) -> ListPromptsResult {
-        server_capability: Some(ServerCapability::Prompts),
+        server: Some(ServerCapability::Prompts),
         repeatable: true,
         cacheable: true,
     }
     /// Gets a prompt.
     GetPrompt = "prompts/get" (GetPromptParams) -> GetPromptResult {
-        server_capability: Some(ServerCapability::Prompts),
+        server: Some(ServerCapability::Prompts),
         input_required: true,
         long: true,
         repeatable: true,
     }
     /// Completes an argument.
     Complete = "completion/complete" (CompleteParams) -> CompleteResult {
-        server_capability: Some(ServerCapability::Completions),
+        server: Some(ServerCapability::Completions),
         repeatable: true,
     }
     /// Says how much is to be logged (2025-11-25 and earlier).
     SetLoggingLevel = "logging/setLevel" (SetLoggingLevelParams) -> EmptyResult {
         revisions: Revisions::LEGACY,
-        server_capability: Some(ServerCapability::Logging),
+        server: Some(ServerCapability::Logging),
         repeatable: true,
     }
     /// Listens for notifications (since 2026-07-28).
@@ -389,28 +389,28 @@ methods! {
     }
     /// Asks where the server may work.
     ListRoots = "roots/list" (ListRootsParams) -> ListRootsResult {
-        direction: Direction::ToClient,
+        direction: Direction::ServerToClient,
         revisions: Revisions::LEGACY,
         as_input: Some(Revisions::MODERN),
-        client_capability: Some(ClientCapability::Roots),
+        client: Some(ClientCapability::Roots),
         repeatable: true,
     }
     /// Asks the client's model.
     CreateMessage = "sampling/createMessage" (CreateMessageParams) -> CreateMessageResult {
-        direction: Direction::ToClient,
+        direction: Direction::ServerToClient,
         revisions: Revisions::LEGACY,
         as_input: Some(Revisions::MODERN),
-        client_capability: Some(ClientCapability::Sampling),
+        client: Some(ClientCapability::Sampling),
         long: true,
         unbounded: true,
         task: true,
     }
     /// Asks the person.
     Elicit = "elicitation/create" (ElicitParams) -> ElicitResult {
-        direction: Direction::ToClient,
+        direction: Direction::ServerToClient,
         revisions: Revisions { first: Revision::V2025_06_18, last: Revision::LATEST_LEGACY },
         as_input: Some(Revisions::MODERN),
-        client_capability: Some(ClientCapability::Elicitation),
+        client: Some(ClientCapability::Elicitation),
         long: true,
         unbounded: true,
         task: true,
@@ -418,35 +418,35 @@ methods! {
     /// Asks how a task is doing (the tasks extension).
     GetTask = "tasks/get" (tasks::GetTaskParams) -> tasks::GetTaskResult {
         revisions: Revisions::MODERN,
-        server_capability: Some(ServerCapability::TasksExtension),
+        server: Some(ServerCapability::TasksExtension),
         repeatable: true,
     }
     /// Gives a task what it asked for (the tasks extension).
     UpdateTask = "tasks/update" (tasks::UpdateTaskParams) -> tasks::UpdateTaskResult {
         revisions: Revisions::MODERN,
-        server_capability: Some(ServerCapability::TasksExtension),
+        server: Some(ServerCapability::TasksExtension),
         repeatable: true,
     }
     /// Gives a task up (the tasks extension).
     CancelTask = "tasks/cancel" (tasks::CancelTaskParams) -> tasks::CancelTaskResult {
         revisions: Revisions::MODERN,
-        server_capability: Some(ServerCapability::TasksExtension),
+        server: Some(ServerCapability::TasksExtension),
         repeatable: true,
     }
     /// Asks how a task is doing (2025-11-25).
     LegacyGetTask = "tasks/get" (legacy::GetTaskParams) -> legacy::GetTaskResult {
         direction: Direction::Both,
         revisions: Revisions::only(Revision::V2025_11_25),
-        server_capability: Some(ServerCapability::Tasks),
-        client_capability: Some(ClientCapability::Tasks),
+        server: Some(ServerCapability::Tasks),
+        client: Some(ClientCapability::Tasks),
         repeatable: true,
     }
     /// Waits for what a task comes to (2025-11-25).
     LegacyTaskResult = "tasks/result" (legacy::TaskResultParams) -> legacy::TaskResultResult {
         direction: Direction::Both,
         revisions: Revisions::only(Revision::V2025_11_25),
-        server_capability: Some(ServerCapability::Tasks),
-        client_capability: Some(ClientCapability::Tasks),
+        server: Some(ServerCapability::Tasks),
+        client: Some(ClientCapability::Tasks),
         unbounded: true,
         repeatable: true,
     }
@@ -454,23 +454,23 @@ methods! {
     LegacyListTasks = "tasks/list" (legacy::ListTasksParams) -> legacy::ListTasksResult {
         direction: Direction::Both,
         revisions: Revisions::only(Revision::V2025_11_25),
-        server_capability: Some(ServerCapability::TasksList),
-        client_capability: Some(ClientCapability::TasksList),
+        server: Some(ServerCapability::TasksList),
+        client: Some(ClientCapability::TasksList),
         repeatable: true,
     }
     /// Gives a task up (2025-11-25).
     LegacyCancelTask = "tasks/cancel" (legacy::CancelTaskParams) -> legacy::CancelTaskResult {
         direction: Direction::Both,
         revisions: Revisions::only(Revision::V2025_11_25),
-        server_capability: Some(ServerCapability::TasksCancel),
-        client_capability: Some(ClientCapability::TasksCancel),
+        server: Some(ServerCapability::TasksCancel),
+        client: Some(ClientCapability::TasksCancel),
     }
 }
 
 notifications! {
     /// The client is ready (2025-11-25 and earlier).
     Initialized = "notifications/initialized" (EmptyParams) {
-        direction: Direction::ToServer,
+        direction: Direction::ClientToServer,
         revisions: Revisions::LEGACY,
     }
     /// A request is given up.
@@ -481,38 +481,38 @@ notifications! {
     Progress = "notifications/progress" (ProgressParams) {}
     /// How a request is getting on, of a client (2025-11-25 and earlier).
     ClientProgress = "notifications/progress" (ProgressParams) {
-        direction: Direction::ToServer,
+        direction: Direction::ClientToServer,
         revisions: Revisions::LEGACY,
     }
     /// A log message.
     LoggingMessage = "notifications/message" (LoggingMessageParams) {
-        server_capability: Some(ServerCapability::Logging),
+        server: Some(ServerCapability::Logging),
     }
     /// A resource has changed.
     ResourceUpdated = "notifications/resources/updated" (ResourceUpdatedParams) {
-        server_capability: Some(ServerCapability::ResourcesSubscribe),
+        server: Some(ServerCapability::ResourcesSubscribe),
         subscribed: true,
     }
     /// The list of resources has changed.
     ResourceListChanged = "notifications/resources/list_changed" (EmptyParams) {
-        server_capability: Some(ServerCapability::ResourcesListChanged),
+        server: Some(ServerCapability::ResourcesListChanged),
         subscribed: true,
     }
     /// The list of tools has changed.
     ToolListChanged = "notifications/tools/list_changed" (EmptyParams) {
-        server_capability: Some(ServerCapability::ToolsListChanged),
+        server: Some(ServerCapability::ToolsListChanged),
         subscribed: true,
     }
     /// The list of prompts has changed.
     PromptListChanged = "notifications/prompts/list_changed" (EmptyParams) {
-        server_capability: Some(ServerCapability::PromptsListChanged),
+        server: Some(ServerCapability::PromptsListChanged),
         subscribed: true,
     }
     /// Where the server may work has changed (2025-11-25 and earlier).
     RootsListChanged = "notifications/roots/list_changed" (EmptyParams) {
-        direction: Direction::ToServer,
+        direction: Direction::ClientToServer,
         revisions: Revisions::LEGACY,
-        client_capability: Some(ClientCapability::RootsListChanged),
+        client: Some(ClientCapability::RootsListChanged),
     }
     /// The person is done with a page on the web (2025-11-25).
     ElicitationComplete = "notifications/elicitation/complete" (ElicitationCompleteParams) {
@@ -531,7 +531,7 @@ notifications! {
     /// How a task is doing (the tasks extension).
     TaskUpdated = "notifications/tasks" (tasks::TaskUpdatedParams) {
         revisions: Revisions::MODERN,
-        server_capability: Some(ServerCapability::TasksExtension),
+        server: Some(ServerCapability::TasksExtension),
         subscribed: true,
     }
 }
