@@ -96,6 +96,26 @@ pub enum ClientCapability {
     TasksExtension,
 }
 
+impl ClientCapability {
+    /// Where it stands in the capabilities, as people write it: `elicitation.url`.
+    pub const fn path(self) -> &'static str {
+        match self {
+            Self::Roots => "roots",
+            Self::RootsListChanged => "roots.listChanged",
+            Self::Sampling => "sampling",
+            Self::SamplingTools => "sampling.tools",
+            Self::SamplingContext => "sampling.context",
+            Self::Elicitation => "elicitation",
+            Self::ElicitationForm => "elicitation.form",
+            Self::ElicitationUrl => "elicitation.url",
+            Self::Tasks => "tasks",
+            Self::TasksList => "tasks.list",
+            Self::TasksCancel => "tasks.cancel",
+            Self::TasksExtension => super::tasks::EXTENSION,
+        }
+    }
+}
+
 impl ClientCapabilities {
     /// Whether `capability` is declared.
     ///
@@ -245,6 +265,27 @@ pub enum ServerCapability {
     TasksCancel,
     /// The tasks extension of 2026-07-28.
     TasksExtension,
+}
+
+impl ServerCapability {
+    /// Where it stands in the capabilities, as people write it: `resources.subscribe`.
+    pub const fn path(self) -> &'static str {
+        match self {
+            Self::Tools => "tools",
+            Self::ToolsListChanged => "tools.listChanged",
+            Self::Resources => "resources",
+            Self::ResourcesListChanged => "resources.listChanged",
+            Self::ResourcesSubscribe => "resources.subscribe",
+            Self::Prompts => "prompts",
+            Self::PromptsListChanged => "prompts.listChanged",
+            Self::Completions => "completions",
+            Self::Logging => "logging",
+            Self::Tasks => "tasks",
+            Self::TasksList => "tasks.list",
+            Self::TasksCancel => "tasks.cancel",
+            Self::TasksExtension => super::tasks::EXTENSION,
+        }
+    }
 }
 
 impl ServerCapabilities {

@@ -9,10 +9,11 @@ use super::lifecycle::Implementation;
 use super::logging::LoggingLevel;
 use super::map::{Iter, Map};
 use super::object::Optional;
+use super::peek::peek;
 use super::read::{Attempt, Read};
 use super::revision::{Revision, Revisions};
 use super::write::{Projection, WriteAt, serde_impls};
-use crate::rpc::Id;
+use crate::rpc::{Id, Raw};
 
 /// The revision that a request is made at.
 pub const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
@@ -136,6 +137,12 @@ impl Meta {
     /// The listening request that the notification belongs to.
     pub fn subscription_id(&self) -> Option<Id> {
         self.typed(SUBSCRIPTION_ID)
+    }
+
+    /// The listening request that a notification with the parameters `params` belongs to, without decoding the rest.
+    pub fn subscription_id_of(params: &Raw) -> Option<Id> {
+        let meta: Self = peek(params.as_str(), "_meta").ok()??.ok()?;
+        meta.subscription_id()
     }
 
     /// Who answers the request.

@@ -109,14 +109,14 @@ pub trait Notification: 'static {
     type Params: Params;
 }
 
-/// Who sends a message.
+/// Which way a message goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Direction {
-    /// The client.
+    /// From the client to the server.
     ClientToServer,
-    /// The server.
+    /// From the server to the client.
     ServerToClient,
-    /// Either.
+    /// Either way.
     Both,
 }
 
@@ -189,6 +189,11 @@ impl MethodInfo {
         })
     }
 
+    /// Whether `revision` has its requests.
+    pub const fn exists_in(&self, revision: Revision) -> bool {
+        self.revisions.contains(revision)
+    }
+
     /// Whether a server that has declared `capabilities` may be sent it.
     pub fn server_allows(&self, capabilities: &ServerCapabilities, revision: Revision) -> bool {
         self.server.is_none_or(|needed| capabilities.allows(needed, revision))
@@ -231,6 +236,11 @@ impl NotificationInfo {
     /// Every notification.
     pub fn all() -> impl Iterator<Item = &'static Self> {
         NOTIFICATIONS.iter().copied()
+    }
+
+    /// Whether `revision` has it.
+    pub const fn exists_in(&self, revision: Revision) -> bool {
+        self.revisions.contains(revision)
     }
 
     /// The notification that `name` stands for in a message that goes `direction` at `revision`.

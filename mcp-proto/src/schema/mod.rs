@@ -39,6 +39,7 @@ mod map;
 pub mod meta;
 mod method;
 mod object;
+mod peek;
 mod primitive;
 mod progress;
 mod prompts;

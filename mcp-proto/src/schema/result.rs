@@ -3,11 +3,13 @@
 use alloc::boxed::Box;
 use core::fmt;
 
-use serde::de::{self, Deserializer as _, IgnoredAny, MapAccess, Visitor};
+use serde::de;
 use serde::ser::Serializer;
 
-use super::read::{Attempt, Read, Seed};
+use super::peek::peek;
+use super::read::{Attempt, Read};
 use super::write::{Projection, WriteAt, serde_impls};
+use crate::rpc::Raw;
 
 /// What kind of result a result is.
 ///
@@ -63,6 +65,16 @@ impl WriteAt for ResultType {
 
 serde_impls!(ResultType);
 
+impl ResultType {
+    /// What kind of result `raw` is, without decoding the rest; reading ends where the kind is found.
+    ///
+    /// # Errors
+    /// If it is not an object, or its `resultType` is not a string.
+    pub fn of(raw: &Raw) -> Result<Self, serde_json::Error> {
+        result_type(raw.as_str())
+    }
+}
+
 /// What kind of result `text` is, without decoding the rest; reading ends where the kind is found.
 ///
 /// ```
@@ -76,54 +88,8 @@ serde_impls!(ResultType);
 /// # Errors
 /// If `text` is not an object, or its `resultType` is not a string.
 pub fn result_type(text: &str) -> Result<ResultType, serde_json::Error> {
-    let mut found = None;
-    let read = serde_json::Deserializer::from_str(text).deserialize_map(Peek(&mut found));
-    match found {
+    match peek(text, "resultType")? {
         Some(kind) => kind.map_err(de::Error::custom),
-        None => read.map(|()| ResultType::Complete),
-    }
-}
-
-struct Peek<'a>(&'a mut Option<Attempt<ResultType>>);
-
-impl<'de> Visitor<'de> for Peek<'_> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a result: an object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        while let Some(is_kind) = map.next_key_seed(IsKind)? {
-            if is_kind {
-                *self.0 = Some(map.next_value_seed(Seed::NEW)?);
-                // The parser takes an early return for an incomplete one; `found` speaks for it.
-                return Ok(());
-            }
-            map.next_value::<IgnoredAny>()?;
-        }
-        Ok(())
-    }
-}
-
-struct IsKind;
-
-impl<'de> de::DeserializeSeed<'de> for IsKind {
-    type Value = bool;
-
-    fn deserialize<D: de::Deserializer<'de>>(self, deserializer: D) -> Result<bool, D::Error> {
-        deserializer.deserialize_str(self)
-    }
-}
-
-impl Visitor<'_> for IsKind {
-    type Value = bool;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a name")
-    }
-
-    fn visit_str<E>(self, name: &str) -> Result<bool, E> {
-        Ok(name == "resultType")
+        None => Ok(ResultType::Complete),
     }
 }
