@@ -224,8 +224,8 @@ pub enum Needed {
 impl fmt::Display for Needed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Server(capability) => write!(f, "the server capability {capability:?}"),
-            Self::Client(capability) => write!(f, "the client capability {capability:?}"),
+            Self::Server(capability) => write!(f, "the server capability {:?}", capability.path()),
+            Self::Client(capability) => write!(f, "the client capability {:?}", capability.path()),
         }
     }
 }
