@@ -1,1 +1,5 @@
-//! Framing alone.
+//! Framing alone: where one message ends and the next begins.
+
+mod lines;
+
+pub use lines::{Line, Lines};

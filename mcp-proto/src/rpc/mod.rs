@@ -1,9 +1,29 @@
-//! JSON-RPC 2.0: envelopes, ids, errors.
+//! JSON-RPC 2.0: envelopes, ids, errors, and what waits for an answer.
+//!
+//! [`read`] takes a frame apart without decoding what lies inside, [`write`] puts one together, and
+//! [`Pending`] holds what is in flight.
+//!
+//! <https://modelcontextprotocol.io/specification/2026-07-28/basic>
 
 mod error;
 mod id;
+mod malformed;
+mod message;
+mod pending;
 mod raw;
+mod read;
+mod recover;
+mod scan;
+mod text;
+pub mod write;
 
 pub use error::{ErrorObject, code};
 pub use id::Id;
+pub use malformed::{Flaw, Kind, Malformed, MalformedKind, Recovered};
+pub use message::{Batch, Frame, Message, Notification, Request, Response};
+pub use pending::Pending;
 pub use raw::Raw;
+pub use read::read;
+pub use recover::{recover, recover_ends};
+pub use text::Text;
+pub use write::ErrorId;

@@ -1,10 +1,12 @@
 //! JSON that is delimited and not yet decoded.
 
+use alloc::boxed::Box;
 use alloc::string::String;
 use core::fmt;
 
 use bytes::Bytes;
-use serde::de::Deserialize;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, ser};
+use serde_json::value::RawValue;
 
 /// One JSON value as it came: a slice of the input, delimited by its structure and valid UTF-8.
 ///
@@ -26,7 +28,7 @@ impl Raw {
     /// If `text` is not exactly one JSON value.
     pub fn new(text: impl Into<String>) -> Result<Self, serde_json::Error> {
         let text: String = text.into();
-        serde_json::from_str::<&serde_json::value::RawValue>(&text)?;
+        serde_json::from_str::<&RawValue>(&text)?;
         Ok(Self(Bytes::from(text.into_bytes())))
     }
 
@@ -34,7 +36,7 @@ impl Raw {
     ///
     /// # Errors
     /// If its `Serialize` fails.
-    pub fn encode<T: serde::Serialize + ?Sized>(value: &T) -> Result<Self, serde_json::Error> {
+    pub fn encode<T: Serialize + ?Sized>(value: &T) -> Result<Self, serde_json::Error> {
         serde_json::to_vec(value).map(|text| Self(Bytes::from(text)))
     }
 
@@ -63,6 +65,21 @@ impl Raw {
     /// The text as shared bytes.
     pub fn as_bytes(&self) -> &Bytes {
         &self.0
+    }
+}
+
+impl Serialize for Raw {
+    /// Fails if it is not JSON throughout.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let value: &RawValue = self.decode().map_err(ser::Error::custom)?;
+        value.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Raw {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let value = Box::<RawValue>::deserialize(deserializer)?;
+        Ok(Self(Bytes::from(Box::<str>::from(value).into_string().into_bytes())))
     }
 }
 

@@ -1,0 +1,173 @@
+//! What is wrong with a message, and what could be read of it.
+
+use core::fmt;
+
+use super::{Id, Text, code};
+
+/// Why a frame is not a message, where, and what could be read of it all the same.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Malformed {
+    /// What is wrong.
+    pub kind: MalformedKind,
+    /// Where in the frame, in bytes from its beginning.
+    pub offset: usize,
+    /// What could be read of it.
+    pub recovered: Recovered,
+}
+
+/// What is wrong with a frame.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum MalformedKind {
+    /// A byte that is not UTF-8.
+    NotUtf8,
+    /// The text is not JSON.
+    Syntax {
+        /// What should have stood there.
+        expected: &'static str,
+    },
+    /// The text ends within a value.
+    Truncated,
+    /// Arrays and objects are nested beyond the limit.
+    TooDeep {
+        /// The limit, in levels.
+        limit: usize,
+    },
+    /// The message is longer than the limit, and was skipped.
+    TooLong {
+        /// Its length, in bytes; saturating.
+        bytes: usize,
+    },
+    /// The batch has more elements than [`Batch::MAX`](super::Batch::MAX).
+    BatchTooLong,
+    /// The text is JSON, and not a JSON-RPC message.
+    NotAMessage(Flaw),
+}
+
+/// Why JSON is not a JSON-RPC message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Flaw {
+    /// It is not an object.
+    NotAnObject,
+    /// A member that may come once comes again.
+    Duplicate(&'static str),
+    /// There is no `jsonrpc`.
+    VersionMissing,
+    /// `jsonrpc` is not `"2.0"`.
+    VersionUnknown,
+    /// A request or a result with `"id": null`.
+    IdNull,
+    /// A result without an id.
+    IdMissing,
+    /// The id is a number, and not an integer of 64 bits.
+    IdNotInteger,
+    /// The id is neither a number nor a string.
+    IdType,
+    /// There is neither `method` nor `result` nor `error`.
+    Purposeless,
+    /// `method` is not a string.
+    MethodType,
+    /// There is a `method`, and a `result` or an `error` too.
+    MethodAndOutcome,
+    /// `params` is neither an object nor an array.
+    ParamsType,
+    /// There is a `result` and an `error` too.
+    ResultAndError,
+    /// `error` is not an object.
+    ErrorType,
+    /// The error's `code` is missing, or not an integer of 64 bits.
+    ErrorCode,
+    /// The error's `message` is missing, or not a string.
+    ErrorMessage,
+}
+
+/// What could be read of a message that is malformed, over-long or cut off.
+///
+/// It is enough to fail the request that the message would have answered, or to answer the request that it
+/// would have been.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Recovered {
+    /// The id, if there is exactly one and it is valid.
+    pub id: Option<Id>,
+    /// What it would have been.
+    pub kind: Option<Kind>,
+    /// The method.
+    pub method: Option<Text>,
+}
+
+/// The kinds of messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// Has a method and an id.
+    Request,
+    /// Has a method and no id.
+    Notification,
+    /// Has a result or an error.
+    Response,
+}
+
+impl Malformed {
+    /// The error code to answer with: [`PARSE_ERROR`](code::PARSE_ERROR) for what is not JSON, and
+    /// [`INVALID_REQUEST`](code::INVALID_REQUEST) for what is JSON, or may be, and is refused.
+    #[must_use]
+    pub fn code(&self) -> i64 {
+        match self.kind {
+            MalformedKind::NotUtf8 | MalformedKind::Syntax { .. } | MalformedKind::Truncated => {
+                code::PARSE_ERROR
+            }
+            MalformedKind::TooDeep { .. }
+            | MalformedKind::TooLong { .. }
+            | MalformedKind::BatchTooLong
+            | MalformedKind::NotAMessage(_) => code::INVALID_REQUEST,
+        }
+    }
+}
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.kind {
+            MalformedKind::TooLong { .. } => self.kind.fmt(f),
+            kind => write!(f, "{kind} at byte {}", self.offset),
+        }
+    }
+}
+
+impl core::error::Error for Malformed {}
+
+impl fmt::Display for MalformedKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotUtf8 => f.write_str("not UTF-8"),
+            Self::Syntax { expected } => write!(f, "not JSON: expected {expected}"),
+            Self::Truncated => f.write_str("the message ends within a value"),
+            Self::TooDeep { limit } => write!(f, "nested deeper than {limit} levels"),
+            Self::TooLong { bytes } => write!(f, "a message of {bytes} bytes is over the limit"),
+            Self::BatchTooLong => f.write_str("a batch of too many messages"),
+            Self::NotAMessage(flaw) => write!(f, "not a JSON-RPC message: {flaw}"),
+        }
+    }
+}
+
+impl fmt::Display for Flaw {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NotAnObject => "neither an object nor a batch",
+            Self::Duplicate(name) => return write!(f, "`{name}` comes twice"),
+            Self::VersionMissing => "`jsonrpc` is missing",
+            Self::VersionUnknown => "`jsonrpc` is not \"2.0\"",
+            Self::IdNull => "`id` is null",
+            Self::IdMissing => "a result without `id`",
+            Self::IdNotInteger => "`id` is not an integer of 64 bits",
+            Self::IdType => "`id` is neither an integer nor a string",
+            Self::Purposeless => "neither `method` nor `result` nor `error`",
+            Self::MethodType => "`method` is not a string",
+            Self::MethodAndOutcome => "`method` beside `result` or `error`",
+            Self::ParamsType => "`params` is neither an object nor an array",
+            Self::ResultAndError => "`result` beside `error`",
+            Self::ErrorType => "`error` is not an object",
+            Self::ErrorCode => "the error has no integer `code`",
+            Self::ErrorMessage => "the error has no string `message`",
+        })
+    }
+}

@@ -1,0 +1,193 @@
+//! What waits for an answer, and until when.
+
+use alloc::collections::{BTreeMap, BTreeSet, btree_map};
+
+use core::borrow::Borrow;
+
+use crate::Instant;
+
+/// Requests in flight by their wire number, or by another key, each with a deadline or none.
+///
+/// Keys are given by value or by reference. Every operation takes logarithmic time, and [`next_deadline`](Self::next_deadline) constant time.
+///
+/// ```
+/// use core::time::Duration;
+/// use mcp_proto::Instant;
+/// use mcp_proto::rpc::Pending;
+///
+/// let start = Instant::ORIGIN;
+/// let mut pending = Pending::new();
+/// pending.insert(1, Some(start + Duration::from_secs(30)), "tools/list");
+/// pending.insert(2, None, "subscriptions/listen");
+/// assert_eq!(pending.next_deadline(), Some(start + Duration::from_secs(30)));
+/// assert_eq!(pending.pop_expired(start), None);
+/// assert_eq!(pending.pop_expired(start + Duration::from_secs(30)), Some((1, "tools/list")));
+/// assert_eq!(pending.remove(2), Some("subscriptions/listen"));
+/// assert!(pending.is_empty());
+/// ```
+#[derive(Clone, Debug)]
+pub struct Pending<T, K = i64> {
+    entries: BTreeMap<K, Entry<T>>,
+    deadlines: BTreeSet<(Instant, K)>,
+    /// The first of `deadlines`.
+    next: Option<Instant>,
+}
+
+#[derive(Clone, Debug)]
+struct Entry<T> {
+    deadline: Option<Instant>,
+    value: T,
+}
+
+impl<T, K> Default for Pending<T, K> {
+    fn default() -> Self {
+        Self { entries: BTreeMap::new(), deadlines: BTreeSet::new(), next: None }
+    }
+}
+
+impl<T, K: Ord + Clone> Pending<T, K> {
+    /// Nothing in flight.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds an entry, and gives the one that it replaces.
+    pub fn insert(&mut self, key: K, deadline: Option<Instant>, value: T) -> Option<T> {
+        let replaced = self.remove(&key);
+        if let Some(deadline) = deadline {
+            self.deadlines.insert((deadline, key.clone()));
+            self.find_next();
+        }
+        self.entries.insert(key, Entry { deadline, value });
+        replaced
+    }
+
+    /// The entry of a key.
+    #[must_use]
+    pub fn get(&self, key: impl Borrow<K>) -> Option<&T> {
+        self.entries.get(key.borrow()).map(|entry| &entry.value)
+    }
+
+    /// The entry of a key.
+    #[must_use]
+    pub fn get_mut(&mut self, key: impl Borrow<K>) -> Option<&mut T> {
+        self.entries.get_mut(key.borrow()).map(|entry| &mut entry.value)
+    }
+
+    /// Whether there is an entry of this key.
+    #[must_use]
+    pub fn contains(&self, key: impl Borrow<K>) -> bool {
+        self.entries.contains_key(key.borrow())
+    }
+
+    /// Takes an entry out.
+    pub fn remove(&mut self, key: impl Borrow<K>) -> Option<T> {
+        let (key, entry) = self.entries.remove_entry(key.borrow())?;
+        self.unschedule(entry.deadline, key);
+        Some(entry.value)
+    }
+
+    /// Moves an entry's deadline, or lifts it: whether there is such an entry.
+    pub fn set_deadline(&mut self, key: impl Borrow<K>, deadline: Option<Instant>) -> bool {
+        let key = key.borrow();
+        let Some(entry) = self.entries.get_mut(key) else { return false };
+        let before = core::mem::replace(&mut entry.deadline, deadline);
+        if before == deadline {
+            return true;
+        }
+        if let Some(deadline) = deadline {
+            self.deadlines.insert((deadline, key.clone()));
+        }
+        match before {
+            Some(_) => self.unschedule(before, key.clone()),
+            None => self.find_next(),
+        }
+        true
+    }
+
+    /// The deadline of an entry.
+    #[must_use]
+    pub fn deadline(&self, key: impl Borrow<K>) -> Option<Instant> {
+        self.entries.get(key.borrow())?.deadline
+    }
+
+    /// The earliest deadline.
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<Instant> {
+        self.next
+    }
+
+    /// Takes out the entry with the earliest deadline, if that is not later than `now`; of several, the one
+    /// with the least key.
+    pub fn pop_expired(&mut self, now: Instant) -> Option<(K, T)> {
+        if self.next? > now {
+            return None;
+        }
+        let (_, key) = self.deadlines.pop_first()?;
+        self.find_next();
+        let entry = self.entries.remove(&key)?;
+        Some((key, entry.value))
+    }
+
+    /// Takes out the entry with the least key.
+    pub fn pop_first(&mut self) -> Option<(K, T)> {
+        let (key, entry) = self.entries.pop_first()?;
+        self.unschedule(entry.deadline, key.clone());
+        Some((key, entry.value))
+    }
+
+    /// Takes everything out, in the order of the keys.
+    pub fn drain(&mut self) -> impl Iterator<Item = (K, T)> + use<T, K> {
+        core::mem::take(self).entries.into_iter().map(|(key, entry)| (key, entry.value))
+    }
+
+    /// How many entries there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// All entries, in the order of their keys.
+    pub fn iter(&self) -> Iter<'_, T, K> {
+        Iter(self.entries.iter())
+    }
+
+    fn unschedule(&mut self, deadline: Option<Instant>, key: K) {
+        if let Some(deadline) = deadline {
+            self.deadlines.remove(&(deadline, key));
+            self.find_next();
+        }
+    }
+
+    fn find_next(&mut self) {
+        self.next = self.deadlines.first().map(|(deadline, _)| *deadline);
+    }
+}
+
+/// The entries of a [`Pending`], in the order of their keys.
+#[derive(Clone, Debug)]
+pub struct Iter<'a, T, K>(btree_map::Iter<'a, K, Entry<T>>);
+
+impl<'a, T, K> Iterator for Iter<'a, T, K> {
+    type Item = (&'a K, &'a T);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.0.next().map(|(key, entry)| (key, &entry.value))
+    }
+}
+
+impl<'a, T, K: Ord + Clone> IntoIterator for &'a Pending<T, K> {
+    type Item = (&'a K, &'a T);
+    type IntoIter = Iter<'a, T, K>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}

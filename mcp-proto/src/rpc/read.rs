@@ -1,0 +1,258 @@
+//! Reading envelopes.
+
+use alloc::borrow::Cow;
+use alloc::string::ToString;
+
+use bytes::Bytes;
+
+use super::scan::{Cursor, Rigour, Shape, Stop, Value};
+use super::{
+    Batch, ErrorObject, Flaw, Frame, Id, Malformed, MalformedKind, Message, Notification, Raw, Request,
+    Response, Text, recover,
+};
+
+/// Reads one frame: a message or a batch.
+///
+/// Parameters, results and error data come as slices of `frame`, delimited by their structure and decoded by
+/// whoever knows their type. Members that JSON-RPC does not know are ignored. `params: null` counts as none,
+/// and so does `null` for one of `result` and `error` beside the other.
+///
+/// `max_depth` limits the nesting of the whole frame; beyond 128 it counts as 128, so that serde_json's own
+/// limit is never met in what lies inside. The scan does not recurse.
+///
+/// # Errors
+/// If it is no valid frame: why, where, and what could be read of it.
+///
+/// ```
+/// use mcp_proto::Bytes;
+/// use mcp_proto::rpc::{Frame, Id, Message, read};
+///
+/// let line = Bytes::from_static(br#"{"jsonrpc":"2.0","id":7,"method":"ping"}"#);
+/// let Ok(Frame::Single(Message::Request(request))) = read(&line, 128) else { panic!() };
+/// assert_eq!(request.id, Id::Number(7));
+/// assert_eq!(request.method, "ping");
+///
+/// let malformed = read(&line.slice(..line.len() - 1), 128).unwrap_err();
+/// assert_eq!(malformed.to_string(), "the message ends within a value at byte 39");
+/// assert_eq!(malformed.recovered.id, Some(Id::Number(7)));
+/// ```
+pub fn read(frame: &Bytes, max_depth: usize) -> Result<Frame, Malformed> {
+    scan(frame, max_depth).map_err(|stop| malformed(stop, frame))
+}
+
+fn malformed(stop: Stop, message: &[u8]) -> Malformed {
+    Malformed { kind: stop.kind, offset: stop.offset, recovered: recover(message) }
+}
+
+fn flawed(offset: usize, flaw: Flaw) -> Stop {
+    Stop { offset, kind: MalformedKind::NotAMessage(flaw) }
+}
+
+fn scan(frame: &Bytes, max_depth: usize) -> Result<Frame, Stop> {
+    if let Err(error) = core::str::from_utf8(frame) {
+        return Err(Stop { offset: error.valid_up_to(), kind: MalformedKind::NotUtf8 });
+    }
+    let mut cursor = Cursor::new(frame, 0, Rigour::Strict { max_depth });
+    cursor.space();
+    match cursor.peek() {
+        Some(b'{') => {
+            let parts = Parts::read(&mut cursor, frame)?;
+            cursor.finish()?;
+            parts.message(frame, max_depth).map(Frame::Single)
+        }
+        Some(b'[') => {
+            cursor.enter()?;
+            let start = cursor.at();
+            let mut count = 0usize;
+            while cursor.item(count == 0, b']', "a comma or the end of the array")? {
+                if count == Batch::MAX {
+                    return Err(Stop { offset: cursor.at(), kind: MalformedKind::BatchTooLong });
+                }
+                cursor.value()?;
+                count = count.saturating_add(1);
+            }
+            cursor.finish()?;
+            Ok(Frame::Batch(Batch::new(frame.clone(), start, count, max_depth)))
+        }
+        _ => {
+            let value = cursor.value()?;
+            cursor.finish()?;
+            Err(flawed(value.start, Flaw::NotAnObject))
+        }
+    }
+}
+
+/// Reads one element of a batch that has been scanned.
+pub(super) fn element(frame: &Bytes, value: Value, max_depth: usize) -> Result<Message, Malformed> {
+    let message = || {
+        if value.shape != Shape::Object {
+            return Err(flawed(value.start, Flaw::NotAnObject));
+        }
+        let mut cursor = Cursor::new(frame, value.start, Rigour::Strict { max_depth });
+        Parts::read(&mut cursor, frame)?.message(frame, max_depth)
+    };
+    message().map_err(|stop| malformed(stop, value.of(frame)))
+}
+
+/// The members of a message, delimited.
+#[derive(Default)]
+struct Parts {
+    /// Where the message begins.
+    start: usize,
+    jsonrpc: Option<Value>,
+    id: Option<Value>,
+    method: Option<Value>,
+    params: Option<Value>,
+    result: Option<Value>,
+    error: Option<Value>,
+    /// The first that came twice.
+    duplicate: Option<(&'static str, usize)>,
+}
+
+impl Parts {
+    /// Reads the object that the cursor is at.
+    fn read(cursor: &mut Cursor<'_>, frame: &[u8]) -> Result<Self, Stop> {
+        let mut parts = Self { start: cursor.at(), ..Self::default() };
+        cursor.enter()?;
+        let mut first = true;
+        while let Some((name, value)) = cursor.member(first)? {
+            first = false;
+            let (slot, known) = match &*member_name(&name, frame)? {
+                b"jsonrpc" => (&mut parts.jsonrpc, "jsonrpc"),
+                b"id" => (&mut parts.id, "id"),
+                b"method" => (&mut parts.method, "method"),
+                b"params" => (&mut parts.params, "params"),
+                b"result" => (&mut parts.result, "result"),
+                b"error" => (&mut parts.error, "error"),
+                _ => continue,
+            };
+            if slot.is_none() {
+                *slot = Some(value);
+            } else if parts.duplicate.is_none() {
+                parts.duplicate = Some((known, name.start));
+            }
+        }
+        Ok(parts)
+    }
+
+    fn message(self, frame: &Bytes, max_depth: usize) -> Result<Message, Stop> {
+        if let Some((name, offset)) = self.duplicate {
+            return Err(flawed(offset, Flaw::Duplicate(name)));
+        }
+        let Some(version) = self.jsonrpc else { return Err(flawed(self.start, Flaw::VersionMissing)) };
+        if version.of(frame) != b"\"2.0\"" && version.unescaped(frame).as_deref() != Some("2.0") {
+            return Err(flawed(version.start, Flaw::VersionUnknown));
+        }
+        let Some(method) = self.method else { return self.response(frame, max_depth).map(Message::Response) };
+        if let Some(outcome) = self.result.or(self.error) {
+            return Err(flawed(outcome.start, Flaw::MethodAndOutcome));
+        }
+        let method = text(&method, frame, Flaw::MethodType)?;
+        let params = match self.params {
+            Some(value) => match value.shape {
+                Shape::Object | Shape::Array => Some(raw(&value, frame)),
+                Shape::Null => None,
+                _ => return Err(flawed(value.start, Flaw::ParamsType)),
+            },
+            None => None,
+        };
+        Ok(match self.id {
+            Some(id) => Message::Request(Request { id: read_id(&id, frame)?, method, params }),
+            None => Message::Notification(Notification { method, params }),
+        })
+    }
+
+    fn response(self, frame: &Bytes, max_depth: usize) -> Result<Response, Stop> {
+        let null = |value: &Value| value.shape == Shape::Null;
+        let id = self.id.filter(|id| !null(id)).map(|id| read_id(&id, frame)).transpose()?;
+        let outcome = match (self.result, self.error) {
+            (None, None) => return Err(flawed(self.start, Flaw::Purposeless)),
+            (Some(result), Some(error)) if !null(&result) && !null(&error) => {
+                return Err(flawed(error.start.max(result.start), Flaw::ResultAndError));
+            }
+            (result, Some(error)) if result.is_none() || !null(&error) => {
+                Err(read_error(&error, frame, max_depth)?)
+            }
+            (Some(result), _) => match (&id, self.id) {
+                (Some(_), _) => Ok(raw(&result, frame)),
+                (None, Some(id)) => return Err(flawed(id.start, Flaw::IdNull)),
+                (None, None) => return Err(flawed(self.start, Flaw::IdMissing)),
+            },
+            (None, Some(error)) => return Err(flawed(error.start, Flaw::ErrorType)),
+        };
+        Ok(Response { id, outcome })
+    }
+}
+
+/// A member's name, unescaped.
+pub(super) fn member_name<'a>(name: &Value, text: &'a [u8]) -> Result<Cow<'a, [u8]>, Stop> {
+    match name.shape {
+        Shape::String { escaped: true } => match name.unescaped(text) {
+            Some(name) => Ok(Cow::Owned(name.into_owned().into_bytes())),
+            None => Err(not_a_string(name)),
+        },
+        _ => Ok(Cow::Borrowed(text.get(name.inside()).unwrap_or_default())),
+    }
+}
+
+fn not_a_string(value: &Value) -> Stop {
+    Stop {
+        offset: value.start,
+        kind: MalformedKind::Syntax { expected: "a string of valid characters and escapes" },
+    }
+}
+
+fn raw(value: &Value, frame: &Bytes) -> Raw {
+    Raw::from_scan(frame.slice(value.start..value.end))
+}
+
+fn text(value: &Value, frame: &Bytes, otherwise: Flaw) -> Result<Text, Stop> {
+    let Shape::String { .. } = value.shape else { return Err(flawed(value.start, otherwise)) };
+    match value.unescaped(frame) {
+        Some(Cow::Borrowed(_)) => Ok(Text::from_scan(frame.slice(value.inside()))),
+        Some(Cow::Owned(text)) => Ok(Text::from(text)),
+        None => Err(not_a_string(value)),
+    }
+}
+
+/// The id that a value is.
+pub(super) fn read_id(value: &Value, text: &[u8]) -> Result<Id, Stop> {
+    match value.shape {
+        Shape::Number => match value.integer(text) {
+            Some(number) => Ok(Id::Number(number)),
+            None => Err(flawed(value.start, Flaw::IdNotInteger)),
+        },
+        Shape::String { .. } => match value.unescaped(text) {
+            Some(id) => Ok(Id::String(id.into())),
+            None => Err(not_a_string(value)),
+        },
+        Shape::Null => Err(flawed(value.start, Flaw::IdNull)),
+        Shape::Object | Shape::Array | Shape::Bool => Err(flawed(value.start, Flaw::IdType)),
+    }
+}
+
+fn read_error(error: &Value, frame: &Bytes, max_depth: usize) -> Result<ErrorObject, Stop> {
+    if error.shape != Shape::Object {
+        return Err(flawed(error.start, Flaw::ErrorType));
+    }
+    let (mut code, mut message, mut data) = (None, None, None);
+    let mut cursor = Cursor::new(frame, error.start, Rigour::Strict { max_depth });
+    cursor.enter()?;
+    let mut first = true;
+    while let Some((name, value)) = cursor.member(first)? {
+        first = false;
+        let (slot, known) = match &*member_name(&name, frame)? {
+            b"code" => (&mut code, "code"),
+            b"message" => (&mut message, "message"),
+            b"data" => (&mut data, "data"),
+            _ => continue,
+        };
+        if slot.replace(value).is_some() {
+            return Err(flawed(name.start, Flaw::Duplicate(known)));
+        }
+    }
+    let code = code.and_then(|code| code.integer(frame)).ok_or(flawed(error.start, Flaw::ErrorCode))?;
+    let message = message.ok_or(flawed(error.start, Flaw::ErrorMessage))?;
+    let message = text(&message, frame, Flaw::ErrorMessage)?.to_string();
+    Ok(ErrorObject { code, message, data: data.map(|data| raw(&data, frame)) })
+}

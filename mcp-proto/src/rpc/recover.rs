@@ -1,0 +1,162 @@
+//! What can be read of a message that is not whole.
+
+use alloc::borrow::Cow;
+
+use memchr::memrchr;
+
+use super::read::{member_name, read_id};
+use super::scan::{Cursor, Rigour, Value};
+use super::{Id, Kind, Malformed, MalformedKind, Recovered, Text};
+
+/// Reads what it can of the top-level members of a message that is cut off, over-long or invalid; `head` is
+/// its beginning, or all of it.
+///
+/// ```
+/// use mcp_proto::rpc::{Id, Kind, recover};
+///
+/// let recovered = recover(br#"{"jsonrpc":"2.0","id":7,"result":{"content":[{"type":"te"#);
+/// assert_eq!(recovered.id, Some(Id::Number(7)));
+/// assert_eq!(recovered.kind, Some(Kind::Response));
+/// ```
+#[must_use]
+pub fn recover(head: &[u8]) -> Recovered {
+    let mut found = Found::default();
+    let complete = found.read(head).is_some();
+    found.recovered(complete)
+}
+
+/// Reads what it can of the top-level members of a message of which only the two ends are known, as
+/// [`Line::TooLong`](crate::codec::Line::TooLong) gives them: many peers write the id behind a long result.
+///
+/// ```
+/// use mcp_proto::rpc::{Id, recover_ends};
+///
+/// let recovered = recover_ends(br#"{"result":{"content":[{"te"#, br#" over"}]},"jsonrpc":"2.0","id":7}"#);
+/// assert_eq!(recovered.id, Some(Id::Number(7)));
+/// ```
+#[must_use]
+pub fn recover_ends(head: &[u8], tail: &[u8]) -> Recovered {
+    let mut found = Found::default();
+    if found.read(head).is_none() {
+        found.read_back(tail);
+    }
+    found.recovered(false)
+}
+
+impl Malformed {
+    /// A message of `bytes` bytes that was skipped, of which only the two ends are known.
+    #[must_use]
+    pub fn too_long(head: &[u8], tail: &[u8], bytes: usize) -> Self {
+        Self { kind: MalformedKind::TooLong { bytes }, offset: 0, recovered: recover_ends(head, tail) }
+    }
+}
+
+#[derive(Default)]
+struct Found {
+    id: Seen<Id>,
+    method: Seen<Text>,
+    outcome: bool,
+}
+
+/// A member that counts if it comes once and is valid.
+#[derive(Default)]
+enum Seen<T> {
+    #[default]
+    Never,
+    Once(Option<T>),
+    Again,
+}
+
+impl<T> Seen<T> {
+    fn add(&mut self, value: Option<T>) {
+        *self = match self {
+            Self::Never => Self::Once(value),
+            Self::Once(_) | Self::Again => Self::Again,
+        };
+    }
+
+    fn value(self) -> Option<T> {
+        match self {
+            Self::Once(value) => value,
+            Self::Never | Self::Again => None,
+        }
+    }
+}
+
+impl Found {
+    /// Reads members until the object ends, which gives something, or nothing more can be made out.
+    fn read(&mut self, head: &[u8]) -> Option<()> {
+        let mut cursor = Cursor::new(head, 0, Rigour::Lenient);
+        cursor.space();
+        if cursor.peek() != Some(b'{') {
+            return None;
+        }
+        cursor.enter().ok()?;
+        let mut first = true;
+        while let Some(name) = cursor.name(first).ok()? {
+            first = false;
+            let name = member_name(&name, head).unwrap_or(Cow::Borrowed(b""));
+            // Known by its name alone: the value may be cut off.
+            self.outcome |= matches!(&*name, b"result" | b"error");
+            let value = cursor.value().ok()?;
+            self.add(&name, &value, head);
+        }
+        Some(())
+    }
+
+    /// Reads members backwards from the end of the message, as long as their values are strings or scalars.
+    ///
+    /// Outside of strings, going back, a quote ends one, and the next quote that is not escaped begins it.
+    fn read_back(&mut self, tail: &[u8]) -> Option<()> {
+        let mut rest = tail.trim_ascii_end().strip_suffix(b"}")?;
+        loop {
+            let (before, value) = last_token(rest.trim_ascii_end())?;
+            let (before, name) = last_token(before.trim_ascii_end().strip_suffix(b":")?.trim_ascii_end())?;
+            let mut cursor = Cursor::new(name, 0, Rigour::Lenient);
+            let name = member_name(&cursor.value().ok()?, name).ok()?;
+            let mut cursor = Cursor::new(value, 0, Rigour::Lenient);
+            let delimited = cursor.value().ok()?;
+            self.outcome |= matches!(&*name, b"result" | b"error");
+            self.add(&name, &delimited, value);
+            rest = before.trim_ascii_end().strip_suffix(b",")?;
+        }
+    }
+
+    fn add(&mut self, name: &[u8], value: &Value, text: &[u8]) {
+        match name {
+            b"id" => self.id.add(read_id(value, text).ok()),
+            b"method" => self.method.add(value.unescaped(text).map(|method| Text::from(&*method))),
+            _ => {}
+        }
+    }
+
+    fn recovered(self, complete: bool) -> Recovered {
+        let called = !matches!(self.method, Seen::Never);
+        let kind = match (&self.id, called, self.outcome) {
+            (_, false, true) => Some(Kind::Response),
+            (Seen::Never, true, false) => complete.then_some(Kind::Notification),
+            (_, true, false) => Some(Kind::Request),
+            _ => None,
+        };
+        Recovered { id: self.id.value(), kind, method: self.method.value() }
+    }
+}
+
+/// Splits off the string or scalar that `text` ends with.
+fn last_token(text: &[u8]) -> Option<(&[u8], &[u8])> {
+    let start = match text.strip_suffix(b"\"") {
+        Some(mut inside) => loop {
+            let quote = memrchr(b'"', inside)?;
+            inside = inside.get(..quote)?;
+            let escapes = inside.iter().rev().take_while(|byte| **byte == b'\\').count();
+            if escapes % 2 == 0 {
+                break quote;
+            }
+        },
+        None => text
+            .iter()
+            .rposition(|byte| !byte.is_ascii_alphanumeric() && !b"+-.".contains(byte))?
+            .checked_add(1)?,
+    };
+    text.split_at_checked(start)
+}

@@ -1,0 +1,368 @@
+//! The structural scan: finds where values end without decoding them.
+
+use alloc::borrow::Cow;
+use alloc::string::String;
+
+use memchr::memchr2;
+
+use super::MalformedKind;
+
+/// The deepest nesting that the scan can follow, and one more than serde_json decodes: what lies inside an
+/// envelope of this depth is within its limit.
+pub(super) const DEEPEST: usize = 128;
+
+/// Where a scan stopped, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Stop {
+    pub(super) offset: usize,
+    pub(super) kind: MalformedKind,
+}
+
+/// What a value is, by its first byte.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shape {
+    Object,
+    Array,
+    String { escaped: bool },
+    Number,
+    Bool,
+    Null,
+}
+
+/// A value that has been delimited: `start..end` of the scanned text, with the quotes of a string.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Value {
+    pub(super) start: usize,
+    pub(super) end: usize,
+    pub(super) shape: Shape,
+}
+
+/// How much a scan forgives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rigour {
+    /// Nesting of at most this many levels, matching brackets and no stray bytes.
+    Strict { max_depth: usize },
+    /// Anything that still lets the end of a value be guessed.
+    Lenient,
+}
+
+/// A place in JSON text.
+#[derive(Clone, Debug)]
+pub(super) struct Cursor<'a> {
+    text: &'a [u8],
+    at: usize,
+    rigour: Rigour,
+    /// Containers entered by [`enter`](Self::enter).
+    depth: usize,
+}
+
+const FILL: u8 = 0;
+const QUOTE: u8 = 1;
+const OPEN: u8 = 2;
+const CLOSE: u8 = 3;
+const STRAY: u8 = 4;
+
+/// What a byte means between the strings of a nested value.
+const CLASS: [u8; 256] = {
+    let mut class = [STRAY; 256];
+    let fill = b" \t\n\r,:+-.0123456789eEtrufalsn";
+    let mut n = 0;
+    while n < fill.len() {
+        class[fill[n] as usize] = FILL;
+        n += 1;
+    }
+    class[b'"' as usize] = QUOTE;
+    class[b'{' as usize] = OPEN;
+    class[b'[' as usize] = OPEN;
+    class[b'}' as usize] = CLOSE;
+    class[b']' as usize] = CLOSE;
+    class
+};
+
+impl<'a> Cursor<'a> {
+    pub(super) fn new(text: &'a [u8], at: usize, rigour: Rigour) -> Self {
+        let rigour = match rigour {
+            Rigour::Strict { max_depth } => Rigour::Strict { max_depth: max_depth.min(DEEPEST) },
+            Rigour::Lenient => Rigour::Lenient,
+        };
+        Self { text, at, rigour, depth: 0 }
+    }
+
+    pub(super) fn at(&self) -> usize {
+        self.at
+    }
+
+    pub(super) fn peek(&self) -> Option<u8> {
+        self.text.get(self.at).copied()
+    }
+
+    fn advance(&mut self) {
+        self.at = self.at.saturating_add(1);
+    }
+
+    /// Skips whitespace.
+    pub(super) fn space(&mut self) {
+        while let Some(b' ' | b'\n' | b'\r' | b'\t') = self.peek() {
+            self.advance();
+        }
+    }
+
+    /// Why `expected` is not here.
+    pub(super) fn stop(&self, expected: &'static str) -> Stop {
+        let kind = match self.peek() {
+            Some(_) => MalformedKind::Syntax { expected },
+            None => MalformedKind::Truncated,
+        };
+        Stop { offset: self.at, kind }
+    }
+
+    /// Skips a container's opening bracket.
+    pub(super) fn enter(&mut self) -> Result<(), Stop> {
+        if let Rigour::Strict { max_depth } = self.rigour
+            && self.depth >= max_depth
+        {
+            return Err(Stop { offset: self.at, kind: MalformedKind::TooDeep { limit: max_depth } });
+        }
+        self.depth = self.depth.saturating_add(1);
+        self.advance();
+        Ok(())
+    }
+
+    /// Skips to the end, which must be near.
+    pub(super) fn finish(&mut self) -> Result<(), Stop> {
+        self.space();
+        match self.peek() {
+            None => Ok(()),
+            Some(_) => Err(self.stop("the end of the message")),
+        }
+    }
+
+    /// Skips to the next item of the container that was entered, or behind its closing bracket: whether
+    /// there is one.
+    pub(super) fn item(&mut self, first: bool, close: u8, expected: &'static str) -> Result<bool, Stop> {
+        self.space();
+        match self.peek() {
+            Some(byte) if byte == close => {
+                self.depth = self.depth.saturating_sub(1);
+                self.advance();
+                Ok(false)
+            }
+            Some(b',') if !first => {
+                self.advance();
+                self.space();
+                Ok(true)
+            }
+            Some(_) if first => Ok(true),
+            _ => Err(self.stop(expected)),
+        }
+    }
+
+    /// The next member of the object that was entered: its name (with its quotes) and its value.
+    pub(super) fn member(&mut self, first: bool) -> Result<Option<(Value, Value)>, Stop> {
+        let Some(name) = self.name(first)? else { return Ok(None) };
+        let value = self.value()?;
+        Ok(Some((name, value)))
+    }
+
+    /// The name of the next member, and the colon.
+    pub(super) fn name(&mut self, first: bool) -> Result<Option<Value>, Stop> {
+        if !self.item(first, b'}', "a comma or the end of the object")? {
+            return Ok(None);
+        }
+        if self.peek() != Some(b'"') {
+            return Err(self.stop("a member name"));
+        }
+        let name = self.value()?;
+        self.space();
+        if self.peek() != Some(b':') {
+            return Err(self.stop("a colon"));
+        }
+        self.advance();
+        self.space();
+        Ok(Some(name))
+    }
+
+    /// Delimits one value. A number or literal on this level is checked whole; what is inside of a container
+    /// only as far as its structure goes.
+    pub(super) fn value(&mut self) -> Result<Value, Stop> {
+        let start = self.at;
+        let shape = match self.peek() {
+            Some(b'"') => {
+                self.advance();
+                Shape::String { escaped: self.string()? }
+            }
+            Some(open @ (b'{' | b'[')) => {
+                match self.rigour {
+                    Rigour::Strict { max_depth } => self.container(max_depth)?,
+                    Rigour::Lenient => self.guess_container()?,
+                }
+                if open == b'{' { Shape::Object } else { Shape::Array }
+            }
+            Some(b'-' | b'0'..=b'9') => self.number()?,
+            Some(b't') => self.literal(b"true", Shape::Bool)?,
+            Some(b'f') => self.literal(b"false", Shape::Bool)?,
+            Some(b'n') => self.literal(b"null", Shape::Null)?,
+            _ => return Err(self.stop("a value")),
+        };
+        Ok(Value { start, end: self.at, shape })
+    }
+
+    /// Skips the rest of a string and its closing quote: whether it has escapes.
+    fn string(&mut self) -> Result<bool, Stop> {
+        let mut escaped = false;
+        loop {
+            let rest = self.text.get(self.at..).unwrap_or_default();
+            let Some(near) = memchr2(b'"', b'\\', rest) else {
+                self.at = self.text.len();
+                return Err(self.stop("a quote"));
+            };
+            self.at = self.at.saturating_add(near);
+            if self.peek() == Some(b'"') {
+                self.advance();
+                return Ok(escaped);
+            }
+            escaped = true;
+            self.at = self.at.saturating_add(2);
+        }
+    }
+
+    fn container(&mut self, max_depth: usize) -> Result<(), Stop> {
+        // One bit per open container: set for an object.
+        let mut open = 0u128;
+        let mut depth = self.depth;
+        loop {
+            let Some(byte) = self.peek() else { return Err(self.stop("a closing bracket")) };
+            match CLASS.get(usize::from(byte)).copied().unwrap_or(STRAY) {
+                FILL => {}
+                QUOTE => {
+                    self.advance();
+                    self.string()?;
+                    continue;
+                }
+                OPEN => {
+                    if depth >= max_depth {
+                        let kind = MalformedKind::TooDeep { limit: max_depth };
+                        return Err(Stop { offset: self.at, kind });
+                    }
+                    depth = depth.saturating_add(1);
+                    open = open << 1 | u128::from(byte == b'{');
+                }
+                CLOSE => {
+                    if (open & 1 == 1) != (byte == b'}') {
+                        return Err(self.stop("the bracket that closes what was opened"));
+                    }
+                    open >>= 1;
+                    depth = depth.saturating_sub(1);
+                    if depth == self.depth {
+                        self.advance();
+                        return Ok(());
+                    }
+                }
+                _ => return Err(self.stop("JSON")),
+            }
+            self.advance();
+        }
+    }
+
+    /// The end of a container if only the number of its brackets counts.
+    fn guess_container(&mut self) -> Result<(), Stop> {
+        let mut depth = 0usize;
+        loop {
+            match self.peek() {
+                None => return Err(self.stop("a closing bracket")),
+                Some(b'"') => {
+                    self.advance();
+                    self.string()?;
+                    continue;
+                }
+                Some(b'{' | b'[') => depth = depth.saturating_add(1),
+                Some(b'}' | b']') => depth = depth.saturating_sub(1),
+                Some(_) => {}
+            }
+            self.advance();
+            if depth == 0 {
+                return Ok(());
+            }
+        }
+    }
+
+    fn literal(&mut self, literal: &'static [u8], shape: Shape) -> Result<Shape, Stop> {
+        for expected in literal {
+            if self.peek() != Some(*expected) {
+                return Err(self.stop("true, false or null"));
+            }
+            self.advance();
+        }
+        Ok(shape)
+    }
+
+    fn number(&mut self) -> Result<Shape, Stop> {
+        if self.peek() == Some(b'-') {
+            self.advance();
+        }
+        if self.peek() == Some(b'0') {
+            self.advance();
+        } else {
+            self.digits()?;
+        }
+        if self.peek() == Some(b'.') {
+            self.advance();
+            self.digits()?;
+        }
+        if let Some(b'e' | b'E') = self.peek() {
+            self.advance();
+            if let Some(b'+' | b'-') = self.peek() {
+                self.advance();
+            }
+            self.digits()?;
+        }
+        Ok(Shape::Number)
+    }
+
+    fn digits(&mut self) -> Result<(), Stop> {
+        if !self.peek().is_some_and(|byte| byte.is_ascii_digit()) {
+            return Err(self.stop("a digit"));
+        }
+        while self.peek().is_some_and(|byte| byte.is_ascii_digit()) {
+            self.advance();
+        }
+        Ok(())
+    }
+}
+
+impl Value {
+    /// The text of the value.
+    pub(super) fn of<'a>(&self, text: &'a [u8]) -> &'a [u8] {
+        text.get(self.start..self.end).unwrap_or_default()
+    }
+
+    /// The range of a string without its quotes.
+    pub(super) fn inside(&self) -> core::ops::Range<usize> {
+        self.start.saturating_add(1)..self.end.saturating_sub(1)
+    }
+
+    /// The string that this is: borrowed unless it has escapes; nothing if it is none or not a valid one.
+    pub(super) fn unescaped<'a>(&self, text: &'a [u8]) -> Option<Cow<'a, str>> {
+        match self.shape {
+            Shape::String { escaped: false } => {
+                let inside = text.get(self.inside())?;
+                if inside.iter().any(|byte| *byte < b' ') {
+                    return None;
+                }
+                core::str::from_utf8(inside).ok().map(Cow::Borrowed)
+            }
+            Shape::String { escaped: true } => {
+                serde_json::from_slice::<String>(self.of(text)).ok().map(Cow::Owned)
+            }
+            _ => None,
+        }
+    }
+
+    /// The integer that this is, if it is one of 64 bits.
+    pub(super) fn integer(&self, text: &[u8]) -> Option<i64> {
+        match self.shape {
+            Shape::Number => core::str::from_utf8(self.of(text)).ok()?.parse().ok(),
+            _ => None,
+        }
+    }
+}
