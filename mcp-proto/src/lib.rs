@@ -37,7 +37,6 @@
 //! }
 //! ```
 //!
-#![cfg_attr(all(feature = "client", feature = "server", feature = "testing"), doc = include_str!("loop.md"))]
 //!
 //! # What holds, whatever the other side does
 //!

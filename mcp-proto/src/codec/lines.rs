@@ -3,13 +3,18 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use bytes::{Buf, Bytes};
+use core::ops::Range;
+
+use bytes::{Buf, Bytes, BytesMut};
 use memchr::{memchr, memrchr};
 
 /// How much is kept of the beginning of an over-long line, in bytes.
 const HEAD_BYTES: usize = 4096;
 /// How much is kept of the end of an over-long line, in bytes: some peers write the id last.
 const TAIL_BYTES: usize = 1024;
+/// Lines that cross chunks are put together in a buffer that is used again once they are dropped; one of more than this
+/// takes the buffer along.
+const KEPT_BYTES: usize = 128 * 1024;
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
 /// Cuts a byte stream into lines, whatever the pieces it comes in.
@@ -38,12 +43,18 @@ const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 #[derive(Debug)]
 pub struct Lines {
     max_bytes: usize,
-    /// Input that has not been searched yet, but for the front chunk's beginning when `held` says so.
+    /// The chunk that is being searched.
+    front: Bytes,
+    /// How far it has been.
+    at: usize,
+    /// The chunks behind it.
     chunks: VecDeque<Bytes>,
     /// What came of the line whose end has not come yet.
     partial: Partial,
     /// Whether a line has ended yet: before that, a byte order mark may come.
     started: bool,
+    /// Whether a line has ended, and nothing is held of the next one.
+    plain: bool,
 }
 
 /// One line, without its line ending.
@@ -64,20 +75,37 @@ pub enum Line {
 
 #[derive(Debug)]
 enum Partial {
-    Held(Vec<u8>),
+    Held(BytesMut),
     Skipping { head: Bytes, tail: Vec<u8>, bytes: usize },
+}
+
+impl Default for Partial {
+    fn default() -> Self {
+        Self::Held(BytesMut::new())
+    }
 }
 
 impl Lines {
     /// For lines of up to `max_bytes`, counted without `\n`.
     #[must_use]
     pub fn new(max_bytes: usize) -> Self {
-        Self { max_bytes, chunks: VecDeque::new(), partial: Partial::Held(Vec::new()), started: false }
+        Self {
+            max_bytes,
+            front: Bytes::new(),
+            at: 0,
+            chunks: VecDeque::new(),
+            partial: Partial::default(),
+            started: false,
+            plain: false,
+        }
     }
 
     /// Takes what was read. Several chunks may wait for [`poll_line`](Self::poll_line).
     pub fn handle_input(&mut self, chunk: Bytes) {
-        if !chunk.is_empty() {
+        if self.at >= self.front.len() && self.chunks.is_empty() {
+            self.front = chunk;
+            self.at = 0;
+        } else if !chunk.is_empty() {
             self.chunks.push_back(chunk);
         }
     }
@@ -86,29 +114,49 @@ impl Lines {
     #[must_use]
     pub fn poll_line(&mut self) -> Option<Line> {
         loop {
-            let chunk = self.chunks.front_mut()?;
-            let Some(end) = memchr(b'\n', chunk) else {
-                if let Some(chunk) = self.chunks.pop_front() {
-                    self.hold(chunk);
-                }
+            let start = self.at;
+            let rest = self.front.get(start..).unwrap_or_default();
+            let Some(length) = memchr(b'\n', rest) else {
+                self.next_chunk()?;
                 continue;
             };
-            let piece = chunk.split_to(end);
-            chunk.advance(1);
-            if chunk.is_empty() {
-                self.chunks.pop_front();
-            }
-            let line = match &self.partial {
-                Partial::Held(held) if held.is_empty() => self.whole(piece),
-                _ => {
-                    self.hold(piece);
-                    self.take_partial()
+            let end = start.saturating_add(length);
+            self.at = end.saturating_add(1);
+            if !self.plain || length > self.max_bytes {
+                match self.end_of_line(start..end) {
+                    Some(line) => return Some(line),
+                    None => continue,
                 }
-            };
-            if let Some(line) = self.present(line) {
-                return Some(line);
+            }
+            if let Some(length) = content(rest.get(..length).unwrap_or_default()) {
+                return Some(Line::Whole(self.front.slice(start..start.saturating_add(length))));
             }
         }
+    }
+
+    /// Holds what is left of the front chunk, and goes on to the next one.
+    fn next_chunk(&mut self) -> Option<()> {
+        let mut piece = core::mem::take(&mut self.front);
+        piece.advance(self.at.min(piece.len()));
+        self.at = 0;
+        self.hold(&piece);
+        self.front = self.chunks.pop_front()?;
+        Some(())
+    }
+
+    /// Ends a line that crosses chunks, is over-long or is the first one.
+    #[cold]
+    fn end_of_line(&mut self, piece: Range<usize>) -> Option<Line> {
+        let piece = self.front.slice(piece);
+        let line = match &self.partial {
+            Partial::Held(held) if held.is_empty() => self.whole(piece),
+            _ => {
+                self.hold(&piece);
+                self.take_partial()
+            }
+        };
+        self.plain = true;
+        self.present(line)
     }
 
     /// Takes the end of the input, and gives what lay after the last newline unless it was blank: a last
@@ -119,17 +167,28 @@ impl Lines {
         let mut rest = Self::new(self.max_bytes);
         rest.started = self.started;
         loop {
-            let Some(mut chunk) = self.chunks.pop_back() else {
-                core::mem::swap(&mut rest.partial, &mut self.partial);
-                break;
+            let (mut chunk, last) = match self.chunks.pop_back() {
+                Some(chunk) => (chunk, false),
+                None => {
+                    let front = core::mem::take(&mut self.front);
+                    (front.slice(core::mem::take(&mut self.at).min(front.len())..), true)
+                }
             };
             if let Some(newline) = memrchr(b'\n', &chunk) {
                 rest.started = true;
                 rest.chunks.push_front(chunk.split_off(newline.saturating_add(1)));
-                self.chunks.push_back(chunk);
+                if last {
+                    self.front = chunk;
+                } else {
+                    self.chunks.push_back(chunk);
+                }
                 break;
             }
             rest.chunks.push_front(chunk);
+            if last {
+                core::mem::swap(&mut rest.partial, &mut self.partial);
+                break;
+            }
         }
         rest.chunks.push_back(Bytes::from_static(b"\n"));
         rest.poll_line()
@@ -142,26 +201,31 @@ impl Lines {
             Partial::Held(held) => held.len(),
             Partial::Skipping { head, tail, .. } => head.len().saturating_add(tail.len()),
         };
+        let partial = partial.saturating_add(self.front.len().saturating_sub(self.at));
         self.chunks.iter().fold(partial, |sum, chunk| sum.saturating_add(chunk.len()))
     }
 
     /// Adds a piece to the line that has not ended.
-    fn hold(&mut self, piece: Bytes) {
+    fn hold(&mut self, piece: &[u8]) {
+        if piece.is_empty() {
+            return;
+        }
+        self.plain = false;
         match &mut self.partial {
             Partial::Held(held) => {
                 let length = held.len().saturating_add(piece.len());
                 if length <= self.max_bytes {
                     if length > held.capacity() {
-                        let wanted = held.capacity().saturating_mul(2).clamp(length, self.max_bytes);
-                        held.reserve_exact(wanted.saturating_sub(held.len()));
+                        // Twice what it takes, so that the copies that growing costs stay linear.
+                        held.reserve(length.saturating_mul(2).min(self.max_bytes).saturating_sub(held.len()));
                     }
-                    held.extend_from_slice(&piece);
+                    held.extend_from_slice(piece);
                     return;
                 }
                 let head_bytes = HEAD_BYTES.min(self.max_bytes);
                 let mut line = core::mem::take(held);
                 let missing = head_bytes.saturating_sub(line.len());
-                let (of_head, rest) = piece.split_at_checked(missing).unwrap_or((&piece, &[]));
+                let (of_head, rest) = piece.split_at_checked(missing).unwrap_or((piece, &[]));
                 line.extend_from_slice(of_head);
                 let mut tail = Vec::new();
                 keep_end(&mut tail, line.get(head_bytes..).unwrap_or_default());
@@ -171,14 +235,22 @@ impl Lines {
             }
             Partial::Skipping { tail, bytes, .. } => {
                 *bytes = bytes.saturating_add(piece.len());
-                keep_end(tail, &piece);
+                keep_end(tail, piece);
             }
         }
     }
 
+    /// The line that was held, whose end has come.
     fn take_partial(&mut self) -> Line {
-        match core::mem::replace(&mut self.partial, Partial::Held(Vec::new())) {
-            Partial::Held(line) => Line::Whole(Bytes::from(line)),
+        if let Partial::Held(held) = &mut self.partial {
+            let line = held.split().freeze();
+            if line.len() > KEPT_BYTES {
+                *held = BytesMut::new();
+            }
+            return Line::Whole(line);
+        }
+        match core::mem::take(&mut self.partial) {
+            Partial::Held(held) => Line::Whole(held.freeze()),
             Partial::Skipping { head, mut tail, bytes } => {
                 let surplus = tail.len().saturating_sub(TAIL_BYTES);
                 tail.drain(..surplus);
@@ -209,14 +281,15 @@ impl Lines {
             }
         }
         let Line::Whole(text) = &mut line else { return Some(line) };
-        if text.last() == Some(&b'\r') {
-            text.truncate(text.len().saturating_sub(1));
-        }
-        if text.iter().all(u8::is_ascii_whitespace) {
-            return None;
-        }
+        text.truncate(content(text)?);
         Some(line)
     }
+}
+
+/// The length of a line without its carriage return; nothing if it is blank.
+fn content(line: &[u8]) -> Option<usize> {
+    let text = line.strip_suffix(b"\r").unwrap_or(line);
+    (!text.iter().all(u8::is_ascii_whitespace)).then_some(text.len())
 }
 
 /// Appends to a tail of which only the last [`TAIL_BYTES`] count, in amortised linear time.

@@ -5,6 +5,7 @@
 //!
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic>
 
+mod block;
 mod error;
 mod id;
 mod malformed;

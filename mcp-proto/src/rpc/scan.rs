@@ -6,6 +6,7 @@ use alloc::string::String;
 use memchr::memchr2;
 
 use super::MalformedKind;
+use super::block::{BLOCK, Carry};
 
 /// The deepest nesting that the scan can follow, and one more than serde_json decodes: what lies inside an
 /// envelope of this depth is within its limit.
@@ -56,29 +57,6 @@ pub(super) struct Cursor<'a> {
     depth: usize,
 }
 
-const FILL: u8 = 0;
-const QUOTE: u8 = 1;
-const OPEN: u8 = 2;
-const CLOSE: u8 = 3;
-const STRAY: u8 = 4;
-
-/// What a byte means between the strings of a nested value.
-const CLASS: [u8; 256] = {
-    let mut class = [STRAY; 256];
-    let fill = b" \t\n\r,:+-.0123456789eEtrufalsn";
-    let mut n = 0;
-    while n < fill.len() {
-        class[fill[n] as usize] = FILL;
-        n += 1;
-    }
-    class[b'"' as usize] = QUOTE;
-    class[b'{' as usize] = OPEN;
-    class[b'[' as usize] = OPEN;
-    class[b'}' as usize] = CLOSE;
-    class[b']' as usize] = CLOSE;
-    class
-};
-
 impl<'a> Cursor<'a> {
     pub(super) fn new(text: &'a [u8], at: usize, rigour: Rigour) -> Self {
         let rigour = match rigour {
@@ -92,15 +70,18 @@ impl<'a> Cursor<'a> {
         self.at
     }
 
+    #[inline(always)]
     pub(super) fn peek(&self) -> Option<u8> {
         self.text.get(self.at).copied()
     }
 
+    #[inline(always)]
     fn advance(&mut self) {
         self.at = self.at.saturating_add(1);
     }
 
     /// Skips whitespace.
+    #[inline(always)]
     pub(super) fn space(&mut self) {
         while let Some(b' ' | b'\n' | b'\r' | b'\t') = self.peek() {
             self.advance();
@@ -108,6 +89,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Why `expected` is not here.
+    #[cold]
     pub(super) fn stop(&self, expected: &'static str) -> Stop {
         let kind = match self.peek() {
             Some(_) => MalformedKind::Syntax { expected },
@@ -139,6 +121,7 @@ impl<'a> Cursor<'a> {
 
     /// Skips to the next item of the container that was entered, or behind its closing bracket: whether
     /// there is one.
+    #[inline(always)]
     pub(super) fn item(&mut self, first: bool, close: u8, expected: &'static str) -> Result<bool, Stop> {
         self.space();
         match self.peek() {
@@ -158,6 +141,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// The next member of the object that was entered: its name (with its quotes) and its value.
+    #[inline(always)]
     pub(super) fn member(&mut self, first: bool) -> Result<Option<(Value, Value)>, Stop> {
         let Some(name) = self.name(first)? else { return Ok(None) };
         let value = self.value()?;
@@ -165,6 +149,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// The name of the next member, and the colon.
+    #[inline(always)]
     pub(super) fn name(&mut self, first: bool) -> Result<Option<Value>, Stop> {
         if !self.item(first, b'}', "a comma or the end of the object")? {
             return Ok(None);
@@ -184,6 +169,7 @@ impl<'a> Cursor<'a> {
 
     /// Delimits one value. A number or literal on this level is checked whole; what is inside of a container
     /// only as far as its structure goes.
+    #[inline(always)]
     pub(super) fn value(&mut self) -> Result<Value, Stop> {
         let start = self.at;
         let shape = match self.peek() {
@@ -208,11 +194,12 @@ impl<'a> Cursor<'a> {
     }
 
     /// Skips the rest of a string and its closing quote: whether it has escapes.
+    #[inline(always)]
     fn string(&mut self) -> Result<bool, Stop> {
         let mut escaped = false;
         loop {
             let rest = self.text.get(self.at..).unwrap_or_default();
-            let Some(near) = memchr2(b'"', b'\\', rest) else {
+            let Some(near) = quote_or_backslash(rest) else {
                 self.at = self.text.len();
                 return Err(self.stop("a quote"));
             };
@@ -226,41 +213,66 @@ impl<'a> Cursor<'a> {
         }
     }
 
+    /// Skips a container: strings are skipped, brackets must match and control characters are refused; the rest is
+    /// left to whoever decodes it.
     fn container(&mut self, max_depth: usize) -> Result<(), Stop> {
         // One bit per open container: set for an object.
         let mut open = 0u128;
         let mut depth = self.depth;
+        let mut carry = Carry::default();
         loop {
-            let Some(byte) = self.peek() else { return Err(self.stop("a closing bracket")) };
-            match CLASS.get(usize::from(byte)).copied().unwrap_or(STRAY) {
-                FILL => {}
-                QUOTE => {
-                    self.advance();
-                    self.string()?;
-                    continue;
+            let rest = self.text.get(self.at..).unwrap_or_default();
+            let mut padded = [b' '; BLOCK];
+            let block = match rest.first_chunk() {
+                Some(block) => block,
+                None if rest.is_empty() => return Err(self.stop("a closing bracket")),
+                None => {
+                    if let Some(padded) = padded.get_mut(..rest.len()) {
+                        padded.copy_from_slice(rest);
+                    }
+                    &padded
                 }
-                OPEN => {
+            };
+            let marks = carry.marks(block);
+            // Nothing behind the first stray byte counts.
+            let mut brackets = marks.brackets & (marks.strays.wrapping_sub(1) & !marks.strays);
+            while brackets != 0 {
+                let near = brackets.trailing_zeros() as usize;
+                brackets &= brackets.wrapping_sub(1);
+                let byte = block.get(near).copied().unwrap_or_default();
+                if byte | 0x20 == b'{' {
                     if depth >= max_depth {
-                        let kind = MalformedKind::TooDeep { limit: max_depth };
-                        return Err(Stop { offset: self.at, kind });
+                        self.at = self.at.saturating_add(near);
+                        return Err(Stop {
+                            offset: self.at,
+                            kind: MalformedKind::TooDeep { limit: max_depth },
+                        });
                     }
                     depth = depth.saturating_add(1);
-                    open = open << 1 | u128::from(byte == b'{');
+                    open = open << 1 | u128::from(byte & 0x20 != 0);
+                    continue;
                 }
-                CLOSE => {
-                    if (open & 1 == 1) != (byte == b'}') {
-                        return Err(self.stop("the bracket that closes what was opened"));
-                    }
-                    open >>= 1;
-                    depth = depth.saturating_sub(1);
-                    if depth == self.depth {
-                        self.advance();
-                        return Ok(());
-                    }
+                if (open & 1 == 1) != (byte & 0x20 != 0) {
+                    self.at = self.at.saturating_add(near);
+                    return Err(self.stop("the bracket that closes what was opened"));
                 }
-                _ => return Err(self.stop("JSON")),
+                open >>= 1;
+                depth = depth.saturating_sub(1);
+                if depth == self.depth {
+                    self.at = self.at.saturating_add(near).saturating_add(1);
+                    return Ok(());
+                }
             }
-            self.advance();
+            if marks.strays != 0 {
+                self.at = self.at.saturating_add(marks.strays.trailing_zeros() as usize);
+                return Err(self.stop("no control character outside of a string"));
+            }
+            self.at = self.at.saturating_add(BLOCK.min(rest.len()));
+            if marks.within_string {
+                // A long string: its end is searched for much faster.
+                let rest = self.text.get(self.at..).unwrap_or_default();
+                self.at = self.at.saturating_add(memchr2(b'"', b'\\', rest).unwrap_or(rest.len()));
+            }
         }
     }
 
@@ -328,6 +340,26 @@ impl<'a> Cursor<'a> {
         }
         Ok(())
     }
+}
+
+/// Finds the first of these, with little to pay where it is near, as it is in names.
+#[inline]
+fn quote_or_backslash(text: &[u8]) -> Option<usize> {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const TOPS: u64 = ONES << 7;
+    // The lowest top bit that is set stands for the first byte that was zero.
+    let zeros = |word: u64| word.wrapping_sub(ONES) & !word & TOPS;
+    let mut rest = text;
+    for before in [0usize, 8] {
+        let Some((word, behind)) = rest.split_first_chunk() else { break };
+        let word = u64::from_le_bytes(*word);
+        let hits = zeros(word ^ (ONES * b'"' as u64)) | zeros(word ^ (ONES * b'\\' as u64));
+        if hits != 0 {
+            return Some(before.saturating_add(hits.trailing_zeros() as usize / 8));
+        }
+        rest = behind;
+    }
+    memchr2(b'"', b'\\', rest).map(|near| text.len().saturating_sub(rest.len()).saturating_add(near))
 }
 
 impl Value {

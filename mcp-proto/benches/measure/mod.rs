@@ -1,0 +1,76 @@
+//! What the benchmarks share: a clock that takes medians of interleaved rounds, and an allocator that counts.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+const ROUNDS: usize = 15;
+const ROUND: Duration = Duration::from_millis(20);
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+
+struct Counting;
+
+// SAFETY: every call is passed on to the system's allocator as it came.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller keeps the contract of `alloc`.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the caller keeps the contract of `dealloc`.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller keeps the contract of `realloc`.
+        unsafe { System.realloc(pointer, layout, size) }
+    }
+}
+
+/// What one run of a candidate costs.
+#[derive(Clone, Copy)]
+pub(crate) struct Cost {
+    /// The median over the rounds.
+    pub(crate) nanoseconds: f64,
+    /// Of one run after the first.
+    pub(crate) allocations: u64,
+}
+
+/// Measures the candidates in turns, so that a change of the machine's speed meets all of them.
+pub(crate) fn measure<const N: usize>(mut candidates: [&mut dyn FnMut(); N]) -> [Cost; N] {
+    let mut runs = [0u32; N];
+    let mut allocations = [0; N];
+    for (n, candidate) in candidates.iter_mut().enumerate() {
+        candidate();
+        let before = ALLOCATIONS.load(Ordering::Relaxed);
+        candidate();
+        allocations[n] = ALLOCATIONS.load(Ordering::Relaxed) - before;
+        let start = Instant::now();
+        let mut count = 0;
+        while start.elapsed() < ROUND {
+            candidate();
+            count += 1;
+        }
+        runs[n] = count;
+    }
+    let mut rounds = [[0.0; ROUNDS]; N];
+    for round in 0..ROUNDS {
+        for (n, candidate) in candidates.iter_mut().enumerate() {
+            let start = Instant::now();
+            for _ in 0..runs[n] {
+                candidate();
+            }
+            rounds[n][round] = start.elapsed().as_nanos() as f64 / f64::from(runs[n]);
+        }
+    }
+    std::array::from_fn(|n| {
+        rounds[n].sort_by(f64::total_cmp);
+        Cost { nanoseconds: rounds[n][ROUNDS / 2], allocations: allocations[n] }
+    })
+}
