@@ -1,0 +1,204 @@
+//! How a child is described and started.
+
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{self, Stdio};
+
+use crate::child::{Child, Process};
+use crate::environment::Environment;
+use crate::ladder::Shutdown;
+use crate::os::Tree;
+use crate::pipe::{ChildStdin, ChildStdout};
+use crate::spawn_error::SpawnError;
+use crate::stderr::Stderr;
+
+/// A program to run as a child, with pipes to its standard streams; reads like [`std::process::Command`].
+///
+/// It can be spawned any number of times.
+///
+/// ```
+/// use futures_lite::{AsyncReadExt as _, AsyncWriteExt as _, future};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[cfg(unix)]
+/// future::block_on(async {
+///     let mut child = mcp_smol::Command::new("cat").arg("-u").env("LANG", "C").spawn()?;
+///     child.stdin.write_all(b"hello\n").await?;
+///     let mut echo = [0; 6];
+///     child.stdout.read_exact(&mut echo).await?;
+///     assert_eq!(&echo, b"hello\n");
+///
+///     let exit = child.shutdown().await;
+///     assert!(exit.success());
+///     # Ok::<_, Box<dyn std::error::Error>>(())
+/// })
+/// # ?; Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+#[must_use = "nothing runs until `spawn` is called"]
+pub struct Command {
+    program: OsString,
+    args: Vec<OsString>,
+    env: Vec<(OsString, OsString)>,
+    environment: Environment,
+    directory: Option<PathBuf>,
+    shutdown: Shutdown,
+    stderr_bytes: usize,
+}
+
+impl Command {
+    /// A command for `program`: a path, or a name to look up in the `PATH` that the child gets.
+    ///
+    /// On Windows a name is looked up with the extensions of `PATHEXT`, so that `npx` finds `npx.cmd`; batch files are
+    /// run through `cmd.exe` with their arguments escaped, by std.
+    pub fn new(program: impl AsRef<OsStr>) -> Self {
+        Self {
+            program: program.as_ref().to_owned(),
+            args: Vec::new(),
+            env: Vec::new(),
+            environment: Environment::default(),
+            directory: None,
+            shutdown: Shutdown::default(),
+            stderr_bytes: 64 * 1024,
+        }
+    }
+
+    /// Adds an argument. No shell takes part in it.
+    pub fn arg(mut self, arg: impl AsRef<OsStr>) -> Self {
+        self.args.push(arg.as_ref().to_owned());
+        self
+    }
+
+    /// Adds arguments.
+    pub fn args<A: AsRef<OsStr>>(mut self, args: impl IntoIterator<Item = A>) -> Self {
+        self.args.extend(args.into_iter().map(|arg| arg.as_ref().to_owned()));
+        self
+    }
+
+    /// Sets a variable on top of what [`environment`](Self::environment) lets through.
+    pub fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {
+        self.env.push((name.as_ref().to_owned(), value.as_ref().to_owned()));
+        self
+    }
+
+    /// Sets variables on top of what [`environment`](Self::environment) lets through.
+    pub fn envs<N: AsRef<OsStr>, V: AsRef<OsStr>>(self, variables: impl IntoIterator<Item = (N, V)>) -> Self {
+        variables.into_iter().fold(self, |command, (name, value)| command.env(name, value))
+    }
+
+    /// What the child inherits of our environment. Default: [`Environment::Allowed`].
+    pub fn environment(mut self, environment: Environment) -> Self {
+        self.environment = environment;
+        self
+    }
+
+    /// The directory to run in. Default: ours.
+    pub fn current_dir(mut self, directory: impl AsRef<Path>) -> Self {
+        self.directory = Some(directory.as_ref().to_owned());
+        self
+    }
+
+    /// How long the steps of [`Process::shutdown`] may take.
+    pub fn shutdown(mut self, times: Shutdown) -> Self {
+        self.shutdown = times;
+        self
+    }
+
+    /// How many bytes of standard error are kept. Default 64 KiB: a long stack trace with what led to it. The memory is
+    /// taken as it fills.
+    pub fn stderr_bytes(mut self, bytes: usize) -> Self {
+        self.stderr_bytes = bytes;
+        self
+    }
+
+    /// Starts the program, at the head of a process group (on Windows: in a job object) of its own.
+    ///
+    /// An interrupt typed at the terminal therefore reaches this process only. The child sees the end of its input when we
+    /// end, in whatever way.
+    ///
+    /// # Errors
+    ///
+    /// [`SpawnError`] says what was tried and what was missing.
+    pub fn spawn(&self) -> Result<Child, SpawnError> {
+        let environment = self.child_environment();
+        self.try_spawn(&environment).map_err(|error| {
+            let path =
+                environment.iter().rev().find(|(name, _)| is_path(name)).map(|(_, value)| value.as_os_str());
+            SpawnError::explain(&self.program, &self.args, self.directory.as_deref(), path, error)
+        })
+    }
+
+    fn try_spawn(&self, environment: &[(OsString, OsString)]) -> io::Result<Child> {
+        let mut command = process::Command::new(self.resolved_program(environment));
+        command.args(&self.args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.env_clear().envs(environment.iter().map(|(name, value)| (name, value)));
+        if let Some(directory) = &self.directory {
+            command.current_dir(directory);
+        }
+        Tree::prepare(&mut command);
+
+        let mut child = command.spawn()?;
+        let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let mut tree = Tree::new(child);
+        match adopt(pipes, self.stderr_bytes) {
+            Ok((stdin, stdout, stderr)) => {
+                Ok(Child { stdin, stdout, process: Process::new(tree, stderr, self.shutdown) })
+            }
+            Err(error) => {
+                tree.kill();
+                tree.reap_blocking();
+                Err(error)
+            }
+        }
+    }
+
+    fn child_environment(&self) -> Vec<(OsString, OsString)> {
+        self.environment.select(env::vars_os()).chain(self.env.iter().cloned()).collect()
+    }
+
+    #[cfg(not(windows))]
+    fn resolved_program(&self, _: &[(OsString, OsString)]) -> OsString {
+        self.program.clone()
+    }
+
+    /// Left alone if it cannot be found, so that the system's own error is reported.
+    #[cfg(windows)]
+    fn resolved_program(&self, environment: &[(OsString, OsString)]) -> OsString {
+        let path = environment.iter().rev().find(|(name, _)| is_path(name)).map(|(_, value)| value);
+        let directory = self.directory.clone().or_else(|| env::current_dir().ok()).unwrap_or_default();
+        which::which_in(&self.program, path, directory)
+            .map_or_else(|_| self.program.clone(), PathBuf::into_os_string)
+    }
+}
+
+type Pipes = (Option<process::ChildStdin>, Option<process::ChildStdout>, Option<process::ChildStderr>);
+
+fn adopt(pipes: Pipes, stderr_bytes: usize) -> io::Result<(ChildStdin, ChildStdout, Stderr)> {
+    let (Some(stdin), Some(stdout), Some(stderr)) = pipes else {
+        return Err(io::Error::other("the child has no pipes"));
+    };
+    Ok((ChildStdin::new(stdin)?, ChildStdout::new(stdout)?, Stderr::new(stderr, stderr_bytes)?))
+}
+
+fn is_path(name: &OsStr) -> bool {
+    if cfg!(windows) { name.eq_ignore_ascii_case("PATH") } else { name == "PATH" }
+}
+
+/// Without the values of variables, which may be secrets.
+impl fmt::Debug for Command {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Command")
+            .field("program", &self.program)
+            .field("args", &self.args)
+            .field("env", &self.env.iter().map(|(name, _)| name).collect::<Vec<_>>())
+            .field("environment", &self.environment)
+            .field("directory", &self.directory)
+            .field("shutdown", &self.shutdown)
+            .field("stderr_bytes", &self.stderr_bytes)
+            .finish()
+    }
+}

@@ -1,0 +1,204 @@
+//! Reading and writing at the same time, without a task for either.
+
+use std::fmt;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::{Bytes, BytesMut};
+use futures_lite::io::{ReadHalf, WriteHalf, split};
+use futures_lite::{AsyncRead, AsyncWrite};
+
+/// The size of a read: a whole pipe of Linux's usual capacity. Fewer and larger chunks were no faster.
+const BLOCK: usize = 64 * 1024;
+/// A read up to this size is copied out of the block, so that keeping it does not keep the block. It costs less than the read did.
+const COPIED: usize = 4 * 1024;
+/// What is left of a block after slices have been cut off it is read into down to this size, as a read should be worth its while.
+const SMALLEST_READ: usize = 16 * 1024;
+/// An output buffer that once grew beyond this is given back rather than kept for the next message.
+const KEPT_OUTPUT: usize = 256 * 1024;
+
+/// The two directions of a byte stream, each polled by whoever drives the conversation.
+///
+/// Neither direction waits for the other, so a peer that floods us while we write cannot deadlock us, provided that
+/// **both are polled in every poll** of the driver:
+///
+/// ```
+/// use std::future::poll_fn;
+/// use std::task::Poll;
+///
+/// # fn main() -> std::io::Result<()> {
+/// # #[cfg(unix)]
+/// futures_lite::future::block_on(async {
+///     let child = mcp_smol::Command::new("cat").spawn().map_err(std::io::Error::other)?;
+///     let mut io = mcp_smol::Io::new(child.stdout, child.stdin);
+///     if let Some(outgoing) = io.outgoing() {
+///         outgoing.extend_from_slice(b"hello\n");
+///     }
+///     let echo = poll_fn(|cx| {
+///         if let Poll::Ready(Err(error)) = io.poll_write(cx) {
+///             return Poll::Ready(Err(error));
+///         }
+///         io.poll_read(cx)
+///     })
+///     .await?;
+///     assert_eq!(echo.as_ref(), b"hello\n");
+///     # Ok::<_, std::io::Error>(())
+/// })
+/// # ?; Ok(())
+/// # }
+/// ```
+///
+/// Both directions keep their progress here, so a future that polls them can be dropped at any point and nothing is lost.
+pub struct Io<R, W> {
+    reader: R,
+    writer: W,
+    /// Initialized memory to read into: its length, not its spare capacity, is what a read may fill.
+    block: BytesMut,
+    ended: bool,
+    outgoing: Vec<u8>,
+    written: usize,
+    flushed: bool,
+    closed: bool,
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Io<ReadHalf<S>, WriteHalf<S>> {
+    /// Both directions of one stream, such as a Unix or TCP socket.
+    pub fn over(stream: S) -> Self {
+        let (reader, writer) = split(stream);
+        Self::new(reader, writer)
+    }
+}
+
+impl<R, W> Io<R, W> {
+    /// A stream that comes as two halves, such as a child's standard output and input.
+    pub fn new(reader: R, writer: W) -> Self {
+        Self {
+            reader,
+            writer,
+            block: BytesMut::new(),
+            ended: false,
+            outgoing: Vec::new(),
+            written: 0,
+            flushed: true,
+            closed: false,
+        }
+    }
+
+    /// Where to append what is to be sent; absent until what it had before is written.
+    ///
+    /// So a driver that fills it from a machine leaves to the machine, which counts and sheds, whatever the peer does not
+    /// take.
+    pub fn outgoing(&mut self) -> Option<&mut Vec<u8>> {
+        if self.written < self.outgoing.len() {
+            return None;
+        }
+        self.outgoing.clear();
+        self.outgoing.shrink_to(KEPT_OUTPUT);
+        self.written = 0;
+        Some(&mut self.outgoing)
+    }
+
+    /// How many bytes of [`outgoing`](Self::outgoing) are yet to be written: whether a write makes progress.
+    #[must_use]
+    pub fn unwritten(&self) -> usize {
+        self.outgoing.len() - self.written
+    }
+
+    /// The halves. What is yet unwritten is lost.
+    pub fn into_inner(self) -> (R, W) {
+        (self.reader, self.writer)
+    }
+}
+
+impl<R: AsyncRead + Unpin, W> Io<R, W> {
+    /// What has arrived, as much as one read yields; empty at the end of the stream, and from then on.
+    ///
+    /// A chunk of more than 4 KiB is a slice of the block that was read into and keeps all of its 64 KiB alive; a smaller one is a
+    /// copy.
+    ///
+    /// # Errors
+    ///
+    /// The reader's. None of them is repeated by itself: ask again or give up.
+    pub fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Bytes>> {
+        if self.ended {
+            return Poll::Ready(Ok(Bytes::new()));
+        }
+        if self.block.len() < SMALLEST_READ {
+            // Takes the old block again if nobody holds a slice of it any more.
+            self.block.resize(BLOCK, 0);
+        }
+        let length = loop {
+            match ready!(Pin::new(&mut self.reader).poll_read(cx, &mut self.block)) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                length => break length?,
+            }
+        };
+        self.ended = length == 0;
+        Poll::Ready(Ok(match self.block.get(..length) {
+            Some(small) if length <= COPIED => Bytes::copy_from_slice(small),
+            Some(_) => self.block.split_to(length).freeze(),
+            None => {
+                return Poll::Ready(Err(io::Error::other(
+                    "the reader claims more than it was given room for",
+                )));
+            }
+        }))
+    }
+}
+
+impl<R, W: AsyncWrite + Unpin> Io<R, W> {
+    /// Writes what is in [`outgoing`](Self::outgoing); ready when all of it has been written and flushed, which may be at
+    /// once.
+    ///
+    /// # Errors
+    ///
+    /// The writer's, and [`io::ErrorKind::WriteZero`] if it takes nothing more.
+    pub fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while let Some(unwritten) = self.outgoing.get(self.written..)
+            && !unwritten.is_empty()
+        {
+            self.flushed = false;
+            match ready!(Pin::new(&mut self.writer).poll_write(cx, unwritten)) {
+                Ok(0) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                Ok(length) => self.written = self.outgoing.len().min(self.written + length),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+        if !self.flushed {
+            ready!(Pin::new(&mut self.writer).poll_flush(cx))?;
+            self.flushed = true;
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Writes what is left and closes the direction that we write to. May be polled again afterwards.
+    ///
+    /// # Errors
+    ///
+    /// As [`poll_write`](Self::poll_write).
+    pub fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if !self.closed {
+            ready!(self.poll_write(cx))?;
+            ready!(Pin::new(&mut self.writer).poll_close(cx))?;
+            self.closed = true;
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// Without what is being sent.
+impl<R: fmt::Debug, W: fmt::Debug> fmt::Debug for Io<R, W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Io")
+            .field("reader", &self.reader)
+            .field("writer", &self.writer)
+            .field("ended", &self.ended)
+            .field("unwritten", &self.unwritten())
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,277 @@
+//! A child at the head of a process group of its own.
+//!
+//! Nothing here is left to `async-process`, because that reaps a child as soon as it has exited, and with the child goes the
+//! reservation of its id, which is also the group's. Here the dead leader is kept until its group has been signalled, so that no
+//! signal can ever reach a stranger who was given the same number.
+
+use std::io;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::process::{self, ExitStatus};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Waker, ready};
+use std::thread;
+
+use rustix::io::Errno;
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, kill_process_group, test_kill_process_group, waitid,
+};
+
+/// The child and everything it has started that has not left its group.
+#[derive(Debug)]
+pub(crate) struct Tree {
+    leader: process::Child,
+    group: Pid,
+    watch: Option<Watch>,
+    /// Once the leader is reaped, its id is free as soon as the group is empty.
+    reaped: Option<ExitStatus>,
+    /// Nothing is left, or nothing is known any more: no signal may be sent.
+    released: bool,
+}
+
+impl Tree {
+    /// Whether a tree can be asked to end before it is made to.
+    pub(crate) const CAN_TERMINATE: bool = true;
+
+    pub(crate) fn prepare(command: &mut process::Command) {
+        command.process_group(0);
+    }
+
+    pub(crate) fn new(leader: process::Child) -> Self {
+        let group = Pid::from_child(&leader);
+        Self { leader, group, watch: None, reaped: None, released: false }
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.leader.id()
+    }
+
+    /// Ready once the leader has exited. It stays a zombie until [`reap`](Self::reap).
+    pub(crate) fn poll_exit(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<ExitStatus>> {
+        if let Some(status) = self.reaped {
+            return Poll::Ready(Ok(status));
+        }
+        loop {
+            match waitid(
+                WaitId::Pid(self.group),
+                WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG,
+            ) {
+                Ok(Some(status)) => return Poll::Ready(Ok(exit_status(&status))),
+                Ok(None) => {}
+                Err(Errno::INTR) => continue,
+                Err(error) => {
+                    // Somebody else has reaped it (a handler of SIGCHLD, or its being ignored): the id is not ours.
+                    self.released = true;
+                    return Poll::Ready(Err(error.into()));
+                }
+            }
+            let watch = match &mut self.watch {
+                Some(watch) => watch,
+                none => none.insert(Watch::new(self.group)?),
+            };
+            ready!(watch.poll(cx))?;
+        }
+    }
+
+    /// Asks the whole group to end.
+    pub(crate) fn terminate(&mut self) {
+        self.signal(Signal::TERM);
+        // One that was stopped, as by reading from the terminal in the background, could not react.
+        self.signal(Signal::CONT);
+    }
+
+    /// Ends the whole group.
+    pub(crate) fn kill(&mut self) {
+        self.signal(Signal::KILL);
+    }
+
+    fn signal(&mut self, signal: Signal) {
+        if !self.is_over() {
+            // Fails if there is nobody whom we may signal; nothing can be done then.
+            let _ = kill_process_group(self.group, signal);
+        }
+    }
+
+    /// Clears the leader away if it has exited.
+    pub(crate) fn reap(&mut self) -> Option<ExitStatus> {
+        if self.reaped.is_none() && !self.released {
+            self.reaped = self.leader.try_wait().ok().flatten();
+        }
+        self.reaped
+    }
+
+    /// Waits on this thread for the leader, which has been killed.
+    pub(crate) fn reap_blocking(&mut self) {
+        if self.reaped.is_none() && !self.released {
+            self.reaped = self.leader.wait().ok();
+        }
+    }
+
+    /// Whether nothing is left, the leader's zombie included.
+    pub(crate) fn is_over(&mut self) -> bool {
+        if self.reaped.is_some() && !self.released {
+            if test_kill_process_group(self.group).is_err() {
+                self.released = true;
+            } else if !has_living_members(self.group) {
+                // Only zombies, whose parent does not reap them (a container's first process often reaps nobody).
+                // Should one be but the dead main thread of a living process, this ends it.
+                let _ = kill_process_group(self.group, Signal::KILL);
+                self.released = true;
+            }
+        }
+        self.released
+    }
+}
+
+/// Whether a process of this group is listed as other than a zombie.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn has_living_members(group: Pid) -> bool {
+    let Ok(processes) = std::fs::read_dir("/proc") else { return true };
+    let group = group.as_raw_nonzero().get();
+    processes.flatten().any(|process| {
+        if !process.file_name().as_encoded_bytes().first().is_some_and(u8::is_ascii_digit) {
+            return false;
+        }
+        let Ok(stat) = std::fs::read(process.path().join("stat")) else { return false };
+        member_state(&stat).is_some_and(|(state, of)| of == group && !matches!(state, "Z" | "X"))
+    })
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+fn has_living_members(_: Pid) -> bool {
+    true
+}
+
+/// State and process group out of `pid (name) state parent group …`, where the name may contain anything.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn member_state(stat: &[u8]) -> Option<(&str, i32)> {
+    let after_name = stat.iter().rposition(|byte| *byte == b')')? + 1;
+    let mut fields = std::str::from_utf8(stat.get(after_name..)?).ok()?.split_ascii_whitespace();
+    let state = fields.next()?;
+    let group = fields.nth(1)?.parse().ok()?;
+    Some((state, group))
+}
+
+fn exit_status(status: &WaitIdStatus) -> ExitStatus {
+    const CORE_DUMPED: i32 = 0x80;
+    ExitStatus::from_raw(match (status.exit_status(), status.terminating_signal()) {
+        (Some(code), _) => (code & 0xff) << 8,
+        (None, Some(signal)) => signal | if status.dumped() { CORE_DUMPED } else { 0 },
+        (None, None) => 0,
+    })
+}
+
+/// Tells when the leader may have exited.
+#[derive(Debug)]
+enum Watch {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    Handle(async_io::Async<std::os::fd::OwnedFd>),
+    /// For kernels, sandboxes and systems without process handles.
+    Thread(Arc<Mutex<Seen>>),
+}
+
+#[derive(Debug, Default)]
+struct Seen {
+    exited: bool,
+    waiting: Option<Waker>,
+}
+
+impl Watch {
+    fn new(leader: Pid) -> io::Result<Self> {
+        #[cfg(any(target_os = "linux", target_os = "android"))]
+        if let Ok(handle) = rustix::process::pidfd_open(leader, rustix::process::PidfdFlags::empty())
+            && let Ok(handle) = async_io::Async::new_nonblocking(handle)
+        {
+            return Ok(Self::Handle(handle));
+        }
+        Self::thread(leader)
+    }
+
+    fn thread(leader: Pid) -> io::Result<Self> {
+        let seen = Arc::new(Mutex::new(Seen::default()));
+        let shared = seen.clone();
+        let wait = move || {
+            while let Err(Errno::INTR) =
+                waitid(WaitId::Pid(leader), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)
+            {}
+            let waiting = {
+                let mut seen = shared.lock().unwrap_or_else(PoisonError::into_inner);
+                seen.exited = true;
+                seen.waiting.take()
+            };
+            if let Some(waker) = waiting {
+                waker.wake();
+            }
+        };
+        thread::Builder::new().name("mcp-wait".into()).spawn(wait)?;
+        Ok(Self::Thread(seen))
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self {
+            #[cfg(any(target_os = "linux", target_os = "android"))]
+            Self::Handle(handle) => handle.poll_readable(cx),
+            Self::Thread(seen) => {
+                let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
+                if seen.exited {
+                    return Poll::Ready(Ok(()));
+                }
+                let waker = cx.waker().clone();
+                let displaced = seen.waiting.replace(waker);
+                drop(seen);
+                drop(displaced);
+                Poll::Pending
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    fn spawn(script: &str) -> Tree {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]).stdin(Stdio::null()).stdout(Stdio::null());
+        Tree::prepare(&mut command);
+        Tree::new(command.spawn().unwrap())
+    }
+
+    /// C3.5
+    #[test]
+    fn exit_is_noticed_without_process_handles_too() {
+        let mut tree = spawn("exit 7");
+        tree.watch = Some(Watch::thread(tree.group).unwrap());
+        let status = async_io::block_on(poll_fn(|cx| tree.poll_exit(cx))).unwrap();
+        assert_eq!(status.code(), Some(7));
+        assert_eq!(tree.reap(), Some(status));
+    }
+
+    /// C3.5
+    #[test]
+    fn the_status_seen_before_reaping_is_the_one_reaped() {
+        for script in ["exit 0", "exit 255", "kill -KILL $$", "kill -TERM $$"] {
+            let mut tree = spawn(script);
+            let seen = async_io::block_on(poll_fn(|cx| tree.poll_exit(cx))).unwrap();
+            assert_eq!(tree.reap(), Some(seen), "{script}");
+        }
+    }
+
+    /// C3.5
+    #[test]
+    fn a_child_that_somebody_else_reaped_is_never_signalled() {
+        let mut tree = spawn("exit 0");
+        tree.leader.wait().unwrap();
+        assert!(async_io::block_on(poll_fn(|cx| tree.poll_exit(cx))).is_err());
+        assert!(tree.is_over());
+    }
+
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    #[test]
+    fn a_process_name_may_look_like_the_fields_after_it() {
+        assert_eq!(member_state(b"12 (a) S 1 99 (x)) Z 7 34 34 0"), Some(("Z", 34)));
+        assert_eq!(member_state(b"12 (cut"), None);
+    }
+}

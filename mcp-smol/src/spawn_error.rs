@@ -1,0 +1,189 @@
+//! Why a program could not be started, in words that help.
+
+use std::env;
+use std::error::Error;
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::fs;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+
+/// A program could not be started: what was tried, and what stood in the way.
+#[derive(Debug)]
+pub struct SpawnError(Box<Attempt>);
+
+#[derive(Debug)]
+struct Attempt {
+    program: OsString,
+    args: Vec<OsString>,
+    directory: Option<PathBuf>,
+    reason: SpawnFailure,
+    error: io::Error,
+}
+
+/// What stood in the way of starting a program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SpawnFailure {
+    /// No directory of the child's `PATH` has an executable file of that name.
+    NotInPath {
+        /// The directories searched, in order; none if the child has no `PATH`.
+        searched: Vec<PathBuf>,
+        /// Files of that name that were passed over because they are not executable.
+        not_executable: Vec<PathBuf>,
+    },
+    /// There is no such file.
+    NoSuchFile(PathBuf),
+    /// The file may not be executed, or is a directory.
+    NotExecutable(PathBuf),
+    /// The script is there, but not the interpreter that its first line names.
+    NoInterpreter {
+        /// The script.
+        script: PathBuf,
+        /// The interpreter.
+        interpreter: String,
+    },
+    /// The directory to run in does not exist or is no directory.
+    NoSuchDirectory(PathBuf),
+    /// Something else; see [`SpawnError::io_error`].
+    System,
+}
+
+impl SpawnError {
+    /// Looks for the reason. The system's error alone says neither which file was missing nor where it was looked for.
+    pub(crate) fn explain(
+        program: &OsStr,
+        args: &[OsString],
+        directory: Option<&Path>,
+        path: Option<&OsStr>,
+        error: io::Error,
+    ) -> Self {
+        let reason = match directory {
+            Some(directory) if !directory.is_dir() => SpawnFailure::NoSuchDirectory(directory.to_owned()),
+            _ if !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied) => {
+                SpawnFailure::System
+            }
+            _ if Path::new(program).components().count() > 1 => {
+                // The child changes directory before it looks.
+                examine(directory.unwrap_or(Path::new("")).join(program))
+            }
+            _ => search(program, path),
+        };
+        Self(Box::new(Attempt {
+            program: program.to_owned(),
+            args: args.to_owned(),
+            directory: directory.map(Path::to_owned),
+            reason,
+            error,
+        }))
+    }
+
+    /// What stood in the way.
+    #[must_use]
+    pub fn reason(&self) -> &SpawnFailure {
+        &self.0.reason
+    }
+
+    /// The system's error.
+    #[must_use]
+    pub fn io_error(&self) -> &io::Error {
+        &self.0.error
+    }
+}
+
+/// Why a file that was found or named was not executed.
+fn examine(file: PathBuf) -> SpawnFailure {
+    match fs::metadata(&file) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => SpawnFailure::NoSuchFile(file),
+        Err(_) => SpawnFailure::System,
+        Ok(metadata) if !metadata.is_file() || !may_execute(&file) => SpawnFailure::NotExecutable(file),
+        Ok(_) => match interpreter(&file) {
+            Some(interpreter) if !Path::new(&interpreter).exists() => {
+                SpawnFailure::NoInterpreter { script: file, interpreter }
+            }
+            _ => SpawnFailure::System,
+        },
+    }
+}
+
+fn search(program: &OsStr, path: Option<&OsStr>) -> SpawnFailure {
+    let searched: Vec<PathBuf> = path.map(|path| env::split_paths(path).collect()).unwrap_or_default();
+    let mut not_executable = Vec::new();
+    for file in searched.iter().map(|directory| directory.join(program)).filter(|file| file.is_file()) {
+        match examine(file) {
+            SpawnFailure::NotExecutable(file) => not_executable.push(file),
+            reason => return reason,
+        }
+    }
+    SpawnFailure::NotInPath { searched, not_executable }
+}
+
+#[cfg(unix)]
+fn may_execute(file: &Path) -> bool {
+    rustix::fs::access(file, rustix::fs::Access::EXEC_OK).is_ok()
+}
+
+#[cfg(not(unix))]
+fn may_execute(_: &Path) -> bool {
+    true
+}
+
+/// What a script's first line names.
+fn interpreter(script: &Path) -> Option<String> {
+    let mut start = Vec::new();
+    fs::File::open(script).ok()?.take(256).read_to_end(&mut start).ok()?;
+    let line = start.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
+    Some(std::str::from_utf8(line).ok()?.split_ascii_whitespace().next()?.to_owned())
+}
+
+impl fmt::Display for SpawnError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Attempt { program, args, directory, reason, error } = &*self.0;
+        write!(f, "could not start `{}", program.display())?;
+        for arg in args {
+            write!(f, " {}", arg.display())?;
+        }
+        f.write_str("`")?;
+        if let Some(directory) = directory {
+            write!(f, " in {}", directory.display())?;
+        }
+        f.write_str(": ")?;
+        match reason {
+            SpawnFailure::NotInPath { searched, not_executable } => {
+                match not_executable.as_slice() {
+                    [] => write!(f, "there is no program of that name in ")?,
+                    [file, ..] => {
+                        write!(f, "{} is not executable, and there is no other in ", file.display())?
+                    }
+                }
+                match searched.as_slice() {
+                    [] => f.write_str("PATH, which is not set for it"),
+                    [first, rest @ ..] => {
+                        write!(f, "PATH ({}", first.display())?;
+                        rest.iter().try_for_each(|directory| write!(f, ", {}", directory.display()))?;
+                        f.write_str("); is it installed?")
+                    }
+                }
+            }
+            SpawnFailure::NoSuchFile(file) => write!(f, "there is no file {}", file.display()),
+            SpawnFailure::NotExecutable(file) => write!(f, "{} is not an executable file", file.display()),
+            SpawnFailure::NoInterpreter { script, interpreter } => {
+                write!(f, "{} is to be run by {interpreter}, which does not exist", script.display())
+            }
+            SpawnFailure::NoSuchDirectory(directory) => {
+                write!(f, "{} is not a directory", directory.display())
+            }
+            SpawnFailure::System => write!(f, "{error}"),
+        }
+    }
+}
+
+impl Error for SpawnError {
+    /// None if the sentence says it already.
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self.0.reason {
+            SpawnFailure::System => None,
+            _ => Some(&self.0.error),
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! The last bytes of a stream, and readers at positions of their own in it.
+
+use std::collections::VecDeque;
+use std::mem;
+use std::task::{Context, Poll, Waker};
+
+use super::StderrLine;
+
+/// Positions count bytes from the beginning of the stream, so that a reader left behind knows by how much.
+pub(super) struct Ring {
+    kept: VecDeque<u8>,
+    capacity: usize,
+    /// Position just after the last byte received.
+    end: u64,
+    /// Whether the first byte kept begins a line.
+    at_line_start: bool,
+    closed: bool,
+    next_reader: u64,
+    waiting: Vec<(u64, Waker)>,
+}
+
+impl Ring {
+    pub(super) fn new(capacity: usize) -> Self {
+        Self {
+            kept: VecDeque::new(),
+            capacity,
+            end: 0,
+            at_line_start: true,
+            closed: false,
+            next_reader: 0,
+            waiting: Vec::new(),
+        }
+    }
+
+    /// Adds what was read. Wake those returned once the lock is released.
+    #[must_use]
+    pub(super) fn push(&mut self, bytes: &[u8]) -> Vec<(u64, Waker)> {
+        self.end += bytes.len() as u64;
+        let (skipped, bytes) = bytes.split_at(bytes.len().saturating_sub(self.capacity));
+        let excess = (self.kept.len() + bytes.len()).saturating_sub(self.capacity);
+        let last_dropped = match (skipped.last(), excess) {
+            (Some(byte), _) => Some(*byte),
+            (None, 0) => None,
+            (None, _) => self.kept.get(excess - 1).copied(),
+        };
+        if let Some(byte) = last_dropped {
+            self.at_line_start = byte == b'\n';
+        }
+        self.kept.drain(..excess);
+        self.kept.extend(bytes);
+        mem::take(&mut self.waiting)
+    }
+
+    /// Nothing more will come. Wake those returned once the lock is released.
+    #[must_use]
+    pub(super) fn close(&mut self) -> Vec<(u64, Waker)> {
+        self.closed = true;
+        mem::take(&mut self.waiting)
+    }
+
+    pub(super) fn tail(&self) -> String {
+        let from = if self.at_line_start {
+            0
+        } else {
+            // Half a line says less than the whole ones after it; but better half a line than nothing.
+            match self.kept.iter().position(|byte| *byte == b'\n') {
+                Some(newline) if newline + 1 < self.kept.len() => newline + 1,
+                _ => 0,
+            }
+        };
+        self.text(from, self.kept.len())
+    }
+
+    /// A number for the reader, and the position to begin at.
+    pub(super) fn add_reader(&mut self) -> (u64, u64) {
+        self.next_reader += 1;
+        (self.next_reader, self.start())
+    }
+
+    #[must_use]
+    pub(super) fn remove_reader(&mut self, reader: u64) -> Option<Waker> {
+        let index = self.waiting.iter().position(|(waiting, _)| *waiting == reader)?;
+        Some(self.waiting.swap_remove(index).1)
+    }
+
+    pub(super) fn poll_line(
+        &mut self,
+        reader: u64,
+        position: &mut u64,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<StderrLine>> {
+        let start = self.start();
+        let lost = start.saturating_sub(*position);
+        // No more than is kept, so it fits.
+        let from = (*position).saturating_sub(start) as usize;
+        let unread = self.kept.len() - from;
+        let newline = self.kept.range(from..).position(|byte| *byte == b'\n');
+        let (to, next) = match newline {
+            Some(length) => (from + length, from + length + 1),
+            None if unread > 0 && (self.closed || unread >= self.capacity / 2) => {
+                (self.kept.len(), self.kept.len())
+            }
+            None if self.closed => return Poll::Ready(None),
+            None => {
+                // The position stays, so what is lost meanwhile is still counted.
+                match self.waiting.iter_mut().find(|(waiting, _)| *waiting == reader) {
+                    Some((_, waker)) => waker.clone_from(cx.waker()),
+                    None => self.waiting.push((reader, cx.waker().clone())),
+                }
+                return Poll::Pending;
+            }
+        };
+        *position = start + next as u64;
+        let mut text = self.text(from, to);
+        if newline.is_some() && text.ends_with('\r') {
+            text.pop();
+        }
+        Poll::Ready(Some(StderrLine { text, lost }))
+    }
+
+    fn start(&self) -> u64 {
+        self.end - self.kept.len() as u64
+    }
+
+    fn text(&self, from: usize, to: usize) -> String {
+        let bytes: Vec<u8> = self.kept.range(from..to).copied().collect();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn push(ring: &mut Ring, text: &str) {
+        drop(ring.push(text.as_bytes()));
+    }
+
+    fn lines(ring: &mut Ring, position: &mut u64) -> Vec<(String, u64)> {
+        let mut lines = Vec::new();
+        while let Poll::Ready(Some(line)) =
+            ring.poll_line(1, position, &mut Context::from_waker(Waker::noop()))
+        {
+            lines.push((line.text, line.lost));
+        }
+        lines
+    }
+
+    /// K8
+    #[test]
+    fn the_tail_is_bounded_and_begins_with_a_whole_line() {
+        let mut ring = Ring::new(8);
+        push(&mut ring, "one\ntwo\nthree");
+        assert_eq!(ring.tail(), "three");
+        push(&mut ring, "\nfour\nx");
+        assert_eq!(ring.tail(), "four\nx");
+        push(&mut ring, "\nfive\ns");
+        assert_eq!(ring.tail(), "x\nfive\ns");
+    }
+
+    /// K8
+    #[test]
+    fn the_tail_of_one_endless_line_is_its_end() {
+        let mut ring = Ring::new(4);
+        push(&mut ring, "abcdefgh");
+        assert_eq!(ring.tail(), "efgh");
+        push(&mut ring, "i\n");
+        assert_eq!(ring.tail(), "ghi\n");
+    }
+
+    /// K8
+    #[test]
+    fn the_tail_is_the_same_however_the_input_is_split() {
+        let input = b"first\nsecond line\nthird\n\nfifth and last".as_slice();
+        for capacity in 0..45 {
+            let mut whole = Ring::new(capacity);
+            drop(whole.push(input));
+            let mut bytes = Ring::new(capacity);
+            for byte in input {
+                drop(bytes.push(&[*byte]));
+            }
+            assert_eq!(whole.tail(), bytes.tail(), "capacity {capacity}");
+            assert!(whole.tail().len() <= capacity);
+        }
+    }
+
+    /// K8
+    #[test]
+    fn a_slow_reader_loses_the_oldest_and_is_told_how_much() {
+        let mut ring = Ring::new(8);
+        let (_, mut position) = ring.add_reader();
+        push(&mut ring, "a\nb\n");
+        assert_eq!(lines(&mut ring, &mut position), [("a".into(), 0), ("b".into(), 0)]);
+        push(&mut ring, "c\nd\ne\nf\ng\nh\n");
+        assert_eq!(
+            lines(&mut ring, &mut position),
+            [("e".into(), 4), ("f".into(), 0), ("g".into(), 0), ("h".into(), 0)]
+        );
+    }
+
+    /// K8
+    #[test]
+    fn a_line_comes_whole_and_the_last_one_without_a_newline() {
+        let mut ring = Ring::new(64);
+        let (_, mut position) = ring.add_reader();
+        push(&mut ring, "start\r\nhal");
+        assert_eq!(lines(&mut ring, &mut position), [("start".into(), 0)]);
+        push(&mut ring, "f\n\nend");
+        assert_eq!(lines(&mut ring, &mut position), [("half".into(), 0), ("".into(), 0)]);
+        drop(ring.close());
+        assert_eq!(lines(&mut ring, &mut position), [("end".into(), 0)]);
+        let end = ring.poll_line(1, &mut position, &mut Context::from_waker(Waker::noop()));
+        assert_eq!(end, Poll::Ready(None));
+    }
+
+    /// K8
+    #[test]
+    fn a_line_longer_than_the_buffer_comes_in_pieces() {
+        let mut ring = Ring::new(8);
+        let (_, mut position) = ring.add_reader();
+        push(&mut ring, "abcd");
+        assert_eq!(lines(&mut ring, &mut position), [("abcd".into(), 0)]);
+        push(&mut ring, "efgh\n");
+        assert_eq!(lines(&mut ring, &mut position), [("efgh".into(), 0)]);
+    }
+
+    /// K8
+    #[test]
+    fn a_dropped_reader_leaves_no_waker_behind() {
+        let mut ring = Ring::new(8);
+        for _ in 0..10 {
+            let (reader, mut position) = ring.add_reader();
+            assert!(
+                ring.poll_line(reader, &mut position, &mut Context::from_waker(Waker::noop())).is_pending()
+            );
+            assert!(ring.remove_reader(reader).is_some());
+        }
+        assert!(ring.waiting.is_empty());
+    }
+}

@@ -1,0 +1,125 @@
+//! Non-blocking use of descriptors whose flags belong to others too.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use async_io::Async;
+use blocking::Unblock;
+use futures_lite::{AsyncRead, AsyncWrite};
+use rustix::fs::{FileType, Mode, OFlags};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags};
+
+/// Descriptors below are the standard streams, which others use by number.
+const FIRST_OTHER: i32 = 3;
+
+/// One direction of a standard stream.
+#[derive(Debug)]
+pub(super) enum Channel {
+    /// Opened anew, so non-blocking for nobody else.
+    Pipe(Async<File>),
+    /// Asked by every call not to block.
+    Socket(Async<OwnedFd>),
+    /// Blocks a thread.
+    Other(Unblock<File>),
+}
+
+pub(super) type Source = Channel;
+pub(super) type Sink = Channel;
+
+pub(super) fn open() -> io::Result<(Source, Sink)> {
+    Ok((channel(rustix::stdio::stdin(), OFlags::RDONLY)?, channel(rustix::stdio::stdout(), OFlags::WRONLY)?))
+}
+
+/// Points the descriptors that everybody knows somewhere harmless.
+pub(super) fn redirect() -> io::Result<()> {
+    let nothing = rustix::fs::open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+    rustix::stdio::dup2_stdin(nothing)?;
+    rustix::stdio::dup2_stdout(rustix::stdio::stderr())?;
+    Ok(())
+}
+
+fn channel(fd: BorrowedFd<'_>, access: OFlags) -> io::Result<Channel> {
+    let kind = FileType::from_raw_mode(rustix::fs::fstat(fd)?.st_mode);
+    if kind == FileType::Fifo
+        && let Some(pipe) = reopen(fd, access)
+        && let Ok(pipe) = Async::new_nonblocking(pipe)
+    {
+        return Ok(Channel::Pipe(pipe));
+    }
+    let own = rustix::io::fcntl_dupfd_cloexec(fd, FIRST_OTHER)?;
+    Ok(match kind {
+        FileType::Socket => Channel::Socket(Async::new_nonblocking(own)?),
+        _ => Channel::Other(Unblock::new(File::from(own))),
+    })
+}
+
+/// The same pipe with flags of its own. Refused if it belongs to another user, or if nobody holds its other end.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn reopen(fd: BorrowedFd<'_>, access: OFlags) -> Option<File> {
+    use std::os::fd::AsRawFd as _;
+
+    let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
+    rustix::fs::open(path, access | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty()).ok().map(File::from)
+}
+
+/// What is opened through `/dev/fd` elsewhere shares the flags.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+fn reopen(_: BorrowedFd<'_>, _: OFlags) -> Option<File> {
+    None
+}
+
+impl AsyncRead for Channel {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
+        match &mut *self {
+            Self::Pipe(pipe) => Pin::new(pipe).poll_read(cx, buffer),
+            Self::Socket(socket) => loop {
+                match rustix::net::recv(socket.as_fd(), &mut *buffer, RecvFlags::DONTWAIT) {
+                    Ok((length, _)) => return Poll::Ready(Ok(length)),
+                    Err(Errno::AGAIN) => ready!(socket.poll_readable(cx))?,
+                    Err(error) => return Poll::Ready(Err(error.into())),
+                }
+            },
+            Self::Other(other) => Pin::new(other).poll_read(cx, buffer),
+        }
+    }
+}
+
+impl AsyncWrite for Channel {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        match &mut *self {
+            Self::Pipe(pipe) => Pin::new(pipe).poll_write(cx, bytes),
+            Self::Socket(socket) => loop {
+                match rustix::net::send(socket.as_fd(), bytes, SendFlags::DONTWAIT) {
+                    Ok(length) => return Poll::Ready(Ok(length)),
+                    Err(Errno::AGAIN) => ready!(socket.poll_writable(cx))?,
+                    Err(error) => return Poll::Ready(Err(error.into())),
+                }
+            },
+            Self::Other(other) => Pin::new(other).poll_write(cx, bytes),
+        }
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut *self {
+            // Neither holds anything back.
+            Self::Pipe(_) | Self::Socket(_) => Poll::Ready(Ok(())),
+            Self::Other(other) => Pin::new(other).poll_flush(cx),
+        }
+    }
+
+    fn poll_close(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut *self {
+            // Closed by being dropped. Shutting a socket down would do so for all who share it.
+            Self::Pipe(_) | Self::Socket(_) => Poll::Ready(Ok(())),
+            Self::Other(other) => Pin::new(other).poll_close(cx),
+        }
+    }
+}

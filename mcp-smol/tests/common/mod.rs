@@ -1,0 +1,90 @@
+//! What the tests with real processes share.
+#![allow(dead_code, unreachable_pub)]
+
+use std::fs;
+use std::future::Future;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use futures_lite::future::or;
+use futures_lite::{AsyncRead, AsyncReadExt as _};
+use mcp_smol::{Command, Shutdown};
+use smol::Timer;
+
+/// A shell script as a child whose ladder is climbed fast.
+pub fn sh(script: &str) -> Command {
+    Command::new("sh").args(["-c", script]).shutdown(times(100, 200))
+}
+
+pub fn times(close: u64, terminate: u64) -> Shutdown {
+    Shutdown { close: Duration::from_millis(close), terminate: Duration::from_millis(terminate) }
+}
+
+/// Runs it under smol's own `block_on`, for ten seconds at most.
+pub fn run<T>(future: impl Future<Output = T>) -> T {
+    smol::block_on(bounded(future))
+}
+
+pub async fn bounded<T>(future: impl Future<Output = T>) -> T {
+    or(future, async {
+        Timer::after(Duration::from_secs(10)).await;
+        panic!("still not done after ten seconds")
+    })
+    .await
+}
+
+/// The next line, without its end.
+pub async fn line(reader: &mut (impl AsyncRead + Unpin)) -> String {
+    let mut line = Vec::new();
+    let mut byte = [0];
+    while reader.read(&mut byte).await.unwrap() == 1 && byte != *b"\n" {
+        line.push(byte[0]);
+    }
+    String::from_utf8(line).unwrap()
+}
+
+/// The state letter of a process, if there is one of that number.
+pub fn state(pid: u32) -> Option<char> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(')')?.1.trim_start().chars().next()
+}
+
+/// Whether it runs; a zombie that its own parent has not reaped does not.
+pub fn runs(pid: u32) -> bool {
+    state(pid).is_some_and(|state| !matches!(state, 'Z' | 'X'))
+}
+
+/// Waits for something that nobody announces.
+pub fn eventually(what: &str, condition: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !condition() {
+        assert!(start.elapsed() < Duration::from_secs(10), "not within ten seconds: {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// A directory of the test's own, removed with the value.
+pub struct Scratch(pub PathBuf);
+
+impl Scratch {
+    pub fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("mcp-smol-{name}-{}", std::process::id()));
+        fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    pub fn file(&self, name: &str, content: &str, mode: u32) -> PathBuf {
+        use std::os::unix::fs::PermissionsExt as _;
+
+        let path = self.0.join(name);
+        fs::write(&path, content).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        path
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}

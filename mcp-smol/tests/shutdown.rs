@@ -1,0 +1,184 @@
+//! The ladder, step by step, and what it must leave behind: nothing.
+#![cfg(unix)]
+
+mod common;
+
+use std::time::{Duration, Instant};
+
+use common::{eventually, line, run, runs, sh, state, times};
+use mcp_smol::{Child, Command, Rung, Shutdown};
+
+/// Spawned, and past its first line of output, which it prints when its traps are set.
+async fn ready(command: &Command) -> (Child, String) {
+    let mut child = command.spawn().unwrap();
+    let line = line(&mut child.stdout).await;
+    (child, line)
+}
+
+/// C3.5, F34, K11
+#[test]
+fn a_program_that_reads_to_the_end_leaves_by_itself() {
+    run(async {
+        let (child, _) = ready(&sh("echo ready; cat >/dev/null; exit 5").shutdown(times(5000, 0))).await;
+        let id = child.process.id();
+        let exit = child.shutdown().await;
+        assert_eq!((exit.rung, exit.status.unwrap().code()), (Rung::InputClosed, Some(5)));
+        assert_eq!(state(id), None);
+    });
+}
+
+/// C3.5, F34, K11
+#[test]
+fn a_program_that_ignores_the_end_of_its_input_is_asked() {
+    run(async {
+        let script = "trap 'exit 6' TERM; echo ready; while :; do sleep 0.01; done";
+        let (child, _) = ready(&sh(script).shutdown(times(50, 5000))).await;
+        let id = child.process.id();
+        let exit = child.shutdown().await;
+        assert_eq!((exit.rung, exit.status.unwrap().code()), (Rung::Terminated, Some(6)));
+        assert_eq!(state(id), None);
+    });
+}
+
+/// C3.5, F34, K11
+#[test]
+fn a_program_that_ignores_every_request_is_killed() {
+    use std::os::unix::process::ExitStatusExt as _;
+
+    run(async {
+        let (child, _) = ready(&sh("trap '' TERM; echo ready; while :; do sleep 1; done")).await;
+        let id = child.process.id();
+        let start = Instant::now();
+        let exit = child.shutdown().await;
+        assert_eq!((exit.rung, exit.status.unwrap().signal()), (Rung::Killed, Some(9)));
+        assert!(start.elapsed() >= Duration::from_millis(300), "each step has its time");
+        assert_eq!(state(id), None);
+    });
+}
+
+/// C3.5
+#[test]
+fn a_stopped_program_can_still_be_asked() {
+    run(async {
+        let script = "trap 'exit 6' TERM; echo ready; kill -STOP $$; while :; do sleep 0.01; done";
+        let (child, _) = ready(&sh(script).shutdown(times(0, 5000))).await;
+        eventually("it has stopped", || state(child.process.id()) == Some('T'));
+        let exit = child.shutdown().await;
+        assert_eq!((exit.rung, exit.status.unwrap().code()), (Rung::Terminated, Some(6)));
+    });
+}
+
+/// F35
+#[test]
+fn a_program_that_has_ended_already_is_reported_so() {
+    run(async {
+        let mut child = sh("exit 9").spawn().unwrap();
+        assert_eq!(child.process.wait().await.unwrap().code(), Some(9));
+        assert_eq!(child.process.wait().await.unwrap().code(), Some(9), "asking again does no harm");
+        let id = child.process.id();
+        let exit = child.shutdown().await;
+        assert_eq!((exit.rung, exit.status.unwrap().code()), (Rung::AlreadyExited, Some(9)));
+        assert_eq!(state(id), None);
+    });
+}
+
+/// C3.5: like `npx`, which waits for the server it has started.
+#[test]
+fn what_a_wrapper_started_ends_with_it() {
+    run(async {
+        let (child, server) = ready(&sh("sleep 1000 & echo $!; wait").shutdown(times(50, 5000))).await;
+        let server = server.parse().unwrap();
+        assert!(runs(server));
+        assert_eq!(child.shutdown().await.rung, Rung::Terminated);
+        assert!(!runs(server));
+    });
+}
+
+/// C3.5
+#[test]
+fn what_a_wrapper_left_behind_ends_too() {
+    run(async {
+        let (mut child, left) = ready(&sh("sleep 1000 & echo $!; exit 0")).await;
+        let left = left.parse().unwrap();
+        child.process.wait().await.unwrap();
+        assert!(runs(left), "waiting only watches");
+        let exit = child.shutdown().await;
+        assert_eq!((exit.rung, exit.success()), (Rung::AlreadyExited, true));
+        assert!(!runs(left));
+    });
+}
+
+/// C3.5
+#[test]
+fn what_was_left_behind_and_ignores_requests_is_killed() {
+    run(async {
+        let script = "(trap '' TERM; echo ready; exec sleep 1000) & read go; echo $!";
+        let (mut child, _) = ready(&sh(script).shutdown(times(5000, 50))).await;
+        drop(child.stdin);
+        let left = line(&mut child.stdout).await.parse().unwrap();
+        assert!(runs(left));
+        child.process.shutdown().await;
+        assert!(!runs(left));
+    });
+}
+
+/// C3.5: the pipe of its output is full, so it could neither leave nor notice.
+#[test]
+fn a_program_blocked_on_its_output_can_leave() {
+    run(async {
+        let script = "echo ready; head -c 1000000 /dev/zero; cat >/dev/null; exit 4";
+        let (child, _) = ready(&sh(script).shutdown(times(5000, 0))).await;
+        let exit = child.shutdown().await;
+        assert_eq!((exit.rung, exit.status.unwrap().code()), (Rung::InputClosed, Some(4)));
+    });
+}
+
+/// C3.5
+#[test]
+fn a_shutdown_that_is_abandoned_ends_the_child_all_the_same() {
+    let id = run(async {
+        let (child, _) = ready(&sh("trap '' TERM; echo ready; while :; do sleep 1; done")).await;
+        let id = child.process.id();
+        let abandoned = futures_lite::future::poll_once(child.shutdown()).await;
+        assert!(abandoned.is_none());
+        id
+    });
+    eventually("it is gone", || state(id).is_none());
+}
+
+/// C3.5: no executor runs when the handle is dropped, nor afterwards.
+#[test]
+fn a_dropped_child_leaves_neither_process_nor_zombie() {
+    let scripts = [
+        "echo $$; cat",
+        "echo $$; exec sleep 1000",
+        "trap '' TERM; echo $$; while :; do sleep 1; done",
+        "echo $$; exit 0",
+        "sleep 1000 & echo $!; wait",
+        "sleep 1000 & echo $!; exit 0",
+    ];
+    for script in scripts {
+        let (child, inner) = run(ready(&sh(script).shutdown(times(100_000, 50))));
+        let (id, inner) = (child.process.id(), inner.parse().unwrap());
+        drop(child);
+        eventually(script, || state(id).is_none() && !runs(inner));
+    }
+}
+
+/// C3.5
+#[test]
+fn a_program_that_is_killed_takes_its_group_with_it() {
+    run(async {
+        let (mut child, inner) = ready(&sh("sleep 1000 & echo $!; wait")).await;
+        child.process.kill();
+        child.process.wait().await.unwrap();
+        eventually("the group is gone", || !runs(inner.parse().unwrap()));
+        assert_eq!(child.shutdown().await.rung, Rung::AlreadyExited);
+    });
+}
+
+/// C3.5
+#[test]
+fn the_default_times_are_those_documented() {
+    assert_eq!(Shutdown::default(), times(2000, 2000));
+}

@@ -1,0 +1,134 @@
+//! Starting programs, and failing to.
+#![cfg(unix)]
+
+mod common;
+
+use common::{Scratch, run, sh};
+use futures_lite::AsyncReadExt as _;
+use mcp_smol::{Command, Environment, SpawnError, SpawnFailure};
+
+fn failure(command: &Command) -> SpawnError {
+    command.spawn().expect_err("it was started")
+}
+
+fn output(command: &Command) -> String {
+    run(async {
+        let mut child = command.spawn().unwrap();
+        let mut text = String::new();
+        child.stdout.read_to_string(&mut text).await.unwrap();
+        child.shutdown().await;
+        text
+    })
+}
+
+/// F25
+#[test]
+fn arguments_variables_and_directory_arrive() {
+    let scratch = Scratch::new("arrive");
+    let command = sh(r#"printf '%s|' "$0" "$@" "$GREETING"; pwd -P"#)
+        .args(["zero", "a b", "*", "$HOME", ""])
+        .env("GREETING", "hello\nthere")
+        .current_dir(&scratch.0);
+    let directory = scratch.0.canonicalize().unwrap();
+    assert_eq!(output(&command), format!("zero|a b|*|$HOME||hello\nthere|{}\n", directory.display()));
+}
+
+/// F31, K10
+#[test]
+fn a_child_inherits_listed_variables_only() {
+    // Cargo sets it for every test.
+    assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some());
+    let inherited = output(&Command::new("env").env("ADDED", "1"));
+    let names: Vec<&str> =
+        inherited.lines().filter_map(|line| line.split_once('=')).map(|(name, _)| name).collect();
+    assert!(names.contains(&"PATH"), "{names:?}");
+    assert!(names.contains(&"ADDED"), "{names:?}");
+    assert!(!names.iter().any(|name| name.starts_with("CARGO")), "{names:?}");
+}
+
+/// F31, K10
+#[test]
+fn a_child_inherits_everything_or_nothing_on_request() {
+    let whole = output(&Command::new("env").environment(Environment::Whole).env("ADDED", "1"));
+    assert!(whole.contains("CARGO_MANIFEST_DIR=") && whole.contains("ADDED=1"), "{whole}");
+    let nothing = output(&Command::new("/usr/bin/env").environment(Environment::Nothing).env("ADDED", "1"));
+    assert_eq!(nothing, "ADDED=1\n");
+}
+
+/// F31
+#[test]
+fn an_added_variable_replaces_the_inherited_one() {
+    let text = output(&sh("echo $HOME").env("HOME", "/first").env("HOME", "/second"));
+    assert_eq!(text, "/second\n");
+}
+
+/// F25
+#[test]
+fn a_missing_program_is_named_with_where_it_was_sought() {
+    let error = failure(&Command::new("no-such-server").args(["-y", "x"]).env("PATH", "/bin:/opt/none"));
+    assert_eq!(
+        error.to_string(),
+        "could not start `no-such-server -y x`: there is no program of that name in PATH (/bin, /opt/none); \
+         is it installed?"
+    );
+    assert_eq!(error.io_error().kind(), std::io::ErrorKind::NotFound);
+}
+
+/// F25
+#[test]
+fn a_missing_file_is_named_as_the_child_would_have_seen_it() {
+    let scratch = Scratch::new("missing");
+    let error = failure(&Command::new("bin/server").current_dir(&scratch.0));
+    assert_eq!(error.reason(), &SpawnFailure::NoSuchFile(scratch.0.join("bin/server")));
+}
+
+/// F25
+#[test]
+fn a_missing_directory_is_named() {
+    let error = failure(&Command::new("cat").current_dir("/no/such/directory"));
+    assert_eq!(
+        error.to_string(),
+        "could not start `cat` in /no/such/directory: /no/such/directory is not a directory"
+    );
+}
+
+/// F25
+#[test]
+fn a_file_that_is_not_executable_is_named() {
+    let scratch = Scratch::new("mode");
+    let file = scratch.file("server", "#!/bin/sh\n", 0o644);
+    let error = failure(&Command::new(&file));
+    assert_eq!(
+        error.to_string(),
+        format!("could not start `{0}`: {0} is not an executable file", file.display())
+    );
+
+    let error = failure(&Command::new("server").env("PATH", &scratch.0));
+    assert!(error.to_string().contains(&format!("{} is not executable", file.display())), "{error}");
+}
+
+/// F25
+#[test]
+fn a_missing_interpreter_is_named() {
+    let scratch = Scratch::new("interpreter");
+    let script = scratch.file("server", "#!/no/such/python3 -u\nprint()\n", 0o755);
+    let expected =
+        SpawnFailure::NoInterpreter { script: script.clone(), interpreter: "/no/such/python3".to_owned() };
+    assert_eq!(failure(&Command::new(&script)).reason(), &expected);
+    assert_eq!(failure(&Command::new("server").env("PATH", &scratch.0)).reason(), &expected);
+}
+
+/// F25
+#[test]
+fn the_values_of_variables_are_in_no_message() {
+    let command = Command::new("no-such-server").env("TOKEN", "secret");
+    let error = failure(&command);
+    assert!(!format!("{command:?} {error} {error:?}").contains("secret"));
+}
+
+/// C3.6
+#[test]
+fn a_command_can_be_spawned_again() {
+    let command = sh("echo $$");
+    assert_ne!(output(&command), output(&command));
+}
