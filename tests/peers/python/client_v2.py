@@ -5,6 +5,7 @@ Run: client_v2.py [--era auto|modern|legacy] [--lists] -- COMMAND ARGS…
 
 import asyncio
 
+import anyio
 import mcp_types as types
 from mcp import Client, MCPError, StdioServerParameters
 from steps import Steps, command_line, expect, expect_names
@@ -47,6 +48,16 @@ async def try_tools(client, steps, logged):
 
         await client.call_tool("count", {"to": 3}, progress_callback=on_progress)
         expect(shown["progress"] == [[1, 3], [2, 3], [3, 3]], "wrong progress")
+    with steps.step("cancel count") as shown:
+        with anyio.CancelScope() as scope:
+
+            async def cancel(progress, total, message):
+                scope.cancel()
+
+            await client.call_tool("count", {"to": 500}, progress_callback=cancel)
+        expect(scope.cancelled_caught, "the call was answered all the same")
+        again = (await client.call_tool("echo", {"text": "still here"})).content[0].text
+        expect(again == "still here", "the connection broke")
     with steps.step("call fail") as shown:
         shown["isError"] = (await client.call_tool("fail", {})).is_error
         expect(shown["isError"], "fail did not fail")

@@ -1,5 +1,6 @@
 """The demo server on the Python SDK 2.x: one process speaks both eras on stdio."""
 
+import asyncio
 import base64
 from typing import Annotated
 
@@ -12,6 +13,8 @@ from pydantic import BaseModel
 LOGO = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 )
+# A pause after each progress, so that a client sees it before the result.
+PACE_SECONDS = 0.05
 STYLES = ["casual", "formal", "pirate"]
 NAMES = ["Ada", "Alan", "Grace"]
 
@@ -43,6 +46,7 @@ async def count(to: int, ctx: Context) -> str:
     """Count from 1, reporting progress at each step."""
     for step in range(1, to + 1):
         await ctx.report_progress(step, to, f"{step} of {to}")
+        await asyncio.sleep(PACE_SECONDS)
     return f"counted to {to}"
 
 

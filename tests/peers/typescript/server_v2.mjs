@@ -2,7 +2,11 @@
 
 import { acceptedContent, completable, inputRequired, inputResponse, McpServer, ResourceTemplate } from '@modelcontextprotocol/server';
 import { serveStdio } from '@modelcontextprotocol/server/stdio';
+import { setTimeout } from 'node:timers/promises';
 import * as z from 'zod';
+
+// A pause after each progress, so that a client sees it before the result.
+const PACE_MS = 50;
 
 // One pixel.
 const LOGO = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==';
@@ -38,6 +42,7 @@ function demoServer() {
             for (let progress = 1; progress <= to && progressToken !== undefined; progress++) {
                 const params = { progressToken, progress, total: to, message: `${progress} of ${to}` };
                 await ctx.mcpReq.notify({ method: 'notifications/progress', params });
+                await setTimeout(PACE_MS, undefined, { signal: ctx.mcpReq.signal });
             }
             return text(`counted to ${to}`);
         }
