@@ -1,0 +1,112 @@
+"""The demo server on the Python SDK 1.x: legacy revisions only, on stdio."""
+
+import asyncio
+import base64
+
+from mcp.server.fastmcp import Context, FastMCP
+from mcp.server.fastmcp.exceptions import ToolError
+from mcp.types import Completion, SamplingMessage, TextContent
+from pydantic import BaseModel
+
+# One pixel.
+LOGO = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+# A pause after each progress, so that a client sees it before the result.
+PACE_SECONDS = 0.05
+STYLES = ["casual", "formal", "pirate"]
+NAMES = ["Ada", "Alan", "Grace"]
+
+mcp = FastMCP("python-v1-demo", instructions="A server to try a client on.")
+
+
+class Sum(BaseModel):
+    sum: int
+
+
+class Colour(BaseModel):
+    colour: str
+
+
+@mcp.tool()
+def echo(text: str) -> str:
+    """Give the text back."""
+    return text
+
+
+@mcp.tool()
+def add(a: int, b: int) -> Sum:
+    """Add two numbers; the sum is structured."""
+    return Sum(sum=a + b)
+
+
+@mcp.tool()
+async def count(to: int, ctx: Context) -> str:
+    """Count from 1, reporting progress at each step."""
+    for step in range(1, to + 1):
+        await ctx.report_progress(step, to, f"{step} of {to}")
+        await asyncio.sleep(PACE_SECONDS)
+    return f"counted to {to}"
+
+
+@mcp.tool()
+def fail() -> str:
+    """Fail on purpose."""
+    raise ToolError("this tool always fails")
+
+
+@mcp.tool()
+async def log(text: str, ctx: Context) -> str:
+    """Send the text as a log message at level info."""
+    await ctx.info(text)
+    return "logged"
+
+
+@mcp.tool()
+async def ask(ctx: Context) -> str:
+    """Ask the person for a colour."""
+    answer = await ctx.elicit("Which colour?", Colour)
+    return f"you said {answer.data.colour}" if answer.action == "accept" else answer.action
+
+
+@mcp.tool()
+async def sample(ctx: Context) -> str:
+    """Ask the client's model for a sentence."""
+    text = TextContent(type="text", text="Say hello")
+    message = SamplingMessage(role="user", content=text)
+    answer = await ctx.session.create_message([message], max_tokens=100)
+    return f"the model said {answer.content.text}"
+
+
+@mcp.resource("demo://greeting", mime_type="text/plain")
+def greeting() -> str:
+    """A greeting."""
+    return "Hello, world!"
+
+
+@mcp.resource("demo://logo", mime_type="image/png")
+def logo() -> bytes:
+    """A picture."""
+    return LOGO
+
+
+@mcp.resource("demo://greeting/{name}", mime_type="text/plain")
+def greeting_for(name: str) -> str:
+    """A greeting by name."""
+    return f"Hello, {name}!"
+
+
+@mcp.prompt()
+def greet(name: str, style: str = "casual") -> str:
+    """Ask for a greeting."""
+    return f"Greet {name} in a {style} way."
+
+
+@mcp.completion()
+async def complete(ref, argument, context) -> Completion:
+    known = {"style": STYLES, "name": NAMES}.get(argument.name, [])
+    return Completion(values=[value for value in known if value.startswith(argument.value)])
+
+
+if __name__ == "__main__":
+    mcp.run()
