@@ -71,7 +71,7 @@
 #![no_std]
 #![forbid(unsafe_code)]
 #![cfg_attr(
-    not(any(test, feature = "fuzzing", feature = "testing")),
+    not(test),
     warn(
         clippy::unwrap_used,
         clippy::expect_used,
@@ -91,7 +91,7 @@ mod time;
 
 pub mod bind;
 pub mod codec;
-#[cfg(any())]
+#[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod peer;

@@ -102,10 +102,15 @@ impl<P: Peer, F: Framing> Binding<P, F> {
     }
 
     fn write_deadline(&self) -> Option<Instant> {
-        Some(self.waiting_since? + self.peer.write_timeout())
+        let since = self.waiting_since.filter(|_| !self.peer.is_closed())?;
+        Some(since + self.peer.write_timeout())
     }
 
     fn handle_text(&mut self, now: Instant, text: &Bytes) {
+        // An earlier message of the same input may have ended the connection.
+        if self.peer.is_closed() {
+            return;
+        }
         let depth = self.peer.limits().depth;
         self.run(now, |peer, out| match rpc::read(text, depth) {
             Ok(frame) => peer.handle_frame(now, frame, out),
@@ -114,6 +119,9 @@ impl<P: Peer, F: Framing> Binding<P, F> {
     }
 
     fn handle_too_long(&mut self, now: Instant, head: &[u8], tail: &[u8], bytes: usize) {
+        if self.peer.is_closed() {
+            return;
+        }
         let malformed = Malformed::too_long(head, tail, bytes);
         self.run(now, |peer, out| peer.handle_malformed(now, malformed, out));
     }
@@ -173,9 +181,6 @@ impl<P: Peer> Binding<P, Newline> {
     /// Bytes have come. However the stream is cut into chunks, the outcome is the same.
     pub fn handle_input(&mut self, now: Instant, bytes: Bytes) {
         use crate::codec::Line;
-        if self.peer.is_closed() {
-            return;
-        }
         self.framing.lines.handle_input(bytes);
         while let Some(line) = self.framing.lines.poll_line() {
             match line {
@@ -213,9 +218,6 @@ impl<P: Peer> Binding<P, Newline> {
 impl<P: Peer> Binding<P, Whole> {
     /// A whole message has come.
     pub fn handle_message(&mut self, now: Instant, message: &Bytes) {
-        if self.peer.is_closed() {
-            return;
-        }
         if message.len() > self.peer.limits().message_bytes {
             self.handle_too_long(now, message, &[], message.len());
         } else {

@@ -154,7 +154,7 @@ impl Harness {
                 self.accept(accepted);
             }
             Operation::Listen => {
-                let params = SubscriptionsListenParams::default();
+                let params = SubscriptionsListenParams::new(crate::schema::SubscriptionFilter::default());
                 let accepted = self.client.request::<SubscriptionsListen>(now, &params, RequestOptions::default());
                 self.accept(accepted);
             }
@@ -169,7 +169,7 @@ impl Harness {
             }
             Operation::Respond(which) => {
                 if let Some(request) = pick(&self.inbound, *which) {
-                    self.client.respond(now, request, Ok(&ListRootsResult::default()));
+                    self.client.respond(now, request, Ok(&ListRootsResult::new(Vec::new())));
                     self.client.respond(now, request, Err(ErrorObject::new(1, "twice")));
                 }
             }

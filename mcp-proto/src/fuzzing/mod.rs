@@ -1,0 +1,26 @@
+//! The bodies of the fuzz targets: here, so that they compile with what they test and run in ordinary tests as well.
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::arithmetic_side_effects,
+    reason = "a panic is how a fuzz target reports"
+)]
+
+mod client;
+
+use arbitrary::{Arbitrary, Unstructured};
+
+/// Runs a body on structured input made from a fuzzer's bytes.
+fn structured<T: for<'a> Arbitrary<'a>>(data: &[u8], body: impl FnOnce(&T)) {
+    if let Ok(input) = T::arbitrary_take_rest(Unstructured::new(data)) {
+        body(&input);
+    }
+}
+
+/// A client under arbitrary operations.
+pub fn client(data: &[u8]) {
+    structured(data, client::client);
+}
