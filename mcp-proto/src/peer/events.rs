@@ -69,10 +69,12 @@ impl<E> EventQueue<E> {
         Some(event)
     }
 
-    /// How many events were dropped since this was last asked, once the queue is drained.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.events.is_empty()
+    }
+
+    /// How many events were dropped since this was last asked, if any.
     pub(crate) fn take_dropped(&mut self) -> Option<u64> {
-        let dropped = self.events.is_empty().then_some(self.dropped)?;
-        self.dropped = 0;
-        (dropped > 0).then_some(dropped)
+        Some(core::mem::take(&mut self.dropped)).filter(|&dropped| dropped > 0)
     }
 }

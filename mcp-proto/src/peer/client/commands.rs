@@ -148,7 +148,6 @@ impl Client {
     pub fn abort(&mut self, closed: Closed) {
         if !self.is_closed() {
             self.finish(closed);
-            self.link.clear();
             self.link.push_back(LinkAction::Abort);
         }
     }

@@ -181,10 +181,10 @@ impl Client {
     /// The next event, in wire order.
     #[must_use]
     pub fn poll_event(&mut self) -> Option<Event> {
-        self.events.pop().or_else(|| {
-            let count = self.events.take_dropped()?;
-            Some(Event::Diagnostic(Diagnostic::NotificationsDropped { count }))
-        })
+        if self.events.is_empty() {
+            self.report_dropped();
+        }
+        self.events.pop()
     }
 
     /// What to do with the link; `flushed` tells whether everything that was written has been handed over, before which
@@ -221,6 +221,12 @@ impl Client {
         if self.state != state {
             self.state = state;
             self.events.push(Event::State(state), 0);
+        }
+    }
+
+    fn report_dropped(&mut self) {
+        if let Some(count) = self.events.take_dropped() {
+            self.events.push(Event::Diagnostic(Diagnostic::NotificationsDropped { count }), 0);
         }
     }
 
@@ -295,14 +301,15 @@ impl Client {
             self.events.push(Event::RequestCancelled { id, reason: None }, 0);
         }
         self.pings = None;
+        self.link.clear();
         self.phase = Phase::Closed;
         self.set_state(State::Disconnected);
+        self.report_dropped();
         self.events.push(Event::Closed(closed), 0);
     }
 
     fn fail_connect(&mut self, error: ConnectError) {
         self.finish(Closed::Connect(error));
-        self.link.clear();
         self.link.push_back(LinkAction::Abort);
     }
 
