@@ -46,7 +46,8 @@ fn a_program_that_ignores_every_request_is_killed() {
     use std::os::unix::process::ExitStatusExt as _;
 
     run(async {
-        let (child, _) = ready(&sh("trap '' TERM; echo ready; while :; do sleep 1; done")).await;
+        let (child, _) =
+            ready(&sh("trap '' TERM; echo ready; while :; do sleep 1; done").shutdown(times(100, 200))).await;
         let id = child.process.id();
         let start = Instant::now();
         let exit = child.shutdown().await;

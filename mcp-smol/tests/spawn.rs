@@ -3,6 +3,8 @@
 
 mod common;
 
+use std::collections::BTreeSet;
+
 use common::{Scratch, run, sh};
 use futures_lite::AsyncReadExt as _;
 use mcp_smol::{Command, Environment, SpawnError, SpawnFailure};
@@ -19,6 +21,11 @@ fn output(command: &Command) -> String {
         child.shutdown().await;
         text
     })
+}
+
+/// The names that `env` lists.
+fn names(env: &Command) -> BTreeSet<String> {
+    output(env).lines().filter_map(|line| Some(line.split_once('=')?.0.to_owned())).collect()
 }
 
 /// F25
@@ -49,8 +56,8 @@ fn a_child_inherits_listed_variables_only() {
 /// F31, K10
 #[test]
 fn a_child_inherits_everything_or_nothing_on_request() {
-    let whole = output(&Command::new("env").environment(Environment::Whole).env("ADDED", "1"));
-    assert!(whole.contains("CARGO_MANIFEST_DIR=") && whole.contains("ADDED=1"), "{whole}");
+    let whole = names(&Command::new("env").environment(Environment::Whole).env("ADDED", "1"));
+    assert!(whole.contains("CARGO_MANIFEST_DIR") && whole.contains("ADDED"), "{whole:?}");
     let nothing = output(&Command::new("/usr/bin/env").environment(Environment::Nothing).env("ADDED", "1"));
     assert_eq!(nothing, "ADDED=1\n");
 }

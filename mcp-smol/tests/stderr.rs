@@ -77,8 +77,9 @@ fn two_readers_see_the_same_lines() {
 #[test]
 fn a_slow_reader_is_told_what_it_lost() {
     run(async {
-        let mut child = sh("seq 1000 >&2").stderr_bytes(100).spawn().unwrap();
+        let mut child = sh("read go; seq 1000 >&2").stderr_bytes(100).spawn().unwrap();
         let mut lines = child.process.stderr().lines();
+        drop(child.stdin);
         child.process.wait().await.unwrap();
         assert!(!child.process.stderr().tail().is_empty());
         let first = lines.next().await.unwrap();

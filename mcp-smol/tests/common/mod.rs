@@ -11,9 +11,9 @@ use futures_lite::{AsyncRead, AsyncReadExt as _};
 use mcp_smol::{Command, Shutdown};
 use smol::Timer;
 
-/// A shell script as a child whose ladder is climbed fast.
+/// A shell script as a child that has time to leave by itself, however busy the machine.
 pub fn sh(script: &str) -> Command {
-    Command::new("sh").args(["-c", script]).shutdown(times(100, 200))
+    Command::new("sh").args(["-c", script]).shutdown(times(10_000, 200))
 }
 
 pub fn times(close: u64, terminate: u64) -> Shutdown {
