@@ -27,6 +27,8 @@ mod io;
 mod ladder;
 mod os;
 mod pipe;
+#[cfg(unix)]
+mod polled;
 mod spawn_error;
 mod stderr;
 mod stdio;

@@ -90,8 +90,10 @@ fn what_a_wrapper_started_ends_with_it() {
         let (child, server) = ready(&sh("sleep 1000 & echo $!; wait").shutdown(times(50, 5000))).await;
         let server = server.parse().unwrap();
         assert!(runs(server));
+        let start = Instant::now();
         assert_eq!(child.shutdown().await.rung, Rung::Terminated);
         assert!(!runs(server));
+        assert!(start.elapsed() < Duration::from_secs(5), "a zombie that nobody reaps is not waited for");
     });
 }
 

@@ -2,16 +2,17 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use async_io::Async;
 use blocking::Unblock;
 use futures_lite::{AsyncRead, AsyncWrite};
 use rustix::fs::{FileType, Mode, OFlags};
-use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
+
+use crate::polled::Polled;
 
 /// Descriptors below are the standard streams, which others use by number.
 const FIRST_OTHER: i32 = 3;
@@ -20,9 +21,9 @@ const FIRST_OTHER: i32 = 3;
 #[derive(Debug)]
 pub(super) enum Channel {
     /// Opened anew, so non-blocking for nobody else.
-    Pipe(Async<File>),
+    Pipe(Polled<OwnedFd>),
     /// Asked by every call not to block.
-    Socket(Async<OwnedFd>),
+    Socket(Polled<OwnedFd>),
     /// Blocks a thread.
     Other(Unblock<File>),
 }
@@ -48,27 +49,27 @@ fn channel(fd: BorrowedFd<'_>, access: OFlags) -> io::Result<Channel> {
         && let Some(pipe) = reopen(fd, access)
         && let Ok(pipe) = Async::new_nonblocking(pipe)
     {
-        return Ok(Channel::Pipe(pipe));
+        return Ok(Channel::Pipe(Polled::new(pipe)));
     }
     let own = rustix::io::fcntl_dupfd_cloexec(fd, FIRST_OTHER)?;
     Ok(match kind {
-        FileType::Socket => Channel::Socket(Async::new_nonblocking(own)?),
+        FileType::Socket => Channel::Socket(Polled::new(Async::new_nonblocking(own)?)),
         _ => Channel::Other(Unblock::new(File::from(own))),
     })
 }
 
 /// The same pipe with flags of its own. Refused if it belongs to another user, or if nobody holds its other end.
 #[cfg(any(target_os = "linux", target_os = "android"))]
-fn reopen(fd: BorrowedFd<'_>, access: OFlags) -> Option<File> {
+fn reopen(fd: BorrowedFd<'_>, access: OFlags) -> Option<OwnedFd> {
     use std::os::fd::AsRawFd as _;
 
     let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
-    rustix::fs::open(path, access | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty()).ok().map(File::from)
+    rustix::fs::open(path, access | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty()).ok()
 }
 
 /// What is opened through `/dev/fd` elsewhere shares the flags.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
-fn reopen(_: BorrowedFd<'_>, _: OFlags) -> Option<File> {
+fn reopen(_: BorrowedFd<'_>, _: OFlags) -> Option<OwnedFd> {
     None
 }
 
@@ -79,14 +80,9 @@ impl AsyncRead for Channel {
         buffer: &mut [u8],
     ) -> Poll<io::Result<usize>> {
         match &mut *self {
-            Self::Pipe(pipe) => Pin::new(pipe).poll_read(cx, buffer),
-            Self::Socket(socket) => loop {
-                match rustix::net::recv(socket.as_fd(), &mut *buffer, RecvFlags::DONTWAIT) {
-                    Ok((length, _)) => return Poll::Ready(Ok(length)),
-                    Err(Errno::AGAIN) => ready!(socket.poll_readable(cx))?,
-                    Err(error) => return Poll::Ready(Err(error.into())),
-                }
-            },
+            Self::Pipe(pipe) => pipe.poll_read(cx, buffer),
+            Self::Socket(socket) => socket
+                .poll_read_with(cx, |fd| Ok(rustix::net::recv(fd, &mut *buffer, RecvFlags::DONTWAIT)?.1)),
             Self::Other(other) => Pin::new(other).poll_read(cx, buffer),
         }
     }
@@ -95,14 +91,10 @@ impl AsyncRead for Channel {
 impl AsyncWrite for Channel {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         match &mut *self {
-            Self::Pipe(pipe) => Pin::new(pipe).poll_write(cx, bytes),
-            Self::Socket(socket) => loop {
-                match rustix::net::send(socket.as_fd(), bytes, SendFlags::DONTWAIT) {
-                    Ok(length) => return Poll::Ready(Ok(length)),
-                    Err(Errno::AGAIN) => ready!(socket.poll_writable(cx))?,
-                    Err(error) => return Poll::Ready(Err(error.into())),
-                }
-            },
+            Self::Pipe(pipe) => pipe.poll_write(cx, bytes),
+            Self::Socket(socket) => {
+                socket.poll_write_with(cx, |fd| rustix::net::send(fd, bytes, SendFlags::DONTWAIT))
+            }
             Self::Other(other) => Pin::new(other).poll_write(cx, bytes),
         }
     }
