@@ -16,7 +16,7 @@ mod common;
 #[cfg(unix)]
 mod unix {
     use std::env;
-    use std::fs::File;
+    use std::fs::{self, File};
     use std::future::poll_fn;
     use std::io::{self, Read as _, Seek as _, Write as _};
     use std::os::fd::OwnedFd;
@@ -50,8 +50,8 @@ mod unix {
                     ("closing_is_seen_by_the_client", closing_is_seen_by_the_client),
                     ("the_streams_can_be_taken_once", the_streams_can_be_taken_once),
                     (
-                        "flags_of_the_descriptors_stay_as_they_were",
-                        flags_of_the_descriptors_stay_as_they_were,
+                        "polling_leaves_the_flags_of_the_descriptors_alone",
+                        polling_leaves_the_flags_of_the_descriptors_alone,
                     ),
                 ];
                 for (name, test) in tests {
@@ -121,6 +121,11 @@ mod unix {
                 assert!(!flags.contains(rustix::fs::OFlags::NONBLOCK));
             }
             echo(streams).await;
+            if cfg!(target_os = "linux") {
+                let names = fs::read_dir("/proc/self/task").unwrap().flatten();
+                let names = names.map(|thread| fs::read_to_string(thread.path().join("comm")).unwrap());
+                assert!(!names.into_iter().any(|name| name.starts_with("blocking")), "they are polled");
+            }
         });
     }
 
@@ -239,7 +244,7 @@ mod unix {
     }
 
     /// S2.1: they are not ours alone.
-    fn flags_of_the_descriptors_stay_as_they_were() {
+    fn polling_leaves_the_flags_of_the_descriptors_alone() {
         let mut child = server("flags").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         exchange(child.stdin.take().unwrap(), child.stdout.take().unwrap(), &megabytes(1), || ());
         assert!(child.wait().unwrap().success());

@@ -3,8 +3,15 @@
 
 mod common;
 
-use common::{eventually, line, run, runs, sh};
+use std::future::Future as _;
+use std::pin::Pin;
+use std::sync::{Arc, Barrier};
+use std::task::{Context, Wake, Waker};
+use std::time::Duration;
+
+use common::{eventually, line, run, runs, sh, state};
 use futures_lite::StreamExt as _;
+use smol::Timer;
 
 /// K8, C3.3
 #[test]
@@ -42,6 +49,32 @@ fn a_child_that_floods_standard_error_goes_on_although_nobody_polls() {
     let child = sh("head -c 10000000 /dev/zero >&2; : > \"$0\"").arg(&done).spawn().unwrap();
     eventually("the flood is over", || done.exists());
     drop(child);
+}
+
+/// K8: the thread that waits for I/O is held up here, as by a waker that takes its time.
+#[test]
+fn the_tail_is_up_to_date_even_if_nobody_has_drained_yet() {
+    struct HoldUp(Barrier, Barrier);
+
+    impl Wake for HoldUp {
+        fn wake(self: Arc<Self>) {
+            self.0.wait();
+            self.1.wait();
+        }
+    }
+
+    let child = sh("read go; echo last words >&2").spawn().unwrap();
+    let hold_up = Arc::new(HoldUp(Barrier::new(2), Barrier::new(2)));
+    let mut timer = Timer::after(Duration::ZERO);
+    while Pin::new(&mut timer).poll(&mut Context::from_waker(&Waker::from(hold_up.clone()))).is_ready() {
+        timer.set_after(Duration::from_millis(1));
+    }
+    hold_up.0.wait();
+    drop(child.stdin);
+    eventually("the child has exited", || state(child.process.id()) == Some('Z'));
+    let tail = child.process.stderr().tail();
+    hold_up.1.wait();
+    assert_eq!(tail, "last words\n");
 }
 
 /// K8

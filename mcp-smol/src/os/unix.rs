@@ -268,6 +268,37 @@ mod tests {
         assert!(tree.is_over());
     }
 
+    /// C3.5: as in a container whose first process reaps nobody.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    #[test]
+    fn a_zombie_that_its_parent_does_not_reap_is_not_waited_for() {
+        let mut tree = spawn("exec sleep 1000");
+        let mut member = Command::new("true");
+        let mut member = member.process_group(tree.id() as i32).spawn().unwrap();
+        waitid(WaitId::Pid(Pid::from_child(&member)), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT).unwrap();
+        tree.kill();
+        async_io::block_on(poll_fn(|cx| tree.poll_exit(cx))).unwrap();
+        assert!(!tree.is_over(), "its leader is not reaped");
+        tree.reap();
+        assert!(tree.is_over());
+        member.wait().unwrap();
+    }
+
+    /// C3.5
+    #[test]
+    fn a_living_member_is_seen_after_the_leader_has_gone() {
+        let mut tree = spawn("exec sleep 1000");
+        let mut member = Command::new("sleep");
+        let mut member = member.arg("1000").process_group(tree.id() as i32).spawn().unwrap();
+        tree.leader.kill().unwrap();
+        async_io::block_on(poll_fn(|cx| tree.poll_exit(cx))).unwrap();
+        tree.reap();
+        assert!(!tree.is_over());
+        tree.kill();
+        member.wait().unwrap();
+        assert!(tree.is_over());
+    }
+
     #[cfg(any(target_os = "linux", target_os = "android"))]
     #[test]
     fn a_process_name_may_look_like_the_fields_after_it() {
