@@ -34,7 +34,8 @@ pub struct Child {
 impl Child {
     /// Closes the child's input and brings it to its end; see [`Process::shutdown`].
     ///
-    /// What it still writes meanwhile is read and discarded, so that a full pipe does not keep it from leaving.
+    /// What it still writes meanwhile is read and discarded, so that a full pipe does not keep it from
+    /// leaving.
     pub async fn shutdown(self) -> Exit {
         let Self { stdin, stdout, process } = self;
         drop(stdin);
@@ -52,17 +53,18 @@ async fn discard(mut stdout: ChildStdout) -> Exit {
 
 /// A running child without its streams.
 ///
-/// It leads a process group of its own (on Windows: a job object), and everything here ends the whole of it: a server
-/// behind `npx` or a shell goes with its wrapper, also when the wrapper is gone already. What has deliberately left the
-/// group, as daemons do by `setsid`, stays.
+/// It leads a process group of its own (on Windows: a job object), and everything here ends the whole of it:
+/// a server behind `npx` or a shell goes with its wrapper, also when the wrapper is gone already. What has
+/// deliberately left the group, as daemons do by `setsid`, stays.
 ///
 /// # Dropping it
 ///
-/// [`shutdown`](Self::shutdown) is how to part with a child. Dropping ends it too, but there is nobody to wait for it,
-/// and the next thing to happen may be the end of this program. So the group is sent SIGTERM at once, not only after a wait for
-/// the closed input to take effect. What then remains is killed after [`Shutdown::terminate`], and reaped, by a thread that
-/// lives only for that; no executor is needed. If this program ends before that, what ignores both the end of its input
-/// and SIGTERM stays behind. On Windows the job is closed at once, which kills.
+/// [`shutdown`](Self::shutdown) is how to part with a child. Dropping ends it too, but there is nobody to
+/// wait for it, and the next thing to happen may be the end of this program. So the group is sent SIGTERM at
+/// once, not only after a wait for the closed input to take effect. What then remains is killed after
+/// [`Shutdown::terminate`], and reaped, by a thread that lives only for that; no executor is needed. If this
+/// program ends before that, what ignores both the end of its input and SIGTERM stays behind. On Windows the
+/// job is closed at once, which kills.
 #[derive(Debug)]
 pub struct Process {
     /// Gone only while being dropped.
@@ -77,8 +79,8 @@ impl Process {
         Self { id: tree.id(), tree: Some(tree), stderr, shutdown }
     }
 
-    /// The operating system's number for the process; on Unix also that of its group. It stays reserved while this
-    /// handle lives.
+    /// The operating system's number for the process; on Unix also that of its group. It stays reserved while
+    /// this handle lives.
     #[must_use]
     pub fn id(&self) -> u32 {
         self.id
@@ -92,8 +94,8 @@ impl Process {
 
     /// Waits for the child to exit by itself.
     ///
-    /// Only watches: what the child may have left behind in its group goes on, until [`shutdown`](Self::shutdown) or the
-    /// drop of this handle, which also clears the zombie away.
+    /// Only watches: what the child may have left behind in its group goes on, until
+    /// [`shutdown`](Self::shutdown) or the drop of this handle, which also clears the zombie away.
     ///
     /// # Errors
     ///
@@ -102,7 +104,8 @@ impl Process {
         poll_fn(|cx| self.poll_wait(cx)).await
     }
 
-    /// The same as [`wait`](Self::wait), for a driver that polls other things too. Wakes the task that polled last.
+    /// The same as [`wait`](Self::wait), for a driver that polls other things too. Wakes the task that polled
+    /// last.
     ///
     /// # Errors
     ///
@@ -128,12 +131,13 @@ impl Process {
         }
     }
 
-    /// Brings the child and its whole group to their end: waits for the closed input to take effect, then asks, then
-    /// kills, each after the time set by [`Command::shutdown`](crate::Command::shutdown). Afterwards there is neither process
-    /// nor zombie.
+    /// Brings the child and its whole group to their end: waits for the closed input to take effect, then
+    /// asks, then kills, each after the time set by [`Command::shutdown`](crate::Command::shutdown).
+    /// Afterwards there is neither process nor zombie.
     ///
-    /// **Close or drop the [`ChildStdin`] first**, or the first wait is in vain; and go on reading the [`ChildStdout`] or
-    /// drop it. [`Child::shutdown`] does both. Dropping this future is dropping the process.
+    /// **Close or drop the [`ChildStdin`] first**, or the first wait is in vain; and go on reading the
+    /// [`ChildStdout`] or drop it. [`Child::shutdown`] does both. Dropping this future is dropping the
+    /// process.
     ///
     /// Specification 2026-07-28, basic/transports/stdio, Shutdown.
     pub async fn shutdown(mut self) -> Exit {
@@ -185,7 +189,8 @@ impl Drop for Process {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Exit {
-    /// Its status; absent if it could not be learnt, because somebody else reaped it or the kernel would not let it go.
+    /// Its status; absent if it could not be learnt, because somebody else reaped it or the kernel would not
+    /// let it go.
     pub status: Option<ExitStatus>,
     /// What it took. Concerns the program that was spawned; what it left behind is always asked, then killed.
     pub rung: Rung,

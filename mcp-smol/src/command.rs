@@ -53,8 +53,8 @@ pub struct Command {
 impl Command {
     /// A command for `program`: a path, or a name to look up in the `PATH` that the child gets.
     ///
-    /// On Windows a name is looked up with the extensions of `PATHEXT`, so that `npx` finds `npx.cmd`; batch files are
-    /// run through `cmd.exe` with their arguments escaped, by std.
+    /// On Windows a name is looked up with the extensions of `PATHEXT`, so that `npx` finds `npx.cmd`; batch
+    /// files are run through `cmd.exe` with their arguments escaped, by std.
     pub fn new(program: impl AsRef<OsStr>) -> Self {
         Self {
             program: program.as_ref().to_owned(),
@@ -108,8 +108,8 @@ impl Command {
         self
     }
 
-    /// How many bytes of standard error are kept. Default 64 KiB: a long stack trace with what led to it. The memory is
-    /// taken as it fills.
+    /// How many bytes of standard error are kept. Default 64 KiB: a long stack trace with what led to it. The
+    /// memory is taken as it fills.
     pub fn stderr_bytes(mut self, bytes: usize) -> Self {
         self.stderr_bytes = bytes;
         self
@@ -117,8 +117,8 @@ impl Command {
 
     /// Starts the program, at the head of a process group (on Windows: in a job object) of its own.
     ///
-    /// An interrupt typed at the terminal therefore reaches this process only. The child sees the end of its input when we
-    /// end, in whatever way.
+    /// An interrupt typed at the terminal therefore reaches this process only. The child sees the end of its
+    /// input when we end, in whatever way.
     ///
     /// # Errors
     ///

@@ -2,18 +2,20 @@
 
 use std::ffi::{OsStr, OsString};
 
-/// What a child inherits of this process's environment, before [`Command::env`](crate::Command::env) adds to it.
+/// What a child inherits of this process's environment, before [`Command::env`](crate::Command::env) adds to
+/// it.
 ///
-/// A server is somebody else's program. Handing it every variable hands it every token and key that happens to be
-/// exported, and lets variables meant for another program (`PYTHONHOME`, `NODE_PATH`) break it. So the default is a
-/// list of what programs need in order to run at all.
+/// A server is somebody else's program. Handing it every variable hands it every token and key that happens
+/// to be exported, and lets variables meant for another program (`PYTHONHOME`, `NODE_PATH`) break it. So the
+/// default is a list of what programs need in order to run at all.
 ///
-/// On Unix these are `HOME`, `LANG`, `LANGUAGE`, everything that begins with `LC_`, `LOGNAME`, `PATH`, `SHELL`, `TERM`,
-/// `TMPDIR`, `TZ`, `USER`, the base directories `XDG_CACHE_HOME`, `XDG_CONFIG_HOME`, `XDG_DATA_HOME`,
-/// `XDG_RUNTIME_DIR` and `XDG_STATE_HOME`, and `__CF_USER_TEXT_ENCODING` of macOS. On Windows they are `APPDATA`,
-/// `COMSPEC`, `HOMEDRIVE`, `HOMEPATH`, `LOCALAPPDATA`, `PATH`, `PATHEXT`, `PROCESSOR_ARCHITECTURE`, `PROGRAMDATA`,
-/// `PROGRAMFILES`, `PROGRAMFILES(X86)`, `SYSTEMDRIVE`, `SYSTEMROOT`, `TEMP`, `TMP`, `USERDOMAIN`, `USERNAME`,
-/// `USERPROFILE` and `WINDIR`. A variable whose value begins with `()` is an exported shell function and is left out.
+/// On Unix these are `HOME`, `LANG`, `LANGUAGE`, everything that begins with `LC_`, `LOGNAME`, `PATH`,
+/// `SHELL`, `TERM`, `TMPDIR`, `TZ`, `USER`, the base directories `XDG_CACHE_HOME`, `XDG_CONFIG_HOME`,
+/// `XDG_DATA_HOME`, `XDG_RUNTIME_DIR` and `XDG_STATE_HOME`, and `__CF_USER_TEXT_ENCODING` of macOS. On
+/// Windows they are `APPDATA`, `COMSPEC`, `HOMEDRIVE`, `HOMEPATH`, `LOCALAPPDATA`, `PATH`, `PATHEXT`,
+/// `PROCESSOR_ARCHITECTURE`, `PROGRAMDATA`, `PROGRAMFILES`, `PROGRAMFILES(X86)`, `SYSTEMDRIVE`, `SYSTEMROOT`,
+/// `TEMP`, `TMP`, `USERDOMAIN`, `USERNAME`, `USERPROFILE` and `WINDIR`. A variable whose value begins with
+/// `()` is an exported shell function and is left out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Environment {

@@ -9,19 +9,19 @@ use bytes::{Bytes, BytesMut};
 use futures_lite::io::{ReadHalf, WriteHalf, split};
 use futures_lite::{AsyncRead, AsyncWrite};
 
-/// The size of a read: a whole pipe of Linux's usual capacity. Fewer and larger chunks were no faster.
+/// The size of a read: all that a pipe of Linux's usual capacity can hold.
 const BLOCK: usize = 64 * 1024;
-/// A read up to this size is copied out of the block, so that keeping it does not keep the block. It costs less than the read did.
+/// A read up to this size is copied out of the block, so that keeping it does not keep the block.
 const COPIED: usize = 4 * 1024;
-/// What is left of a block after slices have been cut off it is read into down to this size, as a read should be worth its while.
+/// What is left of a block once slices are cut off is read into while it is at least this large.
 const SMALLEST_READ: usize = 16 * 1024;
 /// An output buffer that once grew beyond this is given back rather than kept for the next message.
 const KEPT_OUTPUT: usize = 256 * 1024;
 
 /// The two directions of a byte stream, each polled by whoever drives the conversation.
 ///
-/// Neither direction waits for the other, so a peer that floods us while we write cannot deadlock us, provided that
-/// **both are polled in every poll** of the driver:
+/// Neither direction waits for the other, so a peer that floods us while we write cannot deadlock us,
+/// provided that **both are polled in every poll** of the driver:
 ///
 /// ```
 /// use std::future::poll_fn;
@@ -49,7 +49,8 @@ const KEPT_OUTPUT: usize = 256 * 1024;
 /// # }
 /// ```
 ///
-/// Both directions keep their progress here, so a future that polls them can be dropped at any point and nothing is lost.
+/// Both directions keep their progress here, so a future that polls them can be dropped at any point and
+/// nothing is lost.
 pub struct Io<R, W> {
     reader: R,
     writer: W,
@@ -87,8 +88,8 @@ impl<R, W> Io<R, W> {
 
     /// Where to append what is to be sent; absent until what it had before is written.
     ///
-    /// So a driver that fills it from a machine leaves to the machine, which counts and sheds, whatever the peer does not
-    /// take.
+    /// So a driver that fills it from a machine leaves to the machine, which counts and sheds, whatever the
+    /// peer does not take.
     pub fn outgoing(&mut self) -> Option<&mut Vec<u8>> {
         if self.written < self.outgoing.len() {
             return None;
@@ -114,12 +115,12 @@ impl<R, W> Io<R, W> {
 impl<R: AsyncRead + Unpin, W> Io<R, W> {
     /// What has arrived, as much as one read yields; empty at the end of the stream, and from then on.
     ///
-    /// A chunk of more than 4 KiB is a slice of the block that was read into and keeps all of its 64 KiB alive; a smaller one is a
-    /// copy.
+    /// A chunk of more than 4 KiB is a slice of the block that was read into and keeps all of its 64 KiB
+    /// alive; a smaller one is a copy.
     ///
     /// # Errors
     ///
-    /// The reader's. None of them is repeated by itself: ask again or give up.
+    /// The reader's.
     pub fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Bytes>> {
         if self.ended {
             return Poll::Ready(Ok(Bytes::new()));
@@ -148,8 +149,8 @@ impl<R: AsyncRead + Unpin, W> Io<R, W> {
 }
 
 impl<R, W: AsyncWrite + Unpin> Io<R, W> {
-    /// Writes what is in [`outgoing`](Self::outgoing); ready when all of it has been written and flushed, which may be at
-    /// once.
+    /// Writes what is in [`outgoing`](Self::outgoing); ready when all of it has been written and flushed,
+    /// which may be at once.
     ///
     /// # Errors
     ///

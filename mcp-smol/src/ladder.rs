@@ -12,12 +12,12 @@ use crate::os::Tree;
 /// How long each step of [`Process::shutdown`](crate::Process::shutdown) may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shutdown {
-    /// From the end of its input to being asked to terminate. Default 2 s: what the official SDKs grant, enough for a
-    /// Node or Python runtime to store its state and leave.
+    /// From the end of its input to being asked to terminate. Default 2 s: what the official SDKs grant,
+    /// enough for a Node or Python runtime to store its state and leave.
     pub close: Duration,
-    /// From being asked to terminate to being killed, for the program and then again for what it left behind. Default
-    /// 2 s: both waits together are still within the patience of somebody who closes an application. Unused on Windows,
-    /// which has no such request.
+    /// From being asked to terminate to being killed, for the program and then again for what it left behind.
+    /// Default 2 s: both waits together are still within the patience of somebody who closes an application.
+    /// Unused on Windows, which has no such request.
     pub terminate: Duration,
 }
 
@@ -41,10 +41,12 @@ pub enum Rung {
     Killed,
 }
 
-/// A killed process is gone within milliseconds, unless the kernel itself is stuck on its behalf (a dead network disk).
+/// A killed process is gone within milliseconds, unless the kernel itself is stuck on its behalf (a dead
+/// network disk).
 const KILLED: Duration = Duration::from_secs(5);
 
-/// Ends the whole tree; its input is closed already. Without a status in the answer the program could not be reaped.
+/// Ends the whole tree; its input is closed already. Without a status in the answer the program could not be
+/// reaped.
 pub(crate) async fn end(tree: &mut Tree, times: Shutdown) -> (Option<ExitStatus>, Rung) {
     let rung = end_leader(tree, times).await;
     // The dead leader is not yet reaped, so its group's id is surely still its own.

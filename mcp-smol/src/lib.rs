@@ -1,8 +1,9 @@
-//! Byte streams for [`mcp_proto`] on smol's I/O: child processes, this process's own standard streams, and anything else that can be
-//! read and written.
+//! Byte streams for [`mcp_proto`] on smol's I/O: child processes, this process's own standard streams, and
+//! anything else that can be read and written.
 //!
-//! Nothing here knows about MCP. Nothing spawns a task: everything is polled by whoever uses it, under any executor
-//! (readiness and timers come from [`async_io`], which brings its own thread where no `block_on` of its own runs).
+//! Nothing here knows about MCP. Nothing spawns a task: everything is polled by whoever uses it, under any
+//! executor (readiness and timers come from [`async_io`], which brings its own thread where no `block_on` of
+//! its own runs).
 //!
 //! | To | use |
 //! |---|---|
@@ -12,10 +13,11 @@
 //!
 //! # Systems
 //!
-//! Developed and tested on Linux. Other Unix systems share all of the code but the lookups in `/proc` and the process handles,
-//! in whose place a thread per child waits (tested on Linux); OpenBSD lacks `waitid` and is not supported. The Windows
-//! parts (`.cmd` and `.bat` through `PATHEXT`, no console window, a job object that ends the tree, threads for pipes) are written against the
-//! documentation of the crates they use and have been neither compiled nor run there.
+//! Developed and tested on Linux. Other Unix systems share all of the code but the lookups in `/proc` and the
+//! process handles, in whose place a thread per child waits (tested on Linux); OpenBSD lacks `waitid` and is
+//! not supported. The Windows parts (`.cmd` and `.bat` through `PATHEXT`, no console window, a job object
+//! that ends the tree, threads for pipes) are written against the documentation of the crates they use and
+//! have been neither compiled nor run there.
 #![forbid(unsafe_code)]
 #![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing))]

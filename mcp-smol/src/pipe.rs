@@ -9,8 +9,8 @@ use futures_lite::{AsyncRead, AsyncWrite};
 
 /// Where the child reads from: its standard input.
 ///
-/// [`close`](futures_lite::AsyncWriteExt::close), or dropping it, is the end of file that asks a server to leave. A write
-/// to a child that has gone fails with [`io::ErrorKind::BrokenPipe`].
+/// [`close`](futures_lite::AsyncWriteExt::close), or dropping it, is the end of file that asks a server to
+/// leave. A write to a child that has gone fails with [`io::ErrorKind::BrokenPipe`].
 #[derive(Debug)]
 pub struct ChildStdin(Option<os::Pipe<process::ChildStdin>>);
 

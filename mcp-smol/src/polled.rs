@@ -7,8 +7,9 @@ use std::task::{Context, Poll, ready};
 use async_io::Async;
 use rustix::io::Errno;
 
-/// Like [`Async`], which however tries the operation in every poll, and once more after each success because the event it
-/// waited for then still counts. So each message costs a system call less here, and a poll that has other reasons costs none.
+/// Like [`Async`], which however tries the operation in every poll, and once more after each success because
+/// the event it waited for then still counts. So each message costs a system call less here, and a poll that
+/// has other reasons costs none.
 #[derive(Debug)]
 pub(crate) struct Polled<T> {
     io: Async<T>,

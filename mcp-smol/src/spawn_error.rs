@@ -50,7 +50,8 @@ pub enum SpawnFailure {
 }
 
 impl SpawnError {
-    /// Looks for the reason. The system's error alone says neither which file was missing nor where it was looked for.
+    /// Looks for the reason. The system's error alone says neither which file was missing nor where it was
+    /// looked for.
     pub(crate) fn explain(
         program: &OsStr,
         args: &[OsString],

@@ -17,10 +17,11 @@ use ring::Ring;
 
 /// The last of what a child wrote to its standard error.
 ///
-/// The pipe is read whenever something is in it, by whichever thread waits for I/O on behalf of the process (that of
-/// smol's `block_on`, or the `async-io` thread), whether or not anybody polls or keeps anything of the child. So a child
-/// that floods its standard error never blocks on it, and no task or thread is spawned for it. (On Windows, where
-/// such pipes cannot be polled, a thread reads it.) Memory stays within [`Command::stderr_bytes`].
+/// The pipe is read whenever something is in it, by whichever thread waits for I/O on behalf of the process
+/// (that of smol's `block_on`, or the `async-io` thread), whether or not anybody polls or keeps anything of
+/// the child. So a child that floods its standard error never blocks on it, and no task or thread is spawned
+/// for it. (On Windows, where such pipes cannot be polled, a thread reads it.) Memory stays within
+/// [`Command::stderr_bytes`].
 ///
 /// Servers log to standard error, so output there is no sign of a failure; it is worth quoting once
 /// something else has failed. (Specification 2026-07-28, basic/transports/stdio.)
@@ -41,8 +42,8 @@ impl Stderr {
         Ok(Self { ring, drain })
     }
 
-    /// What was written last: at most [`Command::stderr_bytes`] bytes, from the beginning of a line where there is one,
-    /// with invalid UTF-8 replaced.
+    /// What was written last: at most [`Command::stderr_bytes`] bytes, from the beginning of a line where
+    /// there is one, with invalid UTF-8 replaced.
     ///
     /// [`Command::stderr_bytes`]: crate::Command::stderr_bytes
     #[must_use]
@@ -52,11 +53,11 @@ impl Stderr {
         lock(&self.ring).tail()
     }
 
-    /// The lines as they come, beginning with what is still kept; ends when the child and all that share its standard
-    /// error have closed it.
+    /// The lines as they come, beginning with what is still kept; ends when the child and all that share its
+    /// standard error have closed it.
     ///
-    /// The stream reads from the same buffer as [`tail`](Self::tail): a slow reader costs no memory and delays nobody,
-    /// but loses the oldest, and is told how much. Several streams do not disturb one another.
+    /// The stream reads from the same buffer as [`tail`](Self::tail): a slow reader costs no memory and
+    /// delays nobody, but loses the oldest, and is told how much. Several streams do not disturb one another.
     ///
     /// ```no_run
     /// use futures_lite::StreamExt as _;
@@ -68,7 +69,6 @@ impl Stderr {
     /// }
     /// # }
     /// ```
-    #[must_use]
     pub fn lines(&self) -> StderrLines {
         let (reader, position) = lock(&self.ring).add_reader();
         StderrLines { stderr: self.clone(), reader, position }
@@ -85,10 +85,11 @@ impl fmt::Debug for Stderr {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StderrLine {
-    /// The line without its end, invalid UTF-8 replaced. A line longer than half of what is kept comes in pieces.
+    /// The line without its end, invalid UTF-8 replaced. A line longer than half of what is kept comes in
+    /// pieces.
     pub text: String,
-    /// How many bytes were lost just before it because this reader was too slow; if any, its beginning may be among
-    /// them.
+    /// How many bytes were lost just before it because this reader was too slow; if any, its beginning may be
+    /// among them.
     pub lost: u64,
 }
 

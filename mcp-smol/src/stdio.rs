@@ -29,21 +29,23 @@ static TAKEN: AtomicBool = AtomicBool::new(false);
 
 /// Takes this process's standard input and output, for the protocol and nothing else.
 ///
-/// A server must not write anything but messages to its standard output, yet any library may `println!`, and any program
-/// started by a handler inherits both streams. So on Unix descriptor 1 is made to lead to standard error and descriptor 0 to
-/// `/dev/null`: what is printed is logged, a child process cannot swallow requests, and the streams returned here
-/// lead where those did before. To leave the descriptors alone there is [`stdio_shared`], which also is
-/// what this function does on Windows.
+/// A server must not write anything but messages to its standard output, yet any library may `println!`, and
+/// any program started by a handler inherits both streams. So on Unix descriptor 1 is made to lead to
+/// standard error and descriptor 0 to `/dev/null`: what is printed is logged, a child process cannot swallow
+/// requests, and the streams returned here lead where those did before. To leave the descriptors alone there
+/// is [`stdio_shared`], which also is what this function does on Windows.
 ///
-/// Input that was read through [`std::io::stdin`] before, and so may have been buffered there, is lost to the stream returned.
+/// Input that was read through [`std::io::stdin`] before, and so may have been buffered there, is lost to the
+/// stream returned.
 ///
 /// # How they are read and written
 ///
-/// Pipes (Linux) and sockets (Unix) are polled, as is everything else in this crate. That they do not block is not a property of the
-/// descriptors, which are shared with whoever started us and would stay that way after our end: on Linux a pipe is opened
-/// again through `/proc`, and sockets are asked not to block call by call. Files, terminals and what else cannot be polled, pipes on
-/// other systems and where `/proc` is missing or closed to us, and everything on Windows go through a thread of the `blocking`
-/// pool, which costs a switch of threads per read and write.
+/// Pipes (Linux) and sockets (Unix) are polled, as is everything else in this crate. That they do not block
+/// is not a property of the descriptors, which are shared with whoever started us and would stay that way
+/// after our end: on Linux a pipe is opened again through `/proc`, and sockets are asked not to block call by
+/// call. Files, terminals and what else cannot be polled, pipes on other systems and where `/proc` is missing
+/// or closed to us, and everything on Windows go through a thread of the `blocking` pool, which costs a
+/// switch of threads per read and write.
 ///
 /// Specification 2026-07-28, basic/transports/stdio.
 ///

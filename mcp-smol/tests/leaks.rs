@@ -32,7 +32,7 @@ fn a_hundred_children_leave_no_descriptor_and_no_process() {
             let mut child = sh("echo out; echo err >&2; cat").spawn().unwrap();
             common::line(&mut child.stdout).await;
             let lines = child.process.stderr().lines();
-            if n % 2 == 0 {
+            if n.is_multiple_of(2) {
                 assert!(child.shutdown().await.success());
             } else {
                 drop(child);

@@ -1,8 +1,8 @@
 //! A child at the head of a process group of its own.
 //!
-//! Nothing here is left to `async-process`, because that reaps a child as soon as it has exited, and with the child goes the
-//! reservation of its id, which is also the group's. Here the dead leader is kept until its group has been signalled, so that no
-//! signal can ever reach a stranger who was given the same number.
+//! Nothing here is left to `async-process`, because that reaps a child as soon as it has exited, and with the
+//! child goes the reservation of its id, which is also the group's. Here the dead leader is kept until its
+//! group has been signalled, so that no signal can ever reach a stranger who was given the same number.
 
 use std::io;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
@@ -59,7 +59,8 @@ impl Tree {
                 Ok(None) => {}
                 Err(Errno::INTR) => continue,
                 Err(error) => {
-                    // Somebody else has reaped it (a handler of SIGCHLD, or its being ignored): the id is not ours.
+                    // Somebody else has reaped it (a handler of SIGCHLD, or its being ignored): the id is not
+                    // ours.
                     self.released = true;
                     return Poll::Ready(Err(error.into()));
                 }
@@ -112,8 +113,8 @@ impl Tree {
             if test_kill_process_group(self.group).is_err() {
                 self.released = true;
             } else if !has_living_members(self.group) {
-                // Only zombies, whose parent does not reap them (a container's first process often reaps nobody).
-                // Should one be but the dead main thread of a living process, this ends it.
+                // Only zombies, whose parent does not reap them (a container's first process often reaps
+                // nobody). Should one be but the dead main thread of a living process, this ends it.
                 let _ = kill_process_group(self.group, Signal::KILL);
                 self.released = true;
             }

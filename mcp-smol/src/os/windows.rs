@@ -1,4 +1,5 @@
-//! A child in a job object of its own. **Untested**: written against the documentation, not yet run on Windows.
+//! A child in a job object of its own. **Untested**: written against the documentation, not yet run on
+//! Windows.
 
 use std::io;
 use std::os::windows::io::{AsHandle as _, AsRawHandle as _, OwnedHandle};
@@ -16,7 +17,8 @@ const NO_WINDOW: u32 = 0x0800_0000;
 #[derive(Debug)]
 pub(crate) struct Tree {
     leader: process::Child,
-    /// Closing it kills all in it, so a tree ends with this process at the latest. Absent if the system refused one.
+    /// Closing it kills all in it, so a tree ends with this process at the latest. Absent if the system
+    /// refused one.
     job: Option<Job>,
     exited: Option<Waitable<OwnedHandle>>,
     reaped: bool,
@@ -31,8 +33,8 @@ impl Tree {
     }
 
     pub(crate) fn new(leader: process::Child) -> Self {
-        // What it starts before this is done escapes. To prevent it, the child would have to be created suspended, which
-        // std cannot resume.
+        // What it starts before this is done escapes. To prevent it, the child would have to be created
+        // suspended, which std cannot resume.
         let job = Job::create_with_limit_info(ExtendedLimitInfo::new().limit_kill_on_job_close())
             .ok()
             .filter(|job| job.assign_process(leader.as_raw_handle() as isize).is_ok());

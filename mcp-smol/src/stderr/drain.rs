@@ -25,7 +25,8 @@ mod unix {
 
     /// Large enough that chatter takes one read, small enough for the stack.
     const CHUNK: usize = 8 * 1024;
-    /// Reads before the thread that waits for I/O turns to its other work; together a whole pipe of the usual 64 KiB.
+    /// Reads before the thread that waits for I/O turns to its other work; together a whole pipe of the usual
+    /// 64 KiB.
     const READS: usize = 8;
 
     /// The pipe, and a waker that reads it: the pipe's readiness is its own task.
@@ -101,8 +102,8 @@ mod unix {
                     Poll::Ready(Err(_)) => return false,
                 }
             }
-            // There is more: the next event comes at once, but only if asked for. What is ready now is an event of
-            // the past, and there is no new one before this one is asked for.
+            // There is more: the next event comes at once, but only if asked for. What is ready now is an
+            // event of the past, and there is no new one before this one is asked for.
             loop {
                 match pipe.poll_readable(&mut cx) {
                     Poll::Pending => return true,

@@ -58,7 +58,8 @@ fn channel(fd: BorrowedFd<'_>, access: OFlags) -> io::Result<Channel> {
     })
 }
 
-/// The same pipe with flags of its own. Refused if it belongs to another user, or if nobody holds its other end.
+/// The same pipe with flags of its own. Refused if it belongs to another user, or if nobody holds its other
+/// end.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn reopen(fd: BorrowedFd<'_>, access: OFlags) -> Option<OwnedFd> {
     use std::os::fd::AsRawFd as _;

@@ -1,4 +1,5 @@
-//! The standard streams through threads. **Untested**, and without redirection, for which there is no safe function.
+//! The standard streams through threads. **Untested**, and without redirection, for which there is no safe
+//! function.
 
 use std::io;
 
