@@ -10,7 +10,7 @@ use super::capabilities::{ClientCapabilities, ClientCapability, ServerCapabiliti
 use super::completion::{CompleteParams, CompleteResult};
 use super::elicitation::{ElicitParams, ElicitResult, ElicitationCompleteParams};
 use super::lifecycle::{
-    DiscoverParams, DiscoverResult, EmptyParams, EmptyResult, InitializeParams, InitializeResult,
+    CacheScope,    DiscoverParams, DiscoverResult, EmptyParams, EmptyResult, InitializeParams, InitializeResult,
     ListRootsParams, PingParams,
 };
 use super::logging::{LoggingMessageParams, SetLoggingLevelParams};
@@ -62,6 +62,11 @@ pub trait ResultFields: WriteAt + Serialize + DeserializeOwned + Clone + Debug +
 
     /// The same, to be changed.
     fn meta_mut(&mut self) -> &mut Meta;
+
+    /// How long the result may be kept, in milliseconds, and by whom, where it says so itself.
+    fn cache_hint(&self) -> (Option<u64>, Option<CacheScope>) {
+        (None, None)
+    }
 
     /// Writes every field but `_meta`, `resultType`, `ttlMs` and `cacheScope` into an object that is being written.
     ///

@@ -169,7 +169,7 @@ macro_rules! object {
     ($(#[$attr:meta])* pub result $name:ident {
         required { $($required:tt)* } optional { $($optional:tt)* }
     }) => {
-        object! { @result [$(#[$attr])*] $name { $($required)* } { $($optional)* } {} }
+        object! { @result [$(#[$attr])*] $name { $($required)* } { $($optional)* } {} {} }
     };
 
     ($(#[$attr:meta])* pub cacheable $name:ident {
@@ -180,10 +180,14 @@ macro_rules! object {
             ttl_ms: Option<u64> = "ttlMs" since V2026_07_28;
             /// Who may be given the result once it is kept.
             cache_scope: Option<$crate::schema::CacheScope> = "cacheScope" since V2026_07_28;
+        } {
+            fn cache_hint(&self) -> (Option<u64>, Option<$crate::schema::CacheScope>) {
+                (self.ttl_ms, self.cache_scope)
+            }
         } }
     };
 
-    (@result [$($attr:tt)*] $name:ident { $($required:tt)* } { $($optional:tt)* } { $($cache:tt)* }) => {
+    (@result [$($attr:tt)*] $name:ident { $($required:tt)* } { $($optional:tt)* } { $($cache:tt)* } { $($hint:item)* }) => {
         object! { @build [$($attr)*] $name [] [] { $($required)* } { $($optional)* } {
             /// What kind of result it is: stamped by whoever sends it.
             result_type: Option<$crate::schema::ResultType> = "resultType" since V2026_07_28;
@@ -208,6 +212,8 @@ macro_rules! object {
             ) -> Result<(), M::Error> {
                 $crate::schema::object::Object::write_own(self, view, map)
             }
+
+            $($hint)*
         }
     };
 
