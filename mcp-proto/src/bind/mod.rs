@@ -24,7 +24,7 @@
 #[cfg(feature = "client")]
 mod client;
 mod framing;
-#[cfg(any())]
+#[cfg(feature = "server")]
 mod server;
 
 use alloc::string::String;
@@ -41,7 +41,7 @@ use crate::{Instant, Limits};
 #[cfg(feature = "client")]
 pub use client::{ChannelClient, StreamClient};
 pub use framing::{Framing, Newline, Whole};
-#[cfg(any())]
+#[cfg(feature = "server")]
 pub use server::{ChannelServer, StreamServer};
 
 /// Either role, as a binding needs it. It is implemented by the peers of this crate.

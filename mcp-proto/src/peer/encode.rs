@@ -7,8 +7,8 @@ use serde::Serializer;
 use serde::ser::{Serialize, SerializeMap};
 
 use crate::peer::RequestOptions;
-use crate::rpc::{Raw, write};
-use crate::schema::{At, CustomParams, Json, LoggingLevel, Meta, Method, MethodInfo, Params, ResultFields, Revision, meta};
+use crate::rpc::{Id, Raw, write};
+use crate::schema::{At, CacheScope, CustomParams, Json, LoggingLevel, Meta, Method, MethodInfo, Params, ResultFields, Revision, meta};
 
 /// What the protocol itself puts into a modern request's `_meta`, encoded once per connection.
 ///
@@ -124,18 +124,118 @@ impl<P: Params> AnyParams for P {
     }
 }
 
+/// How long and by whom a result may be kept.
+///
+/// <https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/caching>
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CacheHint {
+    /// How long, in milliseconds from when it is received. Default 0: not at all.
+    pub ttl_ms: u64,
+    /// By whom. Default: only who asked.
+    pub scope: CacheScope,
+}
+
+impl Default for CacheHint {
+    fn default() -> Self {
+        Self { ttl_ms: 0, scope: CacheScope::Private }
+    }
+}
+
+/// What a modern result carries beside its own fields.
+///
+/// <https://modelcontextprotocol.io/specification/2026-07-28/basic#resulttype>
+#[derive(Clone, Copy, Debug)]
+pub struct Stamp<'a> {
+    /// Its `resultType`.
+    pub(crate) kind: &'static str,
+    pub(crate) server_info: Option<&'a Json>,
+    /// How long and by whom it may be kept if it does not say so itself; only where the method has it.
+    pub(crate) hint: Option<CacheHint>,
+    /// The subscription that it ends.
+    pub(crate) subscription: Option<&'a Id>,
+}
+
 /// A result of any method, behind one pointer.
 pub trait AnyResult {
-    /// Appends the result as one JSON object, as `revision` knows it.
+    /// Appends the result as one JSON object, as `revision` knows it, with a modern one's `stamp`.
     ///
     /// # Errors
     /// If a value of the application does not serialize.
-    fn write_result(&self, out: &mut Vec<u8>, revision: Revision) -> Result<(), serde_json::Error>;
+    fn write_result(
+        &self,
+        out: &mut Vec<u8>,
+        revision: Revision,
+        stamp: Option<Stamp<'_>>,
+    ) -> Result<(), serde_json::Error>;
 }
 
 impl<R: ResultFields> AnyResult for R {
-    fn write_result(&self, out: &mut Vec<u8>, revision: Revision) -> Result<(), serde_json::Error> {
-        write::json(out, &At(self, revision))
+    fn write_result(
+        &self,
+        out: &mut Vec<u8>,
+        revision: Revision,
+        stamp: Option<Stamp<'_>>,
+    ) -> Result<(), serde_json::Error> {
+        match stamp {
+            None => write::json(out, &At(self, revision)),
+            Some(stamp) => write::json(out, &Stamped { result: self, revision, stamp }),
+        }
+    }
+}
+
+struct Stamped<'a, R> {
+    result: &'a R,
+    revision: Revision,
+    stamp: Stamp<'a>,
+}
+
+impl<R: ResultFields> Serialize for Stamped<'_, R> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let stamp = self.stamp;
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("resultType", stamp.kind)?;
+        self.result.serialize_fields_at(self.revision, &mut map)?;
+        if let Some(hint) = stamp.hint {
+            let (ttl_ms, scope) = self.result.cache_hint();
+            map.serialize_entry("ttlMs", &ttl_ms.unwrap_or(hint.ttl_ms))?;
+            map.serialize_entry("cacheScope", scope.unwrap_or(hint.scope).as_str())?;
+        }
+        let stamped = StampedMeta { own: self.result.meta(), stamp };
+        if !stamped.is_empty() {
+            map.serialize_entry("_meta", &stamped)?;
+        }
+        map.end()
+    }
+}
+
+struct StampedMeta<'a> {
+    own: &'a Meta,
+    stamp: Stamp<'a>,
+}
+
+impl StampedMeta<'_> {
+    fn is_empty(&self) -> bool {
+        self.own.is_empty() && self.stamp.server_info.is_none() && self.stamp.subscription.is_none()
+    }
+}
+
+impl Serialize for StampedMeta<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        if let Some(info) = self.stamp.server_info {
+            map.serialize_entry(meta::SERVER_INFO, info)?;
+        }
+        if let Some(subscription) = self.stamp.subscription {
+            map.serialize_entry(meta::SUBSCRIPTION_ID, subscription)?;
+        }
+        let stamped = |key: &str| {
+            (key == meta::SERVER_INFO && self.stamp.server_info.is_some())
+                || (key == meta::SUBSCRIPTION_ID && self.stamp.subscription.is_some())
+        };
+        for (key, value) in self.own.iter().filter(|(key, _)| !stamped(key)) {
+            map.serialize_entry(key, value)?;
+        }
+        map.end()
     }
 }
 

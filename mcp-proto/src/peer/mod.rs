@@ -5,6 +5,8 @@
 
 #[cfg(feature = "client")]
 pub mod client;
+mod batch;
+mod declared;
 mod encode;
 mod events;
 mod inbound;
@@ -12,11 +14,11 @@ mod options;
 mod outbound;
 mod outbox;
 mod outcome;
-#[cfg(any())]
+#[cfg(feature = "server")]
 pub mod server;
 
 pub use inbound::InboundId;
-pub use encode::{AnyParams, AnyResult, MetaEntries, Outgoing};
+pub use encode::{AnyParams, AnyResult, CacheHint, MetaEntries, Outgoing, Stamp};
 pub use options::{ProgressOption, RequestOptions};
 pub use outbound::RequestId;
 pub use outbox::{About, Outbox};

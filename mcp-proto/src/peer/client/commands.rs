@@ -114,7 +114,7 @@ impl Client {
         let Some((id, ())) = self.inbound.remove(request) else { return };
         let revision = self.revision().unwrap_or(Revision::LATEST_LEGACY);
         let written = match answer {
-            Ok(result) => write::result(out.buffer(), &id, |buffer| result.write_result(buffer, revision))
+            Ok(result) => write::result(out.buffer(), &id, |buffer| result.write_result(buffer, revision, None))
                 .map_err(|error| ErrorObject::new(code::INTERNAL_ERROR, format!("the result does not encode: {error}"))),
             Err(error) => Err(error),
         };

@@ -3,9 +3,8 @@
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 
-use serde_json::value::RawValue;
-
 use crate::Instant;
+use crate::peer::declared::undeclared;
 use crate::peer::encode::MetaEntries;
 use crate::peer::events::Pressure;
 use crate::peer::{
@@ -13,7 +12,7 @@ use crate::peer::{
 };
 use crate::rpc::{ErrorId, ErrorObject, Frame, Id, Kind, Malformed, MalformedKind, Message, Raw, Recovered, Response, Text, code, write};
 use crate::schema::{
-    Cancelled, CancelledParams, ClientCapability, CreateMessage, Direction, Discover, Elicit, EmptyParams, Era, Initialize, InitializeParams, Initialized, Method,
+    Cancelled, CancelledParams,  Direction, Discover, EmptyParams, Era, Initialize, InitializeParams, Initialized, Method,
     MethodInfo, Notification, Ping, Progress, ProgressParams, ResultType, Revision, SetLoggingLevel,
     SetLoggingLevelParams, result_type,
 };
@@ -332,34 +331,12 @@ impl Client {
         if !info.client_allows(&self.config.capabilities) {
             return Err(unknown());
         }
-        match self.undeclared(info, params) {
-            Some(what) => Err(ErrorObject::new(code::INVALID_PARAMS, what)),
+        match undeclared(&self.config.capabilities, info, params) {
+            Some(needed) => {
+                let what = alloc::format!("this client does not declare {:?}", needed.path());
+                Err(ErrorObject::new(code::INVALID_PARAMS, what))
+            }
             None => Ok(info),
-        }
-    }
-
-    /// What the parameters ask for beyond what this client declared of the capability.
-    fn undeclared(&self, info: &MethodInfo, params: Option<&Raw>) -> Option<&'static str> {
-        #[derive(serde::Deserialize)]
-        struct Asked<'a> {
-            #[serde(borrow)]
-            mode: Option<&'a RawValue>,
-            #[serde(borrow)]
-            tools: Option<&'a RawValue>,
-            #[serde(borrow, rename = "toolChoice")]
-            tool_choice: Option<&'a RawValue>,
-        }
-        let asked: Asked<'_> = params?.decode().ok()?;
-        let has = |capability| self.config.capabilities.has(capability);
-        match info.name {
-            Elicit::NAME if asked.mode.is_some_and(|mode| mode.get() == r#""url""#) => {
-                (!has(ClientCapability::ElicitationUrl)).then_some("elicitation by URL was not declared")
-            }
-            Elicit::NAME => (!has(ClientCapability::ElicitationForm)).then_some("elicitation by form was not declared"),
-            CreateMessage::NAME if asked.tools.is_some() || asked.tool_choice.is_some() => {
-                (!has(ClientCapability::SamplingTools)).then_some("tools in sampling were not declared")
-            }
-            _ => None,
         }
     }
 

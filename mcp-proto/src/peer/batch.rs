@@ -1,0 +1,90 @@
+//! The answers to a batch, collected until the last one is there (2025-03-26).
+//!
+//! <https://modelcontextprotocol.io/specification/2025-03-26/basic#batching>
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+/// One batch whose answers are being collected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct BatchId(u64);
+
+#[derive(Debug, Default)]
+struct Collected {
+    /// How many answers are still to come; the batch itself counts as one while it is being read.
+    open: usize,
+    answers: Vec<u8>,
+}
+
+/// The batches that have not been answered.
+#[derive(Debug, Default)]
+pub(crate) struct Batches {
+    batches: BTreeMap<BatchId, Collected>,
+    next: u64,
+    bytes: usize,
+}
+
+impl Batches {
+    /// Begins a batch. It is to be [closed](Self::close) once all of it has been read.
+    pub(crate) fn open(&mut self) -> BatchId {
+        let id = BatchId(self.next);
+        self.next = self.next.saturating_add(1);
+        self.batches.insert(id, Collected { open: 1, answers: Vec::new() });
+        id
+    }
+
+    /// A request of the batch is to be answered.
+    pub(crate) fn expect(&mut self, id: BatchId) {
+        if let Some(batch) = self.batches.get_mut(&id) {
+            batch.open = batch.open.saturating_add(1);
+        }
+    }
+
+    /// Appends an answer, written by `write`; one that fails leaves nothing behind.
+    pub(crate) fn answer(
+        &mut self,
+        id: BatchId,
+        write: impl FnOnce(&mut Vec<u8>) -> Result<(), serde_json::Error>,
+    ) -> Result<(), serde_json::Error> {
+        let Some(batch) = self.batches.get_mut(&id) else { return Ok(()) };
+        let before = batch.answers.len();
+        if before > 0 {
+            batch.answers.push(b',');
+        }
+        let written = write(&mut batch.answers);
+        if written.is_err() {
+            batch.answers.truncate(before);
+        }
+        self.bytes = self.bytes.saturating_add(batch.answers.len().saturating_sub(before));
+        written
+    }
+
+    /// One that was to come has come, or never will. Returns all the answers as one array once none is to come, unless
+    /// there are none.
+    #[must_use]
+    pub(crate) fn close(&mut self, id: BatchId) -> Option<Vec<u8>> {
+        let batch = self.batches.get_mut(&id)?;
+        batch.open = batch.open.saturating_sub(1);
+        if batch.open > 0 {
+            return None;
+        }
+        let mut answers = self.batches.remove(&id)?.answers;
+        self.bytes = self.bytes.saturating_sub(answers.len());
+        if answers.is_empty() {
+            return None;
+        }
+        answers.insert(0, b'[');
+        answers.push(b']');
+        Some(answers)
+    }
+
+    /// The bytes of the answers that are held back.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.batches.clear();
+        self.bytes = 0;
+    }
+}

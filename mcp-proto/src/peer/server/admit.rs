@@ -1,0 +1,198 @@
+//! Which era a request belongs to, and whether it is answered at all: decided by the request, the configuration and the
+//! session alone, whatever carries it.
+//!
+//! | request | answer |
+//! |---|---|
+//! | names a modern version in `_meta` | served statelessly, also after a handshake |
+//! | names any other version | -32022 with the versions spoken |
+//! | names a version and no capabilities | -32602 |
+//! | names a method that its revision lacks, or whose capability is not declared | -32601 |
+//! | `initialize` without modern metadata | the handshake |
+//! | bare, after the handshake | served at the negotiated revision |
+//! | bare, before it | `ping` is answered, anything else is -32602 and names the missing keys |
+//! | bare `server/discover` | -32602 |
+//!
+//! <https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning>
+
+use alloc::format;
+use alloc::string::String;
+use alloc::sync::Arc;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::rpc::{ErrorObject, Id, Raw, code};
+use crate::schema::{
+    ClientCapabilities, Direction, Discover, Era, Initialize, LoggingLevel, Method, MethodInfo, Ping, Revision,
+    UnsupportedVersionData,
+};
+
+use super::event::RequestContext;
+use super::session::Session;
+use super::{Eras, ServerConfig};
+
+/// A request that is to be answered.
+#[derive(Debug)]
+pub(super) enum Admitted {
+    /// It begins a legacy session.
+    Initialize,
+    /// It asks whether anybody is there.
+    Ping,
+    /// Any other.
+    Request { info: Option<&'static MethodInfo>, context: RequestContext },
+}
+
+#[derive(Deserialize)]
+struct Params<'a> {
+    #[serde(borrow, rename = "_meta")]
+    meta: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize, Default)]
+struct Keys<'a> {
+    #[serde(borrow, rename = "io.modelcontextprotocol/protocolVersion")]
+    version: Option<&'a RawValue>,
+    #[serde(borrow, rename = "io.modelcontextprotocol/clientCapabilities")]
+    capabilities: Option<&'a RawValue>,
+    #[serde(borrow, rename = "io.modelcontextprotocol/clientInfo")]
+    info: Option<&'a RawValue>,
+    #[serde(borrow, rename = "io.modelcontextprotocol/logLevel")]
+    level: Option<&'a RawValue>,
+    #[serde(borrow, rename = "progressToken")]
+    progress: Option<&'a RawValue>,
+}
+
+fn value<'a, T: Deserialize<'a>>(raw: Option<&'a RawValue>) -> Option<T> {
+    serde_json::from_str(raw?.get()).ok()
+}
+
+fn invalid(what: impl Into<String>) -> ErrorObject {
+    ErrorObject::new(code::INVALID_PARAMS, what)
+}
+
+/// Decides on a request.
+pub(super) fn admit(
+    config: &ServerConfig,
+    session: Option<&Session>,
+    method: &str,
+    params: Option<&Raw>,
+) -> Result<Admitted, ErrorObject> {
+    let keys = match params.map(Raw::decode::<Params<'_>>) {
+        None => Keys::default(),
+        Some(Ok(params)) => match params.meta.map(|meta| serde_json::from_str(meta.get())) {
+            None => Keys::default(),
+            Some(Ok(keys)) => keys,
+            Some(Err(_)) => return Err(invalid("_meta is not an object")),
+        },
+        Some(Err(_)) => return Err(invalid("the parameters are not an object")),
+    };
+    let modern = keys.version.is_some() || (keys.capabilities.is_some() && session.is_none());
+    if modern && config.eras != Eras::LegacyOnly {
+        return admit_modern(config, method, &keys);
+    }
+    if method == Initialize::NAME {
+        return match config.eras {
+            Eras::ModernOnly => Err(unsupported(config, value(params.map(version_of).flatten()))),
+            Eras::Both | Eras::LegacyOnly => Ok(Admitted::Initialize),
+        };
+    }
+    if method == Ping::NAME && config.eras != Eras::ModernOnly {
+        return Ok(Admitted::Ping);
+    }
+    match session {
+        Some(session) if method != Discover::NAME || config.eras == Eras::LegacyOnly => {
+            admit_legacy(config, session, method, &keys)
+        }
+        None if config.eras == Eras::LegacyOnly => {
+            Err(ErrorObject::new(code::INVALID_REQUEST, "the first request must be initialize"))
+        }
+        _ => Err(missing(&keys)),
+    }
+}
+
+fn version_of(params: &Raw) -> Option<&RawValue> {
+    #[derive(Deserialize)]
+    struct Version<'a> {
+        #[serde(borrow, rename = "protocolVersion")]
+        version: Option<&'a RawValue>,
+    }
+    params.decode::<Version<'_>>().ok()?.version
+}
+
+fn admit_modern(config: &ServerConfig, method: &str, keys: &Keys<'_>) -> Result<Admitted, ErrorObject> {
+    let Some(requested) = value::<String>(keys.version) else { return Err(missing(keys)) };
+    let spoken = Revision::parse(&requested).filter(|revision| config.eras.modern().contains(revision));
+    let Some(revision) = spoken else { return Err(unsupported(config, Some(requested))) };
+    let Some(capabilities) = value::<ClientCapabilities>(keys.capabilities) else { return Err(missing(keys)) };
+    let log_level = match (keys.level, value::<LoggingLevel>(keys.level)) {
+        (Some(level), None) => return Err(invalid(format!("{} is no log level", level.get()))),
+        (_, level) => level,
+    };
+    let info = known(config, method, revision)?;
+    Ok(Admitted::Request {
+        info,
+        context: RequestContext {
+            era: Era::Modern,
+            revision,
+            client_info: value(keys.info).map(Arc::new),
+            client_capabilities: Arc::new(capabilities),
+            progress_token: value::<Id>(keys.progress),
+            log_level,
+        },
+    })
+}
+
+fn admit_legacy(
+    config: &ServerConfig,
+    session: &Session,
+    method: &str,
+    keys: &Keys<'_>,
+) -> Result<Admitted, ErrorObject> {
+    let info = known(config, method, session.revision)?;
+    Ok(Admitted::Request {
+        info,
+        context: RequestContext {
+            era: Era::Legacy,
+            revision: session.revision,
+            client_info: Some(session.info.clone()),
+            client_capabilities: session.capabilities.clone(),
+            progress_token: value::<Id>(keys.progress),
+            log_level: session.level,
+        },
+    })
+}
+
+/// The method, if it is the revision's and offered, or one of the application's own (`None`).
+fn known(
+    config: &ServerConfig,
+    method: &str,
+    revision: Revision,
+) -> Result<Option<&'static MethodInfo>, ErrorObject> {
+    match MethodInfo::find(method, Direction::ClientToServer, revision) {
+        Some(info) if info.server_allows(&config.capabilities, revision) => Ok(Some(info)),
+        None if config.custom_methods.iter().any(|custom| custom == method) => Ok(None),
+        _ => Err(ErrorObject::new(code::METHOD_NOT_FOUND, format!("unknown method {method:?}"))),
+    }
+}
+
+fn missing(keys: &Keys<'_>) -> ErrorObject {
+    let version = (crate::schema::meta::PROTOCOL_VERSION, value::<String>(keys.version).is_some());
+    let capabilities = (crate::schema::meta::CLIENT_CAPABILITIES, value::<ClientCapabilities>(keys.capabilities).is_some());
+    let mut text = String::from("missing or invalid in _meta:");
+    for (name, _) in [version, capabilities].into_iter().filter(|(_, present)| !present) {
+        text.push(' ');
+        text.push_str(name);
+    }
+    invalid(text)
+}
+
+/// <https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning#protocol-version-negotiation>
+fn unsupported(config: &ServerConfig, requested: Option<String>) -> ErrorObject {
+    let requested = requested.unwrap_or_default();
+    let message = format!("unsupported protocol version {requested:?}");
+    let error = ErrorObject::new(code::UNSUPPORTED_PROTOCOL_VERSION, message);
+    match Raw::encode(&UnsupportedVersionData::of(config.eras.modern(), requested)) {
+        Ok(data) => error.with_data(data),
+        Err(_) => error,
+    }
+}

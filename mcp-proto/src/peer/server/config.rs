@@ -1,0 +1,90 @@
+//! How a server behaves.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use crate::Limits;
+use crate::peer::CacheHint;
+use crate::schema::{Implementation, Revision, ServerCapabilities};
+
+/// The configuration of a server.
+///
+/// ```
+/// use mcp_proto::peer::server::ServerConfig;
+/// use mcp_proto::schema::{Implementation, ServerCapability};
+///
+/// let mut config = ServerConfig::new(Implementation::new("weather", "1.0.0"));
+/// config.capabilities = config.capabilities.with(ServerCapability::Tools);
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ServerConfig {
+    /// What this server calls itself.
+    pub info: Implementation,
+    /// Whether modern results carry `info`. Default: yes, as the specification asks.
+    pub send_info: bool,
+    /// How the server wants to be used, for the model.
+    pub instructions: Option<String>,
+    /// What clients may ask for. A method whose capability is missing is answered as unknown.
+    pub capabilities: ServerCapabilities,
+    /// Methods beyond the protocol's that the application answers.
+    pub custom_methods: Vec<String>,
+    /// Which eras to serve. Default: both.
+    pub eras: Eras,
+    /// How long and by whom results may be kept that do not say so themselves (2026-07-28).
+    pub cache: CacheHint,
+    /// How long a request to a legacy client waits for its answer or for progress. Default 60 s: a model or a person
+    /// may be behind it.
+    pub request_timeout: Duration,
+    /// How long such a request waits at most. Default 10 min.
+    pub request_maximum: Duration,
+    /// How long requests in flight may take to finish once the connection is to end. Default 2 s.
+    pub close_timeout: Duration,
+    /// How long queued bytes may wait without any being taken before the connection fails. Default 60 s: a client that
+    /// reads nothing for a minute is not coming back.
+    pub write_timeout: Duration,
+    /// What the client may make this side hold.
+    pub limits: Limits,
+}
+
+impl ServerConfig {
+    /// A configuration with every default: it offers nothing yet.
+    pub fn new(info: Implementation) -> Self {
+        Self {
+            info,
+            send_info: true,
+            instructions: None,
+            capabilities: ServerCapabilities::default(),
+            custom_methods: Vec::new(),
+            eras: Eras::Both,
+            cache: CacheHint::default(),
+            request_timeout: Duration::from_secs(60),
+            request_maximum: Duration::from_secs(600),
+            close_timeout: Duration::from_secs(2),
+            write_timeout: Duration::from_secs(60),
+            limits: Limits::default(),
+        }
+    }
+}
+
+/// Which eras a server speaks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Eras {
+    /// Each request as it comes.
+    #[default]
+    Both,
+    /// Those with metadata in each request.
+    ModernOnly,
+    /// Those after a handshake.
+    LegacyOnly,
+}
+
+impl Eras {
+    pub(super) fn modern(self) -> &'static [Revision] {
+        match self {
+            Self::Both | Self::ModernOnly => Revision::MODERN,
+            Self::LegacyOnly => &[],
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! What a server tells its application.
+
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::sync::Arc;
+use core::fmt;
+
+use crate::peer::{InboundId, Lost, Outcome, RequestId};
+use crate::rpc::{ErrorObject, Id, Malformed, Raw, Text};
+use crate::schema::{ClientCapabilities, Era, Implementation, LoggingLevel, ProgressParams, Revision};
+
+/// What happened, in the order in which it happened on the wire.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Event {
+    /// The client asks: answer with [`respond`](super::Server::respond).
+    Request {
+        /// What to answer by.
+        id: InboundId,
+        /// The method; a capability that this server declares covers it.
+        method: Text,
+        /// Its parameters, not decoded.
+        params: Option<Raw>,
+        /// Who asks, and how.
+        context: RequestContext,
+    },
+    /// The client no longer waits for an answer, or can no longer be given one. One that comes is dropped.
+    Cancelled {
+        /// The request.
+        id: InboundId,
+        /// Why, in the client's words.
+        reason: Option<String>,
+    },
+    /// A legacy client has finished its handshake.
+    Initialized,
+    /// A legacy client says how much it wants logged.
+    LevelSet(LoggingLevel),
+    /// A client wants to be told of changes of a resource, for the first time on this connection.
+    Subscribed {
+        /// The resource.
+        uri: String,
+    },
+    /// Nobody on this connection wants to be told of changes of a resource any more.
+    Unsubscribed {
+        /// The resource.
+        uri: String,
+    },
+    /// The client sent a notification that the peer does not act upon itself.
+    Notification {
+        /// Its method.
+        method: Text,
+        /// Its parameters, not decoded.
+        params: Option<Raw>,
+    },
+    /// The client reports progress on a request of this server.
+    Progress {
+        /// The request.
+        request: RequestId,
+        /// The progress.
+        params: ProgressParams,
+    },
+    /// A request of this server has ended.
+    Outcome {
+        /// The request.
+        request: RequestId,
+        /// How it ended.
+        outcome: Outcome,
+    },
+    /// Something was wrong that ended no request.
+    Diagnostic(Diagnostic),
+    /// The connection is over; no event follows.
+    Closed(Closed),
+}
+
+/// Who asks, and how.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct RequestContext {
+    /// The era of the request.
+    pub era: Era,
+    /// The revision that it is answered at.
+    pub revision: Revision,
+    /// What the client calls itself. For display and logs only: it proves nothing.
+    pub client_info: Option<Arc<Implementation>>,
+    /// What the client can be asked for in answering this request.
+    pub client_capabilities: Arc<ClientCapabilities>,
+    /// The token for progress, if the client wants to know.
+    pub progress_token: Option<Id>,
+    /// The least severe log messages that the client wants with this request; legacy clients say so for all requests.
+    pub log_level: Option<LoggingLevel>,
+}
+
+/// Something worth a line in a log.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Diagnostic {
+    /// Something that is no message; it was answered with an error.
+    Malformed(Box<Malformed>),
+    /// An answer to a request that was never made.
+    UnknownAnswer(Option<Id>),
+    /// An error that answers no request in particular.
+    Error(ErrorObject),
+    /// A request that was answered with an error before it reached the application.
+    Refused {
+        /// Its method.
+        method: Text,
+        /// The error.
+        error: ErrorObject,
+    },
+    /// A notification whose parameters could not be read.
+    InvalidNotification {
+        /// Its method.
+        method: Text,
+        /// What is wrong with it.
+        error: String,
+    },
+    /// A notification of the application that does not encode was not sent.
+    Unencodable {
+        /// Its method.
+        method: String,
+        /// What is wrong with it.
+        error: String,
+    },
+    /// Notifications were dropped: of the client, because the application does not take its events, or to the client,
+    /// because it does not read.
+    NotificationsDropped {
+        /// How many.
+        count: u64,
+    },
+}
+
+impl fmt::Display for Diagnostic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Malformed(malformed) => write!(f, "not a message: {malformed}"),
+            Self::UnknownAnswer(Some(id)) => write!(f, "an answer to request {id}, which was never made"),
+            Self::UnknownAnswer(None) => f.write_str("an answer without an id"),
+            Self::Error(error) => write!(f, "an error that answers no request: {error}"),
+            Self::Refused { method, error } => write!(f, "the request {} was refused: {error}", &**method),
+            Self::InvalidNotification { method, error } => {
+                write!(f, "the notification {} could not be read: {error}", &**method)
+            }
+            Self::Unencodable { method, error } => write!(f, "{method} was not sent, it does not encode: {error}"),
+            Self::NotificationsDropped { count } => write!(f, "{count} notifications were dropped"),
+        }
+    }
+}
+
+/// How a connection ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Closed {
+    /// The client has ended it, or this side has closed it.
+    Done,
+    /// It failed.
+    Lost(Lost),
+}
+
+impl fmt::Display for Closed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Done => f.write_str("the connection was closed"),
+            Self::Lost(lost) => lost.fmt(f),
+        }
+    }
+}

@@ -1,0 +1,292 @@
+//! The server role.
+//!
+//! One connection serves both eras: each request says by itself to which it belongs, and a handshake opens a legacy
+//! session beside which modern requests are still served statelessly. Which request is answered how is decided by the
+//! table at the head of `admit.rs`, and what a handshake establishes by the one at the head of `session.rs`.
+
+mod admit;
+mod commands;
+mod config;
+mod event;
+mod inputs;
+mod session;
+mod subscriptions;
+
+use alloc::string::{String, ToString};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use crate::Instant;
+use crate::peer::batch::{BatchId, Batches};
+use crate::peer::encode::{MetaEntries, Stamp};
+use crate::peer::events::{EventQueue, Pressure};
+use crate::peer::{About, AnyParams, Inbound, InboundId, Lost, Outbound, Outbox, Outcome, RequestId};
+use crate::rpc::{ErrorId, ErrorObject, Id, write};
+use crate::schema::{At, Era, Json, LoggingLevel, MethodInfo, Number, Revision};
+
+pub use commands::{Answer, missing_capabilities, resource_not_found};
+pub use config::{Eras, ServerConfig};
+pub use event::{Closed, Diagnostic, Event, RequestContext};
+pub use session::Session;
+pub use subscriptions::ListKind;
+
+use subscriptions::Subscriptions;
+
+/// What the machine is doing.
+#[derive(Debug)]
+enum Phase {
+    Open,
+    /// No request is taken any more; those in flight may finish until then.
+    Finishing { until: Instant },
+    Closed,
+}
+
+/// What is kept of a request until it is answered.
+#[derive(Debug)]
+struct Served {
+    era: Era,
+    revision: Revision,
+    info: Option<&'static MethodInfo>,
+    capabilities: Arc<crate::schema::ClientCapabilities>,
+    progress_token: Option<Id>,
+    /// The last progress reported, which the next must exceed.
+    progress: Option<Number>,
+    log_level: Option<LoggingLevel>,
+    batch: Option<BatchId>,
+}
+
+/// The server role of one connection, without its transport.
+///
+/// Applications use it through a binding: [`StreamServer`](crate::bind::StreamServer) for byte streams.
+#[derive(Debug)]
+pub struct Server {
+    config: Arc<ServerConfig>,
+    /// What modern results carry, encoded once.
+    info: Option<Json>,
+    phase: Phase,
+    session: Option<Session>,
+    inbound: Inbound<Served>,
+    subscriptions: Subscriptions,
+    outbound: Outbound,
+    batches: Batches,
+    events: EventQueue<Event>,
+    /// Notifications to the client that were not sent because it does not read.
+    unsent: u64,
+}
+
+impl Server {
+    /// A server that waits for its client to begin.
+    pub fn new(config: impl Into<Arc<ServerConfig>>) -> Self {
+        let config = config.into();
+        let limits = &config.limits;
+        let info = config.send_info.then(|| Json::encode(&At(&config.info, Revision::LATEST)).ok()).flatten();
+        Self {
+            info,
+            phase: Phase::Open,
+            session: None,
+            inbound: Inbound::new(limits.requests_in),
+            subscriptions: Subscriptions::default(),
+            outbound: Outbound::new(),
+            batches: Batches::default(),
+            events: EventQueue::new(limits.events, limits.event_bytes),
+            unsent: 0,
+            config,
+        }
+    }
+
+    // --- Getters ---
+
+    /// The configuration.
+    pub fn config(&self) -> &ServerConfig {
+        &self.config
+    }
+
+    /// The legacy session, once a client has opened one.
+    pub fn session(&self) -> Option<&Session> {
+        self.session.as_ref()
+    }
+
+    /// How many requests of the client have not been answered, subscriptions included.
+    pub fn unanswered(&self) -> usize {
+        self.inbound.len()
+    }
+
+    /// How many requests of this side have not ended.
+    pub fn in_flight(&self) -> usize {
+        self.outbound.len()
+    }
+
+    /// Whether the connection is over.
+    pub fn is_closed(&self) -> bool {
+        matches!(self.phase, Phase::Closed)
+    }
+
+    /// Whether more input is welcome: whether the application takes its events.
+    pub fn wants_read(&self) -> bool {
+        self.events.pressure(0) == Pressure::None
+    }
+
+    // --- Outputs ---
+
+    /// The next event, in wire order.
+    #[must_use]
+    pub fn poll_event(&mut self) -> Option<Event> {
+        if self.events.is_empty() {
+            self.report_dropped();
+        }
+        self.events.pop()
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) is due, if nothing else happens first.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        let phase = match self.phase {
+            Phase::Open => None,
+            Phase::Finishing { until } => Some(until),
+            Phase::Closed => return None,
+        };
+        [phase, self.outbound.next_deadline()].into_iter().flatten().min()
+    }
+
+    // --- What the other files share ---
+
+    fn diagnose(&mut self, diagnostic: Diagnostic) {
+        self.events.push_or_drop(Event::Diagnostic(diagnostic), 0);
+    }
+
+    fn report_dropped(&mut self) {
+        let unsent = core::mem::take(&mut self.unsent);
+        let count = self.events.take_dropped().unwrap_or_default().saturating_add(unsent);
+        if count > 0 {
+            self.events.push(Event::Diagnostic(Diagnostic::NotificationsDropped { count }), 0);
+        }
+    }
+
+    /// Ends a request of this side that has been taken out of the table.
+    fn end(&mut self, number: i64, outcome: Outcome) {
+        let bytes = match &outcome {
+            Outcome::Result(raw) => raw.as_bytes().len(),
+            _ => 0,
+        };
+        let too_much = bytes > 0 && self.events.pressure(bytes) == Pressure::Results;
+        let (outcome, bytes) = if too_much { (Outcome::Lost(Lost::LimitExceeded), 0) } else { (outcome, bytes) };
+        self.events.push(Event::Outcome { request: RequestId::new(number), outcome }, bytes);
+    }
+
+    /// Ends everything: each request with an outcome, the connection with `closed`.
+    fn finish(&mut self, closed: Closed) {
+        let lost = match &closed {
+            Closed::Done => Lost::Closed,
+            Closed::Lost(lost) => lost.clone(),
+        };
+        while let Some((number, _)) = self.outbound.pop() {
+            self.end(number, Outcome::Lost(lost.clone()));
+        }
+        while let Some((id, _, _)) = self.inbound.pop() {
+            self.forget_subscription(id);
+            self.events.push(Event::Cancelled { id, reason: None }, 0);
+        }
+        self.batches.clear();
+        self.phase = Phase::Closed;
+        self.report_dropped();
+        self.events.push(Event::Closed(closed), 0);
+    }
+
+    fn forget_subscription(&mut self, id: InboundId) {
+        for uri in self.subscriptions.remove(id) {
+            self.tell_unsubscribed(uri);
+        }
+    }
+
+    fn tell_unsubscribed(&mut self, uri: String) {
+        let still = !self.subscriptions.of_resource(&uri).is_empty()
+            || self.session.as_ref().is_some_and(|session| session.resources.contains(&uri));
+        if !still {
+            self.events.push(Event::Unsubscribed { uri }, 0);
+        }
+    }
+
+    /// What goes onto a modern result beside its own fields.
+    fn stamp<'a>(&'a self, kind: &'static str, subscription: Option<&'a Id>) -> Stamp<'a> {
+        Stamp { kind, server_info: self.info.as_ref(), hint: None, subscription }
+    }
+
+    /// Writes the answer to one request: on its own, or into its batch.
+    fn reply(
+        &mut self,
+        id: Option<&Id>,
+        batch: Option<BatchId>,
+        out: &mut dyn Outbox,
+        write: impl FnOnce(&mut Vec<u8>) -> Result<(), serde_json::Error>,
+    ) -> Result<(), serde_json::Error> {
+        match batch {
+            None => {
+                write(out.buffer())?;
+                out.commit(About::Reply(id));
+            }
+            Some(batch) => {
+                self.batches.answer(batch, write)?;
+                self.close_batch(batch, out);
+            }
+        }
+        let limits = &self.config.limits;
+        let held = out.queued().saturating_add(self.batches.bytes());
+        if held > limits.queued_bytes.saturating_add(limits.reply_bytes) && !self.is_closed() {
+            self.finish(Closed::Lost(Lost::Failed("overloaded: the client does not read its answers".into())));
+        }
+        Ok(())
+    }
+
+    fn reply_error(&mut self, id: Option<&Id>, batch: Option<BatchId>, error: &ErrorObject, out: &mut dyn Outbox) {
+        let name = id.map_or(ErrorId::Null, ErrorId::Known);
+        let plain = ErrorObject::new(error.code, error.message.clone());
+        // Data of our own making always encodes; an application's that does not is left out.
+        let _ = self.reply(id, batch, out, |buffer| {
+            write::error(buffer, name, error).or_else(|_| write::error(buffer, name, &plain))
+        });
+    }
+
+    fn close_batch(&mut self, batch: BatchId, out: &mut dyn Outbox) {
+        if let Some(answers) = self.batches.close(batch) {
+            out.buffer().extend_from_slice(&answers);
+            out.commit(About::Reply(None));
+        }
+    }
+
+    /// Writes a notification unless the client leaves too much unread; then it is counted.
+    fn notify(
+        &mut self,
+        method: &str,
+        request: Option<&Id>,
+        params: &dyn AnyParams,
+        revision: Revision,
+        out: &mut dyn Outbox,
+    ) -> bool {
+        if out.queued() > self.config.limits.queued_bytes {
+            self.unsent = self.unsent.saturating_add(1);
+            return false;
+        }
+        let written = write::notification(out.buffer(), method, |buffer| {
+            params.write_params(buffer, revision, MetaEntries::default())
+        });
+        match written {
+            Ok(()) => {
+                out.commit(About::Notification { method, request });
+                true
+            }
+            Err(error) => {
+                let method = method.to_string();
+                let error = error.to_string();
+                self.diagnose(Diagnostic::Unencodable { method, error });
+                false
+            }
+        }
+    }
+
+    /// A connection that is to end does so once everything is answered.
+    fn advance_close(&mut self) {
+        if matches!(self.phase, Phase::Finishing { .. }) && self.inbound.is_empty() {
+            self.finish(Closed::Done);
+        }
+    }
+}

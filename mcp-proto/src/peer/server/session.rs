@@ -1,0 +1,50 @@
+//! What a handshake establishes with a legacy client.
+//!
+//! | phase | what comes | what follows |
+//! |---|---|---|
+//! | none | `initialize` | answered; awaiting `initialized` |
+//! | awaiting `initialized` | requests | answered |
+//! | awaiting `initialized` | `notifications/initialized` | operating: this side may ask and notify |
+//! | any | `initialize` | answered again, from the start |
+
+use alloc::collections::BTreeSet;
+use alloc::string::String;
+use alloc::sync::Arc;
+
+use crate::schema::{ClientCapabilities, Era, Implementation, InitializeParams, LoggingLevel, Revision};
+
+/// A legacy session.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Session {
+    /// The negotiated revision.
+    pub revision: Revision,
+    /// What the client calls itself.
+    pub info: Arc<Implementation>,
+    /// What the client can be asked for.
+    pub capabilities: Arc<ClientCapabilities>,
+    /// Whether the client has said that it is ready for requests.
+    pub initialized: bool,
+    /// The least severe messages that the client wants logged, if it has said so.
+    pub level: Option<LoggingLevel>,
+    /// The resources whose changes the client wants to know.
+    pub(super) resources: BTreeSet<String>,
+}
+
+impl Session {
+    /// The session that a client asks for. A version that is unknown or modern is answered with the newest legacy one.
+    ///
+    /// <https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#version-negotiation>
+    pub(super) fn open(params: InitializeParams) -> Self {
+        let requested = Revision::parse(&params.protocol_version);
+        let revision = requested.filter(|revision| revision.era() == Era::Legacy);
+        Self {
+            revision: revision.unwrap_or(Revision::LATEST_LEGACY),
+            info: Arc::new(params.client_info),
+            capabilities: Arc::new(params.capabilities),
+            initialized: false,
+            level: None,
+            resources: BTreeSet::new(),
+        }
+    }
+}
