@@ -50,6 +50,8 @@ pub struct Lines {
     chunks: VecDeque<Bytes>,
     /// What came of the line whose end has not come yet.
     partial: Partial,
+    /// The longest line so far that crossed chunks and left its buffer.
+    longest: usize,
     /// Whether a line has ended yet: before that, a byte order mark may come.
     started: bool,
     /// Whether a line has ended, and nothing is held of the next one.
@@ -94,6 +96,7 @@ impl Lines {
             at: 0,
             chunks: VecDeque::new(),
             partial: Partial::default(),
+            longest: 0,
             started: false,
             plain: false,
         }
@@ -216,7 +219,8 @@ impl Lines {
                 if length <= self.max_bytes {
                     if length > held.capacity() {
                         // Twice what it takes, so that the copies that growing costs stay linear.
-                        held.reserve(length.saturating_mul(2).min(self.max_bytes).saturating_sub(held.len()));
+                        let wanted = length.saturating_mul(2).max(self.longest).min(self.max_bytes);
+                        held.reserve(wanted.saturating_sub(held.len()));
                     }
                     held.extend_from_slice(piece);
                     return;
@@ -245,6 +249,8 @@ impl Lines {
             let line = held.split().freeze();
             if line.len() > KEPT_BYTES {
                 *held = BytesMut::new();
+            } else {
+                self.longest = self.longest.max(line.len());
             }
             return Line::Whole(line);
         }

@@ -254,10 +254,11 @@ mod tests {
     #[test]
     fn ids_may_be_the_keys() {
         let mut pending = Pending::new();
-        pending.insert(Id::from("1"), None, "text");
-        pending.insert(Id::from(1), None, "number");
-        assert_eq!(pending.get(&Id::from(1)), Some(&"number"));
-        assert_eq!(pending.remove(&Id::from("1")), Some("text"));
+        let (text, number) = (Id::from("1"), Id::from(1));
+        pending.insert(text.clone(), None, "text");
+        pending.insert(number.clone(), None, "number");
+        assert_eq!(pending.get(&number), Some(&"number"));
+        assert_eq!(pending.remove(&text), Some("text"));
         assert_eq!(pending.drain().collect::<Vec<_>>(), [(Id::from(1), "number")]);
         assert!(pending.is_empty());
     }
