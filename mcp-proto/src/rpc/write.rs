@@ -263,7 +263,7 @@ mod tests {
         let mut out = Vec::new();
         for text in ["{\"a\" 1}", "[1,]", "\"\n\"", "\"\\x\"", "{} {}", ""] {
             raw(&mut out, &scanned(text)).unwrap_err();
-            json(&mut out, &scanned(text)).unwrap_err();
+            json(&mut out, &(1, scanned(text))).unwrap_err();
         }
         assert!(out.is_empty());
     }
