@@ -385,6 +385,7 @@ fn what_is_nested_or_cut_off_at_the_end_is_not_read() {
     assert_eq!(ends(r#"\"id":1}"#), None, "part of a longer name");
     assert_eq!(ends(r#",\"id":1}"#), None, "part of a longer name");
     assert_eq!(ends(r#"x"},"id":1"#), None, "not the end");
+    assert_eq!(ends(r#"x"} "id":1}"#), None, "not JSON");
     assert_eq!(ends(r#"x"},"id":1,"id":2}"#), None, "twice");
     assert_eq!(ends(r#"x"},"id":1}"#), Some(Id::Number(1)));
 }
