@@ -22,11 +22,11 @@ fn main() {
     }
 }
 
-/// Equal bytes of lines of each length, evenly mixed: about 24 MB, more than a cache holds.
+/// Equal bytes of lines of each length, evenly mixed: about 6 MB, more than the caches of a core hold.
 fn lines(lengths: &[usize]) -> Vec<u8> {
     let longest = lengths.iter().copied().max().unwrap_or_default();
     let mut input = Vec::new();
-    while input.len() < 24_000_000 {
+    while input.len() < 6_000_000 {
         for &length in lengths {
             for _ in 0..longest / length {
                 input.extend((0..length - 1).map(|n| b'a' + (n % 26) as u8));

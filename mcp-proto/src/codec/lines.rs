@@ -2,7 +2,6 @@
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-
 use core::ops::Range;
 
 use bytes::{Buf, Bytes, BytesMut};
@@ -19,12 +18,12 @@ const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
 /// Cuts a byte stream into lines, whatever the pieces it comes in.
 ///
-/// A line that lies in one chunk is a slice of that chunk; one that crosses chunks is copied together
-/// once. The work is linear in the input however it is chopped, and the same lines come out.
+/// A line that lies in one chunk is a slice of that chunk; one that crosses chunks is copied together, in a buffer of at
+/// most twice the limit. The work is linear in the input however it is chopped, and the same lines come out.
 ///
-/// Lines end with `\n` or `\r\n`. Lines of nothing but whitespace are skipped, and so is a byte order mark
-/// at the very start. A line of more than the limit is skipped to its end and reported once, by its two
-/// ends and its length; what is held of it meanwhile is bounded. One `Lines` serves one stream.
+/// Lines end with `\n` or `\r\n`. Lines of nothing but whitespace are skipped, and so is a byte order mark at the very
+/// start. A line of more than the limit is skipped to its end and then reported once, by its two ends and its length; the
+/// rest of it is not held. One `Lines` serves one stream.
 ///
 /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/stdio>
 ///
@@ -51,6 +50,8 @@ pub struct Lines {
     chunks: VecDeque<Bytes>,
     /// What came of the line whose end has not come yet.
     partial: Partial,
+    /// The longest line so far that crossed chunks and left its buffer.
+    longest: usize,
     /// Whether a line has ended yet: before that, a byte order mark may come.
     started: bool,
     /// Whether a line has ended, and nothing is held of the next one.
@@ -95,6 +96,7 @@ impl Lines {
             at: 0,
             chunks: VecDeque::new(),
             partial: Partial::default(),
+            longest: 0,
             started: false,
             plain: false,
         }
@@ -217,7 +219,8 @@ impl Lines {
                 if length <= self.max_bytes {
                     if length > held.capacity() {
                         // Twice what it takes, so that the copies that growing costs stay linear.
-                        held.reserve(length.saturating_mul(2).min(self.max_bytes).saturating_sub(held.len()));
+                        let wanted = length.saturating_mul(2).max(self.longest).min(self.max_bytes);
+                        held.reserve(wanted.saturating_sub(held.len()));
                     }
                     held.extend_from_slice(piece);
                     return;
@@ -246,6 +249,8 @@ impl Lines {
             let line = held.split().freeze();
             if line.len() > KEPT_BYTES {
                 *held = BytesMut::new();
+            } else {
+                self.longest = self.longest.max(line.len());
             }
             return Line::Whole(line);
         }
@@ -299,5 +304,43 @@ fn keep_end(tail: &mut Vec<u8>, piece: &[u8]) {
     if tail.len() > TAIL_BYTES.saturating_mul(4) {
         let surplus = tail.len().saturating_sub(TAIL_BYTES);
         tail.drain(..surplus);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every byte is searched once, as nothing is left to search after a poll; and a line that grows is moved a few
+    /// times only.
+    #[test]
+    fn a_line_in_single_bytes_costs_linear_time() {
+        const BYTES: usize = 1024 * 1024;
+        let mut lines = Lines::new(BYTES);
+        let (mut moves, mut capacity) = (0, 0);
+        for _ in 0..BYTES {
+            lines.handle_input(Bytes::from_static(b"x"));
+            assert_eq!(lines.poll_line(), None);
+            assert!(lines.front.is_empty() && lines.chunks.is_empty());
+            let Partial::Held(held) = &lines.partial else { panic!("the line is within the limit") };
+            if held.capacity() != capacity {
+                (moves, capacity) = (moves + 1, held.capacity());
+            }
+        }
+        assert!(moves <= 21, "{moves} moves");
+        assert!(capacity <= 2 * BYTES, "{capacity} bytes for a line of {BYTES}");
+    }
+
+    #[test]
+    fn the_buffer_of_a_very_long_line_goes_with_it() {
+        let mut lines = Lines::new(usize::MAX);
+        for length in [KEPT_BYTES + 1, KEPT_BYTES] {
+            lines.handle_input(Bytes::from(alloc::vec![b'x'; length]));
+            assert_eq!(lines.poll_line(), None);
+            lines.handle_input(Bytes::from_static(b"\n"));
+            drop(lines.poll_line());
+            let Partial::Held(held) = &mut lines.partial else { panic!("nothing is over-long") };
+            assert_eq!(held.try_reclaim(KEPT_BYTES), length == KEPT_BYTES);
+        }
     }
 }

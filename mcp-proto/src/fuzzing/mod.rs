@@ -10,8 +10,13 @@
 )]
 
 mod client;
+mod envelope;
+mod lines;
 
 use arbitrary::{Arbitrary, Unstructured};
+
+pub use envelope::envelope;
+pub use lines::lines;
 
 /// Runs a body on structured input made from a fuzzer's bytes.
 fn structured<T: for<'a> Arbitrary<'a>>(data: &[u8], body: impl FnOnce(&T)) {

@@ -138,6 +138,9 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+
         #[test]
         fn masks_agree_with_a_walk_byte_by_byte(
             text in proptest::collection::vec(prop::sample::select(b"\"\"\\\\{}[]a \n\0\x1f,".to_vec()), 320)

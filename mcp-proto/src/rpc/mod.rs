@@ -1,6 +1,6 @@
 //! JSON-RPC 2.0: envelopes, ids, errors, and what waits for an answer.
 //!
-//! [`read`] takes a frame apart without decoding what lies inside, [`write`] puts one together, and
+//! [`read`] takes a frame apart without decoding what lies inside, [`write`](mod@write) puts one together, and
 //! [`Pending`] holds what is in flight.
 //!
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic>

@@ -191,3 +191,123 @@ impl<'a, T, K: Ord + Clone> IntoIterator for &'a Pending<T, K> {
         self.iter()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+    use core::time::Duration;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::rpc::Id;
+
+    fn at(seconds: u64) -> Instant {
+        Instant::from_origin(Duration::from_secs(seconds))
+    }
+
+    #[test]
+    fn expired_entries_come_earliest_first() {
+        let mut pending = Pending::new();
+        for (number, deadline) in [(1, 30), (2, 10), (3, 20), (4, 10)] {
+            pending.insert(number, Some(at(deadline)), ());
+        }
+        let order: Vec<i64> =
+            core::iter::from_fn(|| pending.pop_expired(at(20))).map(|(number, ())| number).collect();
+        assert_eq!(order, [2, 4, 3]);
+        assert_eq!(pending.next_deadline(), Some(at(30)));
+    }
+
+    #[test]
+    fn an_entry_without_deadline_never_expires() {
+        let mut pending = Pending::new();
+        pending.insert(1, Some(at(1)), ());
+        assert!(pending.set_deadline(1, None));
+        assert_eq!((pending.next_deadline(), pending.pop_expired(at(u64::MAX))), (None, None));
+        assert!(pending.contains(1));
+    }
+
+    #[test]
+    fn a_deadline_moves_either_way() {
+        let mut pending = Pending::new();
+        pending.insert(1, None, ());
+        for deadline in [5, 9, 3] {
+            assert!(pending.set_deadline(1, Some(at(deadline))));
+            assert_eq!(
+                (pending.next_deadline(), pending.deadline(1)),
+                (Some(at(deadline)), Some(at(deadline)))
+            );
+        }
+        assert!(!pending.set_deadline(2, Some(at(1))));
+        assert_eq!(pending.next_deadline(), Some(at(3)));
+    }
+
+    #[test]
+    fn an_entry_that_is_replaced_leaves_no_deadline_behind() {
+        let mut pending = Pending::new();
+        assert_eq!(pending.insert(1, Some(at(1)), "a"), None);
+        assert_eq!(pending.insert(1, Some(at(2)), "b"), Some("a"));
+        assert_eq!(pending.pop_expired(at(1)), None);
+        assert_eq!(pending.pop_expired(at(2)), Some((1, "b")));
+    }
+
+    #[test]
+    fn ids_may_be_the_keys() {
+        let mut pending = Pending::new();
+        let (text, number) = (Id::from("1"), Id::from(1));
+        pending.insert(text.clone(), None, "text");
+        pending.insert(number.clone(), None, "number");
+        assert_eq!(pending.get(&number), Some(&"number"));
+        assert_eq!(pending.remove(&text), Some("text"));
+        assert_eq!(pending.drain().collect::<Vec<_>>(), [(Id::from(1), "number")]);
+        assert!(pending.is_empty());
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn it_behaves_as_a_plain_list_does(
+            steps in proptest::collection::vec((0..6u8, 0..8i64, proptest::option::of(0..10u64)), 0..60)
+        ) {
+            let mut pending = Pending::new();
+            let mut list: Vec<(i64, Option<Instant>)> = Vec::new();
+            for (step, number, seconds) in steps {
+                let deadline = seconds.map(at);
+                let place = list.iter().position(|(key, _)| *key == number);
+                match step {
+                    0 | 1 => {
+                        prop_assert_eq!(pending.insert(number, deadline, number), place.map(|_| number));
+                        place.map(|place| list.remove(place));
+                        list.push((number, deadline));
+                    }
+                    2 => {
+                        prop_assert_eq!(pending.remove(number), place.map(|place| list.remove(place).0));
+                    }
+                    3 => {
+                        prop_assert_eq!(pending.set_deadline(number, deadline), place.is_some());
+                        if let Some(place) = place {
+                            list[place].1 = deadline;
+                        }
+                    }
+                    4 => {
+                        let now = deadline.unwrap_or_default();
+                        let due = list.iter().filter(|entry| entry.1.is_some_and(|deadline| deadline <= now));
+                        let due = due.min_by_key(|entry| (entry.1, entry.0)).copied();
+                        list.retain(|entry| Some(*entry) != due);
+                        prop_assert_eq!(pending.pop_expired(now), due.map(|(number, _)| (number, number)));
+                    }
+                    _ => {
+                        let first = list.iter().min().copied();
+                        list.retain(|entry| Some(*entry) != first);
+                        prop_assert_eq!(pending.pop_first(), first.map(|(number, _)| (number, number)));
+                    }
+                }
+                list.sort();
+                prop_assert_eq!(pending.len(), list.len());
+                prop_assert_eq!(pending.next_deadline(), list.iter().filter_map(|entry| entry.1).min());
+                prop_assert!(pending.iter().map(|(number, _)| *number).eq(list.iter().map(|entry| entry.0)));
+            }
+        }
+    }
+}

@@ -45,7 +45,7 @@ impl Raw {
     /// # Errors
     /// If it is not JSON, or not a `T`.
     pub fn decode<'a, T: Deserialize<'a>>(&'a self) -> Result<T, serde_json::Error> {
-        serde_json::from_slice(&self.0)
+        serde_json::from_str(self.as_str())
     }
 
     /// Checks that it is JSON throughout.
@@ -54,6 +54,12 @@ impl Raw {
     /// Says where it is not.
     pub fn validate(&self) -> Result<(), serde_json::Error> {
         self.decode::<serde::de::IgnoredAny>().map(drop)
+    }
+
+    /// The same value in memory of its own: to be kept without keeping the message that it came in.
+    #[must_use]
+    pub fn detached(&self) -> Self {
+        Self(Bytes::copy_from_slice(&self.0))
     }
 
     /// The text.

@@ -5,7 +5,7 @@ use alloc::borrow::Cow;
 use memchr::memrchr;
 
 use super::read::{member_name, read_id};
-use super::scan::{Cursor, Rigour, Value};
+use super::scan::{Cursor, Rigour, Shape, Value};
 use super::{Id, Kind, Malformed, MalformedKind, Recovered, Text};
 
 /// Reads what it can of the top-level members of a message that is cut off, over-long or invalid; `head` is
@@ -99,6 +99,10 @@ impl Found {
             // Known by its name alone: the value may be cut off.
             self.outcome |= matches!(&*name, b"result" | b"error");
             let value = cursor.value().ok()?;
+            if value.end == head.len() && value.shape == Shape::Number {
+                // More digits may have followed.
+                return None;
+            }
             self.add(&name, &value, head);
         }
         Some(())
@@ -110,15 +114,18 @@ impl Found {
     fn read_back(&mut self, tail: &[u8]) -> Option<()> {
         let mut rest = tail.trim_ascii_end().strip_suffix(b"}")?;
         loop {
-            let (before, value) = last_token(rest.trim_ascii_end())?;
-            let (before, name) = last_token(before.trim_ascii_end().strip_suffix(b":")?.trim_ascii_end())?;
-            let mut cursor = Cursor::new(name, 0, Rigour::Lenient);
-            let name = member_name(&cursor.value().ok()?, name).ok()?;
-            let mut cursor = Cursor::new(value, 0, Rigour::Lenient);
-            let delimited = cursor.value().ok()?;
+            let (before, value) = last_token(rest)?;
+            let (before, name) = last_token(before.trim_ascii_end().strip_suffix(b":")?)?;
+            let (separator, before) = before.trim_ascii_end().split_last()?;
+            if *separator != b',' && *separator != b'{' {
+                return None;
+            }
+            let delimited = Cursor::new(name, 0, Rigour::Lenient).value().ok()?;
+            let name = member_name(&delimited, name).ok()?;
+            let delimited = Cursor::new(value, 0, Rigour::Lenient).value().ok()?;
             self.outcome |= matches!(&*name, b"result" | b"error");
             self.add(&name, &delimited, value);
-            rest = before.trim_ascii_end().strip_suffix(b",")?;
+            rest = before;
         }
     }
 
@@ -144,6 +151,7 @@ impl Found {
 
 /// Splits off the string or scalar that `text` ends with.
 fn last_token(text: &[u8]) -> Option<(&[u8], &[u8])> {
+    let text = text.trim_ascii_end();
     let start = match text.strip_suffix(b"\"") {
         Some(mut inside) => loop {
             let quote = memrchr(b'"', inside)?;
@@ -153,10 +161,10 @@ fn last_token(text: &[u8]) -> Option<(&[u8], &[u8])> {
                 break quote;
             }
         },
-        None => text
-            .iter()
-            .rposition(|byte| !byte.is_ascii_alphanumeric() && !b"+-.".contains(byte))?
-            .checked_add(1)?,
+        None => {
+            let scalar = |byte: &u8| byte.is_ascii_alphanumeric() || b"+-.".contains(byte);
+            text.iter().rposition(|byte| !scalar(byte))?.saturating_add(1)
+        }
     };
     text.split_at_checked(start)
 }

@@ -347,13 +347,15 @@ impl<'a> Cursor<'a> {
 fn quote_or_backslash(text: &[u8]) -> Option<usize> {
     const ONES: u64 = 0x0101_0101_0101_0101;
     const TOPS: u64 = ONES << 7;
+    const QUOTES: u64 = ONES * b'"' as u64;
+    const BACKSLASHES: u64 = ONES * b'\\' as u64;
     // The lowest top bit that is set stands for the first byte that was zero.
     let zeros = |word: u64| word.wrapping_sub(ONES) & !word & TOPS;
     let mut rest = text;
     for before in [0usize, 8] {
         let Some((word, behind)) = rest.split_first_chunk() else { break };
         let word = u64::from_le_bytes(*word);
-        let hits = zeros(word ^ (ONES * b'"' as u64)) | zeros(word ^ (ONES * b'\\' as u64));
+        let hits = zeros(word ^ QUOTES) | zeros(word ^ BACKSLASHES);
         if hits != 0 {
             return Some(before.saturating_add(hits.trailing_zeros() as usize / 8));
         }

@@ -111,9 +111,21 @@ pub fn error(out: &mut Vec<u8>, id: ErrorId<'_>, error: &ErrorObject) -> Result<
 /// Appends a value as JSON.
 ///
 /// # Errors
-/// If its `Serialize` fails; what was written by then is left in `out`.
+/// If its `Serialize` fails; `out` is as before then.
 pub fn json<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) -> Result<(), serde_json::Error> {
+    let start = out.len();
+    append(out, value).inspect_err(|_| out.truncate(start))
+}
+
+#[cfg(feature = "std")]
+fn append<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) -> Result<(), serde_json::Error> {
     value.serialize(&mut serde_json::Serializer::new(out))
+}
+
+/// Without `std`, serde_json writes into vectors of its own alone.
+#[cfg(not(feature = "std"))]
+fn append<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) -> Result<(), serde_json::Error> {
+    serde_json::to_vec(value).map(|json| out.extend_from_slice(&json))
 }
 
 /// Appends JSON as it is, once it is known to be JSON throughout.
@@ -165,4 +177,94 @@ fn on_one_line(
         rest = behind;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::string::String;
+
+    use bytes::Bytes;
+    use serde::ser::Error;
+
+    use super::*;
+
+    fn written(write: impl FnOnce(&mut Vec<u8>) -> Result<(), serde_json::Error>) -> String {
+        let mut out = b"> ".to_vec();
+        write(&mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    fn scanned(text: &'static str) -> Raw {
+        Raw::from_scan(Bytes::from_static(text.as_bytes()))
+    }
+
+    #[test]
+    fn a_request_without_params_has_no_such_member() {
+        let text = written(|out| request(out, &Id::from("a\"b"), "ping", |_| Ok(())));
+        assert_eq!(text, r#"> {"jsonrpc":"2.0","id":"a\"b","method":"ping"}"#);
+    }
+
+    #[test]
+    fn a_notification_has_no_id() {
+        let text = written(|out| notification(out, "notifications/x", |out| json(out, &[1])));
+        assert_eq!(text, r#"> {"jsonrpc":"2.0","method":"notifications/x","params":[1]}"#);
+    }
+
+    /// S1.1
+    #[test]
+    fn a_result_carries_the_id_of_its_request() {
+        let text = written(|out| result(out, &Id::Number(-7), |out| json(out, "a\nb")));
+        assert_eq!(text, r#"> {"jsonrpc":"2.0","id":-7,"result":"a\nb"}"#);
+    }
+
+    /// C1.9
+    #[test]
+    fn an_error_has_an_id_or_null_or_none() {
+        let plain = ErrorObject::new(-32600, "no\tgood");
+        let with_data = plain.clone().with_data(scanned("{ }"));
+        let text = written(|out| error(out, ErrorId::Known(&Id::Number(1)), &with_data));
+        assert_eq!(
+            text,
+            r#"> {"jsonrpc":"2.0","id":1,"error":{"code":-32600,"message":"no\tgood","data":{ }}}"#
+        );
+        let text = written(|out| error(out, ErrorId::Null, &plain));
+        assert_eq!(text, r#"> {"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"no\tgood"}}"#);
+        let text = written(|out| error(out, ErrorId::Absent, &plain));
+        assert_eq!(text, r#"> {"jsonrpc":"2.0","error":{"code":-32600,"message":"no\tgood"}}"#);
+    }
+
+    #[test]
+    fn a_failed_write_leaves_the_buffer_as_it_was() {
+        let mut out = b"kept\n".to_vec();
+        let fail = |out: &mut Vec<u8>| {
+            out.extend_from_slice(b"half");
+            Err(serde_json::Error::custom("no"))
+        };
+        request(&mut out, &Id::Number(1), "a", fail).unwrap_err();
+        notification(&mut out, "a", fail).unwrap_err();
+        result(&mut out, &Id::Number(1), fail).unwrap_err();
+        let invalid = ErrorObject::new(1, "").with_data(scanned("{\"a\" 1}"));
+        error(&mut out, ErrorId::Null, &invalid).unwrap_err();
+        assert_eq!(out, b"kept\n");
+    }
+
+    /// C3.1
+    #[test]
+    fn line_breaks_between_raw_tokens_become_spaces() {
+        let value = scanned("{\r\n\"a\":\n\"\\n\"}");
+        let text = written(|out| result(out, &Id::Number(1), |out| raw(out, &value)));
+        assert_eq!(text, r#"> {"jsonrpc":"2.0","id":1,"result":{  "a": "\n"}}"#);
+        let text = written(|out| result(out, &Id::Number(1), |out| json(out, &value)));
+        assert_eq!(text, r#"> {"jsonrpc":"2.0","id":1,"result":{  "a": "\n"}}"#);
+    }
+
+    #[test]
+    fn raw_json_is_checked_before_it_is_written() {
+        let mut out = Vec::new();
+        for text in ["{\"a\" 1}", "[1,]", "\"\n\"", "\"\\x\"", "{} {}", ""] {
+            raw(&mut out, &scanned(text)).unwrap_err();
+            json(&mut out, &(1, scanned(text))).unwrap_err();
+        }
+        assert!(out.is_empty());
+    }
 }
