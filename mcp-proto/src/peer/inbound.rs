@@ -83,10 +83,6 @@ impl<T> Inbound<T> {
         Some((handle, id, value))
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (InboundId, &Id, &T)> {
-        self.entries.iter().map(|(&handle, (id, value))| (handle, id, value))
-    }
-
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
     }

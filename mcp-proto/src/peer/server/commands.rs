@@ -9,7 +9,7 @@ use crate::peer::declared::undeclared;
 use crate::peer::encode::MetaEntries;
 use crate::peer::{
     About, AnyResult, Entry, InboundId, Lost, Needed, Outbox, Outcome, Outgoing, ProgressOption, Refusal, RequestId,
-    Stage,
+    Stage, Stamp,
 };
 use crate::rpc::{ErrorObject, Id, Raw, code, write};
 use crate::schema::{
@@ -62,9 +62,9 @@ impl Server {
     ) -> Result<(), ErrorObject> {
         let info = self.info.clone();
         let cacheable = kind == "complete" && served.info.is_some_and(|info| info.cacheable);
-        let stamp = (served.era == Era::Modern).then(|| super::Stamp {
+        let stamp = (served.era == Era::Modern).then(|| Stamp {
             kind,
-            server_info: info.as_ref(),
+            server_info: info.as_deref(),
             hint: cacheable.then_some(self.config.cache),
             subscription: None,
         });
@@ -263,9 +263,9 @@ impl Server {
         let Some((id, served)) = self.inbound.remove(subscription) else { return };
         self.forget_subscription(subscription);
         let info = self.info.clone();
-        let stamp = super::Stamp {
+        let stamp = Stamp {
             kind: "complete",
-            server_info: info.as_ref(),
+            server_info: info.as_deref(),
             hint: None,
             subscription: Some(&id),
         };

@@ -18,7 +18,7 @@ use alloc::vec::Vec;
 
 use crate::Instant;
 use crate::peer::batch::{BatchId, Batches};
-use crate::peer::encode::{MetaEntries, Stamp};
+use crate::peer::encode::MetaEntries;
 use crate::peer::events::{EventQueue, Pressure};
 use crate::peer::{About, AnyParams, Inbound, InboundId, Lost, Outbound, Outbox, Outcome, RequestId};
 use crate::rpc::{ErrorId, ErrorObject, Id, write};
@@ -62,7 +62,7 @@ struct Served {
 pub struct Server {
     config: Arc<ServerConfig>,
     /// What modern results carry, encoded once.
-    info: Option<Json>,
+    info: Option<Arc<Json>>,
     phase: Phase,
     session: Option<Session>,
     inbound: Inbound<Served>,
@@ -79,7 +79,7 @@ impl Server {
     pub fn new(config: impl Into<Arc<ServerConfig>>) -> Self {
         let config = config.into();
         let limits = &config.limits;
-        let info = config.send_info.then(|| Json::encode(&At(&config.info, Revision::LATEST)).ok()).flatten();
+        let info = config.send_info.then(|| Json::encode(&At(&config.info, Revision::LATEST)).ok()).flatten().map(Arc::new);
         Self {
             info,
             phase: Phase::Open,
@@ -204,11 +204,6 @@ impl Server {
         if !still {
             self.events.push(Event::Unsubscribed { uri }, 0);
         }
-    }
-
-    /// What goes onto a modern result beside its own fields.
-    fn stamp<'a>(&'a self, kind: &'static str, subscription: Option<&'a Id>) -> Stamp<'a> {
-        Stamp { kind, server_info: self.info.as_ref(), hint: None, subscription }
     }
 
     /// Writes the answer to one request: on its own, or into its batch.
