@@ -51,6 +51,20 @@ pub(crate) trait Object: Sized {
     fn write_envelope<M: SerializeMap>(&self, view: Projection, map: &mut M) -> Result<(), M::Error>;
 }
 
+impl<T: Object> Object for Box<T> {
+    fn read_fields<'de, A: MapAccess<'de>>(fields: Fields<'de, A>) -> Result<Attempt<Self>, A::Error> {
+        Ok(T::read_fields(fields)?.map(Self::new))
+    }
+
+    fn write_own<M: SerializeMap>(&self, view: Projection, map: &mut M) -> Result<(), M::Error> {
+        (**self).write_own(view, map)
+    }
+
+    fn write_envelope<M: SerializeMap>(&self, view: Projection, map: &mut M) -> Result<(), M::Error> {
+        (**self).write_envelope(view, map)
+    }
+}
+
 /// The type of an optional field.
 pub(crate) trait Optional: Read + Default {
     /// Whether there is nothing to write.
