@@ -178,6 +178,7 @@ macro_rules! tagged {
 
         impl Read for $name {
             const EXPECTED: &'static str = "an object";
+            const LIST_MAY_BE_NULL: bool = true;
 
             fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Attempt<Self>, D::Error> {
                 let read = $crate::schema::read::read_shape(deserializer)?;

@@ -90,6 +90,8 @@ pub(crate) struct Rest {
     pub(crate) extra: Extra,
     /// The first thing that keeps the object from being read.
     pub(crate) fault: Option<Box<str>>,
+    /// Whether the field that never varies has been there.
+    pub(crate) tagged: bool,
 }
 
 impl Rest {
@@ -116,7 +118,7 @@ impl Rest {
 
     pub(crate) fn tag(&mut self, name: &'static str, expected: &str, read: Attempt<alloc::string::String>) {
         match read {
-            Ok(value) if value == expected => {}
+            Ok(value) if value == expected => self.tagged = true,
             Ok(value) => self.refuse(name, Odd::scalar(&value, &format!("`{expected}`"))),
             Err(odd) => self.refuse(name, odd),
         }
@@ -290,7 +292,7 @@ macro_rules! object {
                 $( let mut $rname: Option<$rty> = None; )*
                 $( let mut $oname: $oty = Default::default(); )*
                 $( let mut $ename: $ety = Default::default(); )*
-                let mut rest = $crate::schema::object::Rest::default();
+                let mut rest = $crate::schema::object::Rest { tagged: fields.is_decided(), ..Default::default() };
                 while let Some(name) = fields.name()? {
                     match &*name {
                         $( $tag => {
@@ -325,7 +327,7 @@ macro_rules! object {
                     (_, $($rname,)*) => {
                         let mut text = $crate::schema::read::Text::object();
                         let mut missing = None;
-                        $( text.entry($tag, $value); )?
+                        $( if rest.tagged { text.entry($tag, $value) } )?
                         $( match &$rname {
                             Some(value) => text.entry($rwire, value),
                             None => missing = missing.or(Some($rwire)),

@@ -279,6 +279,7 @@ enum Form {
 
 impl Read for ResourceContents {
     const EXPECTED: &'static str = "an object";
+    const LIST_MAY_BE_NULL: bool = true;
 
     fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Attempt<Self>, D::Error> {
         let read = read_shape(deserializer)?;
