@@ -2,6 +2,7 @@
 //!
 //! Kinds that a revision does not have are written as a text that says what was there.
 
+use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -54,7 +55,7 @@ object! {
         }
         optional {
             /// For whom it is.
-            annotations: Option<Annotations> = "annotations";
+            annotations: Option<Box<Annotations>> = "annotations";
             /// What else goes with it.
             meta: Meta = "_meta" since V2025_06_18;
         }
@@ -72,7 +73,7 @@ object! {
         }
         optional {
             /// For whom it is.
-            annotations: Option<Annotations> = "annotations";
+            annotations: Option<Box<Annotations>> = "annotations";
             /// What else goes with it.
             meta: Meta = "_meta" since V2025_06_18;
         }
@@ -90,7 +91,7 @@ object! {
         }
         optional {
             /// For whom it is.
-            annotations: Option<Annotations> = "annotations";
+            annotations: Option<Box<Annotations>> = "annotations";
             /// What else goes with it.
             meta: Meta = "_meta" since V2025_06_18;
         }
@@ -118,7 +119,7 @@ object! {
             /// Its size in bytes, before any encoding.
             size: Option<u64> = "size";
             /// For whom it is.
-            annotations: Option<Annotations> = "annotations";
+            annotations: Option<Box<Annotations>> = "annotations";
             /// What else goes with it.
             meta: Meta = "_meta";
         }
@@ -141,7 +142,7 @@ object! {
         }
         optional {
             /// For whom they are.
-            annotations: Option<Annotations> = "annotations";
+            annotations: Option<Box<Annotations>> = "annotations";
             /// What else goes with them.
             meta: Meta = "_meta" since V2025_06_18;
         }
@@ -177,6 +178,7 @@ macro_rules! tagged {
 
         impl Read for $name {
             const EXPECTED: &'static str = "an object";
+            const LIST_MAY_BE_NULL: bool = true;
 
             fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Attempt<Self>, D::Error> {
                 let read = $crate::schema::read::read_shape(deserializer)?;
@@ -224,7 +226,7 @@ tagged! {
         /// Sound.
         Audio(AudioContent) = "audio",
         /// A resource that can be read.
-        ResourceLink(ResourceLink) = "resource_link",
+        ResourceLink(Box<ResourceLink>) = "resource_link",
         /// The contents of a resource.
         Resource(EmbeddedResource) = "resource",
     }
@@ -260,6 +262,12 @@ impl ContentBlock {
     }
 }
 
+impl From<ResourceLink> for ContentBlock {
+    fn from(link: ResourceLink) -> Self {
+        Self::ResourceLink(Box::new(link))
+    }
+}
+
 impl From<&str> for ContentBlock {
     fn from(text: &str) -> Self {
         Self::text(text)
@@ -274,7 +282,7 @@ impl From<String> for ContentBlock {
 
 /// A text in place of content that a revision does not have.
 pub(crate) fn stand_in(text: String, annotations: Option<&Annotations>) -> TextContent {
-    TextContent { annotations: annotations.cloned(), ..TextContent::new(text) }
+    TextContent { annotations: annotations.cloned().map(Box::new), ..TextContent::new(text) }
 }
 
 impl AudioContent {
@@ -283,7 +291,7 @@ impl AudioContent {
 
     pub(crate) fn stand_in(&self) -> TextContent {
         let text = format!("[audio {}, {} bytes of base64]", self.mime_type, self.data.len());
-        stand_in(text, self.annotations.as_ref())
+        stand_in(text, self.annotations.as_deref())
     }
 }
 
@@ -297,7 +305,7 @@ impl WriteAt for ContentBlock {
             Self::ResourceLink(link) if view.since(Revision::V2025_06_18) => link.write(view, serializer),
             Self::ResourceLink(link) => {
                 let text = format!("[resource {}]", link.uri);
-                stand_in(text, link.annotations.as_ref()).write(view, serializer)
+                stand_in(text, link.annotations.as_deref()).write(view, serializer)
             }
             Self::Resource(content) => content.write(view, serializer),
             Self::Unknown(json) => json.write(view, serializer),

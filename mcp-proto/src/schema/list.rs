@@ -139,6 +139,11 @@ impl<T: WriteAt> WriteAt for List<T> {
 impl<T: Read> Read for List<T> {
     const EXPECTED: &'static str = "a list";
 
+    /// Some languages know no other empty list.
+    fn from_null() -> Attempt<Self> {
+        Ok(Self::new())
+    }
+
     fn from_seq<'de, A: SeqAccess<'de>>(mut seq: A) -> Result<Attempt<Self>, A::Error> {
         let mut list = Self::new();
         let mut index = 0_usize;

@@ -1,5 +1,6 @@
 //! Names with values, in the order in which they came.
 
+use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::{self, Vec};
@@ -17,15 +18,25 @@ use super::write::{Projection, Viewed, WriteAt};
 ///
 /// Looking up a name walks the whole map: these are small. A peer that sends a name twice has both kept and the last
 /// one found.
-#[derive(Clone, PartialEq)]
+#[derive(Clone)]
 pub struct Map<V> {
-    entries: Vec<(String, V)>,
+    /// Most maps of a message are empty, and every object has some: an empty one takes one word.
+    #[expect(clippy::box_collection)]
+    entries: Option<Box<Vec<(String, V)>>>,
 }
 
 impl<V> Map<V> {
     /// Nothing yet.
     pub const fn new() -> Self {
-        Self { entries: Vec::new() }
+        Self { entries: None }
+    }
+
+    fn entries(&self) -> &[(String, V)] {
+        self.entries.as_deref().map_or(&[], Vec::as_slice)
+    }
+
+    fn entries_mut(&mut self) -> &mut Vec<(String, V)> {
+        self.entries.get_or_insert_default()
     }
 
     /// The value of `name`.
@@ -35,7 +46,7 @@ impl<V> Map<V> {
 
     /// The same, to be changed.
     pub fn get_mut(&mut self, name: &str) -> Option<&mut V> {
-        self.entries.iter_mut().rev().find(|(key, _)| key == name).map(|(_, value)| value)
+        self.entries_mut().iter_mut().rev().find(|(key, _)| key == name).map(|(_, value)| value)
     }
 
     /// Whether there is a value for `name`.
@@ -49,7 +60,7 @@ impl<V> Map<V> {
         match self.get_mut(&name) {
             Some(old) => Some(core::mem::replace(old, value)),
             None => {
-                self.entries.push((name, value));
+                self.entries_mut().push((name, value));
                 None
             }
         }
@@ -58,11 +69,11 @@ impl<V> Map<V> {
     /// Takes `name` out, each time it occurs, and returns its value.
     pub fn remove(&mut self, name: &str) -> Option<V> {
         let mut found = None;
-        for (key, value) in core::mem::take(&mut self.entries) {
+        for (key, value) in core::mem::take(self) {
             if key == name {
                 found = Some(value);
             } else {
-                self.entries.push((key, value));
+                self.push(key, value);
             }
         }
         found
@@ -70,22 +81,28 @@ impl<V> Map<V> {
 
     /// How many there are.
     pub fn len(&self) -> usize {
-        self.entries.len()
+        self.entries().len()
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.entries().is_empty()
     }
 
     /// All of them, in order.
     pub fn iter(&self) -> Iter<'_, V> {
-        Iter(self.entries.iter())
+        Iter(self.entries().iter())
     }
 
     /// Adds what was read, without a look at what is there already: a peer must not make reading quadratic.
     pub(crate) fn push(&mut self, name: impl Into<String>, value: V) {
-        self.entries.push((name.into(), value));
+        self.entries_mut().push((name.into(), value));
+    }
+}
+
+impl<V: PartialEq> PartialEq for Map<V> {
+    fn eq(&self, other: &Self) -> bool {
+        self.entries() == other.entries()
     }
 }
 
@@ -137,7 +154,7 @@ impl<V> IntoIterator for Map<V> {
     type IntoIter = vec::IntoIter<(String, V)>;
 
     fn into_iter(self) -> Self::IntoIter {
-        self.entries.into_iter()
+        self.entries.map_or_else(Vec::new, |entries| *entries).into_iter()
     }
 }
 

@@ -51,6 +51,20 @@ pub(crate) trait Object: Sized {
     fn write_envelope<M: SerializeMap>(&self, view: Projection, map: &mut M) -> Result<(), M::Error>;
 }
 
+impl<T: Object> Object for Box<T> {
+    fn read_fields<'de, A: MapAccess<'de>>(fields: Fields<'de, A>) -> Result<Attempt<Self>, A::Error> {
+        Ok(T::read_fields(fields)?.map(Self::new))
+    }
+
+    fn write_own<M: SerializeMap>(&self, view: Projection, map: &mut M) -> Result<(), M::Error> {
+        (**self).write_own(view, map)
+    }
+
+    fn write_envelope<M: SerializeMap>(&self, view: Projection, map: &mut M) -> Result<(), M::Error> {
+        (**self).write_envelope(view, map)
+    }
+}
+
 /// The type of an optional field.
 pub(crate) trait Optional: Read + Default {
     /// Whether there is nothing to write.
@@ -76,6 +90,8 @@ pub(crate) struct Rest {
     pub(crate) extra: Extra,
     /// The first thing that keeps the object from being read.
     pub(crate) fault: Option<Box<str>>,
+    /// Whether the field that never varies has been there.
+    pub(crate) tagged: bool,
 }
 
 impl Rest {
@@ -102,7 +118,7 @@ impl Rest {
 
     pub(crate) fn tag(&mut self, name: &'static str, expected: &str, read: Attempt<alloc::string::String>) {
         match read {
-            Ok(value) if value == expected => {}
+            Ok(value) if value == expected => self.tagged = true,
             Ok(value) => self.refuse(name, Odd::scalar(&value, &format!("`{expected}`"))),
             Err(odd) => self.refuse(name, odd),
         }
@@ -276,7 +292,7 @@ macro_rules! object {
                 $( let mut $rname: Option<$rty> = None; )*
                 $( let mut $oname: $oty = Default::default(); )*
                 $( let mut $ename: $ety = Default::default(); )*
-                let mut rest = $crate::schema::object::Rest::default();
+                let mut rest = $crate::schema::object::Rest { tagged: fields.is_decided(), ..Default::default() };
                 while let Some(name) = fields.name()? {
                     match &*name {
                         $( $tag => {
@@ -311,7 +327,7 @@ macro_rules! object {
                     (_, $($rname,)*) => {
                         let mut text = $crate::schema::read::Text::object();
                         let mut missing = None;
-                        $( text.entry($tag, $value); )?
+                        $( if rest.tagged { text.entry($tag, $value) } )?
                         $( match &$rname {
                             Some(value) => text.entry($rwire, value),
                             None => missing = missing.or(Some($rwire)),

@@ -65,6 +65,8 @@ pub(crate) type Attempt<T> = Result<T, Odd>;
 pub(crate) trait Read: Sized {
     /// What it takes, as in "expected …".
     const EXPECTED: &'static str;
+    /// Whether `null` is as good as an empty list of these: some languages know no other empty list.
+    const LIST_MAY_BE_NULL: bool = false;
 
     fn from_bool(value: bool) -> Attempt<Self> {
         Err(Odd::scalar(&value, Self::EXPECTED))
@@ -254,12 +256,13 @@ pub(crate) struct Fields<'de, A> {
     /// The name of the field that decided the kind, if its value is still to be read.
     decisive: Option<Cow<'de, str>>,
     current: Option<&'de RawValue>,
+    is_decided: bool,
     map: A,
 }
 
 impl<'de, A: MapAccess<'de>> Fields<'de, A> {
     pub(crate) fn new(map: A) -> Self {
-        Self { held: Vec::new().into_iter(), decisive: None, current: None, map }
+        Self { held: Vec::new().into_iter(), decisive: None, current: None, is_decided: false, map }
     }
 
     /// The next name; its value must be read before the next one is asked for.
@@ -316,7 +319,13 @@ impl<'de, A: MapAccess<'de>> Fields<'de, A> {
     /// The value of the field that decided, now.
     pub(crate) fn decisive<T: Read>(&mut self) -> Result<Attempt<T>, A::Error> {
         self.decisive = None;
+        self.is_decided = true;
         self.map.next_value_seed(Seed::NEW)
+    }
+
+    /// Whether the field that decided has been read.
+    pub(crate) fn is_decided(&self) -> bool {
+        self.is_decided
     }
 
     /// The value of `name`, if it has been held back.
@@ -511,6 +520,10 @@ impl<T: Read> Read for Box<T> {
 /// One odd item makes the whole list odd.
 impl<T: Read + WriteAt> Read for Vec<T> {
     const EXPECTED: &'static str = "a list";
+
+    fn from_null() -> Attempt<Self> {
+        if T::LIST_MAY_BE_NULL { Ok(Self::new()) } else { Err(Odd::scalar(&(), Self::EXPECTED)) }
+    }
 
     fn from_seq<'de, A: SeqAccess<'de>>(mut seq: A) -> Result<Attempt<Self>, A::Error> {
         let mut items = Self::new();

@@ -1,5 +1,6 @@
 //! Resources: listing, reading and following them.
 
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -77,7 +78,7 @@ object! {
             /// Its size in bytes, before any encoding.
             size: Option<u64> = "size";
             /// For whom it is.
-            annotations: Option<Annotations> = "annotations";
+            annotations: Option<Box<Annotations>> = "annotations";
             /// What else goes with it.
             meta: Meta = "_meta" since V2025_06_18;
         }
@@ -112,7 +113,7 @@ object! {
             /// The media type of all of them.
             mime_type: Option<String> = "mimeType";
             /// For whom they are.
-            annotations: Option<Annotations> = "annotations";
+            annotations: Option<Box<Annotations>> = "annotations";
             /// What else goes with it.
             meta: Meta = "_meta" since V2025_06_18;
         }
@@ -278,6 +279,7 @@ enum Form {
 
 impl Read for ResourceContents {
     const EXPECTED: &'static str = "an object";
+    const LIST_MAY_BE_NULL: bool = true;
 
     fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Attempt<Self>, D::Error> {
         let read = read_shape(deserializer)?;

@@ -214,7 +214,7 @@ object! {
         required {}
         optional {
             /// What the model is shown. Servers that leave it out are read as having sent none.
-            content: Vec<ContentBlock> = "content";
+            content: Vec<ContentBlock> = "content" odd refused;
             /// The result for programs: any JSON value; before 2026-07-28 only objects are written.
             structured_content: Option<Json> = "structuredContent" since V2025_06_18 null kept if may_be_structured;
             /// Whether the tool failed.

@@ -67,50 +67,63 @@ pub(crate) fn check(report: &mut Report) {
     let all = Revisions::ALL;
     let modern = Revisions::MODERN;
 
-    cells.check::<InitializeParams>("initialize", &rich::params("InitializeRequest"), &[
-        has("/clientInfo/name", all),
-        has("/clientInfo/title", JUNE),
-        has("/clientInfo/description", NOVEMBER),
-        has("/clientInfo/websiteUrl", NOVEMBER),
-        has("/clientInfo/icons", NOVEMBER),
-        has("/capabilities/roots", all),
-        has("/capabilities/roots/listChanged", Revisions::LEGACY),
-        has("/capabilities/sampling", all),
-        has("/capabilities/sampling/tools", NOVEMBER),
-        has("/capabilities/sampling/context", NOVEMBER),
-        has("/capabilities/elicitation", JUNE),
-        has("/capabilities/elicitation/form", NOVEMBER),
-        has("/capabilities/elicitation/url", NOVEMBER),
-        has("/capabilities/tasks", ONLY_NOVEMBER),
-        has("/capabilities/extensions", modern),
-        has("/capabilities/experimental", all),
-        has("/_meta/progressToken", all),
-        has("/_meta/traceparent", all),
-        has("/_meta/io.modelcontextprotocol~1protocolVersion", modern),
-        has("/_meta/io.modelcontextprotocol~1clientCapabilities", modern),
-        has("/_meta/io.modelcontextprotocol~1clientInfo", modern),
-        has("/_meta/io.modelcontextprotocol~1logLevel", modern),
-        has("/_meta/io.modelcontextprotocol~1related-task", ONLY_NOVEMBER),
-    ]);
-    cells.check::<InitializeResult>("initialize", &rich::result("InitializeResult"), &[
-        has("/capabilities/tools/listChanged", all),
-        has("/capabilities/logging", all),
-        has("/capabilities/completions", MARCH),
-        has("/capabilities/tasks", ONLY_NOVEMBER),
-        has("/capabilities/extensions", modern),
-        has("/resultType", modern),
-        has("/_meta/io.modelcontextprotocol~1serverInfo", modern),
-    ]);
-    cells.check::<DiscoverResult>("server/discover", &rich::result("DiscoverResult"), &[
-        has("/serverInfo", Revisions::LEGACY),
-        has("/_meta/io.modelcontextprotocol~1serverInfo", modern),
-    ]);
-    cells.check::<CallToolParams>("tools/call", &rich::params("CallToolRequest"), &[
-        has("/arguments", all),
-        has("/inputResponses", modern),
-        has("/requestState", modern),
-        has("/task", ONLY_NOVEMBER),
-    ]);
+    cells.check::<InitializeParams>(
+        "initialize",
+        &rich::params("InitializeRequest"),
+        &[
+            has("/clientInfo/name", all),
+            has("/clientInfo/title", JUNE),
+            has("/clientInfo/description", NOVEMBER),
+            has("/clientInfo/websiteUrl", NOVEMBER),
+            has("/clientInfo/icons", NOVEMBER),
+            has("/capabilities/roots", all),
+            has("/capabilities/roots/listChanged", Revisions::LEGACY),
+            has("/capabilities/sampling", all),
+            has("/capabilities/sampling/tools", NOVEMBER),
+            has("/capabilities/sampling/context", NOVEMBER),
+            has("/capabilities/elicitation", JUNE),
+            has("/capabilities/elicitation/form", NOVEMBER),
+            has("/capabilities/elicitation/url", NOVEMBER),
+            has("/capabilities/tasks", ONLY_NOVEMBER),
+            has("/capabilities/extensions", modern),
+            has("/capabilities/experimental", all),
+            has("/_meta/progressToken", all),
+            has("/_meta/traceparent", all),
+            has("/_meta/io.modelcontextprotocol~1protocolVersion", modern),
+            has("/_meta/io.modelcontextprotocol~1clientCapabilities", modern),
+            has("/_meta/io.modelcontextprotocol~1clientInfo", modern),
+            has("/_meta/io.modelcontextprotocol~1logLevel", modern),
+            has("/_meta/io.modelcontextprotocol~1related-task", ONLY_NOVEMBER),
+        ],
+    );
+    cells.check::<InitializeResult>(
+        "initialize",
+        &rich::result("InitializeResult"),
+        &[
+            has("/capabilities/tools/listChanged", all),
+            has("/capabilities/logging", all),
+            has("/capabilities/completions", MARCH),
+            has("/capabilities/tasks", ONLY_NOVEMBER),
+            has("/capabilities/extensions", modern),
+            has("/resultType", modern),
+            has("/_meta/io.modelcontextprotocol~1serverInfo", modern),
+        ],
+    );
+    cells.check::<DiscoverResult>(
+        "server/discover",
+        &rich::result("DiscoverResult"),
+        &[has("/serverInfo", Revisions::LEGACY), has("/_meta/io.modelcontextprotocol~1serverInfo", modern)],
+    );
+    cells.check::<CallToolParams>(
+        "tools/call",
+        &rich::params("CallToolRequest"),
+        &[
+            has("/arguments", all),
+            has("/inputResponses", modern),
+            has("/requestState", modern),
+            has("/task", ONLY_NOVEMBER),
+        ],
+    );
     for (what, params) in [("prompts/get", "GetPromptRequest"), ("resources/read", "ReadResourceRequest")] {
         let rows = [has("/inputResponses", modern), has("/requestState", modern)];
         match what {
@@ -118,44 +131,56 @@ pub(crate) fn check(report: &mut Report) {
             _ => cells.check::<ReadResourceParams>(what, &rich::params(params), &rows),
         }
     }
-    cells.check::<CallToolResult>("tools/call", &rich::result("CallToolResult"), &[
-        is("/content/0/type", "text", all),
-        has("/content/0/annotations/audience", all),
-        has("/content/0/annotations/lastModified", JUNE),
-        has("/content/0/_meta", JUNE),
-        is("/content/1/type", "image", all),
-        has("/content/1/_meta", JUNE),
-        is("/content/2/type", "audio", MARCH),
-        is("/content/2/text", "[audio audio/wav, 4 bytes of base64]", Revisions::until(Revision::V2024_11_05)),
-        has("/content/2/_meta", JUNE),
-        is("/content/3/type", "resource_link", JUNE),
-        is("/content/3/text", "[resource file:///a.txt]", Revisions::until(Revision::V2025_03_26)),
-        has("/content/3/icons", NOVEMBER),
-        is("/content/4/type", "resource", all),
-        has("/content/4/resource/text", all),
-        has("/content/4/resource/_meta", JUNE),
-        has("/content/5/resource/blob", all),
-        has("/structuredContent", JUNE),
-        has("/resultType", modern),
-        has("/_meta/io.modelcontextprotocol~1serverInfo", modern),
-        has("/_meta/io.modelcontextprotocol~1related-task", ONLY_NOVEMBER),
-    ]);
+    cells.check::<CallToolResult>(
+        "tools/call",
+        &rich::result("CallToolResult"),
+        &[
+            is("/content/0/type", "text", all),
+            has("/content/0/annotations/audience", all),
+            has("/content/0/annotations/lastModified", JUNE),
+            has("/content/0/_meta", JUNE),
+            is("/content/1/type", "image", all),
+            has("/content/1/_meta", JUNE),
+            is("/content/2/type", "audio", MARCH),
+            is(
+                "/content/2/text",
+                "[audio audio/wav, 4 bytes of base64]",
+                Revisions::until(Revision::V2024_11_05),
+            ),
+            has("/content/2/_meta", JUNE),
+            is("/content/3/type", "resource_link", JUNE),
+            is("/content/3/text", "[resource file:///a.txt]", Revisions::until(Revision::V2025_03_26)),
+            has("/content/3/icons", NOVEMBER),
+            is("/content/4/type", "resource", all),
+            has("/content/4/resource/text", all),
+            has("/content/4/resource/_meta", JUNE),
+            has("/content/5/resource/blob", all),
+            has("/structuredContent", JUNE),
+            has("/resultType", modern),
+            has("/_meta/io.modelcontextprotocol~1serverInfo", modern),
+            has("/_meta/io.modelcontextprotocol~1related-task", ONLY_NOVEMBER),
+        ],
+    );
     for value in [json!(null), json!([1, 2]), json!("text")] {
         let mut result = rich::result("CallToolResult");
         result["structuredContent"] = value.clone();
         cells.check::<CallToolResult>("tools/call", &result, &[is("/structuredContent", value, modern)]);
     }
-    cells.check::<ListToolsResult>("tools/list", &rich::result("ListToolsResult"), &[
-        has("/tools/0/description", all),
-        has("/tools/0/title", JUNE),
-        has("/tools/0/annotations", MARCH),
-        has("/tools/0/outputSchema", JUNE),
-        has("/tools/0/icons", NOVEMBER),
-        has("/tools/0/execution", ONLY_NOVEMBER),
-        has("/tools/0/_meta", JUNE),
-        has("/ttlMs", modern),
-        has("/cacheScope", modern),
-    ]);
+    cells.check::<ListToolsResult>(
+        "tools/list",
+        &rich::result("ListToolsResult"),
+        &[
+            has("/tools/0/description", all),
+            has("/tools/0/title", JUNE),
+            has("/tools/0/annotations", MARCH),
+            has("/tools/0/outputSchema", JUNE),
+            has("/tools/0/icons", NOVEMBER),
+            has("/tools/0/execution", ONLY_NOVEMBER),
+            has("/tools/0/_meta", JUNE),
+            has("/ttlMs", modern),
+            has("/cacheScope", modern),
+        ],
+    );
     let mut listed = rich::result("ListToolsResult");
     listed["tools"][0]["outputSchema"] = json!({"type": "array"});
     cells.check::<ListToolsResult>("tools/list", &listed, &[has("/tools/0/outputSchema", modern)]);
@@ -165,78 +190,113 @@ pub(crate) fn check(report: &mut Report) {
     };
     let result = rich::result("ListResourcesResult");
     cells.check::<ListResourcesResult>("resources/list", &result, &listed("resources"));
-    cells.check::<ListResourcesResult>("resources/list", &result, &[
-        has("/resources/0/annotations/priority", all),
-        has("/resources/0/annotations/lastModified", JUNE),
-        has("/ttlMs", modern),
-        has("/cacheScope", modern),
-    ]);
+    cells.check::<ListResourcesResult>(
+        "resources/list",
+        &result,
+        &[
+            has("/resources/0/annotations/priority", all),
+            has("/resources/0/annotations/lastModified", JUNE),
+            has("/ttlMs", modern),
+            has("/cacheScope", modern),
+        ],
+    );
     let result = rich::result("ListResourceTemplatesResult");
-    cells.check::<ListResourceTemplatesResult>("resources/templates/list", &result, &listed("resourceTemplates"));
-    cells.check::<ListResourceTemplatesResult>("resources/templates/list", &result, &[
-        has("/resourceTemplates/0/annotations/lastModified", JUNE),
-        has("/ttlMs", modern),
-    ]);
+    cells.check::<ListResourceTemplatesResult>(
+        "resources/templates/list",
+        &result,
+        &listed("resourceTemplates"),
+    );
+    cells.check::<ListResourceTemplatesResult>(
+        "resources/templates/list",
+        &result,
+        &[has("/resourceTemplates/0/annotations/lastModified", JUNE), has("/ttlMs", modern)],
+    );
     let result = rich::result("ListPromptsResult");
     cells.check::<ListPromptsResult>("prompts/list", &result, &listed("prompts"));
-    cells.check::<ListPromptsResult>("prompts/list", &result, &[
-        has("/prompts/0/arguments/0/title", JUNE),
-        has("/ttlMs", modern),
-    ]);
-    cells.check::<ReadResourceResult>("resources/read", &rich::result("ReadResourceResult"), &[
-        has("/contents/0/_meta", JUNE),
-        has("/contents/1/_meta", JUNE),
-        has("/ttlMs", modern),
-        has("/cacheScope", modern),
-    ]);
-    cells.check::<GetPromptResult>("prompts/get", &rich::result("GetPromptResult"), &[
-        is("/messages/2/content/type", "audio", MARCH),
-        is("/messages/3/content/type", "resource_link", JUNE),
-    ]);
-    cells.check::<CompleteParams>("completion/complete", &rich::params("CompleteRequest"), &[
-        has("/ref/title", JUNE),
-        has("/context", JUNE),
-    ]);
-    cells.check::<ProgressParams>("notifications/progress", &rich::params("ProgressNotification"), &[
-        has("/total", all),
-        has("/message", MARCH),
-    ]);
-    cells.check::<ListRootsResult>("roots/list", &rich::result("ListRootsResult"), &[has("/roots/0/_meta", JUNE)]);
-    cells.check::<CreateMessageParams>("sampling/createMessage", &rich::params("CreateMessageRequest"), &[
-        has("/tools", NOVEMBER),
-        has("/toolChoice", NOVEMBER),
-        has("/task", ONLY_NOVEMBER),
-        has("/includeContext", all),
-        has("/messages/0/_meta", NOVEMBER),
-        has("/messages/0/content/_meta", JUNE),
-        is("/messages/2/content/type", "audio", MARCH),
-        is("/messages/3/content/0/type", "tool_use", NOVEMBER),
-        is("/messages/4/content/0/type", "tool_result", NOVEMBER),
-        is("/messages/5/content/text", "one", Revisions::until(Revision::V2025_06_18)),
-    ]);
-    cells.check::<ElicitParams>("elicitation/create", &rich::form(), &[
-        has("/mode", NOVEMBER),
-        has("/task", ONLY_NOVEMBER),
-        has("/requestedSchema/$schema", NOVEMBER),
-        has("/requestedSchema/properties/line/default", NOVEMBER),
-        has("/requestedSchema/properties/number/default", NOVEMBER),
-        has("/requestedSchema/properties/yes/default", all),
-        has("/requestedSchema/properties/one/default", NOVEMBER),
-        has("/requestedSchema/properties/titled/oneOf", NOVEMBER),
-        has("/requestedSchema/properties/titled/enumNames", Revisions::until(Revision::V2025_06_18)),
-        is("/requestedSchema/properties/several/type", "array", NOVEMBER),
-        is("/requestedSchema/properties/severalTitled/type", "array", NOVEMBER),
-    ]);
-    cells.check::<ElicitParams>("elicitation/create", &rich::url(), &[
-        has("/elicitationId", Revisions::LEGACY),
-        has("/task", ONLY_NOVEMBER),
-    ]);
-    cells.check::<ElicitResult>("elicitation/create", &rich::result("ElicitResult"), &[
-        has("/content/several/0", NOVEMBER),
-        has("/content/number", all),
-    ]);
-    cells.check::<legacy::CreateTaskResult>("a task", &rich::result("LegacyCreateTaskResult"), &[
-        has("/task/ttl", all),
-        has("/resultType", modern),
-    ]);
+    cells.check::<ListPromptsResult>(
+        "prompts/list",
+        &result,
+        &[has("/prompts/0/arguments/0/title", JUNE), has("/ttlMs", modern)],
+    );
+    cells.check::<ReadResourceResult>(
+        "resources/read",
+        &rich::result("ReadResourceResult"),
+        &[
+            has("/contents/0/_meta", JUNE),
+            has("/contents/1/_meta", JUNE),
+            has("/ttlMs", modern),
+            has("/cacheScope", modern),
+        ],
+    );
+    cells.check::<GetPromptResult>(
+        "prompts/get",
+        &rich::result("GetPromptResult"),
+        &[
+            is("/messages/2/content/type", "audio", MARCH),
+            is("/messages/3/content/type", "resource_link", JUNE),
+        ],
+    );
+    cells.check::<CompleteParams>(
+        "completion/complete",
+        &rich::params("CompleteRequest"),
+        &[has("/ref/title", JUNE), has("/context", JUNE)],
+    );
+    cells.check::<ProgressParams>(
+        "notifications/progress",
+        &rich::params("ProgressNotification"),
+        &[has("/total", all), has("/message", MARCH)],
+    );
+    cells.check::<ListRootsResult>(
+        "roots/list",
+        &rich::result("ListRootsResult"),
+        &[has("/roots/0/_meta", JUNE)],
+    );
+    cells.check::<CreateMessageParams>(
+        "sampling/createMessage",
+        &rich::params("CreateMessageRequest"),
+        &[
+            has("/tools", NOVEMBER),
+            has("/toolChoice", NOVEMBER),
+            has("/task", ONLY_NOVEMBER),
+            has("/includeContext", all),
+            has("/messages/0/_meta", NOVEMBER),
+            has("/messages/0/content/_meta", JUNE),
+            is("/messages/2/content/type", "audio", MARCH),
+            is("/messages/3/content/0/type", "tool_use", NOVEMBER),
+            is("/messages/4/content/0/type", "tool_result", NOVEMBER),
+            is("/messages/5/content/text", "one", Revisions::until(Revision::V2025_06_18)),
+        ],
+    );
+    cells.check::<ElicitParams>(
+        "elicitation/create",
+        &rich::form(),
+        &[
+            has("/mode", NOVEMBER),
+            has("/task", ONLY_NOVEMBER),
+            has("/requestedSchema/$schema", NOVEMBER),
+            has("/requestedSchema/properties/line/default", NOVEMBER),
+            has("/requestedSchema/properties/number/default", NOVEMBER),
+            has("/requestedSchema/properties/yes/default", all),
+            has("/requestedSchema/properties/one/default", NOVEMBER),
+            has("/requestedSchema/properties/titled/oneOf", NOVEMBER),
+            has("/requestedSchema/properties/titled/enumNames", Revisions::until(Revision::V2025_06_18)),
+            is("/requestedSchema/properties/several/type", "array", NOVEMBER),
+            is("/requestedSchema/properties/severalTitled/type", "array", NOVEMBER),
+        ],
+    );
+    cells.check::<ElicitParams>(
+        "elicitation/create",
+        &rich::url(),
+        &[has("/elicitationId", Revisions::LEGACY), has("/task", ONLY_NOVEMBER)],
+    );
+    cells.check::<ElicitResult>(
+        "elicitation/create",
+        &rich::result("ElicitResult"),
+        &[has("/content/several/0", NOVEMBER), has("/content/number", all)],
+    );
+    cells.check::<legacy::CreateTaskResult>(
+        "a task",
+        &rich::result("LegacyCreateTaskResult"),
+        &[has("/task/ttl", all), has("/resultType", modern)],
+    );
 }

@@ -4,21 +4,22 @@ use std::fmt::Debug;
 use std::path::Path;
 
 use mcp_proto::rpc::Id;
+use mcp_proto::schema::EnumSchema;
 use mcp_proto::schema::{
     AudioContent, BlobResourceContents, BooleanSchema, CallTool, CallToolParams, CallToolResult, Cancelled,
     CancelledParams, ClientCapabilities, Complete, CompleteParams, CompleteResult, CreateMessage,
-    CreateMessageParams, CreateMessageResult, Discover, DiscoverResult, Elicit, ElicitFormParams, ElicitParams,
-    ElicitResult, EmbeddedResource, GetPrompt, GetPromptParams, GetPromptResult, ImageContent,
-    InputRequiredResult, ListPrompts, ListPromptsResult, ListResourceTemplates,
-    ListResourceTemplatesResult, ListResources, ListResourcesResult, ListRoots, ListRootsResult, ListTools,
-    ListToolsResult, LoggingMessage, LoggingMessageParams, Method, MissingCapabilityData, ModelPreferences,
-    MultiSelectSchema, Notification, NumberSchema, PaginatedParams, PrimitiveSchema, Progress, ProgressParams,
+    CreateMessageParams, CreateMessageResult, Discover, DiscoverResult, Elicit, ElicitFormParams,
+    ElicitParams, ElicitResult, EmbeddedResource, GetPrompt, GetPromptParams, GetPromptResult, ImageContent,
+    InputRequiredResult, ListPrompts, ListPromptsResult, ListResourceTemplates, ListResourceTemplatesResult,
+    ListResources, ListResourcesResult, ListRoots, ListRootsResult, ListTools, ListToolsResult,
+    LoggingMessage, LoggingMessageParams, Method, MissingCapabilityData, ModelPreferences, MultiSelectSchema,
+    Notification, NumberSchema, PaginatedParams, PrimitiveSchema, Progress, ProgressParams,
     PromptListChanged, ReadResource, ReadResourceResult, Resource, ResourceLink, ResourceListChanged,
     ResourceUpdated, ResourceUpdatedParams, Root, SamplingMessage, ServerCapabilities, StringSchema,
-    SubscriptionsAcknowledged, SubscriptionsListen, SubscriptionsListenResult, TextContent, TextResourceContents,
-    TitledEnumSchema, Tool, ToolListChanged, ToolResultContent, ToolUseContent, UnsupportedVersionData,
+    SubscriptionsAcknowledged, SubscriptionsListen, SubscriptionsListenResult, TextContent,
+    TextResourceContents, TitledEnumSchema, Tool, ToolListChanged, ToolResultContent, ToolUseContent,
+    UnsupportedVersionData,
 };
-use mcp_proto::schema::EnumSchema;
 use serde_json::Value;
 
 use crate::{Report, misunderstood, read};
@@ -110,9 +111,11 @@ fn check_one(kind: &str, value: &Value) -> Checked {
         "GetPromptRequestParams" => same::<GetPromptParams>(value),
         "GetPromptResult" => same::<GetPromptResult>(value),
         "GetPromptResultResponse" => response::<GetPrompt>(value),
-        "HeaderMismatchError" | "InternalError" | "InvalidParamsError" | "MethodNotFoundError" | "ParseError" => {
-            error(value)
-        }
+        "HeaderMismatchError"
+        | "InternalError"
+        | "InvalidParamsError"
+        | "MethodNotFoundError"
+        | "ParseError" => error(value),
         "ImageContent" => same::<ImageContent>(value),
         "InputRequests" => value.as_object().map_or(Ok(()), |requests| {
             requests.values().try_for_each(same::<mcp_proto::schema::InputRequest>)

@@ -300,11 +300,12 @@ pub(crate) fn params(definition: &str) -> Value {
         "InitializeRequest" => meta(json!({
             "protocolVersion": "2025-11-25", "capabilities": client_capabilities(), "clientInfo": implementation()
         })),
-        "ListToolsRequest" | "ListResourcesRequest" | "ListResourceTemplatesRequest" | "ListPromptsRequest"
+        "ListToolsRequest"
+        | "ListResourcesRequest"
+        | "ListResourceTemplatesRequest"
+        | "ListPromptsRequest"
         | "ListTasksRequest" => meta(json!({"cursor": ""})),
-        "CallToolRequest" => {
-            retried(json!({"name": "add", "arguments": {"a": 1.5}, "task": {"ttl": 60000}}))
-        }
+        "CallToolRequest" => retried(json!({"name": "add", "arguments": {"a": 1.5}, "task": {"ttl": 60000}})),
         "GetPromptRequest" => retried(json!({"name": "greet", "arguments": {"who": "you"}})),
         "ReadResourceRequest" => retried(json!({"uri": "file:///a.txt"})),
         "SubscribeRequest" | "UnsubscribeRequest" => meta(json!({"uri": "file:///a.txt"})),
@@ -336,40 +337,54 @@ pub(crate) fn params(definition: &str) -> Value {
 
 /// The result that the schemas define as `definition`.
 pub(crate) fn result(definition: &str) -> Value {
-    let kept = |value: Value| {
-        with(with(value, plain_result()), json!({"ttlMs": 60000, "cacheScope": "public"}))
-    };
+    let kept =
+        |value: Value| with(with(value, plain_result()), json!({"ttlMs": 60000, "cacheScope": "public"}));
     match definition {
-        "InitializeResult" => with(plain_result(), json!({
-            "protocolVersion": "2025-11-25", "capabilities": server_capabilities(), "serverInfo": implementation(),
-            "instructions": "Ask away"
-        })),
+        "InitializeResult" => with(
+            plain_result(),
+            json!({
+                "protocolVersion": "2025-11-25", "capabilities": server_capabilities(), "serverInfo": implementation(),
+                "instructions": "Ask away"
+            }),
+        ),
         "DiscoverResult" => kept(json!({
             "supportedVersions": ["2026-07-28"], "capabilities": server_capabilities(), "instructions": "Ask away",
             "serverInfo": implementation()
         })),
         "ListToolsResult" => page("tools", json!([tool(json!({"type": "object", "properties": {}}))])),
         "ListResourcesResult" => page("resources", json!([resource()])),
-        "ListResourceTemplatesResult" => page("resourceTemplates", json!([{
-            "uriTemplate": "file:///{name}", "name": "a", "title": "A", "description": "A letter", "icons": icons(),
-            "mimeType": "text/plain", "annotations": annotations(), "_meta": own_meta()
-        }])),
-        "ListPromptsResult" => page("prompts", json!([{
-            "name": "greet", "title": "Greeting", "description": "Greets", "icons": icons(), "_meta": own_meta(),
-            "arguments": [{"name": "who", "title": "Who", "description": "Whom", "required": true}]
-        }])),
+        "ListResourceTemplatesResult" => page(
+            "resourceTemplates",
+            json!([{
+                "uriTemplate": "file:///{name}", "name": "a", "title": "A", "description": "A letter", "icons": icons(),
+                "mimeType": "text/plain", "annotations": annotations(), "_meta": own_meta()
+            }]),
+        ),
+        "ListPromptsResult" => page(
+            "prompts",
+            json!([{
+                "name": "greet", "title": "Greeting", "description": "Greets", "icons": icons(), "_meta": own_meta(),
+                "arguments": [{"name": "who", "title": "Who", "description": "Whom", "required": true}]
+            }]),
+        ),
         "ReadResourceResult" => kept(json!({"contents": [text_contents(), blob_contents()]})),
-        "CallToolResult" => with(plain_result(), json!({
-            "content": content(), "structuredContent": {"sum": 3}, "isError": false
-        })),
+        "CallToolResult" => with(
+            plain_result(),
+            json!({
+                "content": content(), "structuredContent": {"sum": 3}, "isError": false
+            }),
+        ),
         "GetPromptResult" => {
             let message = |content: &Value| json!({"role": "user", "content": content});
             let messages: Vec<Value> = content().as_array().into_iter().flatten().map(message).collect();
             with(plain_result(), json!({"messages": messages, "description": "Greets"}))
         }
-        "CompleteResult" => with(plain_result(), json!({
-            "completion": {"values": ["you"], "total": 1, "hasMore": false}
-        })),
+        "CompleteResult" => with(
+            plain_result(),
+            json!({
+                "completion": {"values": ["you"], "total": 1, "hasMore": false}
+            }),
+        ),
         "CreateMessageResult" => create_message_result(),
         "ElicitResult" => elicit_result(),
         "ListRootsResult" => roots(),
@@ -378,9 +393,12 @@ pub(crate) fn result(definition: &str) -> Value {
         "LegacyCreateTaskResult" => with(plain_result(), json!({"task": legacy_task()})),
         "GetTaskResult" => with(plain_result(), detailed_task("working")),
         "CreateTaskResult" => with(with(plain_result(), task("working")), json!({"resultType": "task"})),
-        "InputRequiredResult" => with(plain_result(), json!({
-            "resultType": "input_required", "inputRequests": input_requests(), "requestState": "opaque"
-        })),
+        "InputRequiredResult" => with(
+            plain_result(),
+            json!({
+                "resultType": "input_required", "inputRequests": input_requests(), "requestState": "opaque"
+            }),
+        ),
         _ => plain_result(),
     }
 }

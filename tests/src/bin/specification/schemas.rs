@@ -7,11 +7,11 @@ use std::path::Path;
 use mcp_proto::schema::tasks::{self, legacy};
 use mcp_proto::schema::{
     At, CallTool, Cancelled, ClientProgress, Complete, CreateMessage, Discover, Elicit, ElicitationComplete,
-    GetPrompt, Initialize, Initialized, InputRequiredResult, ListPrompts, ListResourceTemplates, ListResources,
-    ListRoots, ListTools, LoggingMessage, Method, MethodInfo, Notification, NotificationInfo, Ping, Progress,
-    PromptListChanged, ReadResource, ResourceListChanged, ResourceUpdated, Revision, Revisions, RootsListChanged,
-    SetLoggingLevel, SubscribeResource, SubscriptionsAcknowledged, SubscriptionsListen, ToolListChanged,
-    UnsubscribeResource, WriteAt,
+    GetPrompt, Initialize, Initialized, InputRequiredResult, ListPrompts, ListResourceTemplates,
+    ListResources, ListRoots, ListTools, LoggingMessage, Method, MethodInfo, Notification, NotificationInfo,
+    Ping, Progress, PromptListChanged, ReadResource, ResourceListChanged, ResourceUpdated, Revision,
+    Revisions, RootsListChanged, SetLoggingLevel, SubscribeResource, SubscriptionsAcknowledged,
+    SubscriptionsListen, ToolListChanged, UnsubscribeResource, WriteAt,
 };
 use serde_json::{Value, json};
 
@@ -133,7 +133,8 @@ impl Check<'_> {
                 }
                 continue;
             }
-            let message = json!({"jsonrpc": "2.0", "id": 1, "method": M::NAME, "params": at(&params, revision)});
+            let message =
+                json!({"jsonrpc": "2.0", "id": 1, "method": M::NAME, "params": at(&params, revision)});
             let what = format!("{} at {revision}", M::NAME);
             self.value(schema, &what, request, &message);
             self.value(schema, &what, result, &at(&answer, revision));
@@ -167,7 +168,8 @@ impl Check<'_> {
             let schema = self.schemas.of(revision);
             if !N::INFO.exists_in(revision) {
                 // The client's progress has the name of the server's, which exists on.
-                let shared = NotificationInfo::all().any(|info| info.name == N::NAME && info.exists_in(revision));
+                let shared =
+                    NotificationInfo::all().any(|info| info.name == N::NAME && info.exists_in(revision));
                 if defines(schema, definition) && !shared {
                     self.report.fail(format!("{definition}: {revision} has it"));
                 }
@@ -243,7 +245,8 @@ pub(crate) fn check(schemas: &Schemas, report: &mut Report) {
     check.extension::<tasks::GetTask>("GetTaskRequest", "GetTaskResult", &answers);
     check.extension::<tasks::UpdateTask>("UpdateTaskRequest", "UpdateTaskResult", &[rich::result("")]);
     check.extension::<tasks::CancelTask>("CancelTaskRequest", "CancelTaskResult", &[rich::result("")]);
-    if let Some(created) = check.typed::<tasks::CreateTaskResult>("a task", &rich::result("CreateTaskResult")) {
+    if let Some(created) = check.typed::<tasks::CreateTaskResult>("a task", &rich::result("CreateTaskResult"))
+    {
         check.value(&schemas.tasks, "a task", "CreateTaskResult", &at(&created, Revision::LATEST));
     }
     check.notifications.push(tasks::TaskUpdated::INFO);

@@ -1,0 +1,373 @@
+//! How types are read: one odd field, item or kind never costs the rest, and nothing is lost in silence.
+
+use mcp_proto::schema::{
+    CallToolParams, CallToolResult, CancelledParams, ContentBlock, CreateMessageParams, DiscoverResult,
+    ElicitMode, ElicitParams, ElicitResult, ElicitValue, GetPromptParams, GetPromptResult, InitializeResult,
+    InputRequest, InputRequests, InputResponse, Json, ListResourcesResult, ListToolsResult, PaginatedParams,
+    PrimitiveSchema, ProgressParams, ReadResourceResult, Reference, Resource, ResourceContents, ResultType,
+    Role, SamplingBlock, SamplingContent, SamplingMessage, Tool, result_type,
+};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+fn read<T: DeserializeOwned>(text: &str) -> T {
+    serde_json::from_str(text).unwrap()
+}
+
+fn error<T: DeserializeOwned + std::fmt::Debug>(text: &str) -> String {
+    serde_json::from_str::<T>(text).unwrap_err().to_string()
+}
+
+fn written<T: Serialize>(value: &T) -> String {
+    serde_json::to_string(value).unwrap()
+}
+
+/// What is read of `text` is written as an equal value.
+#[track_caller]
+fn round_trip<T: Serialize + DeserializeOwned>(text: &str) -> T {
+    let value: T = read(text);
+    assert_eq!(serde_json::to_value(&value).unwrap(), read::<Value>(text));
+    value
+}
+
+#[test]
+fn an_unknown_field_survives_a_round_trip() {
+    let tool: Tool = round_trip(r#"{"name":"a","inputSchema":{},"x-new":{"deep":[1,2.50,"é"]}}"#);
+    assert_eq!(tool.extra.get("x-new").unwrap().as_str(), r#"{"deep":[1,2.50,"é"]}"#);
+}
+
+#[test]
+fn an_optional_field_of_the_wrong_type_is_kept_raw_and_costs_nothing_else() {
+    let tool: Tool = round_trip(r#"{"title":{"en":"A"},"name":"a","inputSchema":{},"description":"d"}"#);
+    assert_eq!((tool.title.as_deref(), tool.description.as_deref()), (None, Some("d")));
+    assert_eq!(tool.extra.get("title").unwrap().as_str(), r#"{"en":"A"}"#);
+}
+
+#[test]
+fn a_field_that_is_set_replaces_what_could_not_be_read_of_it() {
+    let mut tool: Tool = read(r#"{"title":7,"name":"a","inputSchema":{}}"#);
+    tool.title = Some("A".into());
+    assert_eq!(written(&tool), r#"{"name":"a","inputSchema":{},"title":"A"}"#);
+}
+
+#[test]
+fn null_for_an_optional_field_is_as_good_as_absent() {
+    let tool: Tool = read(r#"{"name":"a","title":null,"inputSchema":{},"annotations":null,"_meta":null}"#);
+    assert_eq!(tool, Tool::undescribed("a", json!({})));
+}
+
+#[test]
+fn null_is_a_structured_result() {
+    let result: CallToolResult = round_trip(r#"{"content":[],"structuredContent":null}"#);
+    assert_eq!(result.structured_content, Some(Json::null()));
+    assert_eq!(read::<CallToolResult>(r#"{"content":[]}"#).structured_content, None);
+}
+
+#[test]
+fn a_missing_required_field_is_named() {
+    assert!(error::<Tool>(r#"{"inputSchema":{}}"#).contains("`name` is missing"));
+}
+
+#[test]
+fn a_required_field_of_the_wrong_type_is_named() {
+    let error = error::<InitializeResult>(
+        r#"{"protocolVersion":"x","capabilities":{},"serverInfo":{"name":"n","version":2}}"#,
+    );
+    assert!(error.contains("`serverInfo`: `version`: expected a string"), "{error}");
+}
+
+#[test]
+fn of_a_field_that_comes_twice_the_last_readable_one_counts() {
+    let tool: Tool = read(r#"{"name":"a","name":"b","inputSchema":{},"title":"x","title":3}"#);
+    assert_eq!((tool.name.as_str(), tool.title.as_deref()), ("b", Some("x")));
+    assert_eq!(written(&tool), r#"{"name":"b","inputSchema":{},"title":"x"}"#);
+}
+
+#[test]
+fn a_name_with_escapes_is_the_same_name() {
+    let tool: Tool = read(r#"{"\u006eame":"a","inputSchem\u0061":{},"y\n":1}"#);
+    assert_eq!(tool.name, "a");
+    assert!(tool.extra.contains("y\n"));
+}
+
+#[test]
+fn an_item_that_can_not_be_read_is_set_apart_and_written_back_in_its_place() {
+    let text =
+        r#"{"tools":[5,{"name":"a","inputSchema":{}},{"name":"b"},{"name":"c","inputSchema":{}},"x"]}"#;
+    let result: ListToolsResult = round_trip(text);
+    let names: Vec<_> = result.tools.iter().map(Tool::display_name).collect();
+    assert_eq!(names, ["a", "c"]);
+    let invalid: Vec<_> = result.tools.invalid().iter().map(|item| (item.index, &*item.reason)).collect();
+    assert_eq!(
+        invalid,
+        [(0, "expected an object"), (2, "`inputSchema` is missing"), (4, "expected an object"),]
+    );
+}
+
+#[test]
+fn a_tool_whose_input_schema_is_no_object_is_set_apart() {
+    let result: ListToolsResult = round_trip(r#"{"tools":[{"name":"a","inputSchema":"string"}]}"#);
+    assert!(result.tools.is_empty());
+    assert_eq!(&*result.tools.invalid()[0].reason, "`inputSchema`: expected an object");
+}
+
+#[test]
+fn one_odd_icon_costs_the_icons_but_not_the_resource() {
+    let text = r#"{"resources":[{"uri":"a:b","name":"n","icons":[{"src":"x:y"},{"href":"z"}],"size":3}]}"#;
+    let result: ListResourcesResult = round_trip(text);
+    assert_eq!((result.resources[0].icons.as_ref(), result.resources[0].size), (None, Some(3)));
+}
+
+#[test]
+fn content_is_told_by_its_type_wherever_that_stands() {
+    let first: ContentBlock = read(r#"{"type":"image","data":"AA==","mimeType":"image/png"}"#);
+    let last: ContentBlock = read(r#"{"data":"AA==","mimeType":"image/png","type":"image"}"#);
+    assert_eq!(first, ContentBlock::image("AA==", "image/png"));
+    assert_eq!(first, last);
+}
+
+#[test]
+fn content_of_an_unknown_kind_is_kept_verbatim() {
+    let text = r#"{"a":1.0,"type":"hologram","b":{"c":[null]}}"#;
+    let block: ContentBlock = read(text);
+    assert_eq!(block, ContentBlock::Unknown(Json::new(text).unwrap()));
+    assert_eq!(written(&block), text);
+}
+
+#[test]
+fn content_that_is_not_what_it_says_costs_only_itself() {
+    let text = r#"{"content":[
+        {"type":"text"},{"type":"text","text":"a"},{"type":3},{"text":"b"},7,null,[1],
+        {"type":"text","text":{"not":"text"}}
+    ]}"#;
+    let result: CallToolResult = round_trip(text);
+    assert_eq!(result.content.len(), 8);
+    assert_eq!(result.text_content(), "a");
+}
+
+#[test]
+fn content_left_out_is_none() {
+    assert_eq!(read::<CallToolResult>(r#"{"structuredContent":{"a":1}}"#).content, []);
+}
+
+#[test]
+fn content_that_is_no_list_is_refused() {
+    error::<CallToolResult>(r#"{"content":"text"}"#);
+}
+
+#[test]
+fn null_is_an_empty_list() {
+    assert_eq!(read::<CallToolResult>(r#"{"content":null}"#).content, []);
+    assert!(read::<ListToolsResult>(r#"{"tools":null}"#).tools.is_empty());
+    error::<DiscoverResult>(r#"{"supportedVersions":null,"capabilities":{}}"#);
+}
+
+#[test]
+fn a_message_of_an_unknown_role_is_set_apart() {
+    let text = r#"{"messages":[{"role":"narrator","content":{"type":"text","text":"a"}},
+        {"role":"user","content":{"type":"text","text":"b"}}]}"#;
+    let result: GetPromptResult = round_trip(text);
+    assert_eq!((result.messages.len(), result.messages[0].role), (1, Role::User));
+    assert_eq!(result.messages.invalid()[0].index, 0);
+}
+
+#[test]
+fn resource_contents_are_told_by_what_they_have() {
+    let text =
+        r#"{"contents":[{"uri":"a:b","mimeType":"m","text":"t"},{"blob":"AA==","uri":"a:b"},{"uri":"a:b"}]}"#;
+    let result: ReadResourceResult = round_trip(text);
+    assert!(matches!(&result.contents[0], ResourceContents::Text(contents) if contents.text == "t"));
+    assert!(matches!(&result.contents[1], ResourceContents::Blob(contents) if contents.blob == "AA=="));
+    assert!(matches!(&result.contents[2], ResourceContents::Unknown(_)));
+}
+
+#[test]
+fn sampling_content_is_one_block_or_a_list() {
+    let one: SamplingMessage = round_trip(r#"{"role":"user","content":{"type":"text","text":"a"}}"#);
+    assert_eq!(one, SamplingMessage::user("a"));
+    let many: SamplingMessage = round_trip(
+        r#"{"role":"assistant","content":[{"type":"tool_use","id":"1","name":"n","input":{"a":1}},{"type":"new"}]}"#,
+    );
+    let SamplingContent::Many(blocks) = &many.content else { panic!("a list") };
+    assert!(matches!(blocks[0], SamplingBlock::ToolUse(_)) && matches!(blocks[1], SamplingBlock::Unknown(_)));
+}
+
+#[test]
+fn a_reference_of_an_unknown_kind_is_kept() {
+    let reference: Reference = round_trip(r#"{"type":"ref/tool","name":"a"}"#);
+    assert!(matches!(reference, Reference::Unknown(_)));
+}
+
+#[test]
+fn arguments_that_are_no_object_are_refused() {
+    let error = error::<CallToolParams>(r#"{"name":"a","arguments":[1]}"#);
+    assert!(error.contains("`arguments`: expected an object"), "{error}");
+    assert_eq!(read::<CallToolParams>(r#"{"name":"a","arguments":null}"#).arguments, None);
+}
+
+#[test]
+fn an_odd_field_that_would_change_what_is_asked_is_refused() {
+    error::<PaginatedParams>(r#"{"cursor":3}"#);
+    error::<GetPromptParams>(r#"{"name":"a","arguments":{"b":1}}"#);
+    error::<CallToolParams>(r#"{"name":"a","inputResponses":[]}"#);
+    error::<CallToolParams>(r#"{"name":"a","requestState":{}}"#);
+    error::<CallToolParams>(r#"{"name":"a","_meta":"x"}"#);
+    error::<CancelledParams>(r#"{"requestId":1.5}"#);
+}
+
+#[test]
+fn arguments_are_kept_as_they_were_written() {
+    let text = r#"{"name":"a","arguments":{"big":123456789012345678901234567890,"f":1.10,"a":1,"a":2}}"#;
+    let params: CallToolParams = read(text);
+    assert_eq!(written(&params), text);
+}
+
+#[test]
+fn numbers_of_progress_stay_as_they_were() {
+    let params: ProgressParams = read(r#"{"progressToken":0,"progress":1,"total":2.5}"#);
+    assert_eq!(written(&params), r#"{"progressToken":0,"progress":1,"total":2.5}"#);
+}
+
+#[test]
+fn a_whole_number_may_be_written_with_a_fraction_of_zero() {
+    let result: ListToolsResult = read(r#"{"tools":[],"ttlMs":60000.0}"#);
+    assert_eq!(result.ttl_ms, Some(60_000));
+}
+
+#[test]
+fn a_number_out_of_range_is_kept_raw() {
+    for number in ["-1", "1.5", "1e40", "1e400"] {
+        let text = format!(r#"{{"uri":"a:b","name":"n","size":{number}}}"#);
+        match serde_json::from_str::<Resource>(&text) {
+            Ok(resource) => {
+                assert_eq!((resource.size, resource.extra.contains("size")), (None, true), "{number}")
+            }
+            // What no floating-point number holds is no number to the parser.
+            Err(error) => assert!(number == "1e400" && error.to_string().contains("out of range"), "{error}"),
+        }
+    }
+}
+
+#[test]
+fn a_form_is_told_by_its_mode_or_by_having_none() {
+    let form = r#"{"message":"m","requestedSchema":{"type":"object","properties":{}}}"#;
+    assert_eq!(round_trip::<ElicitParams>(form).mode(), ElicitMode::Form);
+    let url = r#"{"message":"m","url":"https://a.b","mode":"url","new":1}"#;
+    assert_eq!(round_trip::<ElicitParams>(url).mode(), ElicitMode::Url);
+    error::<ElicitParams>(r#"{"mode":"voice","message":"m"}"#);
+}
+
+#[test]
+fn the_fields_of_a_form_are_told_by_their_shape() {
+    let kinds = [
+        (r#"{"type":"string","format":"uri"}"#, "String"),
+        (r#"{"type":"integer","minimum":1}"#, "Number"),
+        (r#"{"default":true,"type":"boolean"}"#, "Boolean"),
+        (r#"{"type":"string","enum":["a"],"enumNames":["A"]}"#, "Enum"),
+        (r#"{"oneOf":[{"const":"a","title":"A"}],"type":"string"}"#, "TitledEnum"),
+        (r#"{"type":"array","items":{"type":"string","enum":["a"]}}"#, "MultiSelect"),
+        (r#"{"type":"array","items":{"anyOf":[{"const":"a","title":"A"}]}}"#, "MultiSelect"),
+        (r#"{"type":"object"}"#, "Unknown"),
+        (r#"{"enum":["a"]}"#, "Unknown"),
+    ];
+    for (text, kind) in kinds {
+        let debug = format!("{:?}", round_trip::<PrimitiveSchema>(text));
+        assert!(debug.starts_with(&format!("{kind}(")), "{text}: {debug}");
+    }
+}
+
+#[test]
+fn answers_of_a_form_are_told_by_their_types() {
+    let text = r#"{"action":"accept","content":{"a":"x","b":95.5,"c":true,"d":["y"],"e":{"odd":1}}}"#;
+    let result: ElicitResult = round_trip(text);
+    let content = result.content.unwrap();
+    assert_eq!(content.get("b"), Some(&ElicitValue::from(95.5)));
+    assert_eq!(content.get("d"), Some(&ElicitValue::Strings(vec!["y".into()])));
+    assert!(matches!(content.get("e"), Some(ElicitValue::Unknown(_))));
+}
+
+#[test]
+fn input_requests_are_told_by_their_methods() {
+    let text = r#"{"requestState":"s","inputRequests":{
+        "a":{"params":{"message":"m","url":"x:y","mode":"url"},"method":"elicitation/create"},
+        "b":{"method":"roots/list"},
+        "c":{"method":"sampling/createMessage","params":{"messages":[],"maxTokens":9}},
+        "d":{"method":"fortune/tell","params":{"cards":3}},
+        "e":{"method":"elicitation/create"}
+    }}"#;
+    let result: mcp_proto::schema::InputRequiredResult = round_trip(text);
+    let requests: InputRequests = result.input_requests.unwrap();
+    let methods: Vec<_> = requests.iter().map(|(key, request)| (key, request.method())).collect();
+    assert_eq!(
+        methods,
+        [
+            ("a", Some("elicitation/create")),
+            ("b", Some("roots/list")),
+            ("c", Some("sampling/createMessage")),
+            ("d", None),
+            ("e", None),
+        ]
+    );
+    assert!(matches!(requests.get("a"), Some(InputRequest::Elicit(ElicitParams::Url(_)))));
+}
+
+#[test]
+fn input_responses_are_told_by_what_they_have() {
+    let answers = [
+        (r#"{"action":"decline"}"#, "Elicit"),
+        (r#"{"role":"assistant","content":{"type":"text","text":"a"},"model":"m"}"#, "CreateMessage"),
+        (r#"{"roots":[{"uri":"file:///a"}]}"#, "ListRoots"),
+        (r#"{"fortune":"good"}"#, "Unknown"),
+    ];
+    for (text, kind) in answers {
+        let debug = format!("{:?}", round_trip::<InputResponse>(text));
+        assert!(debug.starts_with(&format!("{kind}(")), "{text}: {debug}");
+    }
+}
+
+/// A0.1: an empty object says nothing about the era.
+#[test]
+fn an_empty_object_is_neither_a_handshake_nor_a_discovery() {
+    error::<InitializeResult>("{}");
+    error::<DiscoverResult>("{}");
+    error::<DiscoverResult>(r#"{"supportedVersions":"2026-07-28","capabilities":{}}"#);
+}
+
+/// C1.7, C1.8
+#[test]
+fn the_kind_of_a_result_is_found_without_reading_on() {
+    assert_eq!(result_type(r#"{"content":[],"resultType":"task"}"#).unwrap(), ResultType::Task);
+    assert_eq!(result_type(r#"{"resultType":"input_required" BROKEN"#).unwrap(), ResultType::InputRequired);
+    assert_eq!(result_type(r#"{"x":{"resultType":"task"}}"#).unwrap(), ResultType::Complete);
+    assert_eq!(result_type(r#"{"resultType":"later"}"#).unwrap(), ResultType::Other("later".into()));
+    result_type(r#"{"resultType":1}"#).unwrap_err();
+    result_type("[]").unwrap_err();
+    result_type("{").unwrap_err();
+}
+
+#[test]
+fn text_that_is_not_json_is_an_error() {
+    for text in ["", "{", r#"{"content":[{"type":"text","text":"a"}"#, "{\"content\":\u{1}}", "{} {}"] {
+        serde_json::from_str::<CallToolResult>(text).unwrap_err();
+    }
+}
+
+#[test]
+fn deep_nesting_is_no_trouble() {
+    let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+    let text =
+        format!(r#"{{"content":[{{"type":"text","text":"a","x":{deep}}}],"structuredContent":{deep}}}"#);
+    let result: CallToolResult = read(&text);
+    assert_eq!(result.structured_content.unwrap().as_str().len(), 200_000);
+    let odd = format!(r#"{{"messages":{deep},"maxTokens":1}}"#);
+    assert_eq!(read::<CreateMessageParams>(&odd).messages.invalid().len(), 1);
+}
+
+#[test]
+fn many_unknown_fields_are_read_in_linear_time() {
+    let fields: Vec<String> = (0..50_000).map(|n| format!(r#""k{n}":1"#)).collect();
+    let text = format!(r#"{{"content":[],{},"isError":1,"isError":2}}"#, fields.join(","));
+    let result: CallToolResult = read(&text);
+    assert_eq!(result.extra.len(), 50_002);
+}

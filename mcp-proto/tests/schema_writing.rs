@@ -1,0 +1,262 @@
+//! How types are written: whole, or as one revision knows them.
+
+use mcp_proto::schema::{
+    At, CallToolResult, ClientCapabilities, ClientCapability, ContentBlock, CreateMessageResult,
+    ElicitParams, ElicitSchema, EnumOption, InputRequiredResult, Json, ListToolsResult, Meta,
+    MultiSelectItems, MultiSelectSchema, Params, PromptMessage, Resource, ResourceContents, ResourceLink,
+    ResultFields, ResultType, Revision, Role, SamplingBlock, ServerCapabilities, ServerCapability,
+    TitledEnumSchema, TitledItems, Tool, ToolAnnotations, ToolUseContent, UnsupportedVersionData, WriteAt,
+    meta,
+};
+use mcp_proto::schema::{AudioContent, CallToolParams, SamplingContent};
+use serde::Serializer as _;
+use serde::ser::SerializeMap;
+use serde_json::{Value, json};
+
+fn at<T: WriteAt>(value: &T, revision: Revision) -> Value {
+    serde_json::to_value(At(value, revision)).unwrap()
+}
+
+#[test]
+fn fields_are_written_only_where_the_revision_has_them() {
+    let tool = Tool::new("a", "d", json!({})).with_title("A").with_output_schema(json!({"type": "object"}));
+    let old = json!({"name": "a", "inputSchema": {}, "description": "d"});
+    assert_eq!(at(&tool, Revision::V2025_03_26), old);
+    assert_eq!(at(&tool, Revision::V2025_06_18)["title"], "A");
+}
+
+#[test]
+fn unknown_fields_are_written_at_every_revision() {
+    let mut tool = Tool::undescribed("a", json!({}));
+    tool.extra.insert("x-new", 1);
+    for revision in Revision::ALL {
+        assert_eq!(at(&tool, *revision)["x-new"], 1);
+    }
+}
+
+#[test]
+fn what_stands_deep_inside_is_projected_too() {
+    let mut tool = Tool::undescribed("a", json!({}));
+    tool.title = Some("A".into());
+    let result = ListToolsResult::new([tool]);
+    assert_eq!(at(&result, Revision::V2024_11_05), json!({"tools": [{"name": "a", "inputSchema": {}}]}));
+}
+
+#[test]
+fn sound_becomes_a_text_where_there_is_none() {
+    let result =
+        CallToolResult { content: vec![ContentBlock::audio("AAEC", "audio/wav")], ..CallToolResult::new() };
+    let stand_in = json!({"content": [{"type": "text", "text": "[audio audio/wav, 4 bytes of base64]"}]});
+    assert_eq!(at(&result, Revision::V2024_11_05), stand_in);
+    assert_eq!(at(&result, Revision::V2025_03_26)["content"][0]["type"], "audio");
+}
+
+#[test]
+fn a_link_becomes_a_text_where_there_is_none() {
+    let link = ContentBlock::from(ResourceLink::new("file:///a", "a"));
+    let message = PromptMessage::user(link);
+    let stand_in = json!({"role": "user", "content": {"type": "text", "text": "[resource file:///a]"}});
+    assert_eq!(at(&message, Revision::V2025_03_26), stand_in);
+    assert_eq!(at(&message, Revision::V2025_06_18)["content"]["type"], "resource_link");
+}
+
+#[test]
+fn several_texts_become_one_where_there_is_one_block() {
+    let tool_use = ToolUseContent::new("1", "add", json!({}));
+    let blocks = vec![SamplingBlock::text("a"), tool_use.into(), SamplingBlock::text("b")];
+    let result = CreateMessageResult::new(Role::Assistant, blocks, "m");
+    assert_eq!(at(&result, Revision::V2025_06_18)["content"], json!({"type": "text", "text": "a\nb"}));
+    assert_eq!(at(&result, Revision::V2025_11_25)["content"].as_array().unwrap().len(), 3);
+}
+
+#[test]
+fn without_texts_the_first_block_that_exists_is_written() {
+    let tool_use = SamplingBlock::from(ToolUseContent::new("1", "add", json!({})));
+    let content =
+        SamplingContent::from(vec![tool_use.clone(), AudioContent::new("AA==", "audio/wav").into()]);
+    assert_eq!(at(&content, Revision::V2025_03_26)["type"], "audio");
+    let alone = SamplingContent::from(vec![tool_use]);
+    assert_eq!(at(&alone, Revision::V2025_03_26), json!({"type": "text", "text": "[call of tool add]"}));
+    let empty = SamplingContent::from(Vec::new());
+    assert_eq!(at(&empty, Revision::V2025_03_26), json!({"type": "text", "text": ""}));
+}
+
+#[test]
+fn structured_results_are_objects_before_2026() {
+    let result = CallToolResult::structured(&[1, 2]).unwrap();
+    assert_eq!(at(&result, Revision::V2026_07_28)["structuredContent"], json!([1, 2]));
+    assert_eq!(at(&result, Revision::V2025_11_25), json!({"content": [{"type": "text", "text": "[1,2]"}]}));
+    let result = CallToolResult::structured(&json!({"a": 1})).unwrap();
+    assert_eq!(at(&result, Revision::V2025_06_18)["structuredContent"], json!({"a": 1}));
+}
+
+#[test]
+fn choices_are_written_as_the_revision_writes_them() {
+    let options = vec![EnumOption::new("a", "A"), EnumOption::new("b", "B")];
+    let one = TitledEnumSchema::new(options.clone());
+    let several = MultiSelectSchema::new(MultiSelectItems::from(TitledItems::new(options)));
+    let schema = ElicitSchema::new([("one", one.into()), ("several", several.into())]);
+    let written = at(&ElicitParams::form("m", schema), Revision::V2025_06_18);
+    let plain = json!({"type": "string", "enum": ["a", "b"], "enumNames": ["A", "B"]});
+    assert_eq!(written["requestedSchema"]["properties"], json!({"one": plain, "several": plain}));
+}
+
+#[test]
+fn reserved_keys_of_other_revisions_are_not_written() {
+    let mut params = CallToolParams::new("a");
+    params.meta.insert(meta::RELATED_TASK, json!({"taskId": "t"}));
+    params.meta.insert(meta::LOG_LEVEL, "debug");
+    params.meta.insert("com.example/own", 1);
+    assert_eq!(at(&params, Revision::V2025_06_18)["_meta"], json!({"com.example/own": 1}));
+    let keys = |revision| at(&params, revision)["_meta"].as_object().unwrap().len();
+    assert_eq!((keys(Revision::V2025_11_25), keys(Revision::V2026_07_28)), (2, 2));
+}
+
+/// The peer merges `_meta` and stamps results; the fields come without them.
+#[test]
+fn fields_are_written_without_what_the_peer_adds() {
+    let mut buffer = Vec::new();
+    let mut serializer = serde_json::Serializer::new(&mut buffer);
+    let mut map = serializer.serialize_map(None).unwrap();
+    let mut params = CallToolParams::new("a").with_arguments(json!({"b": 1}));
+    params.meta_mut().insert("k", 1);
+    params.serialize_fields_at(Revision::LATEST, &mut map).unwrap();
+    let text =
+        r#"{"resources":[],"ttlMs":5,"cacheScope":"odd","resultType":"complete","_meta":{"k":1},"x":1}"#;
+    let result: mcp_proto::schema::ListResourcesResult = serde_json::from_str(text).unwrap();
+    result.serialize_fields_at(Revision::LATEST, &mut map).unwrap();
+    SerializeMap::end(map).unwrap();
+    let written = String::from_utf8(buffer).unwrap();
+    assert_eq!(written, r#"{"name":"a","arguments":{"b":1},"resources":[],"x":1}"#);
+}
+
+#[test]
+fn an_odd_field_of_the_envelope_survives_a_round_trip() {
+    let text = r#"{"resources":[],"cacheScope":"odd","_meta":{"k":1}}"#;
+    let result: mcp_proto::schema::ListResourcesResult = serde_json::from_str(text).unwrap();
+    assert_eq!(serde_json::to_value(&result).unwrap(), serde_json::from_str::<Value>(text).unwrap());
+}
+
+/// D10
+#[test]
+fn a_display_name_is_the_title_then_that_of_the_annotations_then_the_name() {
+    let mut tool = Tool::undescribed("name", json!({}));
+    assert_eq!(tool.display_name(), "name");
+    tool.annotations = Some(ToolAnnotations { title: Some("annotated".into()), ..ToolAnnotations::new() });
+    assert_eq!(tool.display_name(), "annotated");
+    tool.title = Some("title".into());
+    assert_eq!(tool.display_name(), "title");
+    assert_eq!(Resource::new("a:b", "name").display_name(), "name");
+}
+
+/// D7
+#[test]
+fn an_empty_capability_means_forms_without_urls_and_text_without_tools() {
+    let declared: ClientCapabilities = serde_json::from_str(r#"{"sampling":{},"elicitation":{}}"#).unwrap();
+    let has = |capability| declared.has(capability);
+    assert!(has(ClientCapability::ElicitationForm) && has(ClientCapability::Sampling));
+    assert!(!has(ClientCapability::ElicitationUrl) && !has(ClientCapability::SamplingTools));
+    let url: ClientCapabilities = serde_json::from_str(r#"{"elicitation":{"url":{}}}"#).unwrap();
+    assert!(!url.has(ClientCapability::ElicitationForm));
+}
+
+#[test]
+fn what_is_declared_is_had() {
+    let all = [
+        ClientCapability::Roots,
+        ClientCapability::RootsListChanged,
+        ClientCapability::Sampling,
+        ClientCapability::SamplingTools,
+        ClientCapability::SamplingContext,
+        ClientCapability::Elicitation,
+        ClientCapability::ElicitationForm,
+        ClientCapability::ElicitationUrl,
+        ClientCapability::Tasks,
+        ClientCapability::TasksList,
+        ClientCapability::TasksCancel,
+        ClientCapability::TasksExtension,
+    ];
+    for capability in all {
+        assert!(!ClientCapabilities::new().has(capability), "{}", capability.path());
+        assert!(ClientCapabilities::new().with(capability).has(capability), "{}", capability.path());
+    }
+    let all = [
+        ServerCapability::Tools,
+        ServerCapability::ToolsListChanged,
+        ServerCapability::Resources,
+        ServerCapability::ResourcesListChanged,
+        ServerCapability::ResourcesSubscribe,
+        ServerCapability::Prompts,
+        ServerCapability::PromptsListChanged,
+        ServerCapability::Completions,
+        ServerCapability::Logging,
+        ServerCapability::Tasks,
+        ServerCapability::TasksList,
+        ServerCapability::TasksCancel,
+        ServerCapability::TasksExtension,
+    ];
+    for capability in all {
+        assert!(!ServerCapabilities::new().has(capability), "{}", capability.path());
+        assert!(ServerCapabilities::new().with(capability).has(capability), "{}", capability.path());
+    }
+}
+
+#[test]
+fn completion_needs_no_capability_where_there_is_none() {
+    let server = ServerCapabilities::new();
+    assert!(server.allows(ServerCapability::Completions, Revision::V2024_11_05));
+    assert!(!server.allows(ServerCapability::Completions, Revision::V2025_03_26));
+}
+
+#[test]
+fn results_are_made_in_a_line() {
+    let error = CallToolResult::error("broken");
+    assert!(error.failed() && error.text_content() == "broken");
+    let text = serde_json::to_string(&error).unwrap();
+    assert_eq!(text, r#"{"content":[{"type":"text","text":"broken"}],"isError":true}"#);
+    let asked = InputRequiredResult::requests([("k", ElicitParams::url("m", "https://a.b").into())]);
+    assert_eq!(asked.result_type, Some(ResultType::InputRequired));
+    let embedded = ContentBlock::resource(ResourceContents::text("a:b", "t"));
+    let text = serde_json::to_string(&embedded).unwrap();
+    assert_eq!(text, r#"{"type":"resource","resource":{"uri":"a:b","text":"t"}}"#);
+    let refused = UnsupportedVersionData::of(Revision::MODERN, "1900-01-01");
+    let text = serde_json::to_string(&refused).unwrap();
+    assert_eq!(text, r#"{"supported":["2026-07-28"],"requested":"1900-01-01"}"#);
+}
+
+/// C1.19
+#[test]
+fn keys_of_meta_keep_to_their_grammar() {
+    let valid =
+        ["a", "", "com.example/a", "a/", "a-b.c9/x_y.z-0", "progressToken", "io.modelcontextprotocol/x"];
+    let invalid = ["/a", "1a/b", "a-/b", "a..b/c", "a/b/c", "-a", "a_", "a b", "é", "a/b-", ".a/b"];
+    assert_eq!(valid.map(Meta::is_valid_key), [true; 7]);
+    assert_eq!(invalid.map(Meta::is_valid_key), [false; 11]);
+}
+
+/// C1.19
+#[test]
+fn prefixes_of_the_protocol_are_reserved() {
+    let reserved =
+        ["io.modelcontextprotocol/a", "dev.mcp/a", "org.modelcontextprotocol.api/a", "com.mcp.tools/a"];
+    let free = ["com.example.mcp/a", "mcp/a", "modelcontextprotocol", "a"];
+    assert_eq!(reserved.map(Meta::is_reserved_key), [true; 4]);
+    assert_eq!(free.map(Meta::is_reserved_key), [false; 4]);
+}
+
+/// C1.18
+#[test]
+fn an_odd_value_under_a_reserved_key_is_no_value_and_stays() {
+    let text = r#"{"name":"a","_meta":{"progressToken":[],"io.modelcontextprotocol/logLevel":"loud"}}"#;
+    let params: CallToolParams = serde_json::from_str(text).unwrap();
+    assert_eq!((params.meta.progress_token(), params.meta.log_level()), (None, None));
+    assert_eq!(serde_json::to_string(&params).unwrap(), text);
+}
+
+#[test]
+fn json_is_equal_by_its_text() {
+    assert_eq!(Json::new(" [1] ").unwrap(), Json::new("[1]").unwrap());
+    assert_ne!(Json::new("1.0").unwrap(), Json::new("1").unwrap());
+    Json::new("{").unwrap_err();
+    Json::new("1 2").unwrap_err();
+}
