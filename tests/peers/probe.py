@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Shows how the servers of servers.txt behave at the edges, raw line by raw line, as Markdown on stdout.
 
-Run: probe.py [NAME…]      (tests/peers/install first)
+Run: probe.py [NAME…]                 servers of servers.txt, all by default (tests/peers/install first)
+     probe.py [NAME…] -- COMMAND…     and another server, called "ours"
 
 Each case starts a server afresh, sends it a few lines one after the other, and shows what came back to each.
 `behaviour.md` is this program's output; README.md sums it up.
@@ -106,10 +107,10 @@ CASES = {
 
 
 class Server:
-    def __init__(self, command, scratch):
+    def __init__(self, command):
         self.lines, self.errors = queue.Queue(), []
         self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=scratch
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
         threading.Thread(target=self._read, daemon=True).start()
         threading.Thread(target=lambda: self.errors.extend(self.process.stderr), daemon=True).start()
@@ -193,9 +194,9 @@ def show(step):
     return f"`{step['method']}`" + (f" id `{json.dumps(step['id'])}`" if "id" in step else "")
 
 
-def run_case(command, scratch, steps):
+def run_case(command, steps):
     """Sends the steps to a fresh server; returns Markdown lines of what was sent and what came back."""
-    server, patience, lines = Server(command, scratch), START, []
+    server, patience, lines = Server(command), START, []
     for step in steps:
         if step == HANDSHAKE:
             server.shake_hands()
@@ -208,7 +209,7 @@ def run_case(command, scratch, steps):
     return tuple(lines)
 
 
-def run_leaving(command, scratch):
+def run_leaving(command):
     """How long the server takes to answer and to leave when told to, and what it says on stderr."""
     ways = {
         "stdin closed": lambda server: server.process.stdin.close(),
@@ -217,7 +218,7 @@ def run_leaving(command, scratch):
     }
     lines = []
     for name, leave in ways.items():
-        server = Server(command, scratch)
+        server = Server(command)
         server.shake_hands()
         time.sleep(MORE)
         began = time.monotonic()
@@ -241,8 +242,8 @@ def commands(scratch):
     """The servers of servers.txt by name."""
     places = {"CACHE": HERE / ".cache", "PEERS": HERE, "SCRATCH": scratch}
     lines = (HERE / "servers.txt").read_text().splitlines()
-    entries = (line.split(maxsplit=1) for line in lines if line and not line.startswith("#"))
-    return {name: Template(command).substitute(places).split() for name, command in entries}
+    entries = (line.split(maxsplit=2) for line in lines if line and not line.startswith("#"))
+    return {name: Template(command).substitute(places).split() for name, _eras, command in entries}
 
 
 def print_case(title, names, transcripts):
@@ -259,13 +260,17 @@ def print_case(title, names, transcripts):
 def main():
     with tempfile.TemporaryDirectory() as scratch, ThreadPoolExecutor(AT_ONCE) as pool:
         subprocess.run(["git", "init", "--quiet", scratch], check=True)
-        known = commands(scratch)
-        names = sys.argv[1:] or list(known)
+        known, names, ours = commands(scratch), sys.argv[1:], []
+        if "--" in names:
+            mark = names.index("--")
+            names, ours = names[:mark], ["ours"]
+            known["ours"] = sys.argv[mark + 2 :]
+        names = names + ours or list(known)
         print(INTRODUCTION)
         for title, steps in CASES.items():
-            transcripts = pool.map(lambda name: run_case(known[name], scratch, steps), names)
+            transcripts = pool.map(lambda name: run_case(known[name], steps), names)
             print_case(title, names, (tidy(transcript, scratch) for transcript in transcripts))
-        leaving = pool.map(lambda name: run_leaving(known[name], scratch), names)
+        leaving = pool.map(lambda name: run_leaving(known[name]), names)
         print_case("leaving after initialize", names, (tidy(transcript, scratch) for transcript in leaving))
 
 
