@@ -34,6 +34,7 @@ mod pipe;
 #[cfg(unix)]
 mod polled;
 mod pump;
+mod server;
 mod spawn_error;
 mod stderr;
 mod stdio;
@@ -47,6 +48,7 @@ pub use environment::Environment;
 pub use io::Io;
 pub use ladder::{Rung, Shutdown};
 pub use pipe::{ChildStdin, ChildStdout};
+pub use server::{ServerDriver, ServerOptions, serve, serve_stdio};
 pub use spawn_error::{SpawnError, SpawnFailure};
 pub use stderr::{Stderr, StderrLine, StderrLines};
 pub use stdio::{Stdin, Stdout, stdio, stdio_shared};
