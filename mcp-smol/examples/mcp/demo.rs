@@ -63,14 +63,16 @@ async fn tour(connection: &Connection, screen: &mut Screen) -> Result<(), Failur
     let completion = client.complete(PromptReference::new("greet"), "style", "f").await?.completion;
     screen.line(completion.values.join(", "))?;
 
-    step(screen, "Now with another server", "mcp tools -- npx -y @modelcontextprotocol/server-everything")?;
+    screen.line("")?;
+    screen.line("All of it works with any other server, put after the two dashes:")?;
+    screen.line(styled(QUIET, "$ mcp tools -- npx -y @modelcontextprotocol/server-everything"))?;
     Ok(())
 }
 
 fn step(screen: &mut Screen, title: &str, command: &str) -> Result<(), Failure> {
     screen.line("")?;
     show::heading(screen, title)?;
-    screen.line(styled(QUIET, format_args!("$ {command}")))?;
+    screen.line(styled(QUIET, format_args!("$ {command} -- mcp serve")))?;
     Ok(())
 }
 

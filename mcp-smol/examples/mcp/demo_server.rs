@@ -140,7 +140,7 @@ async fn count(Count { to, delay_ms }: Count, cx: Context) -> String {
     cx.log(LoggingLevel::Info, format!("counting to {to}"));
     for number in 1..=to {
         Timer::after(Duration::from_millis(delay_ms.into())).await;
-        cx.progress(Progress::new(number).total(to).message(format!("{number} of {to}")));
+        cx.progress(Progress::new(number).total(to).message("counting"));
     }
     cx.log(LoggingLevel::Info, "done");
     format!("Counted to {to}.")

@@ -68,7 +68,10 @@ async fn run(command: Command, common: &Common) -> Result<(), Failure> {
     let (screen, json) = (&mut screen, common.json);
     match command {
         Command::Demo => demo::demo(common, screen).await,
-        Command::Serve => Ok(mcp_smol::serve_stdio(demo_server::router()).await?),
+        Command::Serve => {
+            let served = mcp_smol::serve_stdio(demo_server::router()).await;
+            served.map_err(|error| Failure::Server(format!("serving standard input and output: {error}")))
+        }
         Command::Tools { name, server } => {
             with_server(&server.command, common, async |connection| {
                 tools::tools(connection, name.as_deref(), screen, json).await

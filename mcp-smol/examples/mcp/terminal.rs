@@ -13,6 +13,8 @@ pub(crate) const QUIET: Style = Style::new().dimmed();
 pub(crate) const GOOD: Style = AnsiColor::Green.on_default();
 pub(crate) const BAD: Style = AnsiColor::Red.on_default().bold();
 
+/// The width of a terminal that does not tell it.
+const USUAL: usize = 80;
 /// Narrower than this, lines are not wrapped: the result would be a ladder of words.
 const NARROWEST: usize = 24;
 
@@ -24,8 +26,8 @@ pub(crate) struct Screen {
 
 impl Screen {
     pub(crate) fn new() -> Self {
-        let terminal = io::stdout().is_terminal();
-        let columns = terminal.then(terminal_size).flatten().map(|(Width(columns), _)| columns.into());
+        let told = || terminal_size().map(|(Width(columns), _)| columns.into());
+        let columns = io::stdout().is_terminal().then(|| told().unwrap_or(USUAL));
         Self { out: anstream::stdout(), columns }
     }
 

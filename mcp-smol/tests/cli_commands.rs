@@ -1,0 +1,243 @@
+//! The command-line client as its users meet it: commands, what they print, and their exit codes.
+//!
+//! It is the example `mcp`, which `cargo test` builds along with the tests; to run these alone, build it first.
+#![cfg(unix)]
+
+mod common;
+
+use std::path::PathBuf;
+use std::process::Output;
+
+use common::run;
+use serde_json::{Value, json};
+use smol::process::Command;
+
+/// The program, where cargo puts examples.
+fn program() -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    let program = test.ancestors().nth(2).unwrap().join("examples").join("mcp");
+    assert!(program.is_file(), "there is no {}: run `cargo build --example mcp` first", program.display());
+    program
+}
+
+struct Ran {
+    code: i32,
+    out: String,
+    err: String,
+}
+
+fn output(args: &[&str]) -> Output {
+    run(Command::new(program()).args(args).kill_on_drop(true).output()).unwrap()
+}
+
+fn mcp(args: &[&str]) -> Ran {
+    let output = output(args);
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    Ran { code: output.status.code().unwrap(), out: text(output.stdout), err: text(output.stderr) }
+}
+
+/// With our demonstration server, in an era.
+fn ask(era: &str, args: &[&str]) -> Ran {
+    let program = program();
+    let server = ["--", program.to_str().unwrap(), "serve"];
+    mcp(&[args, &["--era", era], &server].concat())
+}
+
+/// The result as JSON, of a command that succeeds in both eras.
+fn in_both_eras(args: &[&str]) -> [Value; 2] {
+    ["modern", "legacy"].map(|era| {
+        let ran = ask(era, &[args, &["--json"]].concat());
+        assert_eq!(ran.code, 0, "{era}: {}", ran.err);
+        serde_json::from_str(&ran.out).unwrap()
+    })
+}
+
+#[test]
+fn the_demonstration_shows_everything_and_succeeds() {
+    for args in [&["demo"][..], &[], &["--era", "legacy"]] {
+        let ran = mcp(args);
+        assert_eq!(ran.code, 0, "{}", ran.err);
+        for part in [
+            "mcp-demo",
+            "count",
+            "{\"sum\":5}",
+            "Counted to 20.",
+            "Hello, Ada!",
+            "pirate",
+            "formal, friendly",
+        ] {
+            assert!(ran.out.contains(part), "{part:?} is missing in: {}", ran.out);
+        }
+        assert!(ran.err.contains("20/20"), "progress is missing in: {}", ran.err);
+        assert!(!ran.out.contains('\x1b'), "no colours where there is no terminal");
+    }
+}
+
+#[test]
+fn info_tells_the_era_the_revision_and_what_the_server_offers() {
+    let [modern, legacy] = in_both_eras(&["info"]);
+    assert_eq!((&modern["era"], &modern["revision"]), (&json!("modern"), &json!("2026-07-28")));
+    assert_eq!((&legacy["era"], &legacy["revision"]), (&json!("legacy"), &json!("2025-11-25")));
+    for info in [modern, legacy] {
+        assert_eq!(info["server"]["name"], "mcp-demo");
+        assert!(info["capabilities"]["tools"].is_object());
+        assert!(info["instructions"].is_string());
+    }
+    let ran = ask("auto", &["info"]);
+    assert!(ran.out.contains("modern era"), "{}", ran.out);
+}
+
+#[test]
+fn tools_are_listed_and_described() {
+    for result in in_both_eras(&["tools"]) {
+        let names: Vec<&str> =
+            result["tools"].as_array().unwrap().iter().filter_map(|tool| tool["name"].as_str()).collect();
+        assert_eq!(names, ["echo", "add", "count", "fail", "slow"]);
+    }
+    let ran = ask("auto", &["tools"]);
+    assert!(ran.out.lines().any(|line| line.starts_with("count  to [delay_ms]  ")), "{}", ran.out);
+    let ran = ask("auto", &["tools", "add"]);
+    assert!(ran.out.contains("required  The one number."), "{}", ran.out);
+}
+
+#[test]
+fn a_call_types_its_arguments_by_the_schema() {
+    for result in in_both_eras(&["call", "add", "a=2", "b=3"]) {
+        assert_eq!(result["structuredContent"], json!({ "sum": 5 }));
+    }
+    for result in in_both_eras(&["call", "echo", "text=5"]) {
+        assert_eq!(result["content"][0]["text"], "5");
+    }
+    for result in in_both_eras(&["call", "add", "{\"a\":1,\"b\":0.5}"]) {
+        assert_eq!(result["structuredContent"], json!({ "sum": 1.5 }));
+    }
+    assert_eq!(ask("auto", &["call", "echo", "text=two words"]).out, "two words\n");
+}
+
+#[test]
+fn progress_and_logs_go_to_standard_error() {
+    for era in ["modern", "legacy"] {
+        let ran = ask(era, &["call", "count", "to=3", "--log", "info"]);
+        assert_eq!((ran.code, ran.out.as_str()), (0, "Counted to 3.\n"), "{}", ran.err);
+        assert!(ran.err.contains("3/3") && ran.err.contains("[info] counting to 3"), "{}", ran.err);
+    }
+}
+
+#[test]
+fn a_tool_that_fails_is_exit_code_1() {
+    for era in ["modern", "legacy"] {
+        let ran = ask(era, &["call", "fail"]);
+        assert_eq!(ran.code, 1);
+        assert!(
+            ran.out.contains("as it was asked to") && ran.err.contains("reports a failure"),
+            "{}",
+            ran.err
+        );
+    }
+}
+
+#[test]
+fn resources_are_listed_and_read_as_they_are() {
+    for result in in_both_eras(&["resources"]) {
+        assert_eq!(result["resources"].as_array().unwrap().len(), 2);
+        assert_eq!(result["resourceTemplates"][0]["uriTemplate"], "demo://greeting/{name}");
+    }
+    for result in in_both_eras(&["read", "demo://greeting/Ada"]) {
+        assert_eq!(result["contents"][0]["text"], "Hello, Ada!");
+    }
+    let program = program();
+    let logo = output(&["read", "demo://logo", "--", program.to_str().unwrap(), "serve"]);
+    assert!(logo.stdout.starts_with(b"\x89PNG\r\n\x1a\n"), "bytes, where there is no terminal");
+}
+
+#[test]
+fn prompts_are_listed_got_and_completed() {
+    for result in in_both_eras(&["prompts"]) {
+        assert_eq!(result["prompts"][0]["arguments"][0]["name"], "name");
+    }
+    for result in in_both_eras(&["get", "greet", "name=Ada", "style=formal"]) {
+        assert_eq!(
+            result["messages"][0]["content"]["text"],
+            "Write a formal greeting for Ada, in one sentence."
+        );
+    }
+    for result in in_both_eras(&["complete", "greet", "style", "f"]) {
+        assert_eq!(result["completion"]["values"], json!(["formal", "friendly"]));
+    }
+    assert_eq!(ask("auto", &["complete", "demo://greeting/{name}", "name", "a"]).out, "Ada\nAlan\n");
+}
+
+#[test]
+fn ping_measures_in_both_eras() {
+    assert!(ask("modern", &["ping"]).out.starts_with("server/discover answered in "));
+    assert!(ask("legacy", &["ping"]).out.starts_with("ping answered in "));
+}
+
+#[test]
+fn the_wire_can_be_watched() {
+    let ran = ask("auto", &["call", "echo", "text=hi", "--trace"]);
+    let sent = ran.err.lines().filter(|line| line.starts_with("→ {")).count();
+    let received = ran.err.lines().filter(|line| line.starts_with("← {")).count();
+    assert_eq!((ran.out.as_str(), sent, received), ("hi\n", 3, 3), "{}", ran.err);
+}
+
+#[test]
+fn names_that_do_not_exist_are_a_usage_error_with_a_suggestion() {
+    let ran = ask("auto", &["call", "ehco", "text=hi"]);
+    assert_eq!(ran.code, 2);
+    assert!(ran.err.contains("did you mean echo?"), "{}", ran.err);
+    let ran = ask("auto", &["call", "add", "a=two", "b=3"]);
+    assert_eq!(ran.code, 2);
+    assert!(ran.err.contains("a: \"two\" is not a number"), "{}", ran.err);
+}
+
+#[test]
+fn wrong_usage_says_how_to_write_it() {
+    let ran = mcp(&["tools"]);
+    assert_eq!(ran.code, 2);
+    assert!(ran.err.contains("mcp tools -- npx"), "{}", ran.err);
+    assert_eq!(mcp(&["tolls", "--", "x"]).code, 2);
+    assert_eq!(mcp(&["--help"]).code, 0);
+}
+
+#[test]
+fn errors_of_the_protocol_are_exit_code_3() {
+    let ran = ask("auto", &["read", "demo://nothing"]);
+    assert_eq!(ran.code, 3);
+    assert!(ran.err.contains("demo://nothing"), "{}", ran.err);
+    let ran = ask("auto", &["call", "slow", "seconds=60", "--timeout", "0.3"]);
+    assert_eq!(ran.code, 3);
+    assert!(ran.err.contains("--timeout"), "{}", ran.err);
+}
+
+#[test]
+fn servers_that_do_not_start_or_die_are_exit_code_3_with_their_last_words() {
+    let ran = mcp(&["tools", "--", "no-such-server", "--stdio"]);
+    assert_eq!(ran.code, 3);
+    assert!(ran.err.contains("no-such-server --stdio") && ran.err.contains("PATH"), "{}", ran.err);
+    let ran = mcp(&["tools", "--", "sh", "-c", "echo 'no database' >&2; exit 9"]);
+    assert_eq!(ran.code, 3);
+    assert!(ran.err.contains("exit status: 9") && ran.err.contains("no database"), "{}", ran.err);
+}
+
+#[test]
+fn the_server_gets_the_environment_and_the_directory_that_were_asked_for() {
+    let script = "echo \"$COLOUR $PWD\" >&2; exit 1";
+    let ran = mcp(&["info", "--env", "COLOUR=blue", "--cwd", "/", "--", "sh", "-c", script]);
+    assert!(ran.err.contains("blue /"), "{}", ran.err);
+}
+
+/// S2.4
+#[test]
+fn the_server_answers_what_was_asked_before_its_input_ended() {
+    let program = program();
+    let script = format!(
+        "printf '%s\\n' '{}' | {} serve",
+        r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#,
+        program.display()
+    );
+    let output = run(Command::new("sh").args(["-c", &script]).kill_on_drop(true).output()).unwrap();
+    assert!(output.status.success());
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(answer["id"], 1);
+}

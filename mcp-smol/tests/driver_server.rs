@@ -1,0 +1,288 @@
+//! The server's driver over sockets, with our own client or by hand.
+#![cfg(unix)]
+
+mod common;
+
+use std::cell::Cell;
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream as Blocking;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use common::{bounded, run};
+use futures_lite::future;
+use mcp_proto::front::{Context, Error, Event, NoArguments, Router};
+use mcp_proto::peer::client::{Closed, Mode};
+use mcp_proto::peer::server::{Closed as ServerClosed, ListKind};
+use mcp_proto::schema::{Era, ServerCapability, Tool, ToolListChanged};
+use mcp_smol::{ClientOptions, ServerOptions};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use smol::Timer;
+use smol::net::unix::UnixStream;
+
+#[derive(Deserialize)]
+struct Nap {
+    ms: u64,
+}
+
+fn tool(name: &str) -> Tool {
+    Tool::new(name, "", json!({ "type": "object" }))
+}
+
+fn router() -> Router {
+    Router::new("test", "1.0.0")
+        .declare(ServerCapability::ToolsListChanged)
+        .tool_with(tool("hello"), async |NoArguments {}, _| "hello")
+        .tool_with(tool("nap"), async |Nap { ms }, cx: Context| {
+            cx.progress(1);
+            Timer::after(Duration::from_millis(ms)).await;
+            "rested"
+        })
+}
+
+/// One end for an executor, the other for a thread of its own.
+fn half_blocking() -> (UnixStream, Blocking) {
+    let (ours, theirs) = Blocking::pair().unwrap();
+    (UnixStream::from(smol::Async::new(ours).unwrap()), theirs)
+}
+
+fn request(id: u64, method: &str, mut params: Value) -> String {
+    params["_meta"] = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {}
+    });
+    format!("{}\n", json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }))
+}
+
+fn nap(id: u64, ms: u64) -> String {
+    request(id, "tools/call", json!({ "name": "nap", "arguments": { "ms": ms } }))
+}
+
+/// What is said until the other side closes.
+fn lines(stream: Blocking) -> Vec<Value> {
+    BufReader::new(stream).lines().map(|line| serde_json::from_str(&line.unwrap()).unwrap()).collect()
+}
+
+#[test]
+fn our_client_and_our_server_understand_each_other_in_both_eras() {
+    for (mode, era) in
+        [(Mode::ModernOnly, Era::Modern), (Mode::LegacyOnly, Era::Legacy), (Mode::Auto, Era::Modern)]
+    {
+        run(async {
+            let (ours, theirs) = UnixStream::pair().unwrap();
+            let serving = smol::spawn(mcp_smol::serve(router(), theirs.clone(), theirs));
+            let options = ClientOptions::new("test", "1").mode(mode);
+            let (client, driver) = options.connect_stream(ours.clone(), ours);
+            let driver = smol::spawn(driver);
+            assert_eq!(client.ready().await.unwrap().era, era);
+            assert_eq!(client.list_tools().await.unwrap().len(), 2);
+            assert_eq!(client.call_tool("hello", json!({})).await.unwrap().text_content(), "hello");
+            assert_eq!(client.close().await, Closed::Done);
+            driver.await.unwrap();
+            serving.await.unwrap();
+        });
+    }
+}
+
+#[test]
+fn one_router_serves_many_clients_at_once() {
+    run(async {
+        let router = Arc::new(router());
+        let clients = (0..20).map(|_| {
+            let (ours, theirs) = UnixStream::pair().unwrap();
+            let serving = mcp_smol::serve(router.clone(), theirs.clone(), theirs);
+            let (client, driver) = mcp_smol::connect_stream(ours.clone(), ours);
+            smol::spawn(async move {
+                let call = async {
+                    let text = client.call_tool("nap", json!({ "ms": 50 })).await.unwrap().text_content();
+                    client.close().await;
+                    text
+                };
+                let ((text, driven), served) = future::zip(future::zip(call, driver), serving).await;
+                driven.unwrap();
+                served.unwrap();
+                text
+            })
+        });
+        for client in clients.collect::<Vec<_>>() {
+            assert_eq!(client.await, "rested");
+        }
+    });
+}
+
+#[test]
+fn handlers_that_are_not_send_are_served_on_a_local_executor() {
+    let executor = smol::LocalExecutor::new();
+    run(executor.run(async {
+        let calls = Rc::new(Cell::new(0));
+        let count = calls.clone();
+        let router = Router::local("local", "1").tool_with(tool("count"), move |NoArguments {}, _| {
+            let count = count.clone();
+            async move {
+                count.set(count.get() + 1);
+                count.get().to_string()
+            }
+        });
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let serving = executor.spawn(mcp_smol::serve(router, theirs.clone(), theirs));
+        let (client, driver) = mcp_smol::connect_stream(ours.clone(), ours);
+        let driver = executor.spawn(driver);
+        for number in 1..=3 {
+            let text = client.call_tool("count", json!({})).await.unwrap().text_content();
+            assert_eq!(text, number.to_string());
+        }
+        client.close().await;
+        driver.await.unwrap();
+        serving.await.unwrap();
+        assert_eq!(calls.get(), 3);
+    }));
+}
+
+/// S2.4
+#[test]
+fn when_the_input_ends_what_is_in_flight_is_answered_first() {
+    let (ours, mut theirs) = half_blocking();
+    let serving = thread::spawn(|| future::block_on(bounded(mcp_smol::serve(router(), ours.clone(), ours))));
+    theirs.write_all((nap(1, 200) + &nap(2, 1)).as_bytes()).unwrap();
+    theirs.shutdown(Shutdown::Write).unwrap();
+    let answers = lines(theirs);
+    let ids: Vec<&Value> = answers.iter().map(|answer| &answer["id"]).collect();
+    assert_eq!(ids, [2, 1]);
+    assert_eq!(answers[1]["result"]["content"][0]["text"], "rested");
+    serving.join().unwrap().unwrap();
+}
+
+/// S2.4
+#[test]
+fn when_the_input_ends_handlers_have_only_so_long() {
+    let (ours, mut theirs) = half_blocking();
+    let start = Instant::now();
+    let options =
+        ServerOptions::new(router()).configure(|config| config.close_timeout = Duration::from_millis(100));
+    let (_, driver) = options.stream(ours.clone(), ours);
+    let serving = thread::spawn(|| future::block_on(bounded(driver)));
+    theirs.write_all(nap(1, 60_000).as_bytes()).unwrap();
+    theirs.shutdown(Shutdown::Write).unwrap();
+    lines(theirs);
+    serving.join().unwrap().unwrap();
+    assert!(start.elapsed() < Duration::from_secs(5));
+}
+
+#[test]
+fn answers_that_nobody_takes_do_not_keep_the_server() {
+    let (ours, mut theirs) = half_blocking();
+    let large =
+        Router::new("test", "1").tool_with(tool("large"), async |NoArguments {}, _| "x".repeat(4_000_000));
+    let serving = thread::spawn(|| future::block_on(bounded(mcp_smol::serve(large, ours.clone(), ours))));
+    let call = request(1, "tools/call", json!({ "name": "large" }));
+    theirs.write_all(call.as_bytes()).unwrap();
+    theirs.shutdown(Shutdown::Write).unwrap();
+    let error = serving.join().unwrap().unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+}
+
+#[test]
+fn a_slow_reader_gets_every_byte_after_its_input_has_ended() {
+    let (ours, mut theirs) = half_blocking();
+    let large =
+        Router::new("test", "1").tool_with(tool("large"), async |NoArguments {}, _| "x".repeat(1_000_000));
+    let serving = thread::spawn(|| future::block_on(bounded(mcp_smol::serve(large, ours.clone(), ours))));
+    for id in 0..4 {
+        theirs.write_all(request(id, "tools/call", json!({ "name": "large" })).as_bytes()).unwrap();
+    }
+    theirs.shutdown(Shutdown::Write).unwrap();
+    let mut read = 0;
+    let mut chunk = vec![0; 256 * 1024];
+    loop {
+        match theirs.read(&mut chunk).unwrap() {
+            0 => break,
+            length => read += length,
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+    assert!(read > 4_000_000, "{read}");
+    serving.join().unwrap().unwrap();
+}
+
+#[test]
+fn a_client_that_goes_away_is_no_error() {
+    let (ours, mut theirs) = half_blocking();
+    let serving = thread::spawn(|| future::block_on(bounded(mcp_smol::serve(router(), ours.clone(), ours))));
+    theirs.write_all(nap(1, 100).as_bytes()).unwrap();
+    thread::sleep(Duration::from_millis(50));
+    drop(theirs);
+    serving.join().unwrap().unwrap();
+}
+
+#[test]
+fn the_handle_tells_clients_of_changes_and_closes() {
+    run(async {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let (handle, serving) = ServerOptions::new(router()).stream(theirs.clone(), theirs);
+        let serving = smol::spawn(serving);
+        let options = ClientOptions::new("test", "1").mode(Mode::LegacyOnly);
+        let (client, driver) = options.connect_stream(ours.clone(), ours);
+        let driver = smol::spawn(driver);
+        let mut events = client.events();
+        client.call_tool("hello", json!({})).await.unwrap();
+        handle.list_changed(ListKind::Tools);
+        loop {
+            match events.next().await.unwrap() {
+                Event::Notification(notification) if notification.is::<ToolListChanged>() => break,
+                _ => {}
+            }
+        }
+        assert_eq!(handle.close().await, ServerClosed::Done);
+        serving.await.unwrap();
+        assert!(driver.await.is_err());
+        assert!(matches!(client.closed().await, Closed::Lost(_)));
+    });
+}
+
+#[test]
+fn a_router_that_makes_no_sense_is_not_served() {
+    let (ours, _theirs) = half_blocking();
+    let router = Router::new("test", "1")
+        .tool_with(tool("twice"), async |NoArguments {}, _| "")
+        .tool_with(tool("twice"), async |NoArguments {}, _| "");
+    let error = future::block_on(bounded(mcp_smol::serve(router, ours.clone(), ours))).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+    assert!(error.to_string().contains("twice"), "{error}");
+}
+
+#[test]
+fn dropping_a_request_cancels_its_handler() {
+    run(async {
+        let dropped = Arc::new(());
+        let watch = Arc::downgrade(&dropped);
+        let held = Arc::new(std::sync::Mutex::new(Some(dropped)));
+        let router = Router::new("test", "1").tool_with(tool("hang"), move |NoArguments {}, cx: Context| {
+            let mine = held.lock().unwrap().take();
+            async move {
+                cx.progress(1);
+                future::pending::<()>().await;
+                drop(mine);
+                ""
+            }
+        });
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let serving = smol::spawn(mcp_smol::serve(router, theirs.clone(), theirs));
+        let (client, driver) = mcp_smol::connect_stream(ours.clone(), ours);
+        let driver = smol::spawn(driver);
+        let mut call = client.call_tool("hang", json!({})).start().unwrap();
+        assert!(call.progress().await.is_some());
+        drop(call);
+        while watch.strong_count() > 0 {
+            Timer::after(Duration::from_millis(1)).await;
+        }
+        let again = client.call_tool("none", json!({})).await;
+        assert!(matches!(again, Err(Error::Peer(_))), "{again:?}");
+        client.close().await;
+        driver.await.unwrap();
+        serving.await.unwrap();
+    });
+}
