@@ -15,3 +15,9 @@ fn run(body: fn(&[u8])) {
 fn a_client_holds_its_contracts_under_any_operations() {
     run(fuzzing::client);
 }
+
+/// Contracts 1, 2, 4, 5, 8
+#[test]
+fn a_server_holds_its_contracts_under_any_operations() {
+    run(fuzzing::server);
+}

@@ -10,6 +10,7 @@
 )]
 
 mod client;
+mod server;
 mod envelope;
 mod lines;
 
@@ -28,4 +29,9 @@ fn structured<T: for<'a> Arbitrary<'a>>(data: &[u8], body: impl FnOnce(&T)) {
 /// A client under arbitrary operations.
 pub fn client(data: &[u8]) {
     structured(data, client::client);
+}
+
+/// A server under arbitrary operations.
+pub fn server(data: &[u8]) {
+    structured(data, server::server);
 }
