@@ -13,11 +13,13 @@ mod client;
 mod server;
 mod envelope;
 mod lines;
+mod schema;
 
 use arbitrary::{Arbitrary, Unstructured};
 
 pub use envelope::envelope;
 pub use lines::lines;
+pub use schema::schema;
 
 /// Runs a body on structured input made from a fuzzer's bytes.
 fn structured<T: for<'a> Arbitrary<'a>>(data: &[u8], body: impl FnOnce(&T)) {
