@@ -91,6 +91,8 @@ mod time;
 
 pub mod bind;
 pub mod codec;
+#[cfg(feature = "std")]
+pub mod front;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;

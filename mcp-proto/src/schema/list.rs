@@ -54,6 +54,16 @@ impl<T> List<T> {
         &self.invalid
     }
 
+    /// Adds another list, such as the next page, at the end.
+    pub fn append(&mut self, next: Self) {
+        let length = self.items.len().saturating_add(self.invalid.len());
+        self.items.extend(next.items);
+        self.invalid.extend(next.invalid.into_iter().map(|item| InvalidItem {
+            index: item.index.saturating_add(length),
+            ..item
+        }));
+    }
+
     /// The items that could be read.
     pub fn into_vec(self) -> Vec<T> {
         self.items

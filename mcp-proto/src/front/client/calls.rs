@@ -1,0 +1,188 @@
+//! The calls of the protocol, by name.
+
+use alloc::string::{String, ToString};
+
+use serde::Serialize;
+
+use super::{Client, Pages, Subscription};
+use crate::front::error::Error;
+use crate::front::request::Request;
+use crate::peer::Refusal;
+use crate::schema::{
+    CallTool, CallToolParams, Complete, CompleteParams, CompletionArgument, GetPrompt, GetPromptParams, Json,
+    ListPrompts, ListResourceTemplates, ListResources, ListTools, LoggingLevel, Map, PaginatedParams, Ping,
+    PingParams, ReadResource, ReadResourceParams, Reference, SetLoggingLevel, SetLoggingLevelParams,
+    SubscribeResource, SubscribeResourceParams, SubscriptionFilter, UnsubscribeResource,
+    UnsubscribeResourceParams,
+};
+
+impl Client {
+    /// The tools of the server, all pages of them.
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/server/tools#listing-tools>
+    pub fn list_tools(&self) -> Pages<ListTools> {
+        Pages::new(self.clone())
+    }
+
+    /// One page of the tools; the first without a `cursor`.
+    pub fn list_tools_page(&self, cursor: Option<&str>) -> Request<ListTools> {
+        self.request(page(cursor))
+    }
+
+    /// Calls a tool. `arguments` is whatever serializes to a JSON object: a `json!`, a map, a struct of your own.
+    ///
+    /// A tool that fails does so in its result: see [`CallToolResult::failed`](crate::schema::CallToolResult::failed).
+    ///
+    /// ```
+    /// # use mcp_proto::front::{Client, Error};
+    /// # use serde_json::json;
+    /// # async fn example(client: Client) -> Result<(), Error> {
+    /// let sum = client.call_tool("add", json!({ "a": 2, "b": 3 })).await?;
+    /// assert_eq!(sum.text_content(), "5");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/server/tools#calling-tools>
+    pub fn call_tool(&self, name: impl Into<String>, arguments: impl Serialize) -> Request<CallTool> {
+        let arguments =
+            Json::encode(&arguments).map_err(|error| error.to_string()).and_then(|json| {
+                match json.is_object() {
+                    true => Ok(json),
+                    false => Err("the arguments of a tool must be a JSON object".to_string()),
+                }
+            });
+        self.prepare(match arguments {
+            Ok(json) => Ok(CallToolParams::new(name).with_arguments(json)),
+            Err(why) => Err(Error::Refused(Refusal::Encode(why))),
+        })
+    }
+
+    /// The resources of the server, all pages of them.
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/server/resources#listing-resources>
+    pub fn list_resources(&self) -> Pages<ListResources> {
+        Pages::new(self.clone())
+    }
+
+    /// One page of the resources; the first without a `cursor`.
+    pub fn list_resources_page(&self, cursor: Option<&str>) -> Request<ListResources> {
+        self.request(page(cursor))
+    }
+
+    /// The templates of the server's resources, all pages of them.
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/server/resources#resource-templates>
+    pub fn list_resource_templates(&self) -> Pages<ListResourceTemplates> {
+        Pages::new(self.clone())
+    }
+
+    /// One page of the templates; the first without a `cursor`.
+    pub fn list_resource_templates_page(&self, cursor: Option<&str>) -> Request<ListResourceTemplates> {
+        self.request(page(cursor))
+    }
+
+    /// Reads a resource.
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/server/resources#reading-resources>
+    pub fn read_resource(&self, uri: impl Into<String>) -> Request<ReadResource> {
+        self.request(ReadResourceParams::new(uri))
+    }
+
+    /// Asks to be told of changes to a resource, by [`events`](Self::events): 2025-11-25 and earlier. Newer servers are
+    /// [listened](Self::listen) to.
+    ///
+    /// <https://modelcontextprotocol.io/specification/2025-11-25/server/resources#subscriptions>
+    pub fn subscribe(&self, uri: impl Into<String>) -> Request<SubscribeResource> {
+        self.request(SubscribeResourceParams::new(uri))
+    }
+
+    /// Asks to be told no more of changes to a resource (2025-11-25 and earlier).
+    pub fn unsubscribe(&self, uri: impl Into<String>) -> Request<UnsubscribeResource> {
+        self.request(UnsubscribeResourceParams::new(uri))
+    }
+
+    /// Asks to be told of changes (2026-07-28). The request is sent at once.
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/subscriptions>
+    ///
+    /// # Errors
+    /// If it can not be sent.
+    pub fn listen(&self, filter: SubscriptionFilter) -> Result<Subscription, Error> {
+        Subscription::open(self.clone(), filter)
+    }
+
+    /// The prompts of the server, all pages of them.
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/server/prompts#listing-prompts>
+    pub fn list_prompts(&self) -> Pages<ListPrompts> {
+        Pages::new(self.clone())
+    }
+
+    /// One page of the prompts; the first without a `cursor`.
+    pub fn list_prompts_page(&self, cursor: Option<&str>) -> Request<ListPrompts> {
+        self.request(page(cursor))
+    }
+
+    /// Gets a prompt, with what it is to be given.
+    ///
+    /// ```
+    /// # use mcp_proto::front::{Client, Error};
+    /// # async fn example(client: Client) -> Result<(), Error> {
+    /// let prompt = client.get_prompt("review", [("language", "Rust")]).await?;
+    /// # drop(prompt);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/server/prompts#getting-a-prompt>
+    pub fn get_prompt<K, V>(
+        &self,
+        name: impl Into<String>,
+        arguments: impl IntoIterator<Item = (K, V)>,
+    ) -> Request<GetPrompt>
+    where
+        K: Into<String>,
+        V: Into<String>,
+    {
+        let arguments: Map<String> =
+            arguments.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
+        let mut params = GetPromptParams::new(name);
+        params.arguments = Some(arguments).filter(|arguments| !arguments.is_empty());
+        self.request(params)
+    }
+
+    /// Asks what could be typed into an argument that begins with `typed`.
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/completion>
+    pub fn complete(
+        &self,
+        reference: impl Into<Reference>,
+        argument: impl Into<String>,
+        typed: impl Into<String>,
+    ) -> Request<Complete> {
+        self.request(CompleteParams::new(reference, CompletionArgument::new(argument, typed)))
+    }
+
+    /// Asks for a sign of life (2025-11-25 and earlier).
+    ///
+    /// <https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/ping>
+    pub fn ping(&self) -> Request<Ping> {
+        self.request(PingParams::new())
+    }
+
+    /// Asks for log messages of at least this level, by [`events`](Self::events): 2025-11-25 and earlier. To newer
+    /// servers each request says so for itself: see [`Request::log_level`].
+    ///
+    /// <https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/logging>
+    pub fn set_level(&self, level: LoggingLevel) -> Request<SetLoggingLevel> {
+        self.request(SetLoggingLevelParams::new(level))
+    }
+}
+
+fn page(cursor: Option<&str>) -> PaginatedParams {
+    match cursor {
+        Some(cursor) => PaginatedParams::at(cursor),
+        None => PaginatedParams::new(),
+    }
+}

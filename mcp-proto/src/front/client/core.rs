@@ -1,0 +1,118 @@
+//! What a client's handles and its driver share.
+
+use alloc::collections::VecDeque;
+use alloc::sync::Arc;
+
+use super::events::Event;
+use super::machine::ClientMachine;
+use crate::Instant;
+use crate::front::events::Listeners;
+use crate::front::shared::Core;
+use crate::front::signal::{Waiters, Wakers};
+use crate::front::slots::{Follow, Slots};
+use crate::front::{Error, Notification};
+use crate::peer::client::{self, Closed, ServerInfo, State};
+use crate::peer::{InboundId, Lost, Outgoing, RequestId};
+use crate::rpc::Raw;
+use crate::schema::MethodInfo;
+
+/// What the driver has to do for the server's requests.
+pub(crate) enum Work {
+    Start { id: InboundId, method: &'static MethodInfo, params: Option<Raw> },
+    Stop(InboundId),
+}
+
+#[derive(Default)]
+pub(crate) struct ClientCore {
+    pub(crate) slots: Slots,
+    pub(crate) server: Option<Arc<ServerInfo>>,
+    pub(crate) closed: Option<Closed>,
+    /// Whether there is nobody left to carry out what the machine wants.
+    driver_gone: bool,
+    /// Those who wait for the server to be known or for the connection to be over.
+    pub(crate) waiters: Waiters,
+    pub(crate) listeners: Listeners<Event>,
+    work: VecDeque<Work>,
+}
+
+impl ClientCore {
+    pub(crate) fn send<M: ClientMachine + ?Sized>(
+        &mut self,
+        machine: &mut M,
+        now: Instant,
+        request: Outgoing<'_>,
+        follow: Follow,
+    ) -> Result<RequestId, Error> {
+        self.admit()?;
+        let request = machine.request(now, request)?;
+        self.slots.open(request, follow);
+        Ok(request)
+    }
+
+    /// Whether commands are still taken.
+    pub(crate) fn admit(&self) -> Result<(), Error> {
+        if self.driver_gone { Err(Error::Lost(Lost::DriverDropped)) } else { Ok(()) }
+    }
+
+    /// The driver is gone: whatever the machine still had to say is settled.
+    pub(crate) fn abandon(&mut self, wakers: &mut Wakers) {
+        self.driver_gone = true;
+        self.work.clear();
+        self.slots.settle_all(&Lost::DriverDropped, wakers);
+        if self.closed.is_none() {
+            self.finish(Closed::Lost(Lost::DriverDropped), wakers);
+        }
+    }
+
+    pub(crate) fn take_work(&mut self) -> VecDeque<Work> {
+        core::mem::take(&mut self.work)
+    }
+
+    fn publish(&mut self, event: &Event, wakers: &mut Wakers) {
+        self.listeners.publish(event, event.bytes(), wakers);
+    }
+
+    fn finish(&mut self, closed: Closed, wakers: &mut Wakers) {
+        self.listeners.finish(Event::Closed(closed.clone()), wakers);
+        self.closed = Some(closed);
+        wakers.wake_all(&mut self.waiters);
+    }
+}
+
+impl<M: ClientMachine + ?Sized> Core<M> for ClientCore {
+    fn drain(&mut self, machine: &mut M, wakers: &mut Wakers) {
+        while let Some(event) = machine.poll_event() {
+            match event {
+                client::Event::State(state) => {
+                    if state == State::Ready {
+                        self.server = machine.server().cloned().map(Arc::new);
+                        wakers.wake_all(&mut self.waiters);
+                    }
+                    self.publish(&Event::State(state), wakers);
+                }
+                client::Event::Progress { request, params } => self.slots.progress(request, params, wakers),
+                client::Event::Outcome { request, outcome } => self.slots.settle(request, outcome, wakers),
+                client::Event::Notification { method, params, subscription } => {
+                    let notification = Notification { method, params };
+                    let rest = match subscription {
+                        Some(request) => self.slots.notify(request, notification, wakers),
+                        None => Some(notification),
+                    };
+                    if let Some(notification) = rest {
+                        self.publish(&Event::Notification(notification), wakers);
+                    }
+                }
+                client::Event::Request { id, method, params } => {
+                    self.work.push_back(Work::Start { id, method, params });
+                }
+                client::Event::RequestCancelled { id, .. } => self.work.push_back(Work::Stop(id)),
+                client::Event::Diagnostic(diagnostic) => self.publish(&Event::Diagnostic(diagnostic), wakers),
+                client::Event::Closed(closed) => self.finish(closed, wakers),
+            }
+        }
+    }
+
+    fn has_work(&self) -> bool {
+        !self.work.is_empty()
+    }
+}

@@ -1,0 +1,112 @@
+//! The part of a client that an adapter polls.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
+use core::task::{Context, Poll};
+
+use super::core::{ClientCore, Work};
+use super::handlers::{ClientContext, ClientHandlers};
+use super::machine::ClientMachine;
+use crate::Instant;
+use crate::front::reply::Reply;
+use crate::front::shared::Shared;
+use crate::front::tasks::{Tasks, contain};
+use crate::front::{Mode, Multi};
+use crate::peer::{AnyResult, InboundId, Lost};
+
+/// Drives one connection of a client: what an adapter's future holds beside its transport.
+///
+/// The adapter does the I/O; everything else is here. In each of its polls it
+///
+/// 1. hands over what the transport brought, by [`lock`](Self::lock);
+/// 2. asks the machine what to send and when its next timeout is, by [`poll`](Self::poll), which also runs the handlers
+///    of the server's requests;
+/// 3. returns `Pending` once `poll` does and the transport has nothing either.
+///
+/// Dropping it ends the connection: whatever is in flight is lost as
+/// [`DriverDropped`](crate::peer::Lost::DriverDropped), and later requests are refused.
+#[must_use = "nothing happens unless the driver is polled"]
+pub struct ClientDriver<M: ClientMachine, H: Mode = Multi> {
+    shared: Arc<Shared<ClientCore, M>>,
+    handlers: ClientHandlers<H>,
+    tasks: Tasks<H::Answering>,
+}
+
+impl<M: ClientMachine, H: Mode> ClientDriver<M, H> {
+    pub(super) fn new(shared: Arc<Shared<ClientCore, M>>, handlers: ClientHandlers<H>) -> Self {
+        let tasks = Tasks::new(shared.signal().clone());
+        Self { shared, handlers, tasks }
+    }
+
+    /// Gives the machine an input, or asks it for an output; what comes of it reaches those who wait for it.
+    ///
+    /// `act` runs under a lock that the handles take as well: it must not block, nor use them.
+    pub fn lock<R>(&mut self, act: impl FnOnce(&mut M, Instant) -> R) -> R {
+        self.shared.with(|_, machine, now, _| act(machine, now))
+    }
+
+    /// Runs handlers, then gives the machine to `act`, as [`lock`](Self::lock) does. If that returns `Pending`, because
+    /// there is nothing to do, the task is woken by the next command or handler.
+    pub fn poll<R>(&mut self, cx: &mut Context<'_>, act: impl FnOnce(&mut M, Instant) -> Poll<R>) -> Poll<R> {
+        self.run_handlers();
+        self.shared.park(cx.waker(), act)
+    }
+
+    /// When the machine's `handle_timeout` is due, if nothing else happens first.
+    #[must_use]
+    pub fn next_timeout(&self) -> Option<Instant> {
+        self.shared.look(|_, machine| machine.poll_timeout())
+    }
+
+    fn run_handlers(&mut self) {
+        let (work, server) = self.shared.with(|core, _, _, _| (core.take_work(), core.server.clone()));
+        let mut replies: Vec<(InboundId, Reply)> = Vec::new();
+        for item in work {
+            match item {
+                Work::Stop(id) => self.tasks.stop(id),
+                Work::Start { id, method, params } => {
+                    let context = ClientContext::new(server.clone());
+                    match contain(|| self.handlers.start(method.name, params, context)) {
+                        Ok(Ok(answering)) => self.tasks.start(id, answering),
+                        Ok(Err(reply)) => replies.push((id, reply)),
+                        Err(panicked) => replies.push((id, panicked.into())),
+                    }
+                }
+            }
+        }
+        let done = self.tasks.run();
+        replies.extend(done.into_iter().map(|(id, output)| (id, output.unwrap_or_else(Reply::from))));
+        if replies.is_empty() {
+            return;
+        }
+        self.shared.with(|_, machine, now, _| {
+            for (id, reply) in &replies {
+                let answer = match reply {
+                    Reply::Result(result) => Ok(&**result as &dyn AnyResult),
+                    Reply::Error(error) => Err(error.clone()),
+                    // Only servers ask for input in their results.
+                    Reply::InputRequired(_) => continue,
+                };
+                machine.respond(now, *id, answer);
+            }
+        });
+    }
+}
+
+impl<M: ClientMachine, H: Mode> Drop for ClientDriver<M, H> {
+    fn drop(&mut self) {
+        self.shared.with(|core, machine, now, wakers| {
+            machine.abort(now, Lost::DriverDropped);
+            crate::front::shared::Core::drain(core, machine, wakers);
+            core.abandon(wakers);
+        });
+        self.tasks.stop_all();
+    }
+}
+
+impl<M: ClientMachine, H: Mode> fmt::Debug for ClientDriver<M, H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClientDriver").finish_non_exhaustive()
+    }
+}

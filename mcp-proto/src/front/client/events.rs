@@ -1,0 +1,45 @@
+//! What a server says on its own account.
+
+use crate::front::Notification;
+use crate::front::events::Told;
+use crate::peer::client::{Closed, Diagnostic, State};
+
+/// Something that concerns the connection rather than one request.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Event {
+    /// The connection has come further.
+    State(State),
+    /// The server sent a notification that belongs to no request and no [`Subscription`](super::Subscription) of this
+    /// side.
+    Notification(Notification),
+    /// Something was wrong that ended no request; it is worth a line in a log.
+    Diagnostic(Diagnostic),
+    /// So many events were lost here, because they were not taken in time. Lists and resources may have changed.
+    Missed {
+        /// How many.
+        count: u64,
+    },
+    /// The connection is over; nothing follows.
+    Closed(Closed),
+}
+
+impl Event {
+    /// About how many bytes it holds.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Self::Notification(notification) => notification.bytes(),
+            Self::State(_) | Self::Diagnostic(_) | Self::Missed { .. } | Self::Closed(_) => 0,
+        }
+    }
+}
+
+impl Told for Event {
+    fn missed(count: u64) -> Self {
+        Self::Missed { count }
+    }
+
+    fn is_last(&self) -> bool {
+        matches!(self, Self::Closed(_))
+    }
+}

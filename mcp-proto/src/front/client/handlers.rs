@@ -1,0 +1,180 @@
+//! What a client answers when the server asks.
+
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::sync::Arc;
+use core::fmt;
+use core::future::Future;
+
+use crate::front::reply::{Answer, Reply, decode_params};
+use crate::front::{Handler, Local, Mode, Multi};
+use crate::peer::client::ServerInfo;
+use crate::rpc::{ErrorObject, Raw, code};
+use crate::schema::{ClientCapabilities, ClientCapability, CreateMessage, Elicit, ListRoots, Method};
+
+/// The handlers of what a server may ask its client for: text from a model, input from a person, the roots to work in.
+///
+/// What is registered here is what the client declares to servers, and nothing else.
+///
+/// ```
+/// use mcp_proto::front::{ClientHandlers, HandlerError};
+/// use mcp_proto::schema::{ElicitResult, ListRootsResult, Root};
+///
+/// let handlers = ClientHandlers::new()
+///     .roots(async |_, _| ListRootsResult::new(vec![Root::new("file:///home/me/project")]))
+///     .elicitation(async |params, cx| {
+///         // Show who asks, and what; let the person decline.
+///         Ok::<_, HandlerError>(ElicitResult::decline())
+///     });
+/// assert!(handlers.capabilities().sampling.is_none());
+/// ```
+pub struct ClientHandlers<M: Mode = Multi> {
+    handlers: BTreeMap<&'static str, M::Handler<Option<Raw>, ClientContext>>,
+    capabilities: ClientCapabilities,
+}
+
+impl ClientHandlers<Multi> {
+    /// No handlers yet. They must be `Send`; [`local`](ClientHandlers::local) takes others.
+    pub fn new() -> Self {
+        Self::empty()
+    }
+}
+
+impl ClientHandlers<Local> {
+    /// No handlers yet. They may hold what is not `Send`; then neither is the driver.
+    pub fn local() -> Self {
+        Self::empty()
+    }
+}
+
+impl Default for ClientHandlers<Multi> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<M: Mode> ClientHandlers<M> {
+    fn empty() -> Self {
+        Self { handlers: BTreeMap::new(), capabilities: ClientCapabilities::new() }
+    }
+
+    /// Answers requests for text from a model (`sampling/createMessage`).
+    ///
+    /// People should see what is asked and what is answered before it goes out.
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/client/sampling>
+    #[must_use]
+    pub fn sampling<F, H>(mut self, handler: H) -> Self
+    where
+        F: Future<Output: Answer<<CreateMessage as Method>::Result>> + 'static,
+        H: Fn(<CreateMessage as Method>::Params, ClientContext) -> F
+            + Handler<M, <CreateMessage as Method>::Params, ClientContext, F>,
+    {
+        self.capabilities = self.capabilities.with(ClientCapability::Sampling);
+        self.handler::<CreateMessage, F, H>(handler)
+    }
+
+    /// Answers requests for input by a form (`elicitation/create`). To take those by URL as well, say so with
+    /// [`declare`](Self::declare).
+    ///
+    /// People must be shown which server asks, and be able to decline.
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation>
+    #[must_use]
+    pub fn elicitation<F, H>(mut self, handler: H) -> Self
+    where
+        F: Future<Output: Answer<<Elicit as Method>::Result>> + 'static,
+        H: Fn(<Elicit as Method>::Params, ClientContext) -> F
+            + Handler<M, <Elicit as Method>::Params, ClientContext, F>,
+    {
+        self.capabilities = self.capabilities.with(ClientCapability::ElicitationForm);
+        self.handler::<Elicit, F, H>(handler)
+    }
+
+    /// Answers requests for the roots that the server may work in (`roots/list`).
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/client/roots>
+    #[must_use]
+    pub fn roots<F, H>(mut self, handler: H) -> Self
+    where
+        F: Future<Output: Answer<<ListRoots as Method>::Result>> + 'static,
+        H: Fn(<ListRoots as Method>::Params, ClientContext) -> F
+            + Handler<M, <ListRoots as Method>::Params, ClientContext, F>,
+    {
+        self.capabilities = self.capabilities.with(ClientCapability::Roots);
+        self.handler::<ListRoots, F, H>(handler)
+    }
+
+    /// Answers requests of any method. The capability that it needs is for [`declare`](Self::declare).
+    #[must_use]
+    pub fn handler<T, F, H>(mut self, handler: H) -> Self
+    where
+        T: Method<Result: Send>,
+        F: Future<Output: Answer<T::Result>> + 'static,
+        H: Fn(T::Params, ClientContext) -> F + Handler<M, T::Params, ClientContext, F>,
+    {
+        let erased = handler.erase(
+            |params: Option<Raw>, _: &ClientContext| match decode_params::<T>(params) {
+                Ok(params) => Ok((params, ())),
+                Err(error) => Err(Reply::Error(error)),
+            },
+            |(), output: F::Output| match output.into_answer() {
+                Ok(result) => Reply::result(result),
+                Err(error) => Reply::Error(error.into_object(|uri| {
+                    ErrorObject::new(code::INTERNAL_ERROR, format!("there is no resource {uri}"))
+                })),
+            },
+        );
+        self.handlers.insert(T::NAME, erased);
+        self
+    }
+
+    /// Declares more than follows from what is registered: subcapabilities, extensions.
+    #[must_use]
+    pub fn declare(mut self, change: impl FnOnce(&mut ClientCapabilities)) -> Self {
+        change(&mut self.capabilities);
+        self
+    }
+
+    /// What the client is to declare.
+    pub fn capabilities(&self) -> &ClientCapabilities {
+        &self.capabilities
+    }
+
+    pub(super) fn start(
+        &self,
+        method: &str,
+        params: Option<Raw>,
+        context: ClientContext,
+    ) -> Result<M::Answering, Reply> {
+        match self.handlers.get(method) {
+            Some(handler) => Ok(handler(params, context)),
+            None => {
+                Err(Reply::error(code::METHOD_NOT_FOUND, format!("this client does not answer {method}")))
+            }
+        }
+    }
+}
+
+impl<M: Mode> fmt::Debug for ClientHandlers<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.handlers.keys()).finish()
+    }
+}
+
+/// On whose behalf a handler of a client runs.
+#[derive(Clone, Debug)]
+pub struct ClientContext {
+    server: Option<Arc<ServerInfo>>,
+}
+
+impl ClientContext {
+    pub(super) fn new(server: Option<Arc<ServerInfo>>) -> Self {
+        Self { server }
+    }
+
+    /// The server that asks, as it calls itself.
+    pub fn server(&self) -> Option<&ServerInfo> {
+        self.server.as_deref()
+    }
+}

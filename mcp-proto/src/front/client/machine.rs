@@ -1,0 +1,105 @@
+//! What the front needs of a client's machine, whatever carries its messages.
+
+use crate::Instant;
+use crate::bind::{Binding, Framing};
+use crate::peer::client::{self, ServerInfo, Verdict};
+use crate::peer::{AnyParams, AnyResult, InboundId, Lost, Outgoing, Refusal, RequestId};
+use crate::rpc::ErrorObject;
+
+/// The client role of a connection, as the front drives it. Inputs and outputs that differ from one transport to the
+/// next are the driver's business.
+///
+/// The bindings of this crate implement it; whoever implements it anew wraps one of them.
+pub trait ClientMachine {
+    /// Asks the server.
+    ///
+    /// # Errors
+    /// If it can not be sent; nothing has changed then.
+    fn request(&mut self, now: Instant, request: Outgoing<'_>) -> Result<RequestId, Refusal>;
+
+    /// Tells the server something.
+    ///
+    /// # Errors
+    /// If it can not be sent; nothing has changed then.
+    fn notify(&mut self, now: Instant, method: &str, params: &dyn AnyParams) -> Result<(), Refusal>;
+
+    /// Stops waiting for a request, and tells the server so.
+    fn cancel(&mut self, now: Instant, request: RequestId, reason: Option<&str>);
+
+    /// Answers a request of the server.
+    fn respond(&mut self, now: Instant, request: InboundId, answer: Result<&dyn AnyResult, ErrorObject>);
+
+    /// Closes in an orderly way.
+    fn close(&mut self, now: Instant);
+
+    /// Ends everything at once.
+    fn abort(&mut self, now: Instant, why: Lost);
+
+    /// Time has passed.
+    fn handle_timeout(&mut self, now: Instant);
+
+    /// The next event.
+    fn poll_event(&mut self) -> Option<client::Event>;
+
+    /// When [`handle_timeout`](Self::handle_timeout) is due.
+    fn poll_timeout(&self) -> Option<Instant>;
+
+    /// What is known of the server, once the client is ready.
+    fn server(&self) -> Option<&ServerInfo>;
+
+    /// What the connection found out about the server's era.
+    fn verdict(&self) -> Option<Verdict>;
+
+    /// How far the connection has come.
+    fn state(&self) -> client::State;
+}
+
+impl<F: Framing> ClientMachine for Binding<client::Client, F> {
+    fn request(&mut self, now: Instant, request: Outgoing<'_>) -> Result<RequestId, Refusal> {
+        self.send(now, request)
+    }
+
+    fn notify(&mut self, now: Instant, method: &str, params: &dyn AnyParams) -> Result<(), Refusal> {
+        self.notify_custom(now, method, params)
+    }
+
+    fn cancel(&mut self, now: Instant, request: RequestId, reason: Option<&str>) {
+        Self::cancel(self, now, request, reason);
+    }
+
+    fn respond(&mut self, now: Instant, request: InboundId, answer: Result<&dyn AnyResult, ErrorObject>) {
+        Self::respond(self, now, request, answer);
+    }
+
+    fn close(&mut self, now: Instant) {
+        Self::close(self, now);
+    }
+
+    fn abort(&mut self, _: Instant, why: Lost) {
+        Self::abort(self, why);
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        Self::handle_timeout(self, now);
+    }
+
+    fn poll_event(&mut self) -> Option<client::Event> {
+        Self::poll_event(self)
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        Self::poll_timeout(self)
+    }
+
+    fn server(&self) -> Option<&ServerInfo> {
+        Self::server(self)
+    }
+
+    fn verdict(&self) -> Option<Verdict> {
+        Self::verdict(self)
+    }
+
+    fn state(&self) -> client::State {
+        Self::state(self)
+    }
+}

@@ -1,0 +1,259 @@
+//! The client's handle.
+
+mod calls;
+mod core;
+mod driver;
+mod events;
+mod handlers;
+mod machine;
+mod pages;
+mod subscription;
+
+use ::core::fmt;
+use ::core::future::poll_fn;
+use ::core::task::{Poll, Waker};
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+
+use super::error::Error;
+use super::events::{self as listening, Events, Source};
+use super::request::Request;
+use super::shared::Shared;
+use super::slots::{Follow, Link, Subscribed};
+use super::{Clock, Mode};
+use crate::peer::client::{Closed, ServerInfo, State, Verdict};
+use crate::peer::{Lost, Outcome, Outgoing, Refusal, RequestId};
+use crate::schema::{Method, Notification as Notifies, ProgressParams};
+
+use self::core::ClientCore;
+pub use driver::ClientDriver;
+pub use events::Event;
+pub use handlers::{ClientContext, ClientHandlers};
+pub use machine::ClientMachine;
+pub use pages::{Paged, Pages};
+pub use subscription::{Subscription, Update};
+
+/// The connection as handles see it, whatever the machine's own type.
+type Connection = Shared<ClientCore, dyn ClientMachine + Send>;
+
+/// Joins a machine to a handle for its application and a driver for its transport.
+///
+/// The machine's configuration must declare the [capabilities](ClientHandlers::capabilities) of `handlers`. There is
+/// one driver per connection, and the connection lives no longer than it.
+pub fn client<M, H>(
+    machine: M,
+    clock: Arc<dyn Clock>,
+    handlers: ClientHandlers<H>,
+) -> (Client, ClientDriver<M, H>)
+where
+    M: ClientMachine + Send + 'static,
+    H: Mode,
+{
+    let shared = Arc::new(Shared::new(ClientCore::default(), machine, clock));
+    let client = Client { handle: Arc::new(Handle { connection: shared.clone() }) };
+    (client, ClientDriver::new(shared, handlers))
+}
+
+/// A client: what an application holds of its connection to a server.
+///
+/// It is cheap to clone and usable from any thread and any executor. Requests may be made at once; until the server is
+/// known they wait. When the last clone is dropped and no request is left, the connection is closed in an orderly way.
+///
+/// Something must poll the connection's [driver](ClientDriver), usually a task that an adapter has spawned.
+///
+/// ```
+/// use mcp_proto::front::{Client, Error};
+/// use serde_json::json;
+///
+/// async fn weather(client: &Client) -> Result<String, Error> {
+///     for tool in client.list_tools().await? {
+///         println!("{}: {}", tool.name, tool.description.unwrap_or_default());
+///     }
+///     let result = client.call_tool("weather", json!({ "city": "Bern" })).await?;
+///     Ok(result.text_content())
+/// }
+/// ```
+#[derive(Clone)]
+pub struct Client {
+    handle: Arc<Handle>,
+}
+
+/// What all clones of a client, and its requests in flight, hold together.
+struct Handle {
+    connection: Arc<Connection>,
+}
+
+impl Handle {
+    fn poll_notification(&self, request: RequestId, waker: Waker) -> Poll<Option<Subscribed>> {
+        self.connection.with(|core, _, _, wakers| core.slots.poll_notification(request, waker, wakers))
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.connection.command(|_, machine, now, _| machine.close(now));
+    }
+}
+
+impl Client {
+    /// Waits until the server is known.
+    ///
+    /// # Errors
+    /// [`Error::Closed`] if the connection can not be made, or is over.
+    pub async fn ready(&self) -> Result<Arc<ServerInfo>, Error> {
+        self.wait(|core| match (&core.closed, &core.server) {
+            (Some(closed), _) => Some(Err(Error::Closed(closed.clone()))),
+            (None, Some(server)) => Some(Ok(server.clone())),
+            (None, None) => None,
+        })
+        .await
+    }
+
+    /// Waits until the connection is over, without closing it.
+    pub async fn closed(&self) -> Closed {
+        self.wait(|core| core.closed.clone()).await
+    }
+
+    /// Closes the connection in an orderly way, and waits until it is over. Requests in flight may finish, within
+    /// [`ClientConfig::close_timeout`](crate::peer::client::ClientConfig::close_timeout); new ones are refused.
+    pub async fn close(&self) -> Closed {
+        self.handle.connection.command(|_, machine, now, _| machine.close(now));
+        self.closed().await
+    }
+
+    /// Ends the connection at once: requests in flight are lost.
+    pub fn abort(&self) {
+        self.handle.connection.command(|_, machine, now, _| machine.abort(now, Lost::Closed));
+    }
+
+    /// What is known of the server, once the connection is ready.
+    pub fn server(&self) -> Option<Arc<ServerInfo>> {
+        self.handle.connection.look(|core, _| core.server.clone())
+    }
+
+    /// How far the connection has come.
+    pub fn state(&self) -> State {
+        self.handle.connection.look(|_, machine| machine.state())
+    }
+
+    /// What the connection found out about the era of the server, for the configuration of the next connection to it.
+    pub fn verdict(&self) -> Option<Verdict> {
+        self.handle.connection.look(|_, machine| machine.verdict())
+    }
+
+    /// What the server says on its own account, from now on. Listening does not keep the connection open.
+    pub fn events(&self) -> Events<Event> {
+        let key = self.handle.connection.with(|core, _, _, _| core.listeners.add());
+        Events::new(Box::new(Hearing(self.handle.connection.clone())), key)
+    }
+
+    /// A request of any method.
+    ///
+    /// ```
+    /// # use mcp_proto::front::{Client, Error};
+    /// use mcp_proto::schema::{Ping, PingParams};
+    ///
+    /// # async fn example(client: &Client) -> Result<(), Error> {
+    /// client.request::<Ping>(PingParams::new()).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn request<M: Method>(&self, params: M::Params) -> Request<M> {
+        self.prepare(Ok(params))
+    }
+
+    /// Sends a notification.
+    ///
+    /// # Errors
+    /// If it can not be sent: the connection is not ready or over, or the revision in use does not have it.
+    pub fn notify<N: Notifies>(&self, params: &N::Params) -> Result<(), Error> {
+        self.handle.connection.command(|core, machine, now, _| {
+            core.admit()?;
+            match &core.server {
+                Some(server) if !N::INFO.revisions.contains(server.revision) => {
+                    Err(Refusal::Revision { method: N::NAME.into(), revision: server.revision }.into())
+                }
+                _ => Ok(machine.notify(now, N::NAME, params)?),
+            }
+        })
+    }
+
+    fn prepare<M: Method>(&self, params: Result<M::Params, Error>) -> Request<M> {
+        Request::new(self.handle.clone(), params)
+    }
+
+    async fn wait<T>(&self, check: impl Fn(&ClientCore) -> Option<T>) -> T {
+        let mut waiting = Waiting { connection: &self.handle.connection, key: None };
+        poll_fn(|cx| waiting.poll(cx.waker(), &check)).await
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").field("state", &self.state()).finish_non_exhaustive()
+    }
+}
+
+/// Somebody who waits for the connection to come further.
+struct Waiting<'a> {
+    connection: &'a Connection,
+    key: Option<u64>,
+}
+
+impl Waiting<'_> {
+    fn poll<T>(&mut self, waker: &Waker, check: impl Fn(&ClientCore) -> Option<T>) -> Poll<T> {
+        let left = waker.clone();
+        self.connection.with(|core, _, _, wakers| match check(core) {
+            Some(value) => {
+                wakers.spend(Some(left));
+                Poll::Ready(value)
+            }
+            None => {
+                core.waiters.wait(&mut self.key, left, wakers);
+                Poll::Pending
+            }
+        })
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if self.key.is_some() {
+            self.connection.with(|core, _, _, wakers| core.waiters.leave(self.key, wakers));
+        }
+    }
+}
+
+/// The connection without a claim to keep it open.
+struct Hearing(Arc<Connection>);
+
+impl Source<Event> for Hearing {
+    fn poll_event(&self, key: u64, waker: Waker) -> Poll<Option<listening::Heard<Event>>> {
+        self.0.with(|core, _, _, wakers| core.listeners.poll(key, waker, wakers))
+    }
+
+    fn leave(&self, key: u64) {
+        self.0.with(|core, _, _, wakers| core.listeners.remove(key, wakers));
+    }
+}
+
+impl Link for Handle {
+    fn send(&self, request: Outgoing<'_>, follow: Follow) -> Result<RequestId, Error> {
+        self.connection.command(|core, machine, now, _| core.send(machine, now, request, follow))
+    }
+
+    fn poll_progress(&self, request: RequestId, waker: Waker) -> Poll<Option<ProgressParams>> {
+        self.connection.with(|core, _, _, wakers| core.slots.poll_progress(request, waker, wakers))
+    }
+
+    fn poll_outcome(&self, request: RequestId, waker: Waker) -> Poll<Outcome> {
+        self.connection.with(|core, _, _, wakers| core.slots.poll_outcome(request, waker, wakers))
+    }
+
+    fn abandon(&self, request: RequestId, reason: Option<&str>) {
+        self.connection.command(|core, machine, now, wakers| {
+            core.slots.close(request, wakers);
+            machine.cancel(now, request, reason);
+        });
+    }
+}

@@ -1,0 +1,144 @@
+//! Lists that come in pages.
+
+use alloc::collections::BTreeSet;
+use alloc::string::String;
+use core::fmt;
+use core::future::Future;
+use core::pin::Pin;
+use core::task::{Context, Poll, ready};
+use core::time::Duration;
+
+use super::Client;
+use crate::front::Request;
+use crate::front::error::{Error, PagesError};
+use crate::peer::RequestOptions;
+use crate::schema::{
+    List, ListPrompts, ListResourceTemplates, ListResources, ListTools, Method, PaginatedParams, Prompt,
+    Resource, ResourceTemplate, Tool,
+};
+
+/// How many pages are read unless told otherwise: more than any server in use has.
+const PAGES: usize = 1000;
+
+/// A method whose result is one page of a list.
+pub trait Paged: Method<Params = PaginatedParams> {
+    /// What the list is of.
+    type Item;
+
+    /// Takes a page apart: its items, and the cursor of the next page.
+    fn split(page: Self::Result) -> (List<Self::Item>, Option<String>);
+}
+
+macro_rules! paged {
+    ($($method:ident of $item:ident in $field:ident;)*) => { $(
+        impl Paged for $method {
+            type Item = $item;
+
+            fn split(page: Self::Result) -> (List<$item>, Option<String>) {
+                (page.$field, page.next_cursor)
+            }
+        }
+    )* };
+}
+
+paged! {
+    ListTools of Tool in tools;
+    ListResources of Resource in resources;
+    ListResourceTemplates of ResourceTemplate in resource_templates;
+    ListPrompts of Prompt in prompts;
+}
+
+/// The future of a whole list, however many pages it comes in.
+///
+/// Only an absent cursor ends the list; the empty string is a cursor like any other. A server that names a cursor
+/// twice, or more pages than the limit, gets an error rather than our patience.
+///
+/// <https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/pagination>
+#[must_use = "a list is asked for when it is polled"]
+pub struct Pages<M: Paged> {
+    client: Client,
+    options: RequestOptions,
+    limit: usize,
+    seen: BTreeSet<String>,
+    items: List<M::Item>,
+    page: Option<Request<M>>,
+    pages: usize,
+}
+
+/// Nothing in it is ever pinned.
+impl<M: Paged> Unpin for Pages<M> {}
+
+impl<M: Paged> Pages<M> {
+    pub(super) fn new(client: Client) -> Self {
+        Self {
+            client,
+            options: RequestOptions::default(),
+            limit: PAGES,
+            seen: BTreeSet::new(),
+            items: List::new(),
+            page: None,
+            pages: 0,
+        }
+    }
+
+    /// Waits this long for each page.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.options.timeout = Some(timeout);
+        self
+    }
+
+    /// Makes the request of each page with these options.
+    pub fn options(mut self, options: RequestOptions) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// Reads this many pages at most; more are an error. The default is 1,000.
+    pub fn page_limit(mut self, pages: usize) -> Self {
+        self.limit = pages;
+        self
+    }
+
+    fn ask(&self, cursor: Option<String>) -> Request<M> {
+        let mut params = PaginatedParams::new();
+        params.cursor = cursor;
+        self.client.request::<M>(params).options(self.options.clone())
+    }
+}
+
+impl<M: Paged> Future for Pages<M> {
+    type Output = Result<List<M::Item>, Error>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        loop {
+            let request = match &mut this.page {
+                Some(request) => request,
+                None => {
+                    let first = this.ask(None);
+                    this.page.insert(first)
+                }
+            };
+            let (items, cursor) = M::split(ready!(Pin::new(request).poll(cx))?);
+            this.items.append(items);
+            this.pages = this.pages.saturating_add(1);
+            let Some(cursor) = cursor else {
+                return Poll::Ready(Ok(core::mem::take(&mut this.items)));
+            };
+            if this.pages >= this.limit {
+                return Poll::Ready(Err(Error::Pages(PagesError::TooMany { limit: this.limit })));
+            }
+            if !this.seen.insert(cursor.clone()) {
+                return Poll::Ready(Err(Error::Pages(PagesError::Repeated { cursor })));
+            }
+            let next = this.ask(Some(cursor));
+            this.page = Some(next);
+        }
+    }
+}
+
+impl<M: Paged> fmt::Debug for Pages<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pages").field("method", &M::NAME).field("pages", &self.pages).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,124 @@
+//! Listening for changes.
+
+use core::fmt;
+use core::future::poll_fn;
+use core::pin::Pin;
+use core::task::{Context, Poll};
+
+use futures_core::Stream;
+
+use super::Client;
+use crate::front::Notification;
+use crate::front::error::Error;
+use crate::front::slots::{Follow, Link, Subscribed};
+use crate::peer::{Outcome, Outgoing, RequestId, RequestOptions};
+use crate::schema::{
+    SubscriptionFilter, SubscriptionsAcknowledged, SubscriptionsListen, SubscriptionsListenParams,
+};
+
+/// What a subscription has to tell.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Update {
+    /// The server has taken the request, and will tell this much of what was asked for.
+    Acknowledged(SubscriptionFilter),
+    /// Something has changed.
+    Notification(Notification),
+    /// So many updates were lost here, because they were not taken in time.
+    Missed {
+        /// How many.
+        count: u64,
+    },
+}
+
+/// A subscription: the stream of its updates.
+///
+/// It holds the latest 1,024 updates and 16 MiB. It ends when the server or the connection ends it, and
+/// [`outcome`](Self::outcome) then says why; dropping it ends it from this side. It keeps the connection open.
+#[must_use = "dropping a subscription ends it"]
+pub struct Subscription {
+    client: Client,
+    id: RequestId,
+    state: State,
+}
+
+enum State {
+    Open,
+    Ended(Result<(), Error>),
+    Told,
+}
+
+impl Subscription {
+    pub(super) fn open(client: Client, filter: SubscriptionFilter) -> Result<Self, Error> {
+        let params = SubscriptionsListenParams::new(filter);
+        let outgoing = Outgoing::new::<SubscriptionsListen>(&params, RequestOptions::default());
+        let id = client.handle.send(outgoing, Follow::Subscription)?;
+        Ok(Self { client, id, state: State::Open })
+    }
+
+    /// The next update; `None` once the subscription has ended.
+    pub async fn next(&mut self) -> Option<Update> {
+        poll_fn(|cx| self.poll(cx)).await
+    }
+
+    /// How the subscription ended, once it has: `Ok` if the server did it in good order. The answer can be had once.
+    pub fn outcome(&mut self) -> Option<Result<(), Error>> {
+        match core::mem::replace(&mut self.state, State::Told) {
+            State::Ended(outcome) => Some(outcome),
+            other => {
+                self.state = other;
+                None
+            }
+        }
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Update>> {
+        if !matches!(self.state, State::Open) {
+            return Poll::Ready(None);
+        }
+        let link = &*self.client.handle;
+        match link.poll_notification(self.id, cx.waker().clone()) {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(Some(Subscribed::Missed(count))) => Poll::Ready(Some(Update::Missed { count })),
+            Poll::Ready(Some(Subscribed::Notification(notification))) => {
+                let update = match notification.decode::<SubscriptionsAcknowledged>() {
+                    Some(Ok(acknowledged)) => Update::Acknowledged(acknowledged.notifications),
+                    Some(Err(_)) | None => Update::Notification(notification),
+                };
+                Poll::Ready(Some(update))
+            }
+            Poll::Ready(None) => {
+                let Poll::Ready(outcome) = link.poll_outcome(self.id, cx.waker().clone()) else {
+                    return Poll::Pending;
+                };
+                self.state = State::Ended(match outcome {
+                    Outcome::Result(_) => Ok(()),
+                    other => Err(other.into()),
+                });
+                Poll::Ready(None)
+            }
+        }
+    }
+}
+
+impl Stream for Subscription {
+    type Item = Update;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Update>> {
+        self.poll(cx)
+    }
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        if matches!(self.state, State::Open) {
+            self.client.handle.abandon(self.id, None);
+        }
+    }
+}
+
+impl fmt::Debug for Subscription {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Subscription").field("id", &self.id).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,220 @@
+//! What can go wrong with a call.
+
+use alloc::string::String;
+use core::fmt;
+use core::time::Duration;
+
+#[cfg(feature = "client")]
+use crate::peer::client::Closed;
+use crate::peer::{DecodeError, InvalidAnswer, Lost, Outcome, Refusal};
+use crate::rpc::{ErrorObject, Raw};
+
+/// Why a call has no result.
+///
+/// A tool that fails says so in its result, by [`is_error`](crate::schema::CallToolResult::is_error): that is no error
+/// of the call.
+///
+/// ```
+/// # use mcp_proto::front::{Client, Error};
+/// # async fn example(client: Client) {
+/// match client.read_resource("file:///notes.txt").await {
+///     Ok(read) => drop(read),
+///     Err(Error::Peer(error)) => println!("the server says: {error}"),
+///     Err(error) if error.is_timeout() => println!("too slow"),
+///     Err(error) if error.was_not_sent() => println!("safe to try again: {error}"),
+///     Err(error) => println!("{error}"),
+/// }
+/// # }
+/// ```
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// The other side answered with an error.
+    Peer(ErrorObject),
+    /// The server wants input first (2026-07-28): an
+    /// [`InputRequiredResult`](crate::schema::InputRequiredResult), not decoded.
+    InputRequired(Raw),
+    /// The other side answered with something that is no answer.
+    Invalid(InvalidAnswer),
+    /// The other side answered with a result that is not what the method promises.
+    Decode {
+        /// The method.
+        method: &'static str,
+        /// What is wrong and where.
+        error: serde_json::Error,
+        /// The result as it came.
+        raw: Raw,
+    },
+    /// No answer came in time; the other side has been told that nobody waits any more.
+    TimedOut {
+        /// How long it took.
+        after: Duration,
+        /// Whether it was the hard maximum that struck, rather than the time without progress.
+        maximum: bool,
+    },
+    /// The connection ended first; whether the other side has acted on the request is not known.
+    Lost(Lost),
+    /// The request was not sent.
+    Refused(Refusal),
+    /// The connection never became ready, or is over.
+    #[cfg(feature = "client")]
+    Closed(Closed),
+    /// This side cancelled the request.
+    Cancelled,
+    /// The pages of a list do not end.
+    Pages(PagesError),
+    /// The answer has been taken from this future already.
+    Finished,
+}
+
+impl Error {
+    /// Whether no answer came in time.
+    pub fn is_timeout(&self) -> bool {
+        matches!(self, Self::TimedOut { .. })
+    }
+
+    /// Whether the connection is over, or never was.
+    pub fn is_disconnect(&self) -> bool {
+        match self {
+            #[cfg(feature = "client")]
+            Self::Closed(_) => true,
+            Self::Lost(_) | Self::Refused(Refusal::Closed | Refusal::Connect(_)) => true,
+            _ => false,
+        }
+    }
+
+    /// Whether the request certainly never reached the other side, so that making it again is safe.
+    pub fn was_not_sent(&self) -> bool {
+        matches!(self, Self::Refused(_))
+    }
+
+    /// Whose doing it is.
+    pub fn fault(&self) -> Fault {
+        match self {
+            Self::Peer(_)
+            | Self::Invalid(_)
+            | Self::Decode { .. }
+            | Self::InputRequired(_)
+            | Self::Pages(_) => Fault::Peer,
+            #[cfg(feature = "client")]
+            Self::Closed(_) => Fault::Connection,
+            Self::TimedOut { .. } | Self::Lost(_) => Fault::Connection,
+            Self::Refused(Refusal::Connect(_)) => Fault::Connection,
+            Self::Refused(_) | Self::Cancelled | Self::Finished => Fault::Local,
+        }
+    }
+
+    /// The code of the other side's error.
+    pub fn code(&self) -> Option<i64> {
+        match self {
+            Self::Peer(error) => Some(error.code),
+            _ => None,
+        }
+    }
+}
+
+/// Whose doing an [`Error`] is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Fault {
+    /// This side asked for what can not be, or changed its mind.
+    Local,
+    /// The other side's answer.
+    Peer,
+    /// What lies between, or a side that is gone.
+    Connection,
+}
+
+/// Why a list was given up before its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PagesError {
+    /// The server named a cursor that it had named before: it would go on for ever.
+    Repeated {
+        /// The cursor.
+        cursor: String,
+    },
+    /// There are more pages than were allowed.
+    TooMany {
+        /// How many were allowed.
+        limit: usize,
+    },
+}
+
+impl fmt::Display for PagesError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Repeated { cursor } => {
+                write!(f, "the pages of the list go round in a circle: the cursor {cursor:?} came twice")
+            }
+            Self::TooMany { limit } => write!(f, "the list has more than {limit} pages"),
+        }
+    }
+}
+
+impl core::error::Error for PagesError {}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Peer(error) => write!(f, "the peer answered with an error: {error}"),
+            Self::InputRequired(_) => f.write_str("the server needs input before it can answer"),
+            Self::Invalid(invalid) => invalid.fmt(f),
+            Self::Decode { method, error, .. } => write!(f, "the result of {method} is not valid: {error}"),
+            Self::TimedOut { after, maximum: false } => {
+                write!(f, "no answer and no progress within {after:?}")
+            }
+            Self::TimedOut { after, maximum: true } => write!(f, "no answer within the maximum of {after:?}"),
+            Self::Lost(lost) => lost.fmt(f),
+            Self::Refused(refusal) => refusal.fmt(f),
+            #[cfg(feature = "client")]
+            Self::Closed(closed) => closed.fmt(f),
+            Self::Cancelled => f.write_str("the request was cancelled"),
+            Self::Pages(error) => error.fmt(f),
+            Self::Finished => f.write_str("the answer was taken before"),
+        }
+    }
+}
+
+impl core::error::Error for Error {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            Self::Peer(error) => Some(error),
+            Self::Decode { error, .. } => Some(error),
+            Self::Lost(lost) => Some(lost),
+            Self::Refused(refusal) => Some(refusal),
+            Self::Pages(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl From<Outcome> for Error {
+    /// A result is no error; it becomes [`Error::Finished`].
+    fn from(outcome: Outcome) -> Self {
+        match outcome {
+            Outcome::Result(_) => Self::Finished,
+            Outcome::InputRequired(raw) => Self::InputRequired(raw),
+            Outcome::Error(error) => Self::Peer(error),
+            Outcome::Invalid(invalid) => Self::Invalid(invalid),
+            Outcome::Lost(lost) => Self::Lost(lost),
+            Outcome::TimedOut { after, maximum } => Self::TimedOut { after, maximum },
+            Outcome::Cancelled => Self::Cancelled,
+            Outcome::Refused(refusal) => Self::Refused(refusal),
+        }
+    }
+}
+
+impl From<DecodeError> for Error {
+    fn from(error: DecodeError) -> Self {
+        match error {
+            DecodeError::Outcome(outcome) => outcome.into(),
+            DecodeError::Result { method, error, raw } => Self::Decode { method, error, raw },
+        }
+    }
+}
+
+impl From<Refusal> for Error {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}

@@ -1,0 +1,178 @@
+//! Streams of what concerns a connection rather than one request.
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use core::fmt;
+use core::future::poll_fn;
+use core::pin::Pin;
+use core::task::{Context, Poll, Waker};
+
+use futures_core::Stream;
+
+use super::queue::Queue;
+use super::signal::Wakers;
+
+/// The listeners of a connection, each with its own queue.
+pub(crate) struct Listeners<E> {
+    listeners: BTreeMap<u64, Listener<E>>,
+    next: u64,
+    last: Option<E>,
+}
+
+struct Listener<E> {
+    queue: Queue<E>,
+    waker: Option<Waker>,
+}
+
+impl<E> Default for Listeners<E> {
+    fn default() -> Self {
+        Self { listeners: BTreeMap::new(), next: 0, last: None }
+    }
+}
+
+impl<E: Clone> Listeners<E> {
+    pub(crate) fn add(&mut self) -> u64 {
+        let key = self.next;
+        self.next = key.saturating_add(1);
+        let mut queue = Queue::new();
+        if let Some(last) = &self.last {
+            queue.push(last.clone(), 0);
+        }
+        self.listeners.insert(key, Listener { queue, waker: None });
+        key
+    }
+
+    pub(crate) fn remove(&mut self, key: u64, wakers: &mut Wakers) {
+        if let Some(listener) = self.listeners.remove(&key) {
+            wakers.spend(listener.waker);
+        }
+    }
+
+    /// Tells everybody.
+    pub(crate) fn publish(&mut self, event: &E, bytes: usize, wakers: &mut Wakers) {
+        for listener in self.listeners.values_mut() {
+            listener.queue.push(event.clone(), bytes);
+            wakers.wake(listener.waker.take());
+        }
+    }
+
+    /// Tells everybody the last that there is to tell, those included who come later.
+    pub(crate) fn finish(&mut self, event: E, wakers: &mut Wakers) {
+        self.publish(&event, 0, wakers);
+        self.last = Some(event);
+    }
+
+    pub(crate) fn poll(&mut self, key: u64, waker: Waker, wakers: &mut Wakers) -> Poll<Option<Heard<E>>> {
+        let Some(listener) = self.listeners.get_mut(&key) else {
+            wakers.spend(Some(waker));
+            return Poll::Ready(None);
+        };
+        let heard = match listener.queue.take_missed() {
+            Some(count) => Some(Heard::Missed(count)),
+            None => listener.queue.pop().map(Heard::Event),
+        };
+        match heard {
+            Some(heard) => {
+                wakers.spend(Some(waker));
+                Poll::Ready(Some(heard))
+            }
+            None => {
+                wakers.spend(listener.waker.replace(waker));
+                Poll::Pending
+            }
+        }
+    }
+}
+
+/// What a listener hears.
+pub(crate) enum Heard<E> {
+    Event(E),
+    Missed(u64),
+}
+
+/// A connection, as a stream of events sees it.
+pub(crate) trait Source<E>: Send + Sync {
+    fn poll_event(&self, key: u64, waker: Waker) -> Poll<Option<Heard<E>>>;
+
+    fn leave(&self, key: u64);
+}
+
+/// What events have in common.
+pub(crate) trait Told: Clone {
+    /// So many events were lost.
+    fn missed(count: u64) -> Self;
+
+    /// Whether nothing follows.
+    fn is_last(&self) -> bool;
+}
+
+/// A stream of events, in the order of the wire, from the moment it was made.
+///
+/// It holds the latest 1,024 events and 16 MiB; if they are not taken, the oldest make room, and an event says how many
+/// were lost. It ends after the event that says that the connection is over, and does not keep it open. It is a
+/// [`Stream`]; [`next`](Self::next) needs no extension trait.
+#[must_use = "events are lost unless they are taken"]
+pub struct Events<E> {
+    source: Box<dyn Source<E>>,
+    key: u64,
+    ended: bool,
+}
+
+#[expect(private_bounds, reason = "there are two kinds of events, one for each role")]
+impl<E: Told> Events<E> {
+    pub(crate) fn new(source: Box<dyn Source<E>>, key: u64) -> Self {
+        Self { source, key, ended: false }
+    }
+
+    /// The next event; `None` once the connection is over and that was told.
+    pub async fn next(&mut self) -> Option<E> {
+        poll_fn(|cx| self.poll(cx)).await
+    }
+
+    /// The events that wait already.
+    pub fn drain(&mut self) -> Vec<E> {
+        let mut events = Vec::new();
+        let mut cx = Context::from_waker(Waker::noop());
+        while let Poll::Ready(Some(event)) = self.poll(&mut cx) {
+            events.push(event);
+        }
+        events
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<E>> {
+        if self.ended {
+            return Poll::Ready(None);
+        }
+        let polled = self.source.poll_event(self.key, cx.waker().clone()).map(|heard| match heard? {
+            Heard::Event(event) => Some(event),
+            Heard::Missed(count) => Some(E::missed(count)),
+        });
+        self.ended = match &polled {
+            Poll::Ready(Some(event)) => event.is_last(),
+            Poll::Ready(None) => true,
+            Poll::Pending => false,
+        };
+        polled
+    }
+}
+
+impl<E: Told> Stream for Events<E> {
+    type Item = E;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<E>> {
+        self.poll(cx)
+    }
+}
+
+impl<E> Drop for Events<E> {
+    fn drop(&mut self) {
+        self.source.leave(self.key);
+    }
+}
+
+impl<E> fmt::Debug for Events<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Events").finish_non_exhaustive()
+    }
+}

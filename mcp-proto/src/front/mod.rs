@@ -1,0 +1,144 @@
+//! The async front: [`Client`] and [`Server`](server) handles on `core::task` and a mutex.
+//!
+//! It is written once, for every runtime and transport. There is no executor in it, no clock, no I/O, and nothing is
+//! spawned: an *adapter* such as `mcp-smol` supplies one future per connection, the **driver**, and whoever runs that
+//! future runs the connection. Handles work on any thread and under any other executor.
+//!
+//! # A client
+//!
+//! An adapter opens the connection and hands over a [`Client`]. Then:
+//!
+//! ```
+//! # use mcp_proto::front::{Client, Error};
+//! # use serde_json::json;
+//! # async fn example(client: Client) -> Result<(), Error> {
+//! for tool in client.list_tools().await? {
+//!     println!("{}: {}", tool.name, tool.description.unwrap_or_default());
+//! }
+//! let sum = client.call_tool("add", json!({ "a": 2, "b": 3 })).await?;
+//! println!("{}", sum.text_content());
+//! client.close().await;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Every call is a [`Request`]: a future that takes options before it is awaited, and is cancelled, on the wire too,
+//! when it is dropped.
+//!
+//! # A server
+//!
+//! A [`Router`] says what the server offers and who answers; an adapter serves it.
+//!
+#![cfg_attr(
+    feature = "schemars",
+    doc = r##"
+```
+use mcp_proto::front::Router;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+#[derive(Deserialize, JsonSchema)]
+struct Add {
+    a: f64,
+    b: f64,
+}
+
+let router = Router::new("calculator", "1.0.0")
+    .tool("add", "Adds two numbers", async |Add { a, b }, _| (a + b).to_string());
+# drop(router);
+```
+"##
+)]
+#![cfg_attr(
+    not(feature = "schemars"),
+    doc = r##"
+```
+use mcp_proto::front::Router;
+use mcp_proto::schema::Tool;
+use serde::Deserialize;
+use serde_json::json;
+
+#[derive(Deserialize)]
+struct Add {
+    a: f64,
+    b: f64,
+}
+
+let number = json!({ "type": "number" });
+let schema = json!({ "type": "object", "properties": { "a": number, "b": number }, "required": ["a", "b"] });
+let router = Router::new("calculator", "1.0.0")
+    .tool_with(Tool::new("add", "Adds two numbers", schema), async |Add { a, b }, _| (a + b).to_string());
+# drop(router);
+```
+
+With the feature `schemars` the schema comes from the type.
+"##
+)]
+//!
+//! # An adapter
+//!
+//! An adapter makes a machine of [`bind`](crate::bind), joins it to a handle with [`client`] or [`server`](server), and
+//! polls the driver. This one is complete; its transport is two buffers in memory.
+//!
+#![cfg_attr(all(feature = "client", feature = "server"), doc = include_str!("memory.md"))]
+//!
+//! A driver future has one waker, its task's: [`ClientDriver::poll`] leaves it under the lock in which nothing was found
+//! to do, and commands and handlers call it.
+//!
+//! # What holds
+//!
+//! - Every request ends exactly once: with its answer, at its timeout, with the connection, or with its driver
+//!   ([`Lost::DriverDropped`](crate::peer::Lost::DriverDropped)). What reports on its progress comes before.
+//! - Every future may be dropped at any time, and loses nothing but its own answer.
+//! - No waker, handler, destructor or I/O runs under a lock. Parameters of methods of your own are serialized under it:
+//!   their `Serialize` must not use the handles.
+//! - Handlers are polled by the driver, each only when its own waker was called. One that computes for long holds its
+//!   connection up, and belongs on a thread. One whose request is cancelled is dropped. One that panics is answered for
+//!   with [`INTERNAL_ERROR`](crate::rpc::code::INTERNAL_ERROR), and the connection goes on.
+//! - The driver of a [`Multi`] router is `Send`; handlers of a [`Local`] one need not be.
+//! - What is queued for a listener is bounded, and what was lost is counted: [`Events`].
+
+mod clock;
+mod error;
+mod events;
+mod mode;
+mod notification;
+mod queue;
+mod reply;
+mod request;
+mod shared;
+mod signal;
+mod slots;
+mod tasks;
+
+#[cfg(feature = "client")]
+mod client;
+#[cfg(feature = "server")]
+mod router;
+#[cfg(feature = "server")]
+mod server;
+
+pub use clock::{Clock, SystemClock};
+pub use error::{Error, Fault, PagesError};
+pub use events::Events;
+pub use mode::{Handler, Local, Mode, Multi};
+pub use notification::Notification;
+#[doc(hidden)]
+pub use reply::Reply;
+pub use reply::{Answer, HandlerError};
+pub use request::{Call, Request};
+
+#[cfg(feature = "client")]
+pub use client::{
+    Client, ClientContext, ClientDriver, ClientHandlers, ClientMachine, Event, Paged, Pages, Subscription,
+    Update, client,
+};
+#[cfg(all(feature = "server", feature = "schemars"))]
+pub use router::Structured;
+#[cfg(feature = "server")]
+pub use router::{
+    Answered, CompletionOutput, NoArguments, PromptOutput, ResourceOutput, Router, RouterError,
+    TemplateError, ToolOutput,
+};
+#[cfg(feature = "server")]
+pub use server::{Context, Progress, ServerDriver, ServerEvent, ServerHandle, ServerMachine, server};

@@ -1,0 +1,113 @@
+//! Whether handlers may move between threads.
+
+use alloc::boxed::Box;
+use core::future::Future;
+
+use super::reply::Reply;
+use super::tasks::{LocalFuture, SendFuture};
+
+/// Whether handlers, and so the driver that runs them, may move between threads: [`Multi`] or [`Local`].
+pub trait Mode: sealed::Sealed + Sized + 'static {
+    /// A handler of parameters `P` with a context `C`.
+    #[doc(hidden)]
+    type Handler<P: 'static, C: 'static>: Fn(P, C) -> Self::Answering + 'static;
+
+    /// A handler that is running.
+    #[doc(hidden)]
+    type Answering: Future<Output = Reply> + Unpin + 'static;
+}
+
+/// Handlers and their futures are `Send`, and so is the driver: it can be spawned on an executor with many threads.
+#[derive(Clone, Copy, Debug)]
+pub enum Multi {}
+
+/// Handlers and their futures may hold what is not `Send`, such as an `Rc`; the driver stays on its thread.
+#[derive(Clone, Copy, Debug)]
+pub enum Local {}
+
+impl Mode for Multi {
+    type Handler<P: 'static, C: 'static> = Box<dyn Fn(P, C) -> Self::Answering + Send + Sync>;
+    type Answering = SendFuture<Reply>;
+}
+
+impl Mode for Local {
+    type Handler<P: 'static, C: 'static> = Box<dyn Fn(P, C) -> Self::Answering>;
+    type Answering = LocalFuture<Reply>;
+}
+
+/// What can be a handler: an async closure or function of arguments `A` and a context `C`.
+///
+/// For [`Multi`] it is `Send + Sync` and its future `Send`; for [`Local`] it is any. There is nothing to implement.
+pub trait Handler<M: Mode, A, C, F>: Fn(A, C) -> F + 'static
+where
+    F: Future + 'static,
+{
+    /// Hides the types: `decode` makes the arguments and what `encode` needs beside the output.
+    #[doc(hidden)]
+    fn erase<P, S>(
+        self,
+        decode: impl Fn(P, &C) -> Result<(A, S), Reply> + Send + Sync + 'static,
+        encode: impl Fn(S, F::Output) -> Reply + Clone + Send + Sync + 'static,
+    ) -> M::Handler<P, C>
+    where
+        P: 'static,
+        S: Send + 'static;
+}
+
+impl<A, C, F, H> Handler<Multi, A, C, F> for H
+where
+    A: 'static,
+    C: 'static,
+    F: Future + Send + 'static,
+    H: Fn(A, C) -> F + Send + Sync + 'static,
+{
+    fn erase<P, S>(
+        self,
+        decode: impl Fn(P, &C) -> Result<(A, S), Reply> + Send + Sync + 'static,
+        encode: impl Fn(S, F::Output) -> Reply + Clone + Send + Sync + 'static,
+    ) -> Box<dyn Fn(P, C) -> SendFuture<Reply> + Send + Sync>
+    where
+        P: 'static,
+        S: Send + 'static,
+    {
+        Box::new(move |params, context| match decode(params, &context) {
+            Ok((arguments, aside)) => {
+                let (running, encode) = (self(arguments, context), encode.clone());
+                Box::pin(async move { encode(aside, running.await) })
+            }
+            Err(reply) => Box::pin(async move { reply }),
+        })
+    }
+}
+
+impl<A, C, F, H> Handler<Local, A, C, F> for H
+where
+    A: 'static,
+    C: 'static,
+    F: Future + 'static,
+    H: Fn(A, C) -> F + 'static,
+{
+    fn erase<P, S>(
+        self,
+        decode: impl Fn(P, &C) -> Result<(A, S), Reply> + Send + Sync + 'static,
+        encode: impl Fn(S, F::Output) -> Reply + Clone + Send + Sync + 'static,
+    ) -> Box<dyn Fn(P, C) -> LocalFuture<Reply>>
+    where
+        P: 'static,
+        S: Send + 'static,
+    {
+        Box::new(move |params, context| match decode(params, &context) {
+            Ok((arguments, aside)) => {
+                let (running, encode) = (self(arguments, context), encode.clone());
+                Box::pin(async move { encode(aside, running.await) })
+            }
+            Err(reply) => Box::pin(async move { reply }),
+        })
+    }
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for super::Multi {}
+    impl Sealed for super::Local {}
+}

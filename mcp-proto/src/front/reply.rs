@@ -1,0 +1,179 @@
+//! What handlers say, without its type.
+
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::{String, ToString};
+use core::any::Any;
+use core::fmt;
+
+use super::tasks::Panicked;
+use crate::peer::AnyResult;
+use crate::rpc::{ErrorObject, Raw, code};
+use crate::schema::{InputRequiredResult, Method, Params};
+
+/// The answer of a handler.
+#[doc(hidden)]
+pub enum Reply {
+    Result(Box<dyn AnyResult + Send>),
+    InputRequired(InputRequiredResult),
+    Error(ErrorObject),
+}
+
+impl Reply {
+    pub(crate) fn result(result: impl AnyResult + Send + 'static) -> Self {
+        Self::Result(Box::new(result))
+    }
+
+    pub(crate) fn error(code: i64, message: impl Into<String>) -> Self {
+        Self::Error(ErrorObject::new(code, message))
+    }
+}
+
+impl From<Panicked> for Reply {
+    fn from(_: Panicked) -> Self {
+        Self::error(code::INTERNAL_ERROR, "the handler of this request failed unexpectedly")
+    }
+}
+
+impl fmt::Debug for Reply {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Result(_) => f.write_str("Result"),
+            Self::InputRequired(_) => f.write_str("InputRequired"),
+            Self::Error(error) => f.debug_tuple("Error").field(error).finish(),
+        }
+    }
+}
+
+/// Why a handler has no result. Any error becomes one by `?`.
+///
+/// In a tool it becomes a result that says `isError`, which the model is shown; elsewhere it becomes a JSON-RPC error
+/// of the code [`INTERNAL_ERROR`](code::INTERNAL_ERROR). An [`ErrorObject`] is sent as it is from either.
+///
+/// ```
+/// use mcp_proto::front::HandlerError;
+///
+/// fn read(path: &str) -> Result<String, HandlerError> {
+///     if path.contains("..") {
+///         return Err(HandlerError::new("that path leads out of the folder"));
+///     }
+///     Ok(std::fs::read_to_string(path)?)
+/// }
+/// # assert!(read("..").is_err());
+/// ```
+#[derive(Debug)]
+pub struct HandlerError(Kind);
+
+#[derive(Debug)]
+enum Kind {
+    /// In words, for the one who asked.
+    Message(String),
+    /// Exactly this.
+    Protocol(ErrorObject),
+    /// The resource does not exist; the code depends on the revision.
+    NoResource(String),
+}
+
+impl HandlerError {
+    /// A failure in words, for the one who asked.
+    pub fn new(message: impl Into<String>) -> Self {
+        Self(Kind::Message(message.into()))
+    }
+
+    /// The parameters are well formed and make no sense: [`INVALID_PARAMS`](code::INVALID_PARAMS).
+    pub fn invalid_params(message: impl Into<String>) -> Self {
+        Self(Kind::Protocol(ErrorObject::new(code::INVALID_PARAMS, message)))
+    }
+
+    /// There is no resource at this URI. The revision in use decides on the code.
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/server/resources#error-handling>
+    pub fn no_resource(uri: impl Into<String>) -> Self {
+        Self(Kind::NoResource(uri.into()))
+    }
+
+    #[cfg(feature = "server")]
+    /// The error as a tool's result shows it, or the error to send instead of one.
+    pub(crate) fn into_message(self) -> Result<String, ErrorObject> {
+        match self.0 {
+            Kind::Message(message) => Ok(message),
+            Kind::Protocol(error) => Err(error),
+            Kind::NoResource(uri) => Ok(format!("there is no resource {uri}")),
+        }
+    }
+
+    /// The error to send; `no_resource` makes that of a resource that does not exist.
+    pub(crate) fn into_object(self, no_resource: impl FnOnce(&str) -> ErrorObject) -> ErrorObject {
+        match self.0 {
+            Kind::Message(message) => ErrorObject::new(code::INTERNAL_ERROR, message),
+            Kind::Protocol(error) => error,
+            Kind::NoResource(uri) => no_resource(&uri),
+        }
+    }
+}
+
+/// Errors of every kind, with those that lie behind them. [`ErrorObject`] is passed on as it is.
+impl<E: core::error::Error + Send + Sync + 'static> From<E> for HandlerError {
+    fn from(error: E) -> Self {
+        let mut slot = Some(error);
+        if let Some(object) =
+            (&mut slot as &mut dyn Any).downcast_mut::<Option<ErrorObject>>().and_then(Option::take)
+        {
+            return Self(Kind::Protocol(object));
+        }
+        let mut message = String::new();
+        let mut next = slot.as_ref().map(|error| error as &dyn core::error::Error);
+        while let Some(error) = next {
+            let text = error.to_string();
+            // Many errors quote what lies behind them already.
+            if !message.contains(&text) {
+                if !message.is_empty() {
+                    message.push_str(": ");
+                }
+                message.push_str(&text);
+            }
+            next = error.source();
+        }
+        Self(Kind::Message(message))
+    }
+}
+
+/// Decodes parameters as those of `M`; absent ones are an empty object.
+pub(crate) fn decode_params<M: Method>(params: Option<Raw>) -> Result<M::Params, ErrorObject> {
+    decode_as(M::NAME, params)
+}
+
+/// Decodes the parameters of a method that is known by its name.
+pub(crate) fn decode_as<P: Params>(method: &str, params: Option<Raw>) -> Result<P, ErrorObject> {
+    let decoded = match &params {
+        Some(raw) => raw.decode(),
+        None => serde_json::from_str("{}"),
+    };
+    decoded.map_err(|error| misfit(method, &error))
+}
+
+/// What to say of parameters that do not fit.
+pub(crate) fn misfit(method: &str, error: &dyn fmt::Display) -> ErrorObject {
+    ErrorObject::new(code::INVALID_PARAMS, format!("these are no parameters of {method}: {error}"))
+}
+
+/// What a handler may return: its result, or that or a [`HandlerError`].
+pub trait Answer<R> {
+    /// The result, or why there is none.
+    ///
+    /// # Errors
+    /// What the handler says.
+    fn into_answer(self) -> Result<R, HandlerError>;
+}
+
+impl<R> Answer<R> for R {
+    fn into_answer(self) -> Result<R, HandlerError> {
+        Ok(self)
+    }
+}
+
+impl<R> Answer<R> for Result<R, HandlerError> {
+    fn into_answer(self) -> Self {
+        self
+    }
+}

@@ -1,0 +1,232 @@
+//! Requests as futures.
+
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use core::fmt;
+use core::future::{Future, poll_fn};
+use core::marker::PhantomData;
+use core::pin::Pin;
+use core::task::{Context, Poll, ready};
+use core::time::Duration;
+
+use super::Error;
+use super::slots::{Follow, Link};
+use crate::peer::{Outgoing, ProgressOption, RequestId, RequestOptions};
+use crate::schema::{LoggingLevel, Meta, Method, ProgressParams};
+
+/// A request that is sent when it is first polled, and cancelled on the wire when it is dropped before its answer.
+///
+/// ```
+/// # use core::time::Duration;
+/// # use mcp_proto::front::{Client, Error};
+/// # async fn example(client: Client) -> Result<(), Error> {
+/// let report = client
+///     .call_tool("export", serde_json::json!({ "format": "pdf" }))
+///     .timeout(Duration::from_secs(120))
+///     .on_progress(|progress| println!("{}", progress.progress))
+///     .await?;
+/// # drop(report);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// It is an ordinary future: it can be raced in a `select!`, joined, or dropped, and nothing is lost but its own
+/// answer.
+#[must_use = "a request is sent when it is polled, or by `start`"]
+pub struct Request<M: Method> {
+    state: State<M>,
+    on_progress: Option<Box<dyn FnMut(ProgressParams) + Send>>,
+}
+
+enum State<M: Method> {
+    Draft { link: Arc<dyn Link>, params: Result<M::Params, Error>, options: RequestOptions },
+    Sent(Call<M>),
+    Finished,
+}
+
+/// Nothing in it is ever pinned.
+impl<M: Method> Unpin for Request<M> {}
+
+impl<M: Method> Request<M> {
+    pub(crate) fn new(link: Arc<dyn Link>, params: Result<M::Params, Error>) -> Self {
+        Self { state: State::Draft { link, params, options: RequestOptions::default() }, on_progress: None }
+    }
+
+    /// Waits this long for the answer, counted anew from each progress notification.
+    ///
+    /// The default is the peer's: [`ClientConfig::request_timeout`](crate::peer::client::ClientConfig::request_timeout).
+    pub fn timeout(self, timeout: Duration) -> Self {
+        self.with(|options| options.timeout = Some(timeout))
+    }
+
+    /// Waits this long for the answer, whatever progress is reported.
+    pub fn maximum(self, maximum: Duration) -> Self {
+        self.with(|options| options.maximum = Some(maximum))
+    }
+
+    /// Asks for log messages of at least this level to come along with the answer (2026-07-28 only).
+    pub fn log_level(self, level: LoggingLevel) -> Self {
+        self.with(|options| options.log_level = Some(level))
+    }
+
+    /// Sends these `_meta` entries along.
+    pub fn meta(self, meta: Meta) -> Self {
+        self.with(|options| options.meta = meta)
+    }
+
+    /// Sets every option at once.
+    pub fn options(self, chosen: RequestOptions) -> Self {
+        self.with(|options| *options = chosen)
+    }
+
+    /// Asks for progress and calls `follow` with each report, in order, before the answer; by whoever awaits the
+    /// request. To await progress instead, see [`start`](Self::start).
+    pub fn on_progress(mut self, follow: impl FnMut(ProgressParams) + Send + 'static) -> Self {
+        self.on_progress = Some(Box::new(follow));
+        self.with(|options| options.progress = ProgressOption::Ask)
+    }
+
+    /// Sends the request now, to follow its progress or to have several under way at once.
+    ///
+    /// ```
+    /// # use mcp_proto::front::{Client, Error};
+    /// # async fn example(client: Client) -> Result<(), Error> {
+    /// let mut call = client.call_tool("index", serde_json::json!({})).start()?;
+    /// while let Some(progress) = call.progress().await {
+    ///     println!("{}", progress.progress);
+    /// }
+    /// let result = call.await?;
+    /// # drop(result);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// If it can not be sent. Before the connection is ready it can: the request waits then.
+    pub fn start(self) -> Result<Call<M>, Error> {
+        let request = self.with(|options| {
+            if options.progress == ProgressOption::WhereLong {
+                options.progress = ProgressOption::Ask;
+            }
+        });
+        match request.state {
+            State::Draft { link, params, options } => Call::send(link, params, options, Follow::Progress),
+            State::Sent(call) => Ok(call),
+            State::Finished => Err(Error::Finished),
+        }
+    }
+
+    fn with(mut self, set: impl FnOnce(&mut RequestOptions)) -> Self {
+        if let State::Draft { options, .. } = &mut self.state {
+            set(options);
+        }
+        self
+    }
+}
+
+impl<M: Method> Future for Request<M> {
+    type Output = Result<M::Result, Error>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        if let State::Draft { .. } = this.state {
+            let follow = if this.on_progress.is_some() { Follow::Progress } else { Follow::Nothing };
+            if let State::Draft { link, params, options } =
+                core::mem::replace(&mut this.state, State::Finished)
+            {
+                this.state = State::Sent(Call::send(link, params, options, follow)?);
+            }
+        }
+        let State::Sent(call) = &mut this.state else { return Poll::Ready(Err(Error::Finished)) };
+        if let Some(follow) = &mut this.on_progress {
+            // It ends with `None` once the outcome is there, so that no report is overtaken by it.
+            while let Some(progress) = ready!(call.poll_progress(cx)) {
+                follow(progress);
+            }
+        }
+        let answer = ready!(Pin::new(call).poll(cx));
+        this.state = State::Finished;
+        Poll::Ready(answer)
+    }
+}
+
+impl<M: Method> fmt::Debug for Request<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Request").field("method", &M::NAME).finish_non_exhaustive()
+    }
+}
+
+/// A request that has been sent: the future of its answer, and before that the stream of its progress.
+///
+/// Dropping it before the answer cancels it on the wire.
+#[must_use = "dropping a call cancels it"]
+pub struct Call<M: Method> {
+    link: Arc<dyn Link>,
+    id: RequestId,
+    finished: bool,
+    method: PhantomData<fn() -> M>,
+}
+
+impl<M: Method> Call<M> {
+    fn send(
+        link: Arc<dyn Link>,
+        params: Result<M::Params, Error>,
+        options: RequestOptions,
+        follow: Follow,
+    ) -> Result<Self, Error> {
+        let id = link.send(Outgoing::new::<M>(&params?, options), follow)?;
+        Ok(Self { link, id, finished: false, method: PhantomData })
+    }
+
+    /// The handle by which the machine knows the request.
+    pub fn id(&self) -> RequestId {
+        self.id
+    }
+
+    /// The next report of progress; `None` once the answer is there.
+    ///
+    /// If more reports come than are taken, the oldest are dropped.
+    pub async fn progress(&mut self) -> Option<ProgressParams> {
+        poll_fn(|cx| self.poll_progress(cx)).await
+    }
+
+    /// Cancels the request, with a reason for the other side's log.
+    pub fn cancel(mut self, reason: &str) {
+        self.finished = true;
+        self.link.abandon(self.id, Some(reason));
+    }
+
+    fn poll_progress(&mut self, cx: &mut Context<'_>) -> Poll<Option<ProgressParams>> {
+        if self.finished {
+            return Poll::Ready(None);
+        }
+        self.link.poll_progress(self.id, cx.waker().clone())
+    }
+}
+
+impl<M: Method> Future for Call<M> {
+    type Output = Result<M::Result, Error>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        if self.finished {
+            return Poll::Ready(Err(Error::Finished));
+        }
+        let outcome = ready!(self.link.poll_outcome(self.id, cx.waker().clone()));
+        self.finished = true;
+        Poll::Ready(outcome.decode::<M>().map_err(Error::from))
+    }
+}
+
+impl<M: Method> Drop for Call<M> {
+    fn drop(&mut self) {
+        if !self.finished {
+            self.link.abandon(self.id, None);
+        }
+    }
+}
+
+impl<M: Method> fmt::Debug for Call<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Call").field("method", &M::NAME).field("id", &self.id).finish_non_exhaustive()
+    }
+}

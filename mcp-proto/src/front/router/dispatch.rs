@@ -1,0 +1,146 @@
+//! From a request to the handler that answers it.
+
+use alloc::vec::Vec;
+
+use super::{Context, Mode, Router};
+use crate::front::reply::{Reply, decode_params, misfit};
+use crate::peer::server::resource_not_found;
+use crate::rpc::{ErrorObject, Raw, code};
+use crate::schema::{
+    CallTool, GetPrompt, ListPrompts, ListPromptsResult, ListResourceTemplates, ListResourceTemplatesResult,
+    ListResources, ListResourcesResult, ListTools, ListToolsResult, Method, Prompt, ReadResource,
+    ServerCapability,
+};
+
+/// How a request is answered.
+pub(crate) enum Dispatch<F> {
+    /// At once.
+    Now(Reply),
+    /// By a handler, in its own time.
+    Later(F),
+}
+
+impl<M: Mode> Router<M> {
+    /// Finds who answers a request, and lets them begin.
+    pub(crate) fn dispatch(
+        &self,
+        method: &str,
+        params: Option<Raw>,
+        context: Context,
+    ) -> Dispatch<M::Answering> {
+        if let Some(handler) = self.methods.get(method) {
+            return Dispatch::Later(handler(params, context));
+        }
+        let declared = |capability| self.capabilities.has(capability);
+        let dispatched = match method {
+            CallTool::NAME if declared(ServerCapability::Tools) => self.call_tool(params, context),
+            ListTools::NAME if declared(ServerCapability::Tools) => self.list_tools(params),
+            ReadResource::NAME if declared(ServerCapability::Resources) => {
+                self.read_resource(params, context)
+            }
+            ListResources::NAME if declared(ServerCapability::Resources) => self.list_resources(params),
+            ListResourceTemplates::NAME if declared(ServerCapability::Resources) => {
+                self.list_templates(params)
+            }
+            GetPrompt::NAME if declared(ServerCapability::Prompts) => self.get_prompt(params, context),
+            ListPrompts::NAME if declared(ServerCapability::Prompts) => self.list_prompts(params),
+            _ => {
+                let message = alloc::format!("this server has no method {method}");
+                Err(ErrorObject::new(code::METHOD_NOT_FOUND, message))
+            }
+        };
+        dispatched.unwrap_or_else(|error| Dispatch::Now(Reply::Error(error)))
+    }
+
+    /// S8.7
+    fn call_tool(
+        &self,
+        params: Option<Raw>,
+        context: Context,
+    ) -> Result<Dispatch<M::Answering>, ErrorObject> {
+        let call = decode_params::<CallTool>(params)?;
+        let Some(entry) = self.tools.get(&call.name) else {
+            return Err(ErrorObject::new(
+                code::INVALID_PARAMS,
+                alloc::format!("there is no tool {:?}", call.name),
+            ));
+        };
+        Ok(Dispatch::Later((entry.handler)(call, context)))
+    }
+
+    /// S8.11, S8.12
+    fn read_resource(
+        &self,
+        params: Option<Raw>,
+        context: Context,
+    ) -> Result<Dispatch<M::Answering>, ErrorObject> {
+        let read = decode_params::<ReadResource>(params)?;
+        if let Some(entry) = self.resources.get(&read.uri) {
+            return Ok(Dispatch::Later((entry.handler)(read, context)));
+        }
+        let matched = self.templates.iter().find_map(|entry| Some((entry, entry.item.1.matches(&read.uri)?)));
+        match matched {
+            Some((entry, variables)) => Ok(Dispatch::Later((entry.handler)((read.uri, variables), context))),
+            None => Err(resource_not_found(&read.uri, context.revision())),
+        }
+    }
+
+    /// S8.14
+    fn get_prompt(
+        &self,
+        params: Option<Raw>,
+        context: Context,
+    ) -> Result<Dispatch<M::Answering>, ErrorObject> {
+        let get = decode_params::<GetPrompt>(params)?;
+        let Some(entry) = self.prompts.get(&get.name) else {
+            return Err(ErrorObject::new(
+                code::INVALID_PARAMS,
+                alloc::format!("there is no prompt {:?}", get.name),
+            ));
+        };
+        let given = |name: &str| get.arguments.as_ref().is_some_and(|given| given.contains(name));
+        if let Some(missing) = required(&entry.item).find(|name| !given(name)) {
+            return Err(misfit(GetPrompt::NAME, &alloc::format!("the argument {missing:?} is missing")));
+        }
+        Ok(Dispatch::Later((entry.handler)(get, context)))
+    }
+
+    fn list_tools(&self, params: Option<Raw>) -> Result<Dispatch<M::Answering>, ErrorObject> {
+        let params = decode_params::<ListTools>(params)?;
+        let (page, next) = self.tools.page(params.cursor.as_deref(), self.page_size)?;
+        let mut result = ListToolsResult::new(page.into_iter().cloned().collect::<Vec<_>>());
+        result.next_cursor = next;
+        Ok(Dispatch::Now(Reply::result(result)))
+    }
+
+    fn list_resources(&self, params: Option<Raw>) -> Result<Dispatch<M::Answering>, ErrorObject> {
+        let params = decode_params::<ListResources>(params)?;
+        let (page, next) = self.resources.page(params.cursor.as_deref(), self.page_size)?;
+        let mut result = ListResourcesResult::new(page.into_iter().cloned().collect::<Vec<_>>());
+        result.next_cursor = next;
+        Ok(Dispatch::Now(Reply::result(result)))
+    }
+
+    fn list_templates(&self, params: Option<Raw>) -> Result<Dispatch<M::Answering>, ErrorObject> {
+        let params = decode_params::<ListResourceTemplates>(params)?;
+        let (page, next) = self.templates.page(params.cursor.as_deref(), self.page_size)?;
+        let templates: Vec<_> = page.into_iter().map(|(template, _)| template.clone()).collect();
+        let mut result = ListResourceTemplatesResult::new(templates);
+        result.next_cursor = next;
+        Ok(Dispatch::Now(Reply::result(result)))
+    }
+
+    fn list_prompts(&self, params: Option<Raw>) -> Result<Dispatch<M::Answering>, ErrorObject> {
+        let params = decode_params::<ListPrompts>(params)?;
+        let (page, next) = self.prompts.page(params.cursor.as_deref(), self.page_size)?;
+        let mut result = ListPromptsResult::new(page.into_iter().cloned().collect::<Vec<_>>());
+        result.next_cursor = next;
+        Ok(Dispatch::Now(Reply::result(result)))
+    }
+}
+
+/// The arguments that a prompt can not do without.
+fn required(prompt: &Prompt) -> impl Iterator<Item = &str> {
+    let arguments = prompt.arguments.iter().flatten();
+    arguments.filter(|argument| argument.required == Some(true)).map(|argument| argument.name.as_str())
+}

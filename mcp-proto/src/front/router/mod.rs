@@ -1,0 +1,640 @@
+//! What a server offers, and who answers for it.
+
+mod dispatch;
+mod output;
+mod registry;
+#[cfg(feature = "schemars")]
+mod schema;
+mod uri;
+
+use alloc::borrow::Cow;
+use alloc::collections::BTreeMap;
+use alloc::string::{String, ToString};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
+use core::future::Future;
+
+use serde::de::DeserializeOwned;
+
+use super::reply::{Answer, Reply, decode_as, decode_params, misfit};
+use super::server::Context;
+use super::{Handler, Local, Mode, Multi};
+use crate::peer::server::ServerConfig;
+use crate::rpc::Raw;
+use crate::schema::{
+    CallToolParams, CallToolResult, Complete, CompleteParams, CustomParams, EmptyResult, GetPromptParams,
+    Implementation, Json, Map, Method, MethodInfo, Prompt, ReadResourceParams, Resource, ResourceTemplate,
+    Revision, ServerCapabilities, ServerCapability, Tool,
+};
+
+#[cfg(feature = "schemars")]
+pub use output::Structured;
+pub use output::{Answered, CompletionOutput, PromptOutput, ResourceOutput, ToolOutput};
+use registry::Registry;
+pub use uri::TemplateError;
+use uri::UriTemplate;
+
+pub(crate) use dispatch::Dispatch;
+
+/// How many items a page has unless told otherwise: clients that read one page alone still see all of most servers.
+const PAGE: usize = 1000;
+
+/// A server: its tools, resources and prompts, with the handlers that answer for them.
+///
+/// What is registered is what the server declares and lists. Handlers take their arguments, decoded, and a
+/// [`Context`], and are async; they are dropped if the client cancels the request.
+///
+/// ```
+/// # #[cfg(feature = "schemars")] {
+/// use mcp_proto::front::Router;
+/// use schemars::JsonSchema;
+/// use serde::Deserialize;
+///
+/// #[derive(Deserialize, JsonSchema)]
+/// struct Add {
+///     /// The one number.
+///     a: f64,
+///     /// The other.
+///     b: f64,
+/// }
+///
+/// let router = Router::new("calculator", "1.0.0")
+///     .instructions("Use it for sums that must be right.")
+///     .tool("add", "Adds two numbers", async |Add { a, b }, _| format!("{}", a + b));
+/// assert!(router.check().is_ok());
+/// # }
+/// ```
+///
+/// One router may serve many connections at once: share it as an `Arc`.
+pub struct Router<M: Mode = Multi> {
+    info: Implementation,
+    instructions: Option<String>,
+    capabilities: ServerCapabilities,
+    tools: Registry<Tool, M::Handler<CallToolParams, Context>>,
+    resources: Registry<Resource, M::Handler<ReadResourceParams, Context>>,
+    templates: Registry<Template, M::Handler<Matched, Context>>,
+    prompts: Registry<Prompt, M::Handler<GetPromptParams, Context>>,
+    methods: BTreeMap<Cow<'static, str>, M::Handler<Option<Raw>, Context>>,
+    /// Those among them that the protocol does not have.
+    custom_methods: Vec<String>,
+    page_size: usize,
+    problem: Option<RouterError>,
+}
+
+/// A template as it is listed, and as URIs are matched against it.
+type Template = (ResourceTemplate, UriTemplate);
+
+/// A URI that a template matches, with its variables.
+type Matched = (String, Map<String>);
+
+impl Router<Multi> {
+    /// A server of this name and version that offers nothing yet. Its handlers must be `Send`, and it can be driven on
+    /// an executor with many threads; [`local`](Router::local) takes handlers that are not.
+    pub fn new(name: impl Into<String>, version: impl Into<String>) -> Self {
+        Self::of(Implementation::new(name, version))
+    }
+}
+
+impl Router<Local> {
+    /// A server of this name and version that offers nothing yet. Its handlers may hold what is not `Send`, such as an
+    /// `Rc`; then it is driven on one thread.
+    ///
+    /// ```
+    /// use std::cell::Cell;
+    /// use std::rc::Rc;
+    ///
+    /// use mcp_proto::front::{NoArguments, Router};
+    /// use mcp_proto::schema::{Json, Tool};
+    ///
+    /// let count = Rc::new(Cell::new(0));
+    /// let tool = Tool::new("count", "Counts its calls", Json::empty_object());
+    /// let router = Router::local("counter", "1.0.0").tool_with(tool, move |NoArguments {}, _| {
+    ///     let count = count.clone();
+    ///     async move {
+    ///         count.set(count.get() + 1);
+    ///         count.get().to_string()
+    ///     }
+    /// });
+    /// # drop(router);
+    /// ```
+    pub fn local(name: impl Into<String>, version: impl Into<String>) -> Self {
+        Self::of(Implementation::new(name, version))
+    }
+}
+
+impl<M: Mode> Router<M> {
+    /// A server that describes itself by `info` and offers nothing yet.
+    pub fn of(info: Implementation) -> Self {
+        Self {
+            info,
+            instructions: None,
+            capabilities: ServerCapabilities::new(),
+            tools: Registry::new(),
+            resources: Registry::new(),
+            templates: Registry::new(),
+            prompts: Registry::new(),
+            methods: BTreeMap::new(),
+            custom_methods: Vec::new(),
+            page_size: PAGE,
+            problem: None,
+        }
+    }
+
+    /// How to make use of the server, for the model.
+    #[must_use]
+    pub fn instructions(mut self, instructions: impl Into<String>) -> Self {
+        self.instructions = Some(instructions.into());
+        self
+    }
+
+    // --- Tools ---
+
+    /// A tool whose handler takes `A`. Its input schema is that of `A`, and its output schema that of what the handler
+    /// returns, where that has one.
+    ///
+    /// Arguments that do not fit `A` never reach the handler: the model is told what is wrong with them.
+    #[cfg(feature = "schemars")]
+    #[must_use]
+    pub fn tool<A, F, H>(
+        mut self,
+        name: impl Into<String>,
+        description: impl Into<String>,
+        handler: H,
+    ) -> Self
+    where
+        A: DeserializeOwned + schemars::JsonSchema + 'static,
+        F: Future<Output: ToolOutput> + 'static,
+        H: Fn(A, Context) -> F + Handler<M, A, Context, F>,
+    {
+        let name = name.into();
+        let Some(input) = schema::of_arguments::<A>() else {
+            self.note(RouterError::InputSchema { tool: name });
+            return self;
+        };
+        let mut tool = Tool::new(name, description, input);
+        tool.output_schema = F::Output::output_schema();
+        self.tool_with(tool, handler)
+    }
+
+    /// A tool described by hand, whose handler takes `A`.
+    ///
+    /// ```
+    /// use mcp_proto::front::Router;
+    /// use mcp_proto::schema::Tool;
+    /// use serde::Deserialize;
+    /// use serde_json::json;
+    ///
+    /// #[derive(Deserialize)]
+    /// struct Echo {
+    ///     text: String,
+    /// }
+    ///
+    /// let schema = json!({ "type": "object", "properties": { "text": { "type": "string" } }, "required": ["text"] });
+    /// let router = Router::new("echo", "1.0.0")
+    ///     .tool_with(Tool::new("echo", "Says it again", schema), async |Echo { text }, _| text);
+    /// # drop(router);
+    /// ```
+    #[must_use]
+    pub fn tool_with<A, F, H>(self, tool: Tool, handler: H) -> Self
+    where
+        A: DeserializeOwned + 'static,
+        F: Future<Output: ToolOutput> + 'static,
+        H: Fn(A, Context) -> F + Handler<M, A, Context, F>,
+    {
+        let erased = handler.erase(
+            |call: CallToolParams, context: &Context| {
+                let decoded = match &call.arguments {
+                    Some(arguments) => arguments.decode(),
+                    None => serde_json::from_str("{}"),
+                };
+                decoded
+                    .map(|arguments| (arguments, ()))
+                    .map_err(|error| invalid_arguments(&call.name, &error, context))
+            },
+            |(), output| output::tool_reply(output),
+        );
+        self.add_tool(tool, erased)
+    }
+
+    /// A tool whose handler takes the call as it came.
+    #[must_use]
+    pub fn tool_raw<F, H>(self, tool: Tool, handler: H) -> Self
+    where
+        F: Future<Output: ToolOutput> + 'static,
+        H: Fn(CallToolParams, Context) -> F + Handler<M, CallToolParams, Context, F>,
+    {
+        let erased = handler.erase(
+            |call: CallToolParams, _: &Context| Ok((call, ())),
+            |(), output| output::tool_reply(output),
+        );
+        self.add_tool(tool, erased)
+    }
+
+    fn add_tool(mut self, tool: Tool, handler: M::Handler<CallToolParams, Context>) -> Self {
+        if !is_tool_name(&tool.name) {
+            self.note(RouterError::ToolName { name: tool.name.clone() });
+        }
+        if !tool.input_schema.is_object() {
+            self.note(RouterError::InputSchema { tool: tool.name.clone() });
+        }
+        if let Err(name) = self.tools.insert(tool.name.clone(), tool, handler) {
+            self.note(RouterError::Duplicate { what: "tool", name });
+        }
+        self.declare(ServerCapability::Tools)
+    }
+
+    // --- Resources ---
+
+    /// A resource; its handler takes its URI.
+    ///
+    /// ```
+    /// use mcp_proto::front::Router;
+    /// use mcp_proto::schema::Resource;
+    ///
+    /// let router = Router::new("notes", "1.0.0")
+    ///     .resource(Resource::new("note:///today", "today"), async |_, _| "Buy milk");
+    /// # drop(router);
+    /// ```
+    #[must_use]
+    pub fn resource<F, H>(mut self, resource: Resource, handler: H) -> Self
+    where
+        F: Future<Output: ResourceOutput> + 'static,
+        H: Fn(String, Context) -> F + Handler<M, String, Context, F>,
+    {
+        let mime_type: Option<Arc<str>> = resource.mime_type.as_deref().map(Arc::from);
+        let erased = handler.erase(
+            |read: ReadResourceParams, context: &Context| {
+                Ok((read.uri.clone(), (read.uri, context.revision())))
+            },
+            move |(uri, revision): (String, Revision), output: F::Output| {
+                output::reply(output.into_read_result(&uri, mime_type.as_deref()), revision)
+            },
+        );
+        if !uri::has_scheme(&resource.uri) {
+            self.note(RouterError::Uri { uri: resource.uri.clone() });
+        }
+        if let Err(name) = self.resources.insert(resource.uri.clone(), resource, erased) {
+            self.note(RouterError::Duplicate { what: "resource", name });
+        }
+        self.declare(ServerCapability::Resources)
+    }
+
+    /// Resources of one kind; the handler takes the variables of the template as a struct, or as a map, of strings.
+    ///
+    /// A template is text with variables: `{name}` stands for one segment of a path, `{+name}` for any number of them.
+    /// Values are percent-decoded. Those that stand for paths are the client's, and may contain `..`.
+    ///
+    /// ```
+    /// use mcp_proto::front::{HandlerError, Router};
+    /// use mcp_proto::schema::ResourceTemplate;
+    /// use serde::Deserialize;
+    ///
+    /// #[derive(Deserialize)]
+    /// struct Note {
+    ///     id: String,
+    /// }
+    ///
+    /// let router = Router::new("notes", "1.0.0").template(
+    ///     ResourceTemplate::new("note:///{id}", "note"),
+    ///     async |Note { id }, _| match id.as_str() {
+    ///         "today" => Ok("Buy milk"),
+    ///         _ => Err(HandlerError::no_resource(format!("note:///{id}"))),
+    ///     },
+    /// );
+    /// # drop(router);
+    /// ```
+    #[must_use]
+    pub fn template<A, F, H>(mut self, template: ResourceTemplate, handler: H) -> Self
+    where
+        A: DeserializeOwned + 'static,
+        F: Future<Output: ResourceOutput> + 'static,
+        H: Fn(A, Context) -> F + Handler<M, A, Context, F>,
+    {
+        let mime_type: Option<Arc<str>> = template.mime_type.as_deref().map(Arc::from);
+        let erased = handler.erase(
+            |(uri, variables): Matched, context: &Context| match from_strings(&variables) {
+                Ok(variables) => Ok((variables, (uri, context.revision()))),
+                Err(error) => Err(Reply::Error(misfit("resources/read", &error))),
+            },
+            move |(uri, revision): (String, Revision), output: F::Output| {
+                output::reply(output.into_read_result(&uri, mime_type.as_deref()), revision)
+            },
+        );
+        match UriTemplate::parse(&template.uri_template) {
+            Ok(matcher) => {
+                let key = template.uri_template.clone();
+                if let Err(name) = self.templates.insert(key, (template, matcher), erased) {
+                    self.note(RouterError::Duplicate { what: "resource template", name });
+                }
+            }
+            Err(error) => self.note(RouterError::Template { template: template.uri_template, error }),
+        }
+        self.declare(ServerCapability::Resources)
+    }
+
+    // --- Prompts ---
+
+    /// A prompt; its handler takes its arguments as a struct, or as a map, of strings.
+    ///
+    /// Arguments that the prompt requires are there when the handler runs.
+    ///
+    /// ```
+    /// use mcp_proto::front::Router;
+    /// use mcp_proto::schema::{Prompt, PromptArgument};
+    /// use serde::Deserialize;
+    ///
+    /// #[derive(Deserialize)]
+    /// struct Review {
+    ///     code: String,
+    /// }
+    ///
+    /// let mut prompt = Prompt::new("review");
+    /// let mut code = PromptArgument::new("code");
+    /// code.required = Some(true);
+    /// prompt.arguments = Some(vec![code]);
+    /// let router = Router::new("reviews", "1.0.0")
+    ///     .prompt(prompt, async |Review { code }, _| format!("Review this code:\n{code}"));
+    /// # drop(router);
+    /// ```
+    #[must_use]
+    pub fn prompt<A, F, H>(mut self, prompt: Prompt, handler: H) -> Self
+    where
+        A: DeserializeOwned + 'static,
+        F: Future<Output: PromptOutput> + 'static,
+        H: Fn(A, Context) -> F + Handler<M, A, Context, F>,
+    {
+        let described = prompt.description.clone();
+        let erased = handler.erase(
+            |get: GetPromptParams, context: &Context| {
+                let decoded = match &get.arguments {
+                    Some(arguments) => from_strings(arguments),
+                    None => serde_json::from_str("{}"),
+                };
+                decoded
+                    .map(|arguments| (arguments, context.revision()))
+                    .map_err(|error| Reply::Error(misfit("prompts/get", &error)))
+            },
+            move |revision: Revision, output: F::Output| {
+                let answered = output.into_prompt_result().map(|answered| match answered {
+                    Answered::Result(mut result) => {
+                        if result.description.is_none() {
+                            result.description.clone_from(&described);
+                        }
+                        Answered::Result(result)
+                    }
+                    needed @ Answered::InputRequired(_) => needed,
+                });
+                output::reply(answered, revision)
+            },
+        );
+        if prompt.name.is_empty() {
+            self.note(RouterError::PromptName);
+        }
+        if let Err(name) = self.prompts.insert(prompt.name.clone(), prompt, erased) {
+            self.note(RouterError::Duplicate { what: "prompt", name });
+        }
+        self.declare(ServerCapability::Prompts)
+    }
+
+    // --- Anything else ---
+
+    /// Who says what could be typed into an argument of a prompt or a template.
+    #[must_use]
+    pub fn completion<F, H>(mut self, handler: H) -> Self
+    where
+        F: Future<Output: CompletionOutput> + 'static,
+        H: Fn(CompleteParams, Context) -> F + Handler<M, CompleteParams, Context, F>,
+    {
+        let erased = handler.erase(
+            |params: Option<Raw>, context: &Context| match decode_params::<Complete>(params) {
+                Ok(params) => Ok((params, context.revision())),
+                Err(error) => Err(Reply::Error(error)),
+            },
+            |revision: Revision, output: F::Output| {
+                output::reply(output.into_complete_result().map(Answered::Result), revision)
+            },
+        );
+        self.methods.insert(Complete::NAME.into(), erased);
+        self.declare(ServerCapability::Completions)
+    }
+
+    /// A handler of any method, in place of what the router would do: for lists that change, say. The capability that
+    /// the method needs is declared.
+    #[must_use]
+    pub fn handler<T, F, H>(mut self, handler: H) -> Self
+    where
+        T: Method<Result: Send>,
+        F: Future<Output: Answer<T::Result>> + 'static,
+        H: Fn(T::Params, Context) -> F + Handler<M, T::Params, Context, F>,
+    {
+        let erased = handler.erase(
+            |params: Option<Raw>, context: &Context| match decode_params::<T>(params) {
+                Ok(params) => Ok((params, context.revision())),
+                Err(error) => Err(Reply::Error(error)),
+            },
+            |revision: Revision, output: F::Output| {
+                output::reply(output.into_answer().map(Answered::Result), revision)
+            },
+        );
+        self.methods.insert(T::NAME.into(), erased);
+        if !MethodInfo::all().any(|info| info.name == T::NAME) {
+            self.custom_methods.push(T::NAME.into());
+        }
+        match T::INFO.server {
+            Some(capability) => self.declare(capability),
+            None => self,
+        }
+    }
+
+    /// A handler of a method that the protocol does not have, such as an extension's. It takes the parameters as they
+    /// came, and so returns the result.
+    ///
+    /// ```
+    /// use mcp_proto::front::Router;
+    /// use mcp_proto::schema::EmptyResult;
+    ///
+    /// let router = Router::new("printer", "1.0.0").custom("com.example/status", async |_params, _| {
+    ///     let mut result = EmptyResult::new();
+    ///     result.extra.insert("paper", "low");
+    ///     result
+    /// });
+    /// # drop(router);
+    /// ```
+    #[must_use]
+    pub fn custom<F, H>(mut self, method: impl Into<String>, handler: H) -> Self
+    where
+        F: Future<Output: Answer<EmptyResult>> + 'static,
+        H: Fn(CustomParams, Context) -> F + Handler<M, CustomParams, Context, F>,
+    {
+        let method = method.into();
+        let name = method.clone();
+        let erased = handler.erase(
+            move |params: Option<Raw>, context: &Context| match decode_as(&name, params) {
+                Ok(params) => Ok((params, context.revision())),
+                Err(error) => Err(Reply::Error(error)),
+            },
+            |revision: Revision, output: F::Output| {
+                output::reply(output.into_answer().map(Answered::Result), revision)
+            },
+        );
+        self.custom_methods.push(method.clone());
+        self.methods.insert(method.into(), erased);
+        self
+    }
+
+    /// Declares a capability that does not follow from what is registered: that lists change, that resources can be
+    /// subscribed to, that the server logs.
+    #[must_use]
+    pub fn declare(mut self, capability: ServerCapability) -> Self {
+        self.capabilities = self.capabilities.with(capability);
+        self
+    }
+
+    /// Declares an extension, with its settings: an object.
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning#extensions>
+    #[must_use]
+    pub fn extension(mut self, identifier: impl Into<String>, settings: impl Into<Json>) -> Self {
+        self.capabilities.extensions.get_or_insert_default().insert(identifier, settings);
+        self
+    }
+
+    /// How many items one page of a list has: 1,000 unless told otherwise.
+    #[must_use]
+    pub fn page_size(mut self, items: usize) -> Self {
+        self.page_size = items;
+        self
+    }
+
+    // --- Getters ---
+
+    /// What the server calls itself.
+    pub fn info(&self) -> &Implementation {
+        &self.info
+    }
+
+    /// The configuration of a machine that this router answers for, with every other choice left to its default.
+    pub fn config(&self) -> ServerConfig {
+        let mut config = ServerConfig::new(self.info.clone());
+        config.instructions.clone_from(&self.instructions);
+        config.capabilities = self.capabilities.clone();
+        config.custom_methods.clone_from(&self.custom_methods);
+        config
+    }
+
+    /// What the server declares.
+    pub fn capabilities(&self) -> &ServerCapabilities {
+        &self.capabilities
+    }
+
+    /// Whether all that was registered makes sense.
+    ///
+    /// # Errors
+    /// The first thing that does not.
+    pub fn check(&self) -> Result<(), RouterError> {
+        self.problem.clone().map_or(Ok(()), Err)
+    }
+
+    fn note(&mut self, problem: RouterError) {
+        self.problem.get_or_insert(problem);
+    }
+}
+
+impl<M: Mode> fmt::Debug for Router<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Router")
+            .field("info", &self.info)
+            .field("tools", &self.tools.iter().map(|entry| &entry.item.name).collect::<Vec<_>>())
+            .field("resources", &self.resources.iter().map(|entry| &entry.item.uri).collect::<Vec<_>>())
+            .field("prompts", &self.prompts.iter().map(|entry| &entry.item.name).collect::<Vec<_>>())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Something was registered that can not be offered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RouterError {
+    /// The name of a tool has other than 1 to 128 characters of `[A-Za-z0-9_.-]`.
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/server/tools#tool-names>
+    ToolName {
+        /// The name.
+        name: String,
+    },
+    /// The arguments of a tool are not described as a JSON object.
+    InputSchema {
+        /// The tool.
+        tool: String,
+    },
+    /// A prompt has no name.
+    PromptName,
+    /// The URI of a resource has no scheme.
+    Uri {
+        /// The URI.
+        uri: String,
+    },
+    /// The URI template of resources can not be matched against.
+    Template {
+        /// The template.
+        template: String,
+        /// Why.
+        error: TemplateError,
+    },
+    /// Two things of one kind have the same name.
+    Duplicate {
+        /// What they are.
+        what: &'static str,
+        /// Their name.
+        name: String,
+    },
+}
+
+impl fmt::Display for RouterError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ToolName { name } => {
+                write!(f, "the tool name {name:?} is not 1 to 128 characters of letters, digits, _, . and -")
+            }
+            Self::InputSchema { tool } => {
+                write!(f, "the arguments of the tool {tool:?} are not a JSON object")
+            }
+            Self::PromptName => f.write_str("a prompt has no name"),
+            Self::Uri { uri } => write!(f, "the resource {uri:?} has no scheme in its URI"),
+            Self::Template { template, error } => {
+                write!(f, "the URI template {template:?} is not usable: {error}")
+            }
+            Self::Duplicate { what, name } => write!(f, "the {what} {name:?} is registered twice"),
+        }
+    }
+}
+
+impl core::error::Error for RouterError {}
+
+/// The arguments of a tool that takes none. Whatever a client sends is ignored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+pub struct NoArguments {}
+
+/// S8.4
+fn is_tool_name(name: &str) -> bool {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
+    (1..=128).contains(&name.len()) && name.chars().all(allowed)
+}
+
+/// Arguments that do not fit: the model's concern or the program's, as the revision has it.
+fn invalid_arguments(tool: &str, error: &serde_json::Error, context: &Context) -> Reply {
+    let message = alloc::format!("the arguments do not fit the tool {tool}: {error}");
+    if context.revision().differences().invalid_arguments_are_results {
+        Reply::result(CallToolResult::error(message))
+    } else {
+        Reply::error(crate::rpc::code::INVALID_PARAMS, message)
+    }
+}
+
+/// Decodes a struct whose fields are strings.
+fn from_strings<A: DeserializeOwned>(strings: &Map<String>) -> Result<A, serde_json::Error> {
+    let object: serde_json::Map<String, serde_json::Value> =
+        strings.iter().map(|(name, value)| (name.to_string(), value.as_str().into())).collect();
+    serde_json::from_value(object.into())
+}

@@ -1,0 +1,342 @@
+//! What handlers may return.
+
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use crate::front::reply::{HandlerError, Reply};
+use crate::peer::server::resource_not_found;
+use crate::schema::{
+    CallToolResult, CompleteResult, Completion, ContentBlock, GetPromptResult, InputRequiredResult, Json,
+    PromptMessage, ReadResourceResult, ResourceContents, Revision,
+};
+
+/// A result, or what the client has to supply before there is one (2026-07-28).
+///
+/// <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr>
+#[derive(Clone, Debug, PartialEq)]
+pub enum Answered<R> {
+    /// The result.
+    Result(R),
+    /// What is needed first.
+    InputRequired(InputRequiredResult),
+}
+
+/// What the handler of a tool may return.
+///
+/// - a `String` or `&str`: one block of text
+/// - a [`ContentBlock`], or a `Vec` of them
+/// - a [`CallToolResult`]
+/// - [`Structured`], with the feature `schemars`: a result for programs, whose schema is declared
+/// - [`Answered`], to ask the client first where need be (2026-07-28)
+/// - a `Result` of any of these and a [`HandlerError`], which the model is shown
+pub trait ToolOutput: Sized {
+    /// The schema of the structured result, where there is one.
+    fn output_schema() -> Option<Json> {
+        None
+    }
+
+    /// The result, or why there is none.
+    ///
+    /// # Errors
+    /// What the handler says.
+    fn into_tool_result(self) -> Result<Answered<CallToolResult>, HandlerError>;
+}
+
+impl ToolOutput for CallToolResult {
+    fn into_tool_result(self) -> Result<Answered<CallToolResult>, HandlerError> {
+        Ok(Answered::Result(self))
+    }
+}
+
+impl ToolOutput for String {
+    fn into_tool_result(self) -> Result<Answered<CallToolResult>, HandlerError> {
+        CallToolResult::text(self).into_tool_result()
+    }
+}
+
+impl ToolOutput for &str {
+    fn into_tool_result(self) -> Result<Answered<CallToolResult>, HandlerError> {
+        CallToolResult::text(self).into_tool_result()
+    }
+}
+
+impl ToolOutput for ContentBlock {
+    fn into_tool_result(self) -> Result<Answered<CallToolResult>, HandlerError> {
+        vec![self].into_tool_result()
+    }
+}
+
+impl ToolOutput for Vec<ContentBlock> {
+    fn into_tool_result(self) -> Result<Answered<CallToolResult>, HandlerError> {
+        let mut result = CallToolResult::new();
+        result.content = self;
+        result.into_tool_result()
+    }
+}
+
+impl<T: ToolOutput> ToolOutput for Answered<T> {
+    fn output_schema() -> Option<Json> {
+        T::output_schema()
+    }
+
+    fn into_tool_result(self) -> Result<Answered<CallToolResult>, HandlerError> {
+        match self {
+            Self::Result(result) => result.into_tool_result(),
+            Self::InputRequired(needed) => Ok(Answered::InputRequired(needed)),
+        }
+    }
+}
+
+impl<T: ToolOutput> ToolOutput for Result<T, HandlerError> {
+    fn output_schema() -> Option<Json> {
+        T::output_schema()
+    }
+
+    fn into_tool_result(self) -> Result<Answered<CallToolResult>, HandlerError> {
+        self?.into_tool_result()
+    }
+}
+
+/// A tool's result for programs: any value that serializes, with its schema declared as the tool's output schema.
+///
+/// Programs read it as `structuredContent`; for those that do not, its JSON goes along as text. Before 2026-07-28 it
+/// must be an object.
+///
+/// <https://modelcontextprotocol.io/specification/2026-07-28/server/tools#structured-content>
+#[cfg(feature = "schemars")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Structured<T>(pub T);
+
+#[cfg(feature = "schemars")]
+impl<T: serde::Serialize + schemars::JsonSchema> ToolOutput for Structured<T> {
+    fn output_schema() -> Option<Json> {
+        super::schema::of_output::<T>()
+    }
+
+    fn into_tool_result(self) -> Result<Answered<CallToolResult>, HandlerError> {
+        CallToolResult::structured(&self.0)?.into_tool_result()
+    }
+}
+
+/// What the handler of a resource may return.
+///
+/// - a `String` or `&str`: text of the resource's media type
+/// - [`ResourceContents`], or a `Vec` of them
+/// - a [`ReadResourceResult`]
+/// - [`Answered`], to ask the client first where need be (2026-07-28)
+/// - a `Result` of any of these and a [`HandlerError`]
+pub trait ResourceOutput: Sized {
+    /// The result, or why there is none.
+    ///
+    /// # Errors
+    /// What the handler says.
+    fn into_read_result(
+        self,
+        uri: &str,
+        mime_type: Option<&str>,
+    ) -> Result<Answered<ReadResourceResult>, HandlerError>;
+}
+
+impl ResourceOutput for ReadResourceResult {
+    fn into_read_result(
+        self,
+        _: &str,
+        _: Option<&str>,
+    ) -> Result<Answered<ReadResourceResult>, HandlerError> {
+        Ok(Answered::Result(self))
+    }
+}
+
+impl ResourceOutput for String {
+    fn into_read_result(
+        self,
+        uri: &str,
+        mime_type: Option<&str>,
+    ) -> Result<Answered<ReadResourceResult>, HandlerError> {
+        let mut text = crate::schema::TextResourceContents::new(uri, self);
+        text.mime_type = mime_type.map(String::from);
+        ResourceContents::from(text).into_read_result(uri, mime_type)
+    }
+}
+
+impl ResourceOutput for &str {
+    fn into_read_result(
+        self,
+        uri: &str,
+        mime_type: Option<&str>,
+    ) -> Result<Answered<ReadResourceResult>, HandlerError> {
+        String::from(self).into_read_result(uri, mime_type)
+    }
+}
+
+impl ResourceOutput for ResourceContents {
+    fn into_read_result(
+        self,
+        uri: &str,
+        mime_type: Option<&str>,
+    ) -> Result<Answered<ReadResourceResult>, HandlerError> {
+        vec![self].into_read_result(uri, mime_type)
+    }
+}
+
+impl ResourceOutput for Vec<ResourceContents> {
+    fn into_read_result(
+        self,
+        _: &str,
+        _: Option<&str>,
+    ) -> Result<Answered<ReadResourceResult>, HandlerError> {
+        Ok(Answered::Result(ReadResourceResult::new(self)))
+    }
+}
+
+impl<T: ResourceOutput> ResourceOutput for Answered<T> {
+    fn into_read_result(
+        self,
+        uri: &str,
+        mime_type: Option<&str>,
+    ) -> Result<Answered<ReadResourceResult>, HandlerError> {
+        match self {
+            Self::Result(result) => result.into_read_result(uri, mime_type),
+            Self::InputRequired(needed) => Ok(Answered::InputRequired(needed)),
+        }
+    }
+}
+
+impl<T: ResourceOutput> ResourceOutput for Result<T, HandlerError> {
+    fn into_read_result(
+        self,
+        uri: &str,
+        mime_type: Option<&str>,
+    ) -> Result<Answered<ReadResourceResult>, HandlerError> {
+        self?.into_read_result(uri, mime_type)
+    }
+}
+
+/// What the handler of a prompt may return.
+///
+/// - a `String` or `&str`: one message of the user
+/// - a [`PromptMessage`], or a `Vec` of them
+/// - a [`GetPromptResult`]
+/// - [`Answered`], to ask the client first where need be (2026-07-28)
+/// - a `Result` of any of these and a [`HandlerError`]
+pub trait PromptOutput: Sized {
+    /// The result, or why there is none.
+    ///
+    /// # Errors
+    /// What the handler says.
+    fn into_prompt_result(self) -> Result<Answered<GetPromptResult>, HandlerError>;
+}
+
+impl PromptOutput for GetPromptResult {
+    fn into_prompt_result(self) -> Result<Answered<GetPromptResult>, HandlerError> {
+        Ok(Answered::Result(self))
+    }
+}
+
+impl PromptOutput for String {
+    fn into_prompt_result(self) -> Result<Answered<GetPromptResult>, HandlerError> {
+        PromptMessage::user(ContentBlock::text(self)).into_prompt_result()
+    }
+}
+
+impl PromptOutput for &str {
+    fn into_prompt_result(self) -> Result<Answered<GetPromptResult>, HandlerError> {
+        String::from(self).into_prompt_result()
+    }
+}
+
+impl PromptOutput for PromptMessage {
+    fn into_prompt_result(self) -> Result<Answered<GetPromptResult>, HandlerError> {
+        vec![self].into_prompt_result()
+    }
+}
+
+impl PromptOutput for Vec<PromptMessage> {
+    fn into_prompt_result(self) -> Result<Answered<GetPromptResult>, HandlerError> {
+        Ok(Answered::Result(GetPromptResult::new(self)))
+    }
+}
+
+impl<T: PromptOutput> PromptOutput for Answered<T> {
+    fn into_prompt_result(self) -> Result<Answered<GetPromptResult>, HandlerError> {
+        match self {
+            Self::Result(result) => result.into_prompt_result(),
+            Self::InputRequired(needed) => Ok(Answered::InputRequired(needed)),
+        }
+    }
+}
+
+impl<T: PromptOutput> PromptOutput for Result<T, HandlerError> {
+    fn into_prompt_result(self) -> Result<Answered<GetPromptResult>, HandlerError> {
+        self?.into_prompt_result()
+    }
+}
+
+/// How many values a completion may have.
+///
+/// <https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/completion#completion-results>
+const COMPLETIONS: usize = 100;
+
+/// What the handler of completions may return.
+///
+/// - a `Vec<String>`: the values, of which the first 100 are sent and all are counted
+/// - a [`CompleteResult`]
+/// - a `Result` of either and a [`HandlerError`]
+pub trait CompletionOutput: Sized {
+    /// The result, or why there is none.
+    ///
+    /// # Errors
+    /// What the handler says.
+    fn into_complete_result(self) -> Result<CompleteResult, HandlerError>;
+}
+
+impl CompletionOutput for CompleteResult {
+    fn into_complete_result(mut self) -> Result<CompleteResult, HandlerError> {
+        if self.completion.values.len() > COMPLETIONS {
+            self.completion.values.truncate(COMPLETIONS);
+            self.completion.has_more = Some(true);
+        }
+        Ok(self)
+    }
+}
+
+impl CompletionOutput for Vec<String> {
+    fn into_complete_result(self) -> Result<CompleteResult, HandlerError> {
+        let total = u64::try_from(self.len()).ok();
+        let mut completion = Completion::new(self);
+        completion.total = total;
+        completion.has_more = Some(false);
+        CompleteResult::new(completion).into_complete_result()
+    }
+}
+
+impl<T: CompletionOutput> CompletionOutput for Result<T, HandlerError> {
+    fn into_complete_result(self) -> Result<CompleteResult, HandlerError> {
+        self?.into_complete_result()
+    }
+}
+
+/// A tool's answer: what goes wrong is told to the model, unless it is the protocol's concern.
+pub(crate) fn tool_reply(output: impl ToolOutput) -> Reply {
+    match output.into_tool_result() {
+        Ok(Answered::Result(result)) => Reply::result(result),
+        Ok(Answered::InputRequired(needed)) => Reply::InputRequired(needed),
+        Err(error) => match error.into_message() {
+            Ok(message) => Reply::result(CallToolResult::error(message)),
+            Err(error) => Reply::Error(error),
+        },
+    }
+}
+
+/// Any other answer.
+pub(crate) fn reply<R: crate::peer::AnyResult + Send + 'static>(
+    answered: Result<Answered<R>, HandlerError>,
+    revision: Revision,
+) -> Reply {
+    match answered {
+        Ok(Answered::Result(result)) => Reply::result(result),
+        Ok(Answered::InputRequired(needed)) => Reply::InputRequired(needed),
+        Err(error) => Reply::Error(error.into_object(|uri| resource_not_found(uri, revision))),
+    }
+}

@@ -1,0 +1,115 @@
+//! What was registered, to be listed and to be found.
+
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use crate::rpc::{ErrorObject, code};
+
+/// Things with a key each, in the order in which they were registered.
+pub(crate) struct Registry<T, H> {
+    entries: Vec<Entry<T, H>>,
+    index: BTreeMap<String, usize>,
+}
+
+pub(crate) struct Entry<T, H> {
+    key: String,
+    pub(crate) item: T,
+    pub(crate) handler: H,
+}
+
+impl<T, H> Registry<T, H> {
+    pub(crate) fn new() -> Self {
+        Self { entries: Vec::new(), index: BTreeMap::new() }
+    }
+
+    /// Adds an item, or hands the key back if there is one like it.
+    pub(crate) fn insert(&mut self, key: String, item: T, handler: H) -> Result<(), String> {
+        if self.index.contains_key(&key) {
+            return Err(key);
+        }
+        self.index.insert(key.clone(), self.entries.len());
+        self.entries.push(Entry { key, item, handler });
+        Ok(())
+    }
+
+    pub(crate) fn get(&self, key: &str) -> Option<&Entry<T, H>> {
+        self.entries.get(*self.index.get(key)?)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Entry<T, H>> {
+        self.entries.iter()
+    }
+
+    /// One page, and the cursor of the next: the key of the last item on this one, which stays good for as long as that
+    /// item is registered, on any instance of the server.
+    pub(crate) fn page(
+        &self,
+        cursor: Option<&str>,
+        size: usize,
+    ) -> Result<(Vec<&T>, Option<String>), ErrorObject> {
+        let start = match cursor {
+            None => 0,
+            Some(cursor) => {
+                let last = self.index.get(cursor).ok_or_else(|| {
+                    ErrorObject::new(
+                        code::INVALID_PARAMS,
+                        format!("no page of this list begins at {cursor:?}"),
+                    )
+                })?;
+                last.saturating_add(1)
+            }
+        };
+        let rest = self.entries.get(start..).unwrap_or_default();
+        let page = rest.get(..size.max(1)).unwrap_or(rest);
+        let next = page.last().filter(|_| page.len() < rest.len()).map(|entry| entry.key.clone());
+        Ok((page.iter().map(|entry| &entry.item).collect(), next))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn letters() -> Registry<char, ()> {
+        let mut registry = Registry::new();
+        for letter in ['c', 'a', 'b'] {
+            registry.insert(letter.into(), letter, ()).unwrap();
+        }
+        registry
+    }
+
+    fn page(cursor: Option<&str>, size: usize) -> (String, Option<String>) {
+        let registry = letters();
+        let (items, next) = registry.page(cursor, size).unwrap();
+        (items.into_iter().collect(), next)
+    }
+
+    /// S8.3
+    #[test]
+    fn pages_follow_the_order_of_registration() {
+        assert_eq!(page(None, 2), ("ca".into(), Some("a".into())));
+        assert_eq!(page(Some("a"), 2), ("b".into(), None));
+        assert_eq!(page(None, 3), ("cab".into(), None));
+        assert_eq!(page(Some("b"), 2), ("".into(), None));
+    }
+
+    /// S8.16
+    #[test]
+    fn an_invalid_cursor_is_refused() {
+        for cursor in ["", "d", "0"] {
+            assert_eq!(letters().page(Some(cursor), 2).unwrap_err().code, code::INVALID_PARAMS);
+        }
+    }
+
+    #[test]
+    fn a_page_of_size_zero_still_moves_on() {
+        assert_eq!(page(None, 0), ("c".into(), Some("c".into())));
+    }
+
+    #[test]
+    fn a_key_is_taken_once() {
+        assert_eq!(letters().insert("a".into(), 'x', ()), Err("a".into()));
+    }
+}

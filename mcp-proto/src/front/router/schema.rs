@@ -1,0 +1,55 @@
+//! JSON Schemas of Rust types.
+
+use alloc::borrow::Cow;
+
+use schemars::generate::{Contract, SchemaGenerator, SchemaSettings};
+use schemars::{JsonSchema, Schema};
+
+use super::NoArguments;
+use crate::schema::Json;
+
+/// S8.5
+impl JsonSchema for NoArguments {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "NoArguments".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        schemars::json_schema!({ "type": "object", "additionalProperties": false })
+    }
+}
+
+/// The schema of what `T` is written as: an output.
+pub(crate) fn of_output<T: JsonSchema>() -> Option<Json> {
+    of::<T>(Contract::Serialize).ok()
+}
+
+/// The schema of what `A` is read from, if that is an object: the arguments of a tool.
+pub(crate) fn of_arguments<A: JsonSchema>() -> Option<Json> {
+    let schema = of::<A>(Contract::Deserialize).ok()?;
+    let is_object = schema
+        .decode::<serde_json::Value>()
+        .is_ok_and(|schema| schema.get("type").and_then(serde_json::Value::as_str) == Some("object"));
+    is_object.then_some(schema)
+}
+
+/// A schema in the dialect that the protocol assumes (2020-12).
+fn of<T: JsonSchema>(contract: Contract) -> Result<Json, serde_json::Error> {
+    let settings = SchemaSettings::draft2020_12().with(|settings| {
+        settings.contract = contract;
+        // The default dialect need not be named, and older revisions have no place for it.
+        settings.meta_schema = None;
+        // References are beyond many a model; only recursive types still have them.
+        settings.inline_subschemas = true;
+    });
+    let mut schema = settings.into_generator().into_root_schema_for::<T>();
+    if let Some(object) = schema.as_object_mut() {
+        // The name of the Rust type says nothing to the other side.
+        object.remove("title");
+    }
+    Json::encode(&schema)
+}

@@ -1,0 +1,121 @@
+//! What a server's handles and its driver share.
+
+use alloc::collections::{BTreeMap, VecDeque};
+
+use super::events::ServerEvent;
+use super::machine::ServerMachine;
+use crate::Instant;
+use crate::front::events::Listeners;
+use crate::front::shared::Core;
+use crate::front::signal::{Waiters, Wakers};
+use crate::front::slots::{Follow, Slots};
+use crate::front::{Error, Notification};
+use crate::peer::server::{self, Closed, RequestContext};
+use crate::peer::{InboundId, Lost, Outgoing, RequestId};
+use crate::rpc::{Raw, Text};
+
+/// What the driver has to do for the client's requests.
+pub(crate) enum Work {
+    Start { id: InboundId, method: Text, params: Option<Raw>, context: RequestContext },
+    Stop(InboundId),
+}
+
+#[derive(Default)]
+pub(crate) struct ServerCore {
+    pub(crate) slots: Slots,
+    pub(crate) closed: Option<Closed>,
+    driver_gone: bool,
+    /// Those who wait for the connection to be over.
+    pub(crate) waiters: Waiters,
+    pub(crate) listeners: Listeners<ServerEvent>,
+    /// The requests that are being answered, and those who wait for their cancellation.
+    pub(crate) live: BTreeMap<InboundId, Waiters>,
+    work: VecDeque<Work>,
+}
+
+impl ServerCore {
+    pub(crate) fn send<M: ServerMachine + ?Sized>(
+        &mut self,
+        machine: &mut M,
+        now: Instant,
+        request: Outgoing<'_>,
+        follow: Follow,
+    ) -> Result<RequestId, Error> {
+        if self.driver_gone {
+            return Err(Error::Lost(Lost::DriverDropped));
+        }
+        let request = machine.request(now, request)?;
+        self.slots.open(request, follow);
+        Ok(request)
+    }
+
+    /// The driver is gone: whatever the machine still had to say is settled.
+    pub(crate) fn abandon(&mut self, wakers: &mut Wakers) {
+        self.driver_gone = true;
+        self.work.clear();
+        self.slots.settle_all(&Lost::DriverDropped, wakers);
+        if self.closed.is_none() {
+            self.finish(Closed::Lost(Lost::DriverDropped), wakers);
+        }
+    }
+
+    pub(crate) fn take_work(&mut self) -> VecDeque<Work> {
+        core::mem::take(&mut self.work)
+    }
+
+    /// A request has been answered, or nobody waits for its answer any more.
+    pub(crate) fn end(&mut self, request: InboundId, wakers: &mut Wakers) {
+        if let Some(mut waiters) = self.live.remove(&request) {
+            wakers.wake_all(&mut waiters);
+        }
+    }
+
+    fn publish(&mut self, event: &ServerEvent, wakers: &mut Wakers) {
+        self.listeners.publish(event, event.bytes(), wakers);
+    }
+
+    fn finish(&mut self, closed: Closed, wakers: &mut Wakers) {
+        for mut waiters in core::mem::take(&mut self.live).into_values() {
+            wakers.wake_all(&mut waiters);
+        }
+        self.listeners.finish(ServerEvent::Closed(closed.clone()), wakers);
+        self.closed = Some(closed);
+        wakers.wake_all(&mut self.waiters);
+    }
+}
+
+impl<M: ServerMachine + ?Sized> Core<M> for ServerCore {
+    fn drain(&mut self, machine: &mut M, wakers: &mut Wakers) {
+        while let Some(event) = machine.poll_event() {
+            match event {
+                server::Event::Request { id, method, params, context } => {
+                    self.live.insert(id, Waiters::default());
+                    self.work.push_back(Work::Start { id, method, params, context });
+                }
+                server::Event::Cancelled { id, .. } => {
+                    self.end(id, wakers);
+                    self.work.push_back(Work::Stop(id));
+                }
+                server::Event::Progress { request, params } => self.slots.progress(request, params, wakers),
+                server::Event::Outcome { request, outcome } => self.slots.settle(request, outcome, wakers),
+                server::Event::Notification { method, params } => {
+                    self.publish(&ServerEvent::Notification(Notification { method, params }), wakers);
+                }
+                server::Event::Initialized => self.publish(&ServerEvent::Initialized, wakers),
+                server::Event::LevelSet(level) => self.publish(&ServerEvent::LevelSet(level), wakers),
+                server::Event::Subscribed { uri } => self.publish(&ServerEvent::Subscribed { uri }, wakers),
+                server::Event::Unsubscribed { uri } => {
+                    self.publish(&ServerEvent::Unsubscribed { uri }, wakers)
+                }
+                server::Event::Diagnostic(diagnostic) => {
+                    self.publish(&ServerEvent::Diagnostic(diagnostic), wakers)
+                }
+                server::Event::Closed(closed) => self.finish(closed, wakers),
+            }
+        }
+    }
+
+    fn has_work(&self) -> bool {
+        !self.work.is_empty()
+    }
+}

@@ -1,0 +1,108 @@
+//! What the front needs of a server's machine, whatever carries its messages.
+
+use crate::Instant;
+use crate::bind::{Binding, Framing};
+use crate::peer::server::{self, Answer, ListKind, Session};
+use crate::peer::{InboundId, Lost, Outgoing, Refusal, RequestId};
+use crate::schema::{LoggingMessageParams, ProgressParams};
+
+/// The server role of a connection, as the front drives it.
+///
+/// The bindings of this crate implement it; whoever implements it anew wraps one of them.
+pub trait ServerMachine {
+    /// Answers a request. One that was answered or cancelled already is left alone.
+    fn respond(&mut self, now: Instant, request: InboundId, answer: Answer<'_>);
+
+    /// Reports progress on a request, if the client has asked for it. Returns whether it was sent.
+    fn progress(&mut self, now: Instant, request: InboundId, params: &ProgressParams) -> bool;
+
+    /// Logs, on behalf of a request or of the connection, if the client wants to know. Returns whether it was sent.
+    fn log(&mut self, now: Instant, request: Option<InboundId>, params: &LoggingMessageParams) -> bool;
+
+    /// Tells those who asked that a list has changed.
+    fn list_changed(&mut self, now: Instant, list: ListKind);
+
+    /// Tells those who asked that a resource has changed.
+    fn resource_updated(&mut self, now: Instant, uri: &str);
+
+    /// Asks the client (legacy revisions).
+    ///
+    /// # Errors
+    /// If it can not be sent; nothing has changed then.
+    fn request(&mut self, now: Instant, request: Outgoing<'_>) -> Result<RequestId, Refusal>;
+
+    /// Stops waiting for a request, and tells the client so.
+    fn cancel(&mut self, now: Instant, request: RequestId, reason: Option<&str>);
+
+    /// Closes in an orderly way.
+    fn close(&mut self, now: Instant);
+
+    /// Ends everything at once.
+    fn abort(&mut self, now: Instant, why: Lost);
+
+    /// Time has passed.
+    fn handle_timeout(&mut self, now: Instant);
+
+    /// The next event.
+    fn poll_event(&mut self) -> Option<server::Event>;
+
+    /// When [`handle_timeout`](Self::handle_timeout) is due.
+    fn poll_timeout(&self) -> Option<Instant>;
+
+    /// The legacy session, once the client has opened one.
+    fn session(&self) -> Option<&Session>;
+}
+
+impl<F: Framing> ServerMachine for Binding<server::Server, F> {
+    fn respond(&mut self, now: Instant, request: InboundId, answer: Answer<'_>) {
+        Self::respond(self, now, request, answer);
+    }
+
+    fn progress(&mut self, now: Instant, request: InboundId, params: &ProgressParams) -> bool {
+        Self::progress(self, now, request, params)
+    }
+
+    fn log(&mut self, now: Instant, request: Option<InboundId>, params: &LoggingMessageParams) -> bool {
+        Self::log(self, now, request, params)
+    }
+
+    fn list_changed(&mut self, now: Instant, list: ListKind) {
+        Self::list_changed(self, now, list);
+    }
+
+    fn resource_updated(&mut self, now: Instant, uri: &str) {
+        Self::resource_updated(self, now, uri);
+    }
+
+    fn request(&mut self, now: Instant, request: Outgoing<'_>) -> Result<RequestId, Refusal> {
+        self.send(now, request)
+    }
+
+    fn cancel(&mut self, now: Instant, request: RequestId, reason: Option<&str>) {
+        Self::cancel(self, now, request, reason);
+    }
+
+    fn close(&mut self, now: Instant) {
+        Self::close(self, now);
+    }
+
+    fn abort(&mut self, _: Instant, why: Lost) {
+        Self::abort(self, why);
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        Self::handle_timeout(self, now);
+    }
+
+    fn poll_event(&mut self) -> Option<server::Event> {
+        Self::poll_event(self)
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        Self::poll_timeout(self)
+    }
+
+    fn session(&self) -> Option<&Session> {
+        Self::session(self)
+    }
+}

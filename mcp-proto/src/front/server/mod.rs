@@ -1,0 +1,189 @@
+//! The server's handle.
+
+mod context;
+mod core;
+mod driver;
+mod events;
+mod machine;
+
+use ::core::fmt;
+use ::core::future::poll_fn;
+use ::core::task::{Poll, Waker};
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::sync::Arc;
+
+use serde::Serialize;
+
+use super::error::Error;
+use super::events::{self as listening, Events, Source};
+use super::request::Request;
+use super::router::Router;
+use super::shared::Shared;
+use super::slots::{self, Follow};
+use super::{Clock, Mode};
+use crate::peer::server::{Closed, ListKind, Session};
+use crate::peer::{Outcome, Outgoing, RequestId};
+use crate::schema::{Json, LoggingLevel, LoggingMessageParams, Method, ProgressParams};
+
+use self::core::ServerCore;
+pub use context::{Context, Progress};
+pub use driver::ServerDriver;
+pub use events::ServerEvent;
+pub use machine::ServerMachine;
+
+/// The connection as handles see it, whatever the machine's own type.
+pub(super) type Connection = Shared<ServerCore, dyn ServerMachine + Send>;
+
+/// What contexts and handles have in common.
+pub(super) struct Link {
+    pub(super) connection: Arc<Connection>,
+}
+
+/// Joins a machine to the router that answers for it, a handle for its application and a driver for its transport.
+///
+/// The machine is made from the router's [configuration](Router::config). A router serves any
+/// number of connections: share it as an `Arc`.
+pub fn server<M, H>(
+    machine: M,
+    clock: Arc<dyn Clock>,
+    router: impl Into<Arc<Router<H>>>,
+) -> (ServerHandle, ServerDriver<M, H>)
+where
+    M: ServerMachine + Send + 'static,
+    H: Mode,
+{
+    let shared = Arc::new(Shared::new(ServerCore::default(), machine, clock));
+    let handle = ServerHandle { link: Arc::new(Link { connection: shared.clone() }) };
+    (handle, ServerDriver::new(shared, router.into()))
+}
+
+/// What an application holds of one connection of its server: to tell the client of changes, to hear of its end.
+///
+/// It is cheap to clone and usable from any thread. The connection does not depend on it: it may be dropped.
+#[derive(Clone)]
+pub struct ServerHandle {
+    link: Arc<Link>,
+}
+
+impl ServerHandle {
+    /// Tells the client, if it asked, that a list has changed. What the list is now is for the router's handlers to say.
+    ///
+    /// The capability must have been [declared](Router::declare).
+    pub fn list_changed(&self, list: ListKind) {
+        self.link.connection.command(|_, machine, now, _| machine.list_changed(now, list));
+    }
+
+    /// Tells the client, if it asked, that a resource has changed.
+    pub fn resource_updated(&self, uri: impl AsRef<str>) {
+        let uri = uri.as_ref();
+        self.link.connection.command(|_, machine, now, _| machine.resource_updated(now, uri));
+    }
+
+    /// Logs to the client on behalf of no request, if it wants messages of this level (2025-11-25 and earlier).
+    pub fn log(&self, level: LoggingLevel, logger: Option<String>, data: impl Serialize) {
+        // What does not serialize can not be told.
+        let Ok(data) = Json::encode(&data) else { return };
+        let mut params = LoggingMessageParams::new(level, data);
+        params.logger = logger;
+        self.link.connection.command(|_, machine, now, _| machine.log(now, None, &params));
+    }
+
+    /// Asks the client on behalf of no request (2025-11-25 and earlier).
+    pub fn request<M: Method>(&self, params: M::Params) -> Request<M> {
+        Request::new(self.link.clone(), Ok(params))
+    }
+
+    /// The legacy session, once the client has opened one.
+    pub fn session(&self) -> Option<Session> {
+        self.link.connection.look(|_, machine| machine.session().cloned())
+    }
+
+    /// What the client says on its own account, from now on.
+    pub fn events(&self) -> Events<ServerEvent> {
+        let key = self.link.connection.with(|core, _, _, _| core.listeners.add());
+        Events::new(Box::new(Hearing(self.link.connection.clone())), key)
+    }
+
+    /// Waits until the connection is over, without closing it.
+    pub async fn closed(&self) -> Closed {
+        let mut waiting = Waiting { connection: &self.link.connection, key: None };
+        poll_fn(|cx| waiting.poll(cx.waker())).await
+    }
+
+    /// Closes the connection in an orderly way, and waits until it is over.
+    pub async fn close(&self) -> Closed {
+        self.link.connection.command(|_, machine, now, _| machine.close(now));
+        self.closed().await
+    }
+}
+
+impl fmt::Debug for ServerHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServerHandle").finish_non_exhaustive()
+    }
+}
+
+/// Somebody who waits for the end of the connection.
+struct Waiting<'a> {
+    connection: &'a Connection,
+    key: Option<u64>,
+}
+
+impl Waiting<'_> {
+    fn poll(&mut self, waker: &Waker) -> Poll<Closed> {
+        let left = waker.clone();
+        self.connection.with(|core, _, _, wakers| match &core.closed {
+            Some(closed) => {
+                wakers.spend(Some(left));
+                Poll::Ready(closed.clone())
+            }
+            None => {
+                core.waiters.wait(&mut self.key, left, wakers);
+                Poll::Pending
+            }
+        })
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if self.key.is_some() {
+            self.connection.with(|core, _, _, wakers| core.waiters.leave(self.key, wakers));
+        }
+    }
+}
+
+/// The connection, for a stream of its events.
+struct Hearing(Arc<Connection>);
+
+impl Source<ServerEvent> for Hearing {
+    fn poll_event(&self, key: u64, waker: Waker) -> Poll<Option<listening::Heard<ServerEvent>>> {
+        self.0.with(|core, _, _, wakers| core.listeners.poll(key, waker, wakers))
+    }
+
+    fn leave(&self, key: u64) {
+        self.0.with(|core, _, _, wakers| core.listeners.remove(key, wakers));
+    }
+}
+
+impl slots::Link for Link {
+    fn send(&self, request: Outgoing<'_>, follow: Follow) -> Result<RequestId, Error> {
+        self.connection.command(|core, machine, now, _| core.send(machine, now, request, follow))
+    }
+
+    fn poll_progress(&self, request: RequestId, waker: Waker) -> Poll<Option<ProgressParams>> {
+        self.connection.with(|core, _, _, wakers| core.slots.poll_progress(request, waker, wakers))
+    }
+
+    fn poll_outcome(&self, request: RequestId, waker: Waker) -> Poll<Outcome> {
+        self.connection.with(|core, _, _, wakers| core.slots.poll_outcome(request, waker, wakers))
+    }
+
+    fn abandon(&self, request: RequestId, reason: Option<&str>) {
+        self.connection.command(|core, machine, now, wakers| {
+            core.slots.close(request, wakers);
+            machine.cancel(now, request, reason);
+        });
+    }
+}

@@ -1,0 +1,94 @@
+//! What the handles and the driver of a connection share: the machine, and who waits for what it says.
+
+use alloc::sync::Arc;
+use core::task::{Poll, Waker};
+use std::sync::Mutex;
+
+use super::Clock;
+use super::signal::{Signal, Wakers, lock};
+use crate::Instant;
+
+/// The front's side of a connection: sorts the events of machine `M` to those who wait for them.
+pub(crate) trait Core<M: ?Sized> {
+    /// Takes every event out of the machine.
+    fn drain(&mut self, machine: &mut M, wakers: &mut Wakers);
+
+    /// Whether something waits for the driver.
+    fn has_work(&self) -> bool;
+}
+
+/// One connection. `Arc<Shared<C, M>>` becomes `Arc<Shared<C, dyn Machine>>` for the handles, while the driver keeps the
+/// machine's own type.
+pub(crate) struct Shared<C, M: ?Sized> {
+    clock: Arc<dyn Clock>,
+    signal: Arc<Signal>,
+    state: Mutex<State<C, M>>,
+}
+
+struct State<C, M: ?Sized> {
+    core: C,
+    machine: M,
+}
+
+impl<C, M> Shared<C, M> {
+    pub(crate) fn new(core: C, machine: M, clock: Arc<dyn Clock>) -> Self {
+        Self { clock, signal: Arc::new(Signal::default()), state: Mutex::new(State { core, machine }) }
+    }
+}
+
+impl<C: Core<M>, M: ?Sized> Shared<C, M> {
+    /// Runs `act` under the lock and sorts the events that come of it; then wakes whom they concern.
+    pub(crate) fn with<R>(&self, act: impl FnOnce(&mut C, &mut M, Instant, &mut Wakers) -> R) -> R {
+        // The clock is the adapter's: it is read outside the lock, like everything foreign.
+        let now = self.clock.now();
+        let mut wakers = Wakers::default();
+        let result = {
+            let mut state = lock(&self.state);
+            let State { core, machine } = &mut *state;
+            let result = act(core, machine, now, &mut wakers);
+            core.drain(machine, &mut wakers);
+            result
+        };
+        wakers.release();
+        result
+    }
+
+    /// As [`with`](Self::with), on behalf of a handle: the driver is woken to carry out what the machine now wants.
+    pub(crate) fn command<R>(&self, act: impl FnOnce(&mut C, &mut M, Instant, &mut Wakers) -> R) -> R {
+        let result = self.with(act);
+        self.signal.notify();
+        result
+    }
+
+    /// As [`with`](Self::with), on behalf of the driver: if `act` finds nothing to do, `waker` is left under the same
+    /// lock, so that no command can fall in between.
+    pub(crate) fn park<R>(&self, waker: &Waker, act: impl FnOnce(&mut M, Instant) -> Poll<R>) -> Poll<R> {
+        let left = waker.clone();
+        let (polled, rest) = self.with(|core, machine, now, wakers| {
+            let polled = act(machine, now);
+            core.drain(machine, wakers);
+            if polled.is_ready() {
+                wakers.spend(Some(left));
+                return (polled, true);
+            }
+            let rest = self.signal.park(left, wakers);
+            (polled, rest && !core.has_work())
+        });
+        if !rest {
+            waker.wake_by_ref();
+        }
+        polled
+    }
+
+    /// Looks at the state without changing it.
+    pub(crate) fn look<R>(&self, look: impl FnOnce(&C, &M) -> R) -> R {
+        let state = lock(&self.state);
+        look(&state.core, &state.machine)
+    }
+}
+
+impl<C, M: ?Sized> Shared<C, M> {
+    pub(crate) fn signal(&self) -> &Arc<Signal> {
+        &self.signal
+    }
+}

@@ -1,0 +1,95 @@
+//! The handlers that are running.
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::future::Future;
+use core::task::{Context, Poll, Waker};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use super::signal::{HandlerWaker, Signal};
+use crate::peer::InboundId;
+
+/// A handler panicked. The panic hook has reported it; the request it was for is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Panicked;
+
+/// Runs foreign code, and keeps its panic from ending the connection.
+pub(crate) fn contain<R>(run: impl FnOnce() -> R) -> Result<R, Panicked> {
+    // What `run` leaves half done is only ever dropped afterwards.
+    catch_unwind(AssertUnwindSafe(run)).map_err(|payload| {
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(payload)));
+        Panicked
+    })
+}
+
+struct Task<F> {
+    future: F,
+    state: Arc<HandlerWaker>,
+    waker: Waker,
+}
+
+/// The futures of handlers, each polled only when its own waker was called.
+pub(crate) struct Tasks<F> {
+    tasks: BTreeMap<InboundId, Task<F>>,
+    signal: Arc<Signal>,
+}
+
+impl<F: Future + Unpin> Tasks<F> {
+    pub(crate) fn new(signal: Arc<Signal>) -> Self {
+        Self { tasks: BTreeMap::new(), signal }
+    }
+
+    /// Takes in the handler of a request; it is polled with the ready ones.
+    pub(crate) fn start(&mut self, request: InboundId, future: F) {
+        let state = HandlerWaker::new(request, self.signal.clone());
+        let waker = Waker::from(state.clone());
+        // The driver is the one who calls this, and goes on to poll: it need not be woken.
+        state.retire();
+        self.signal.mark_ready(request);
+        self.stop(request);
+        self.tasks.insert(request, Task { future, state, waker });
+    }
+
+    /// Drops the handler of a request.
+    pub(crate) fn stop(&mut self, request: InboundId) {
+        if let Some(task) = self.tasks.remove(&request) {
+            task.state.retire();
+            let _ = contain(|| drop(task));
+        }
+    }
+
+    /// Drops every handler.
+    pub(crate) fn stop_all(&mut self) {
+        while let Some((request, _)) = self.tasks.first_key_value() {
+            self.stop(*request);
+        }
+    }
+
+    /// Polls each ready handler once, and returns those that are done.
+    pub(crate) fn run(&mut self) -> Vec<(InboundId, Result<F::Output, Panicked>)> {
+        let mut done = Vec::new();
+        for request in self.signal.begin() {
+            let Some(task) = self.tasks.get_mut(&request) else { continue };
+            task.state.arm();
+            let polled = contain(|| {
+                let mut cx = Context::from_waker(&task.waker);
+                core::pin::Pin::new(&mut task.future).poll(&mut cx)
+            });
+            let output = match polled {
+                Ok(Poll::Pending) => continue,
+                Ok(Poll::Ready(output)) => Ok(output),
+                Err(panicked) => Err(panicked),
+            };
+            self.stop(request);
+            done.push((request, output));
+        }
+        done
+    }
+}
+
+/// A future on the heap that may only be polled where it was made.
+pub(crate) type LocalFuture<T> = core::pin::Pin<Box<dyn Future<Output = T>>>;
+/// A future on the heap that may move to other threads.
+pub(crate) type SendFuture<T> = core::pin::Pin<Box<dyn Future<Output = T> + Send>>;

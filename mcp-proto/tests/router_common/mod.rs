@@ -1,0 +1,171 @@
+//! A router behind its driver, and a client that a test writes by hand.
+#![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
+
+use core::task::{Context, Poll, Waker};
+use core::time::Duration;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use mcp_proto::Bytes;
+use mcp_proto::bind::StreamServer;
+use mcp_proto::front::{self, Mode, Multi, Router, ServerDriver, ServerHandle};
+use serde_json::{Value, json};
+
+use crate::front_common::{TestClock, Wakes};
+
+pub struct Served<H: Mode = Multi> {
+    pub handle: ServerHandle,
+    pub driver: ServerDriver<StreamServer, H>,
+    pub clock: Arc<TestClock>,
+    /// How often the driver was woken.
+    pub wakes: Arc<Wakes>,
+    waker: Waker,
+    lines: VecDeque<Value>,
+    next: i64,
+    /// The `_meta` of every request, of a modern client.
+    meta: Option<Value>,
+}
+
+impl<H: Mode> Served<H> {
+    /// A server whose client is modern and declares `capabilities`.
+    pub fn modern_with(router: Router<H>, capabilities: Value) -> Self {
+        let meta = json!({
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientInfo": {"name": "tester", "version": "1"},
+            "io.modelcontextprotocol/clientCapabilities": capabilities,
+        });
+        Self { meta: Some(meta), ..Self::unintroduced(router) }
+    }
+
+    pub fn modern(router: Router<H>) -> Self {
+        Self::modern_with(router, json!({}))
+    }
+
+    /// A server whose client has initialized at `version` and declared `capabilities`.
+    pub fn legacy_with(router: Router<H>, version: &str, capabilities: Value) -> Self {
+        let mut served = Self::unintroduced(router);
+        let answer = served.request(
+            "initialize",
+            json!({
+                "protocolVersion": version, "capabilities": capabilities,
+                "clientInfo": {"name": "tester", "version": "1"},
+            }),
+        );
+        assert_eq!(answer["result"]["protocolVersion"], version, "{answer}");
+        served.notify("notifications/initialized", json!({}));
+        served
+    }
+
+    pub fn legacy(router: Router<H>) -> Self {
+        Self::legacy_with(router, "2025-11-25", json!({}))
+    }
+
+    /// A server whose client has said nothing yet.
+    pub fn unintroduced(router: Router<H>) -> Self {
+        router.check().unwrap();
+        let machine = StreamServer::new(router.config());
+        let clock = Arc::new(TestClock::default());
+        let (handle, driver) = front::server(machine, clock.clone(), router);
+        let (wakes, waker) = Wakes::new();
+        Self { handle, driver, clock, wakes, waker, lines: VecDeque::new(), next: 1, meta: None }
+    }
+
+    /// Lets the driver do what it can: what a task of an executor does when it is woken.
+    pub fn turn(&mut self) {
+        let mut cx = Context::from_waker(&self.waker);
+        loop {
+            let mut out = Vec::new();
+            let polled = self.driver.poll(&mut cx, |machine, _| {
+                if machine.poll_transmit(&mut out) { Poll::Ready(()) } else { Poll::Pending }
+            });
+            for line in out.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
+                self.lines.push_back(serde_json::from_slice(line).expect("a line of JSON"));
+            }
+            // A handler that woke itself wants another turn.
+            if polled.is_pending() && self.wakes.take() == 0 {
+                break;
+            }
+        }
+    }
+
+    pub fn advance(&mut self, duration: Duration) {
+        self.clock.advance(duration);
+        self.driver.lock(|machine, now| machine.handle_timeout(now));
+        self.turn();
+    }
+
+    pub fn say(&mut self, message: &Value) {
+        let text = format!("{message}\n");
+        self.driver.lock(|machine, now| machine.handle_input(now, Bytes::from(text)));
+        self.turn();
+    }
+
+    pub fn notify(&mut self, method: &str, params: Value) {
+        self.say(&json!({"jsonrpc": "2.0", "method": method, "params": params}));
+    }
+
+    /// Sends a request and returns its id.
+    pub fn send(&mut self, method: &str, mut params: Value) -> i64 {
+        let id = self.next;
+        self.next += 1;
+        if let Some(meta) = &self.meta {
+            let mut meta = meta.clone();
+            if let (Some(meta), Some(own)) = (meta.as_object_mut(), params["_meta"].as_object()) {
+                meta.extend(own.clone());
+            }
+            params["_meta"] = meta;
+        }
+        self.say(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
+        id
+    }
+
+    /// Sends a request whose answer must be the next line.
+    #[track_caller]
+    pub fn request(&mut self, method: &str, params: Value) -> Value {
+        let id = self.send(method, params);
+        let line = self.line();
+        assert_eq!(line["id"], id, "{line}");
+        line
+    }
+
+    /// The result of a request that must have one.
+    #[track_caller]
+    pub fn result(&mut self, method: &str, params: Value) -> Value {
+        let line = self.request(method, params);
+        assert!(line["result"].is_object(), "{line}");
+        line["result"].clone()
+    }
+
+    /// The error of a request that must have one.
+    #[track_caller]
+    pub fn error(&mut self, method: &str, params: Value) -> Value {
+        let line = self.request(method, params);
+        assert!(line["error"].is_object(), "{line}");
+        line["error"].clone()
+    }
+
+    pub fn call(&mut self, tool: &str, arguments: Value) -> Value {
+        self.result("tools/call", json!({"name": tool, "arguments": arguments}))
+    }
+
+    pub fn try_line(&mut self) -> Option<Value> {
+        self.turn();
+        self.lines.pop_front()
+    }
+
+    #[track_caller]
+    pub fn line(&mut self) -> Value {
+        self.try_line().expect("nothing was written")
+    }
+
+    #[track_caller]
+    pub fn expect_silence(&mut self) {
+        assert_eq!(self.try_line(), None);
+    }
+
+    /// The client ends.
+    pub fn end(&mut self) {
+        self.driver.lock(|machine, now| machine.handle_eof(now, "gone"));
+        self.turn();
+    }
+}
