@@ -1,6 +1,6 @@
 //! A server under arbitrary operations: whatever the client, the application, the driver and the clock do.
 
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
