@@ -22,7 +22,9 @@
 #![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing))]
 
+mod alarm;
 mod child;
+mod client;
 mod command;
 mod environment;
 mod io;
@@ -31,16 +33,22 @@ mod os;
 mod pipe;
 #[cfg(unix)]
 mod polled;
+mod pump;
+mod server;
 mod spawn_error;
 mod stderr;
 mod stdio;
 
+pub use mcp_proto;
+
 pub use child::{Child, Exit, Process};
+pub use client::{ChildLink, ClientDriver, ClientOptions, StreamLink, Wire, connect, connect_stream};
 pub use command::Command;
 pub use environment::Environment;
 pub use io::Io;
 pub use ladder::{Rung, Shutdown};
 pub use pipe::{ChildStdin, ChildStdout};
+pub use server::{ServerDriver, ServerOptions, serve, serve_stdio};
 pub use spawn_error::{SpawnError, SpawnFailure};
 pub use stderr::{Stderr, StderrLine, StderrLines};
 pub use stdio::{Stdin, Stdout, stdio, stdio_shared};

@@ -85,7 +85,7 @@ impl Error {
 
     /// Whether the request certainly never reached the other side, so that making it again is safe.
     pub fn was_not_sent(&self) -> bool {
-        matches!(self, Self::Refused(_))
+        matches!(self, Self::Refused(_) | Self::Closed(_))
     }
 
     /// Whose doing it is.

@@ -51,7 +51,14 @@ impl ClientCore {
 
     /// Whether commands are still taken.
     pub(crate) fn admit(&self) -> Result<(), Error> {
-        if self.driver_gone { Err(Error::Lost(Lost::DriverDropped)) } else { Ok(()) }
+        if !self.driver_gone {
+            return Ok(());
+        }
+        // A driver that went because the connection had ended is not what explains it.
+        match &self.closed {
+            None | Some(Closed::Lost(Lost::DriverDropped)) => Err(Error::Lost(Lost::DriverDropped)),
+            Some(closed) => Err(Error::Closed(closed.clone())),
+        }
     }
 
     /// The driver is gone: whatever the machine still had to say is settled.

@@ -13,6 +13,7 @@ use crate::front::reply::Reply;
 use crate::front::shared::Shared;
 use crate::front::tasks::{Tasks, contain};
 use crate::front::{Mode, Multi};
+use crate::peer::client::Closed;
 use crate::peer::{AnyResult, InboundId, Lost};
 
 /// Drives one connection of a client: what an adapter's future holds beside its transport.
@@ -57,6 +58,12 @@ impl<M: ClientMachine, H: Mode> ClientDriver<M, H> {
     #[must_use]
     pub fn next_timeout(&self) -> Option<Instant> {
         self.shared.look(|_, machine| machine.poll_timeout())
+    }
+
+    /// How the connection ended, once it is over.
+    #[must_use]
+    pub fn closed(&self) -> Option<Closed> {
+        self.shared.look(|core, _| core.closed.clone())
     }
 
     fn run_handlers(&mut self) {

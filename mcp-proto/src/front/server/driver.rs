@@ -15,7 +15,7 @@ use crate::front::router::{Dispatch, Router};
 use crate::front::shared::{Core, Shared};
 use crate::front::tasks::{Tasks, contain};
 use crate::front::{Mode, Multi};
-use crate::peer::server::Answer;
+use crate::peer::server::{Answer, Closed};
 use crate::peer::{InboundId, Lost};
 
 /// Drives one connection of a server: what an adapter's future holds beside its transport.
@@ -71,6 +71,12 @@ impl<M: ServerMachine, H: Mode> ServerDriver<M, H> {
     #[must_use]
     pub fn next_timeout(&self) -> Option<Instant> {
         self.shared.look(|_, machine| machine.poll_timeout())
+    }
+
+    /// How the connection ended, once it is over.
+    #[must_use]
+    pub fn closed(&self) -> Option<Closed> {
+        self.shared.look(|core, _| core.closed.clone())
     }
 
     fn run_handlers(&mut self) {

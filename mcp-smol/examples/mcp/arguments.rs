@@ -1,0 +1,306 @@
+//! Arguments as they are typed, made into JSON as the tool's input schema wants it.
+
+use serde_json::{Map, Value};
+
+use crate::names;
+
+/// The arguments of a tool, from `KEY=VALUE`, `KEY:=JSON` or one JSON object.
+pub(crate) fn for_tool(typed: &[String], schema: &Value) -> Result<Map<String, Value>, String> {
+    if let Some(object) = whole_object(typed)? {
+        return Ok(object);
+    }
+    let mut arguments = Map::new();
+    for pair in typed {
+        let (key, value) = match split(pair)? {
+            (key, Typed::Json(value)) => (key, value),
+            (key, Typed::Text(text)) => {
+                let property = property(schema, key)?;
+                let value =
+                    convert(text, &Wanted::of(property, schema)).map_err(|why| format!("{key}: {why}"))?;
+                (key, value)
+            }
+        };
+        match (arguments.get_mut(key), value) {
+            // A key that is repeated goes on with its list.
+            (Some(Value::Array(list)), Value::Array(more)) => list.extend(more),
+            (Some(_), _) => return Err(format!("{key} is given twice")),
+            (None, value) => drop(arguments.insert(key.to_owned(), value)),
+        }
+    }
+    Ok(arguments)
+}
+
+/// The arguments of a prompt: all of them are text.
+pub(crate) fn for_prompt(typed: &[String]) -> Result<Map<String, Value>, String> {
+    if let Some(object) = whole_object(typed)? {
+        return match object.iter().find(|(_, value)| !value.is_string()) {
+            Some((key, _)) => Err(format!("{key}: the arguments of prompts are text")),
+            None => Ok(object),
+        };
+    }
+    let mut arguments = Map::new();
+    for pair in typed {
+        let (key, value) = match split(pair)? {
+            (key, Typed::Text(text)) => (key, text.into()),
+            (key, Typed::Json(value @ Value::String(_))) => (key, value),
+            (key, Typed::Json(_)) => return Err(format!("{key}: the arguments of prompts are text")),
+        };
+        if arguments.insert(key.to_owned(), value).is_some() {
+            return Err(format!("{key} is given twice"));
+        }
+    }
+    Ok(arguments)
+}
+
+fn whole_object(typed: &[String]) -> Result<Option<Map<String, Value>>, String> {
+    match typed {
+        [text] if text.trim_start().starts_with('{') => serde_json::from_str(text)
+            .map(Some)
+            .map_err(|error| format!("this is not a JSON object: {error}")),
+        _ => Ok(None),
+    }
+}
+
+enum Typed<'a> {
+    Text(&'a str),
+    Json(Value),
+}
+
+fn split(pair: &str) -> Result<(&str, Typed<'_>), String> {
+    let (key, text) = pair.split_once('=').ok_or_else(|| {
+        format!("{pair:?} is not an argument: write KEY=VALUE, KEY:=JSON or one JSON object")
+    })?;
+    match key.strip_suffix(':') {
+        Some(key) => {
+            let value =
+                serde_json::from_str(text).map_err(|error| format!("{key}: this is not JSON: {error}"))?;
+            Ok((key, Typed::Json(value)))
+        }
+        None => Ok((key, Typed::Text(text))),
+    }
+}
+
+/// What the schema says about a key; an error if it says that there is none.
+fn property<'a>(schema: &'a Value, key: &str) -> Result<&'a Value, String> {
+    let properties = schema.get("properties").and_then(Value::as_object);
+    if let Some(property) = properties.and_then(|properties| properties.get(key)) {
+        return Ok(property);
+    }
+    match schema.get("additionalProperties") {
+        Some(Value::Bool(false)) => {
+            let known = properties.into_iter().flat_map(Map::keys).map(String::as_str);
+            Err(format!("there is no argument {key:?}{}", names::suggestion(key, known)))
+        }
+        Some(additional) => Ok(additional),
+        None => Ok(&Value::Null),
+    }
+}
+
+/// The kinds of JSON that a schema allows, as far as it is simple enough to tell.
+#[derive(Debug, Default)]
+struct Wanted<'a> {
+    types: Vec<&'a str>,
+    choices: Vec<&'a Value>,
+    items: Option<&'a Value>,
+    root: Option<&'a Value>,
+}
+
+impl<'a> Wanted<'a> {
+    fn of(schema: &'a Value, root: &'a Value) -> Self {
+        let mut wanted = Self { root: Some(root), ..Self::default() };
+        // A schema may refer to itself.
+        wanted.collect(schema, root, 16);
+        wanted
+    }
+
+    fn collect(&mut self, schema: &'a Value, root: &'a Value, depth: u8) {
+        let Some(depth) = depth.checked_sub(1) else { return };
+        if let Some(pointer) =
+            schema.get("$ref").and_then(Value::as_str).and_then(|path| path.strip_prefix('#'))
+            && let Some(target) = root.pointer(pointer)
+        {
+            self.collect(target, root, depth);
+        }
+        match schema.get("type") {
+            Some(Value::String(name)) => self.types.push(name),
+            Some(Value::Array(names)) => self.types.extend(names.iter().filter_map(Value::as_str)),
+            _ => {}
+        }
+        self.choices.extend(schema.get("enum").and_then(Value::as_array).into_iter().flatten());
+        self.choices.extend(schema.get("const"));
+        self.items = self.items.or(schema.get("items"));
+        for key in ["anyOf", "oneOf", "allOf"] {
+            for part in schema.get(key).and_then(Value::as_array).into_iter().flatten() {
+                self.collect(part, root, depth);
+            }
+        }
+    }
+
+    fn allows(&self, name: &str) -> bool {
+        self.types.contains(&name)
+    }
+}
+
+/// Reads `text` as the most particular kind that is wanted.
+fn convert(text: &str, wanted: &Wanted<'_>) -> Result<Value, String> {
+    // Quotes around a text are part of it.
+    let json: Option<Value> = serde_json::from_str(text).ok().filter(|json: &Value| !json.is_string());
+    if let Some(choice) = wanted.choices.iter().find(|choice| choice.as_str() == Some(text)) {
+        return Ok((*choice).clone());
+    }
+    if let Some(json) = &json
+        && wanted.choices.contains(&json)
+    {
+        return Ok(json.clone());
+    }
+    if wanted.types.is_empty() {
+        // Nothing is said: what reads as JSON is taken for it.
+        return Ok(json.unwrap_or_else(|| text.into()));
+    }
+    if let Some(json) = json {
+        let name = match &json {
+            Value::Null => "null",
+            Value::Bool(_) => "boolean",
+            Value::Number(number) if wanted.allows("integer") && is_whole(number) => "integer",
+            Value::Number(_) => "number",
+            Value::Array(_) => "array",
+            Value::Object(_) => "object",
+            Value::String(_) => "string",
+        };
+        if wanted.allows(name) {
+            return Ok(json);
+        }
+    }
+    if wanted.allows("string") {
+        return Ok(text.into());
+    }
+    if wanted.allows("array") {
+        return list(text, wanted);
+    }
+    Err(format!("{text:?} is not {}", names::either(wanted.types.iter().map(|name| described(name)))))
+}
+
+fn is_whole(number: &serde_json::Number) -> bool {
+    number.is_i64() || number.is_u64() || number.as_f64().is_some_and(|number| number.fract() == 0.0)
+}
+
+/// A list separated by commas.
+fn list(text: &str, wanted: &Wanted<'_>) -> Result<Value, String> {
+    let root = wanted.root.unwrap_or(&Value::Null);
+    let item = Wanted::of(wanted.items.unwrap_or(&Value::Null), root);
+    let parts = text.split(',').filter(|part| !part.is_empty());
+    parts.map(|part| convert(part.trim(), &item)).collect::<Result<Vec<_>, _>>().map(Value::from)
+}
+
+fn described(name: &str) -> &str {
+    match name {
+        "integer" => "a whole number",
+        "number" => "a number",
+        "boolean" => "true or false",
+        "object" => "an object (write KEY:='{…}')",
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn typed(words: &[&str]) -> Vec<String> {
+        words.iter().map(|word| (*word).to_owned()).collect()
+    }
+
+    fn tool(words: &[&str], schema: Value) -> Result<Value, String> {
+        for_tool(&typed(words), &schema).map(Value::Object)
+    }
+
+    fn schema() -> Value {
+        json!({
+            "type": "object",
+            "properties": {
+                "text": {"type": "string"},
+                "count": {"type": "integer"},
+                "ratio": {"type": "number"},
+                "deep": {"type": "boolean"},
+                "tags": {"type": "array", "items": {"type": "string"}},
+                "sizes": {"type": "array", "items": {"$ref": "#/$defs/size"}},
+                "filter": {"type": "object"},
+                "limit": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
+                "level": {"enum": ["low", "high", 3]},
+                "any": {}
+            },
+            "additionalProperties": false,
+            "$defs": {"size": {"type": "integer"}}
+        })
+    }
+
+    #[test]
+    fn values_take_the_type_that_the_schema_gives_them() {
+        let words = ["text=5", "count=5", "ratio=5", "deep=true", "limit=null", "level=high", "any=[1]"];
+        let expected = json!({
+            "text": "5", "count": 5, "ratio": 5, "deep": true, "limit": null, "level": "high", "any": [1]
+        });
+        assert_eq!(tool(&words, schema()), Ok(expected));
+    }
+
+    #[test]
+    fn lists_are_separated_by_commas_or_repeated_or_written_as_json() {
+        let expected = json!({"tags": ["a", "b", "c"], "sizes": [1, 2]});
+        assert_eq!(tool(&["tags=a,b", "tags=c", "sizes=1,2"], schema()), Ok(expected));
+        assert_eq!(tool(&[r#"tags=["a,b"]"#], schema()), Ok(json!({"tags": ["a,b"]})));
+        assert_eq!(tool(&["tags="], schema()), Ok(json!({"tags": []})));
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused_in_words() {
+        for (word, why) in [
+            ("count=five", "count: \"five\" is not a whole number"),
+            ("count=5.5", "count: \"5.5\" is not a whole number"),
+            ("deep=yes", "deep: \"yes\" is not true or false"),
+            ("sizes=1,x", "sizes: \"x\" is not a whole number"),
+            ("limit=x", "limit: \"x\" is not a whole number or null"),
+        ] {
+            assert_eq!(tool(&[word], schema()), Err(why.to_owned()));
+        }
+    }
+
+    #[test]
+    fn an_unknown_key_brings_up_the_nearest_ones() {
+        let error = tool(&["cuont=1"], schema()).unwrap_err();
+        assert!(error.contains("count"), "{error}");
+        assert_eq!(tool(&["x=1", "y=z"], json!({"type": "object"})), Ok(json!({"x": 1, "y": "z"})));
+    }
+
+    #[test]
+    fn json_is_taken_as_it_is() {
+        assert_eq!(
+            tool(&["text:=5", "filter:={\"a\":1}"], schema()),
+            Ok(json!({"text": 5, "filter": {"a": 1}}))
+        );
+        assert_eq!(tool(&["{\"count\":\"5\"}"], schema()), Ok(json!({"count": "5"})));
+        assert!(tool(&["text:=five"], schema()).unwrap_err().contains("not JSON"));
+        assert!(tool(&["{"], schema()).is_err());
+    }
+
+    #[test]
+    fn a_value_may_hold_equals_signs_and_a_key_comes_once() {
+        assert_eq!(tool(&["text=a=b:=c"], schema()), Ok(json!({"text": "a=b:=c"})));
+        assert_eq!(tool(&["text=a", "text=b"], schema()), Err("text is given twice".to_owned()));
+        assert!(tool(&["text"], schema()).unwrap_err().contains("KEY=VALUE"));
+    }
+
+    #[test]
+    fn a_schema_that_refers_to_itself_comes_to_an_end() {
+        let schema = json!({"properties": {"a": {"$ref": "#/properties/a"}}});
+        assert_eq!(tool(&["a=1"], schema), Ok(json!({"a": 1})));
+    }
+
+    #[test]
+    fn arguments_of_prompts_are_text() {
+        assert_eq!(for_prompt(&typed(&["name=5"])).map(Value::Object), Ok(json!({"name": "5"})));
+        assert!(for_prompt(&typed(&["name:=5"])).is_err());
+        assert!(for_prompt(&typed(&["{\"name\":5}"])).is_err());
+    }
+}

@@ -1,0 +1,99 @@
+//! From the command line to a server that is ready to be asked.
+
+use std::ffi::OsString;
+use std::sync::Arc;
+
+use mcp_proto::front::{Client, ClientHandlers, HandlerError};
+use mcp_proto::peer::client::{Mode, ServerInfo};
+use mcp_proto::schema::{ElicitResult, Era, LoggingLevel};
+use mcp_smol::{ClientOptions, Command, Environment};
+
+use crate::failure::Failure;
+use crate::options::{Common, EraOption};
+use crate::reports::Reports;
+use crate::trace::{self, Trace};
+
+/// A server that is ready.
+pub(crate) struct Connection {
+    pub(crate) client: Client,
+    pub(crate) server: Arc<ServerInfo>,
+    pub(crate) reports: Reports,
+    /// The log messages asked for.
+    pub(crate) log: Option<LoggingLevel>,
+}
+
+/// Starts a server, does `work` with it, and sees it off.
+pub(crate) async fn with_server<T>(
+    command: &[OsString],
+    common: &Common,
+    work: impl AsyncFnOnce(&Connection) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    let (client, driver) = options(common).connect(program(command, common)?);
+    let driver = smol::spawn(driver);
+    let result = match connected(&client, common).await {
+        Ok(connection) => work(&connection).await,
+        Err(failure) => Err(failure),
+    };
+    client.close().await;
+    // It ended as the work did, or is of no interest any more.
+    let _ = driver.await;
+    result
+}
+
+async fn connected(client: &Client, common: &Common) -> Result<Connection, Failure> {
+    let reports = Reports::follow(client, common.trace);
+    let server = client.ready().await?;
+    let log = common.log.as_deref().and_then(LoggingLevel::parse);
+    if let (Some(level), Era::Legacy) = (log, server.era) {
+        client.set_level(level).await?;
+    }
+    Ok(Connection { client: client.clone(), server, reports, log })
+}
+
+fn program(command: &[OsString], common: &Common) -> Result<Command, Failure> {
+    let Some((program, args)) = command.split_first() else {
+        return Err(Failure::Usage("no command that starts a server".to_owned()));
+    };
+    let mut command = Command::new(program).args(args);
+    if common.whole_env {
+        command = command.environment(Environment::Whole);
+    }
+    if let Some(directory) = &common.cwd {
+        command = command.current_dir(directory);
+    }
+    Ok(command.envs(common.variables.iter().map(|(name, value)| (name, value))))
+}
+
+fn options(common: &Common) -> ClientOptions {
+    let mode = match common.era {
+        EraOption::Auto => Mode::Auto,
+        EraOption::Modern => Mode::ModernOnly,
+        EraOption::Legacy => Mode::LegacyOnly,
+    };
+    let mut options = ClientOptions::new("mcp", env!("CARGO_PKG_VERSION")).mode(mode).handlers(handlers());
+    if let Some(timeout) = common.timeout {
+        options = options.configure(|config| {
+            config.request_timeout = timeout;
+            config.request_maximum = config.request_maximum.max(timeout);
+            config.connect.initialize = timeout;
+            config.connect.probe = config.connect.probe.min(timeout);
+        });
+    }
+    if common.trace {
+        let mut trace = Trace::new();
+        options = options.on_wire(move |direction, bytes| trace.show(direction, bytes));
+        options = options.on_stderr(|line| trace::stderr(&line));
+    }
+    options
+}
+
+/// Servers that ask for input are told that they will not get it: tools that can do without go on.
+fn handlers() -> ClientHandlers {
+    ClientHandlers::new().elicitation(async |_, _| {
+        let _ = std::io::Write::write_all(
+            &mut anstream::stderr(),
+            b"mcp: the server asks for input, which this client can not take yet; it is declined\n",
+        );
+        Ok::<_, HandlerError>(ElicitResult::decline())
+    })
+}

@@ -1,0 +1,81 @@
+//! `mcp demo`: what the protocol can do, shown on a server of our own.
+
+use std::ffi::OsString;
+
+use mcp_proto::schema::{CallToolResult, LoggingLevel, PromptReference, ResourceContents};
+use serde_json::json;
+
+use crate::connect::{Connection, with_server};
+use crate::failure::Failure;
+use crate::options::Common;
+use crate::terminal::{GOOD, QUIET, Screen, styled};
+use crate::{about, prompts, show};
+
+/// Starts this program once more, as the server.
+pub(crate) async fn demo(common: &Common, screen: &mut Screen) -> Result<(), Failure> {
+    let program = std::env::current_exe()
+        .map_err(|error| Failure::Server(format!("this program does not know where it is: {error}")))?;
+    let server = [program.into_os_string(), OsString::from("serve")];
+    with_server(&server, common, async |connection| tour(connection, screen).await).await
+}
+
+async fn tour(connection: &Connection, screen: &mut Screen) -> Result<(), Failure> {
+    let client = &connection.client;
+
+    step(screen, "The server, as it describes itself", "mcp info")?;
+    show::facts(screen, &about::facts(&connection.server))?;
+
+    step(screen, "Its tools", "mcp tools")?;
+    show::tools(screen, &client.list_tools().await?)?;
+
+    step(screen, "A call with a structured result", "mcp call add a=2 b=3")?;
+    let sum = client.call_tool("add", json!({ "a": 2, "b": 3 })).await?;
+    result(screen, &sum)?;
+
+    step(screen, "A call that reports its progress and logs", "mcp call count to=20 delay_ms=50 --log info")?;
+    let count = client
+        .call_tool("count", json!({ "to": 20, "delay_ms": 50 }))
+        .log_level(connection.log.unwrap_or(LoggingLevel::Info))
+        .on_progress(connection.reports.progress())
+        .await;
+    connection.reports.clear();
+    result(screen, &count?)?;
+
+    step(screen, "A tool that fails tells the model so, and the conversation goes on", "mcp call fail")?;
+    result(screen, &client.call_tool("fail", json!({})).await?)?;
+
+    step(screen, "Resources", "mcp read demo://greeting/Ada")?;
+    for uri in ["demo://greeting/Ada", "demo://logo"] {
+        for contents in client.read_resource(uri).await?.contents {
+            match &contents {
+                ResourceContents::Text(text) => screen.line(&text.text)?,
+                other => screen.line(styled(QUIET, format_args!("[{}]", show::description(other))))?,
+            }
+        }
+    }
+
+    step(screen, "A prompt", "mcp get greet name=Ada style=pirate")?;
+    prompts::table(&client.list_prompts().await?).print(screen)?;
+    let prompt = client.get_prompt("greet", [("name", "Ada"), ("style", "pirate")]).await?;
+    show::messages(screen, &prompt.messages)?;
+
+    step(screen, "What could be typed into it", "mcp complete greet style f")?;
+    let completion = client.complete(PromptReference::new("greet"), "style", "f").await?.completion;
+    screen.line(completion.values.join(", "))?;
+
+    step(screen, "Now with another server", "mcp tools -- npx -y @modelcontextprotocol/server-everything")?;
+    Ok(())
+}
+
+fn step(screen: &mut Screen, title: &str, command: &str) -> Result<(), Failure> {
+    screen.line("")?;
+    show::heading(screen, title)?;
+    screen.line(styled(QUIET, format_args!("$ {command}")))?;
+    Ok(())
+}
+
+fn result(screen: &mut Screen, result: &CallToolResult) -> Result<(), Failure> {
+    let mark = if result.failed() { styled(QUIET, "failed:") } else { styled(GOOD, "→") };
+    screen.line(format!("{mark} {}", crate::terminal::harmless(&result.text_content())))?;
+    Ok(())
+}

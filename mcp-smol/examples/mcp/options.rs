@@ -1,0 +1,224 @@
+//! What can be said on the command line.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// A client for MCP servers that run as child processes, and a server to try other clients on.
+///
+/// Everything after `--` is the command that starts the server:
+///
+///     mcp tools -- npx -y @modelcontextprotocol/server-everything
+///     mcp call add a=2 b=3 -- npx -y @modelcontextprotocol/server-everything
+///
+/// Exit codes: 0 done, 1 the tool reports a failure, 2 wrong usage, 3 the connection or the protocol failed.
+#[derive(Debug, Parser)]
+#[command(name = "mcp", version, verbatim_doc_comment, disable_help_subcommand = true)]
+pub(crate) struct Options {
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// Options of every subcommand.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Options of every command")]
+pub(crate) struct Common {
+    /// Print results as JSON: the result object as the server sent it
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+
+    /// Print every message to standard error, as it goes over the wire
+    #[arg(long, global = true)]
+    pub(crate) trace: bool,
+
+    /// Which era of the protocol to speak
+    #[arg(long, global = true, value_enum, default_value_t, value_name = "ERA")]
+    pub(crate) era: EraOption,
+
+    /// How long to wait for an answer, or for progress, in seconds [default: 30]
+    #[arg(long, global = true, value_parser = seconds, value_name = "SECONDS")]
+    pub(crate) timeout: Option<Duration>,
+
+    /// Log messages to ask for, from this level up; they go to standard error
+    #[arg(long, global = true, value_name = "LEVEL", value_parser = LEVELS)]
+    pub(crate) log: Option<String>,
+
+    /// Set a variable in the server's environment; may be repeated
+    #[arg(long = "env", global = true, value_parser = variable, value_name = "NAME=VALUE")]
+    pub(crate) variables: Vec<(String, String)>,
+
+    /// Pass this process's whole environment on to the server, rather than a few variables known to be harmless
+    #[arg(long, global = true)]
+    pub(crate) whole_env: bool,
+
+    /// The directory to start the server in
+    #[arg(long, global = true, value_name = "DIR")]
+    pub(crate) cwd: Option<PathBuf>,
+}
+
+const LEVELS: [&str; 8] = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
+
+/// Which era of the protocol to speak.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum EraOption {
+    /// Find out what the server speaks
+    #[default]
+    Auto,
+    /// 2026-07-28 only
+    Modern,
+    /// 2025-11-25 and earlier only
+    Legacy,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Show what the protocol can do, on a server of our own (the default)
+    Demo,
+    /// List the tools; with a name, describe one
+    Tools {
+        /// The tool to describe
+        name: Option<String>,
+        #[command(flatten)]
+        server: Server,
+    },
+    /// Call a tool
+    #[command(after_help = ARGUMENTS)]
+    Call {
+        /// The tool
+        name: String,
+        /// Its arguments
+        #[arg(value_name = "KEY=VALUE")]
+        arguments: Vec<String>,
+        #[command(flatten)]
+        server: Server,
+    },
+    /// List the resources and resource templates
+    Resources {
+        #[command(flatten)]
+        server: Server,
+    },
+    /// Read a resource
+    Read {
+        /// The resource
+        uri: String,
+        #[command(flatten)]
+        server: Server,
+    },
+    /// List the prompts
+    Prompts {
+        #[command(flatten)]
+        server: Server,
+    },
+    /// Get a prompt
+    Get {
+        /// The prompt
+        name: String,
+        /// Its arguments: KEY=VALUE, all of them text, or one JSON object
+        #[arg(value_name = "KEY=VALUE")]
+        arguments: Vec<String>,
+        #[command(flatten)]
+        server: Server,
+    },
+    /// Complete an argument of a prompt, or a variable of a resource template
+    Complete {
+        /// The name of the prompt, or the URI template
+        reference: String,
+        /// The argument or variable
+        argument: String,
+        /// What has been typed so far
+        #[arg(default_value = "")]
+        value: String,
+        #[command(flatten)]
+        server: Server,
+    },
+    /// Measure how long the server takes to answer
+    Ping {
+        #[command(flatten)]
+        server: Server,
+    },
+    /// Show what the server says about itself
+    Info {
+        #[command(flatten)]
+        server: Server,
+    },
+    /// Be a server on standard input and output, for other people's clients
+    Serve,
+}
+
+const ARGUMENTS: &str = "\
+Arguments are KEY=VALUE, where the tool's input schema says whether a value is text, a number, a boolean or a list \
+(separated by commas, or by repeating the key), KEY:=JSON for anything else, or one JSON object for all of them:
+
+    mcp call add a=2 b=3 -- SERVER
+    mcp call search query='green tea' filter:='{\"new\":true}' -- SERVER
+    mcp call search '{\"query\":\"green tea\"}' -- SERVER";
+
+/// The server to talk to.
+#[derive(Debug, Args)]
+pub(crate) struct Server {
+    /// The command that starts the server
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
+    Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
+}
+
+fn variable(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err("write NAME=VALUE".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    fn parse(line: &[&str]) -> Options {
+        Options::try_parse_from(line).unwrap()
+    }
+
+    #[test]
+    fn the_definition_is_consistent() {
+        Options::command().debug_assert();
+    }
+
+    #[test]
+    fn options_of_the_server_are_left_to_it() {
+        let options = parse(&["mcp", "call", "add", "a=1", "--json", "--", "npx", "-y", "--json", "server"]);
+        let Some(Command::Call { name, arguments, server }) = options.command else { panic!("not a call") };
+        assert_eq!((name.as_str(), arguments.as_slice()), ("add", ["a=1".to_owned()].as_slice()));
+        assert_eq!(server.command, ["npx", "-y", "--json", "server"]);
+        assert!(options.common.json);
+    }
+
+    #[test]
+    fn a_missing_server_command_is_a_usage_error() {
+        let error = Options::try_parse_from(["mcp", "tools"]).unwrap_err();
+        assert_eq!(error.exit_code(), 2);
+        assert!(error.to_string().contains("<COMMAND>"), "{error}");
+    }
+
+    #[test]
+    fn seconds_may_be_fractions_and_nothing_else() {
+        assert_eq!(seconds("0.5"), Ok(Duration::from_millis(500)));
+        for wrong in ["-1", "soon", "inf", "nan"] {
+            assert!(seconds(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn variables_keep_what_follows_the_first_equals_sign() {
+        assert_eq!(variable("A=b=c"), Ok(("A".to_owned(), "b=c".to_owned())));
+        assert!(variable("=b").is_err() && variable("A").is_err());
+    }
+}

@@ -1,0 +1,264 @@
+//! Results as people read them.
+
+use std::io;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use mcp_proto::schema::{ContentBlock, Json, PromptMessage, ResourceContents, Role, Tool};
+use serde_json::Value;
+
+use crate::failure::Failure;
+use crate::table::Table;
+use crate::terminal::{HEADING, NAME, QUIET, Screen, harmless, styled, wrap};
+
+/// Any result as JSON: one line for programs, indented for people.
+pub(crate) fn json(screen: &mut Screen, result: &impl serde::Serialize) -> Result<(), Failure> {
+    let value = serde_json::to_value(result)?;
+    let text = if screen.is_terminal() { serde_json::to_string_pretty(&value)? } else { value.to_string() };
+    screen.line(text)?;
+    Ok(())
+}
+
+pub(crate) fn heading(screen: &mut Screen, text: &str) -> io::Result<()> {
+    screen.line(styled(HEADING, text))
+}
+
+/// One line per name, the values aligned.
+pub(crate) fn facts(screen: &mut Screen, facts: &[(&str, String)]) -> io::Result<()> {
+    let widest = facts.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+    let columns = screen.columns().map(|columns| columns.saturating_sub(widest + 2));
+    for (name, value) in facts {
+        let mut name = format!("{}{}", styled(QUIET, name), " ".repeat(widest - name.len() + 2));
+        for line in harmless(value).lines().flat_map(|line| wrap(line, columns)) {
+            screen.line(format!("{name}{line}").trim_end())?;
+            name = " ".repeat(widest + 2);
+        }
+    }
+    Ok(())
+}
+
+pub(crate) fn tools(screen: &mut Screen, tools: &[Tool]) -> io::Result<()> {
+    let mut table = Table::new(&["name", "arguments", "description"]);
+    for tool in tools {
+        let about = tool.description.as_deref().unwrap_or_else(|| tool.display_name());
+        table.row([&tool.name, &signature(&tool.input_schema), about]);
+    }
+    table.print(screen)
+}
+
+/// The names of a tool's arguments, those that can be left out in brackets.
+fn signature(schema: &Json) -> String {
+    let schema: Value = schema.decode().unwrap_or_default();
+    let name = |argument: Argument<'_>| match argument.required {
+        true => argument.name.to_owned(),
+        false => format!("[{}]", argument.name),
+    };
+    arguments(&schema).map(name).collect::<Vec<_>>().join(" ")
+}
+
+struct Argument<'a> {
+    name: &'a str,
+    schema: &'a Value,
+    required: bool,
+}
+
+fn arguments(schema: &Value) -> impl Iterator<Item = Argument<'_>> {
+    let required = schema.get("required").and_then(Value::as_array);
+    let is_required = move |name: &str| required.is_some_and(|names| names.iter().any(|other| other == name));
+    let properties = schema.get("properties").and_then(Value::as_object);
+    properties.into_iter().flatten().map(move |(name, schema)| Argument {
+        name,
+        schema,
+        required: is_required(name),
+    })
+}
+
+/// Everything there is to say about one tool.
+pub(crate) fn tool(screen: &mut Screen, tool: &Tool) -> io::Result<()> {
+    let title = Some(tool.display_name()).filter(|title| *title != tool.name);
+    let title = title.map(|title| format!(" {}", harmless(title))).unwrap_or_default();
+    screen.line(format!("{}{title}", styled(NAME, &tool.name)))?;
+    for line in tool.description.as_deref().map(harmless).unwrap_or_default().lines() {
+        for line in wrap(line, screen.columns()) {
+            screen.line(line)?;
+        }
+    }
+    let hints = hints(tool);
+    if !hints.is_empty() {
+        screen.line(styled(QUIET, hints.join(", ")))?;
+    }
+    let schema: Value = tool.input_schema.decode().unwrap_or_default();
+    let mut table = Table::new(&["argument", "type", "", "description"]);
+    let mut any = false;
+    for argument in arguments(&schema) {
+        any = true;
+        let required = if argument.required { "required" } else { "" };
+        let text = |key| argument.schema.get(key).and_then(Value::as_str).unwrap_or_default();
+        table.row([argument.name, &kind(argument.schema), required, text("description")]);
+    }
+    if any {
+        screen.line("")?;
+        table.print(screen)?;
+    }
+    if let Some(output) = &tool.output_schema {
+        let output: Value = output.decode().unwrap_or_default();
+        screen.line(format!("\n{} {output:#}", styled(QUIET, "STRUCTURED RESULT")))?;
+    }
+    Ok(())
+}
+
+fn hints(tool: &Tool) -> Vec<&'static str> {
+    let Some(hints) = &tool.annotations else { return Vec::new() };
+    let says = |hint: Option<bool>, yes, no| hint.map(|hint| if hint { yes } else { no });
+    [
+        says(hints.read_only_hint, "read-only", "may change something"),
+        says(hints.destructive_hint, "may destroy something", "destroys nothing"),
+        says(hints.idempotent_hint, "idempotent", "not idempotent"),
+        says(hints.open_world_hint, "open world", "closed world"),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// The type of a value, in a word or two.
+fn kind(schema: &Value) -> String {
+    if let Some(choices) = schema.get("enum").and_then(Value::as_array) {
+        return choices.iter().map(Value::to_string).collect::<Vec<_>>().join(" | ");
+    }
+    match schema.get("type") {
+        Some(Value::String(name)) if name == "array" => match schema.get("items").map(kind) {
+            Some(items) => format!("list of {items}"),
+            None => "list".to_owned(),
+        },
+        Some(Value::String(name)) => name.clone(),
+        Some(Value::Array(names)) => names.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" | "),
+        _ => match ["anyOf", "oneOf"].iter().find_map(|key| schema.get(key)?.as_array()) {
+            Some(parts) => parts.iter().map(kind).collect::<Vec<_>>().join(" | "),
+            None => "any".to_owned(),
+        },
+    }
+}
+
+/// What a tool answered.
+pub(crate) fn content(
+    screen: &mut Screen,
+    blocks: &[ContentBlock],
+    structured: Option<&Json>,
+) -> io::Result<()> {
+    for block in blocks {
+        screen.line(text_of(block))?;
+    }
+    let repeated =
+        |json: &Json| blocks.iter().any(|block| block.as_text().is_some_and(|text| same(text, json)));
+    if let Some(json) = structured.filter(|json| !repeated(json)) {
+        let value: Value = json.decode().unwrap_or_default();
+        screen.line(styled(QUIET, format_args!("{value:#}")))?;
+    }
+    Ok(())
+}
+
+/// Servers repeat structured content as text for clients that do not know it.
+fn same(text: &str, json: &Json) -> bool {
+    serde_json::from_str::<Value>(text)
+        .is_ok_and(|value| json.decode().is_ok_and(|json: Value| json == value))
+}
+
+pub(crate) fn messages(screen: &mut Screen, messages: &[PromptMessage]) -> io::Result<()> {
+    for message in messages {
+        let role = match message.role {
+            Role::User => "user",
+            Role::Assistant => "assistant",
+        };
+        let text = text_of(&message.content);
+        screen.line(format!("{} {text}", styled(NAME, format_args!("{role}:"))))?;
+    }
+    Ok(())
+}
+
+fn text_of(block: &ContentBlock) -> String {
+    let quiet = |text: String| styled(QUIET, format_args!("[{}]", harmless(&text)));
+    match block {
+        ContentBlock::Text(text) => harmless(&text.text),
+        ContentBlock::Image(image) => {
+            quiet(format!("{}, {} bytes", image.mime_type, decoded(&image.data).len()))
+        }
+        ContentBlock::Audio(audio) => {
+            quiet(format!("{}, {} bytes", audio.mime_type, decoded(&audio.data).len()))
+        }
+        ContentBlock::ResourceLink(link) => quiet(format!("{}: {}", link.display_name(), link.uri)),
+        ContentBlock::Resource(embedded) => match &embedded.resource {
+            ResourceContents::Text(contents) => {
+                format!("{}\n{}", quiet(contents.uri.clone()), harmless(&contents.text))
+            }
+            other => quiet(description(other)),
+        },
+        ContentBlock::Unknown(json) => quiet(json.as_str().to_owned()),
+    }
+}
+
+/// The contents of a resource: text as it is; bytes only where a terminal does not have to take them.
+pub(crate) fn contents(screen: &mut Screen, contents: &[ResourceContents]) -> io::Result<()> {
+    for part in contents {
+        if contents.len() > 1 && screen.is_terminal() {
+            heading(screen, &harmless(part.uri().unwrap_or("?")))?;
+        }
+        match part {
+            ResourceContents::Text(text) if screen.is_terminal() => screen.line(harmless(&text.text))?,
+            ResourceContents::Text(text) => screen.line(&text.text)?,
+            ResourceContents::Blob(blob) if !screen.is_terminal() => screen.bytes(&decoded(&blob.blob))?,
+            other => screen.line(styled(QUIET, format_args!("[{}]", description(other))))?,
+        }
+    }
+    Ok(())
+}
+
+/// One line about the contents of a resource.
+pub(crate) fn description(contents: &ResourceContents) -> String {
+    let mime_type = contents.mime_type().unwrap_or("no media type");
+    let length = match contents {
+        ResourceContents::Text(text) => format!("{} characters", text.text.chars().count()),
+        ResourceContents::Blob(blob) => format!("{} bytes", decoded(&blob.blob).len()),
+        ResourceContents::Unknown(json) => format!("{} bytes of JSON", json.as_str().len()),
+    };
+    harmless(&format!("{}, {mime_type}, {length}", contents.uri().unwrap_or("?")))
+}
+
+/// Empty if it is not base64.
+fn decoded(base64: &str) -> Vec<u8> {
+    BASE64_STANDARD.decode(base64).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_signature_brackets_what_can_be_left_out() {
+        let schema = json!({"properties": {"to": {}, "delay_ms": {}}, "required": ["to"]});
+        assert_eq!(signature(&schema.into()), "to [delay_ms]");
+        assert_eq!(signature(&json!({}).into()), "");
+    }
+
+    #[test]
+    fn types_are_told_in_a_word_or_two() {
+        for (schema, told) in [
+            (json!({"type": "array", "items": {"type": "string"}}), "list of string"),
+            (json!({"type": ["string", "null"]}), "string | null"),
+            (json!({"anyOf": [{"type": "integer"}, {"type": "null"}]}), "integer | null"),
+            (json!({"enum": ["a", 1]}), "\"a\" | 1"),
+            (json!({}), "any"),
+        ] {
+            assert_eq!(kind(&schema), told);
+        }
+    }
+
+    #[test]
+    fn structured_content_that_is_repeated_as_text_is_recognised() {
+        let sum: Json = json!({"sum": 5}).into();
+        assert!(same("{ \"sum\": 5 }", &sum));
+        assert!(!same("5", &sum));
+    }
+}

@@ -1,0 +1,49 @@
+//! A machine's next timeout, on the timer of the reactor.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use async_io::Timer;
+use futures_lite::Stream as _;
+use mcp_proto::Instant;
+use mcp_proto::front::{Clock, SystemClock};
+
+/// One timer, set anew only when the timeout has changed.
+pub(crate) struct Alarm {
+    clock: Arc<SystemClock>,
+    deadline: Option<Instant>,
+    timer: Timer,
+}
+
+impl Alarm {
+    pub(crate) fn new(clock: Arc<SystemClock>) -> Self {
+        Self { clock, deadline: None, timer: Timer::never() }
+    }
+
+    /// Ready once the clock has reached `deadline`.
+    pub(crate) fn poll_until(&mut self, deadline: Option<Instant>, cx: &mut Context<'_>) -> Poll<()> {
+        if self.deadline != deadline {
+            self.deadline = deadline;
+            match deadline {
+                // One that is far beyond the life of the process never comes.
+                Some(deadline) => self.timer.set_after(deadline.saturating_since(self.clock.now())),
+                None => self.timer = Timer::never(),
+            }
+        }
+        let rung = Pin::new(&mut self.timer).poll_next(cx).is_ready();
+        if rung {
+            // The machine may still want the same deadline if its clock reads a little less: ask again then.
+            self.deadline = None;
+            return Poll::Ready(());
+        }
+        Poll::Pending
+    }
+}
+
+impl fmt::Debug for Alarm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Alarm").field("deadline", &self.deadline).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,199 @@
+//! Clients: a connection is a handle for the application and a driver that moves bytes for it.
+
+mod child;
+mod link;
+mod options;
+mod stream;
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use futures_lite::{AsyncRead, AsyncWrite};
+use mcp_proto::bind::StreamClient;
+use mcp_proto::front::{self, Client, Error, Mode, Multi, SystemClock};
+use mcp_proto::peer::client::{Closed, LinkAction};
+
+use crate::Command;
+use crate::alarm::Alarm;
+
+pub use child::ChildLink;
+use link::{Link, LinkEvent};
+pub use options::{ClientOptions, Wire};
+pub use stream::StreamLink;
+
+/// How often the driver goes round before it lets others have a turn. Each round reads one block at most, of 64 KiB; the
+/// detour through the executor costs nothing beside that.
+const ROUNDS: usize = 4;
+
+/// Starts a server as a child process and talks to it, with default [options](ClientOptions).
+///
+/// The process is started when the driver is first polled. Dropping the last [`Client`] ends it: in an orderly way while
+/// the driver runs, at once if the driver is dropped.
+///
+/// ```no_run
+/// use mcp_smol::Command;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// smol::block_on(async {
+///     let server = Command::new("npx").arg("-y").arg("@modelcontextprotocol/server-everything");
+///     let (client, driver) = mcp_smol::connect(server);
+///     smol::spawn(driver).detach();
+///
+///     for tool in client.list_tools().await? {
+///         println!("{}: {}", tool.name, tool.description.unwrap_or_default());
+///     }
+///     let sum = client.call_tool("get-sum", serde_json::json!({ "a": 2, "b": 3 })).await?;
+///     println!("{}", sum.text_content());
+///     client.close().await;
+///     Ok(())
+/// })
+/// # }
+/// ```
+///
+/// The driver is an ordinary future. Where nothing can be spawned, it runs beside what uses the client:
+///
+/// ```no_run
+/// # use mcp_smol::Command;
+/// use futures_lite::future;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let (client, driver) = mcp_smol::connect(Command::new("my-server"));
+/// let tools = async {
+///     let tools = client.list_tools().await;
+///     client.close().await;
+///     tools
+/// };
+/// let (tools, _) = future::block_on(future::zip(tools, driver));
+/// println!("{} tools", tools?.len());
+/// # Ok(())
+/// # }
+/// ```
+pub fn connect(command: Command) -> (Client, ClientDriver<ChildLink>) {
+    ClientOptions::default().connect(command)
+}
+
+/// Talks to a server over a stream that is open already, such as both halves of a socket, with default
+/// [options](ClientOptions).
+///
+/// ```no_run
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// smol::block_on(async {
+///     let stream = smol::net::unix::UnixStream::connect("/run/server.sock").await?;
+///     let (client, driver) = mcp_smol::connect_stream(stream.clone(), stream);
+///     smol::spawn(driver).detach();
+///     println!("{:?}", client.ready().await?.implementation);
+///     Ok(())
+/// })
+/// # }
+/// ```
+pub fn connect_stream<R, W>(reader: R, writer: W) -> (Client, ClientDriver<StreamLink<R, W>>)
+where
+    R: AsyncRead + Unpin,
+    W: AsyncWrite + Unpin,
+{
+    ClientOptions::default().connect_stream(reader, writer)
+}
+
+/// The future that carries a client's messages, keeps its time and runs its [handlers](front::ClientHandlers).
+///
+/// Spawn it on any executor, or poll it beside the work; nothing happens otherwise. It is `Send` unless the handlers are
+/// [`Local`](front::Local). It ends once the connection is over and a child process is gone, with an error unless this
+/// side closed it: the same that the client's requests got.
+///
+/// Dropping it ends the connection at once, and a child process as [`Process`](crate::Process) says.
+#[must_use = "nothing happens unless the driver is polled"]
+pub struct ClientDriver<L, H: Mode = Multi> {
+    front: front::ClientDriver<StreamClient, H>,
+    link: L,
+    alarm: Alarm,
+    wire: options::Tap,
+}
+
+impl<L: Link, H: Mode> ClientDriver<L, H> {
+    fn start(options: ClientOptions<H>, link: L) -> (Client, Self) {
+        let ClientOptions { mut config, handlers, wire, .. } = options;
+        config.capabilities = handlers.capabilities().clone();
+        config.reopen = link.can_reopen();
+        let clock = Arc::new(SystemClock::new());
+        let (client, front) = front::client(StreamClient::new(config), clock.clone(), handlers);
+        (client, Self { front, link, alarm: Alarm::new(clock), wire })
+    }
+
+    /// Carries out what the machine wants of the link. Ready if there was anything, as more may follow from it.
+    fn poll_machine(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let Self { front, link, wire, .. } = self;
+        let mut sent = None;
+        let polled = front.poll(cx, |machine, now| {
+            machine.handle_timeout(now);
+            let action = machine.poll_link();
+            let transmitted =
+                link.outgoing().and_then(|outgoing| machine.poll_transmit(outgoing).then_some(outgoing));
+            sent = transmitted.as_ref().and_then(|outgoing| wire.is_on().then(|| outgoing.to_vec()));
+            if action.is_some() || transmitted.is_some() { Poll::Ready(action) } else { Poll::Pending }
+        });
+        // Whatever takes its time, or is foreign, comes after the lock is released.
+        if let Some(sent) = sent {
+            wire.show(Wire::Sent, &sent);
+        }
+        polled.map(|action| match action {
+            Some(LinkAction::Open) => link.open(),
+            Some(LinkAction::CloseWrite) => link.close_write(),
+            Some(LinkAction::Abort) => link.abort(),
+            None => {}
+        })
+    }
+
+    /// Hands over what the link brings. Ready if there was anything.
+    fn poll_link(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.link.poll_event(cx).map(|event| {
+            if let LinkEvent::Input(bytes) = &event {
+                self.wire.show(Wire::Received, bytes);
+            }
+            self.front.lock(|machine, now| match event {
+                LinkEvent::Opened => machine.handle_open(now),
+                LinkEvent::OpenFailed(detail) => machine.handle_open_failed(&detail),
+                LinkEvent::Input(bytes) => machine.handle_input(now, bytes),
+                LinkEvent::Ended(detail) => machine.handle_eof(now, &detail),
+            });
+        })
+    }
+}
+
+impl<L: Link + Unpin, H: Mode> Future for ClientDriver<L, H> {
+    type Output = Result<(), Error>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        for _ in 0..ROUNDS {
+            // All three in every round, so that reading never waits for writing, nor either for the machine.
+            this.link.poll_write(cx);
+            let acted = this.poll_machine(cx);
+            let happened = this.poll_link(cx);
+            if acted.is_ready() || happened.is_ready() {
+                continue;
+            }
+            if let Some(closed) = this.front.closed()
+                && this.link.is_closed()
+            {
+                return Poll::Ready(match closed {
+                    Closed::Done => Ok(()),
+                    closed => Err(Error::Closed(closed)),
+                });
+            }
+            if this.alarm.poll_until(this.front.next_timeout(), cx).is_pending() {
+                return Poll::Pending;
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+}
+
+impl<L, H: Mode> fmt::Debug for ClientDriver<L, H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClientDriver").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,255 @@
+//! A link to a child process: opening it starts the process, ending it ends the process.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use async_io::Timer;
+use bytes::Bytes;
+use futures_lite::Stream as _;
+use futures_lite::future::or;
+
+use super::link::{Link, LinkEvent};
+use super::options::StderrSink;
+use crate::pump::{End, Pump};
+use crate::{ChildStdin, ChildStdout, Command, Exit, Process, StderrLines};
+
+/// Between the end of a process's output and its exit, if it is on its way out.
+const EXIT_FOLLOWS: Duration = Duration::from_millis(500);
+/// How long what a process has left behind may be silent on its output before that counts as ended too.
+const SILENCE: Duration = Duration::from_secs(1);
+/// How many lines of standard error are shown before others have a turn.
+const LINES: usize = 256;
+/// How much of standard error is quoted, in bytes.
+const QUOTED: usize = 2048;
+
+/// The link of a client to a child process.
+pub struct ChildLink {
+    command: Command,
+    state: State,
+    stderr: Option<StderrSink>,
+    lines: Option<StderrLines>,
+}
+
+enum State {
+    Closed,
+    /// Started, or not, and not told yet.
+    Opening(Result<Open, String>),
+    Open(Open),
+    Ending(Pin<Box<dyn Future<Output = Exit> + Send>>, Next),
+}
+
+struct Open {
+    pump: Pump<ChildStdout, ChildStdin>,
+    process: Process,
+    /// Runs once the process has exited, for as long as nothing is read.
+    silence: Option<Timer>,
+}
+
+/// What follows the end of a process.
+enum Next {
+    Nothing,
+    /// It ended by itself; with what is known beside its exit.
+    Tell(End),
+    /// Another is started.
+    Open,
+}
+
+impl ChildLink {
+    pub(super) fn new(command: Command, stderr: Option<StderrSink>) -> Self {
+        Self { command, state: State::Closed, stderr, lines: None }
+    }
+
+    fn spawn(&mut self) {
+        self.state = State::Opening(match self.command.spawn() {
+            Ok(child) => {
+                self.lines = self.stderr.is_some().then(|| child.process.stderr().lines());
+                let pump = Pump::new(child.stdout, child.stdin);
+                Ok(Open { pump, process: child.process, silence: None })
+            }
+            Err(error) => Err(error.to_string()),
+        });
+    }
+
+    /// Ends the process, at once but not rudely.
+    fn end(&mut self, next: Next) {
+        self.state = match std::mem::replace(&mut self.state, State::Closed) {
+            State::Open(open) | State::Opening(Ok(open)) => {
+                let Open { pump, mut process, .. } = open;
+                process.terminate();
+                drop(pump);
+                State::Ending(Box::pin(process.shutdown()), next)
+            }
+            State::Ending(ending, _) => State::Ending(ending, next),
+            State::Closed | State::Opening(Err(_)) => State::Closed,
+        };
+    }
+
+    fn show_stderr(&mut self, cx: &mut Context<'_>) {
+        let (Some(lines), Some(sink)) = (&mut self.lines, &mut self.stderr) else { return };
+        for _ in 0..LINES {
+            match Pin::new(&mut *lines).poll_next(cx) {
+                Poll::Ready(Some(line)) => sink(line),
+                Poll::Ready(None) => return self.lines = None,
+                Poll::Pending => return,
+            }
+        }
+        cx.waker().wake_by_ref();
+    }
+}
+
+/// The process has ended its output, or itself: finds out how.
+async fn see_off(open: Open) -> Exit {
+    let Open { pump, mut process, .. } = open;
+    let exit = async {
+        let _ = process.wait().await;
+    };
+    let patience = async {
+        Timer::after(EXIT_FOLLOWS).await;
+    };
+    or(exit, patience).await;
+    drop(pump);
+    process.shutdown().await
+}
+
+impl Link for ChildLink {
+    fn can_reopen(&self) -> bool {
+        true
+    }
+
+    fn open(&mut self) {
+        self.end(Next::Open);
+        if let State::Closed = self.state {
+            self.spawn();
+        }
+    }
+
+    fn close_write(&mut self) {
+        if let State::Open(open) | State::Opening(Ok(open)) = &mut self.state {
+            open.pump.close_write();
+        }
+    }
+
+    fn abort(&mut self) {
+        self.end(Next::Nothing);
+    }
+
+    fn outgoing(&mut self) -> Option<&mut Vec<u8>> {
+        match &mut self.state {
+            State::Open(open) => open.pump.outgoing(),
+            State::Closed | State::Opening(_) | State::Ending(..) => None,
+        }
+    }
+
+    fn poll_write(&mut self, cx: &mut Context<'_>) {
+        if let State::Open(open) = &mut self.state {
+            open.pump.poll_write(cx);
+        }
+    }
+
+    fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<LinkEvent> {
+        self.show_stderr(cx);
+        loop {
+            match &mut self.state {
+                State::Closed => return Poll::Pending,
+                State::Opening(_) => {
+                    let State::Opening(opened) = std::mem::replace(&mut self.state, State::Closed) else {
+                        return Poll::Pending;
+                    };
+                    return Poll::Ready(match opened {
+                        Ok(open) => {
+                            self.state = State::Open(open);
+                            LinkEvent::Opened
+                        }
+                        Err(detail) => LinkEvent::OpenFailed(detail),
+                    });
+                }
+                State::Open(open) => {
+                    let end = match ready!(open.poll_read(cx)) {
+                        Ok(bytes) => return Poll::Ready(LinkEvent::Input(bytes)),
+                        Err(end) => end,
+                    };
+                    if let State::Open(open) = std::mem::replace(&mut self.state, State::Closed) {
+                        self.state = State::Ending(Box::pin(see_off(open)), Next::Tell(end));
+                    }
+                }
+                State::Ending(ending, next) => {
+                    let exit = ready!(ending.as_mut().poll(cx));
+                    let next = std::mem::replace(next, Next::Nothing);
+                    self.state = State::Closed;
+                    match next {
+                        Next::Nothing => {}
+                        Next::Tell(end) => {
+                            self.show_stderr(cx);
+                            return Poll::Ready(LinkEvent::Ended(describe(exit, &end)));
+                        }
+                        Next::Open => self.spawn(),
+                    }
+                }
+            }
+        }
+    }
+
+    fn is_closed(&self) -> bool {
+        matches!(self.state, State::Closed)
+    }
+}
+
+impl Open {
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<Bytes, End>> {
+        let read = self.pump.poll_read(cx);
+        if read.is_ready() {
+            if let Some(silence) = &mut self.silence {
+                silence.set_after(SILENCE);
+            }
+            return read;
+        }
+        // Others may hold its output open, without having anything to say.
+        if self.silence.is_none() && matches!(self.process.poll_wait(cx), Poll::Ready(Ok(_))) {
+            self.silence = Some(Timer::after(SILENCE));
+        }
+        match &mut self.silence {
+            Some(silence) => Pin::new(silence).poll_next(cx).map(|_| Err(End::OfStream)),
+            None => Poll::Pending,
+        }
+    }
+}
+
+fn describe(mut exit: Exit, end: &End) -> String {
+    exit.stderr = last_lines(&exit.stderr);
+    match end {
+        End::OfStream => exit.to_string(),
+        End::Read(_) | End::Write(_) => format!("{end}; {exit}"),
+    }
+}
+
+/// The end of a text, from the beginning of a line where there is one.
+fn last_lines(text: &str) -> String {
+    let text = text.trim_end();
+    let Some(start) = text.len().checked_sub(QUOTED) else { return text.to_owned() };
+    let tail =
+        text.char_indices().find(|(index, _)| *index >= start).and_then(|(index, _)| text.get(index..));
+    let tail = tail.unwrap_or_default();
+    format!("…\n{}", tail.split_once('\n').map_or(tail, |(_, whole)| whole))
+}
+
+impl fmt::Debug for ChildLink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ChildLink").field("command", &self.command).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::last_lines;
+
+    #[test]
+    fn a_long_standard_error_is_quoted_from_the_beginning_of_a_line() {
+        let text = "é".repeat(3000) + "\nlast\n";
+        assert_eq!(last_lines(&text), "…\nlast");
+        assert_eq!(last_lines("short\n"), "short");
+        assert!(last_lines(&"é".repeat(3000)).len() <= 2048 + "…\n".len());
+    }
+}

@@ -1,0 +1,169 @@
+//! How a client behaves.
+
+use std::fmt;
+use std::time::Duration;
+
+use futures_lite::{AsyncRead, AsyncWrite};
+use mcp_proto::front::{Client, ClientHandlers, Mode, Multi};
+use mcp_proto::peer::client::{self, ClientConfig, Verdict};
+use mcp_proto::schema::Implementation;
+
+use super::{ChildLink, ClientDriver, StreamLink};
+use crate::{Command, StderrLine};
+
+/// How a client behaves: who it is, what it answers, which eras it speaks.
+///
+/// ```no_run
+/// use std::time::Duration;
+///
+/// use mcp_proto::front::{ClientHandlers, HandlerError};
+/// use mcp_proto::peer::client::Mode;
+/// use mcp_proto::schema::{ListRootsResult, Root};
+/// use mcp_smol::{ClientOptions, Command};
+///
+/// # fn main() {
+/// let (client, driver) = ClientOptions::new("my-host", "1.0.0")
+///     .mode(Mode::LegacyOnly)
+///     .request_timeout(Duration::from_secs(60))
+///     .handlers(ClientHandlers::new().roots(async |_, _| {
+///         Ok::<_, HandlerError>(ListRootsResult::new(vec![Root::new("file:///home/me/project")]))
+///     }))
+///     .on_stderr(|line| eprintln!("server: {}", line.text))
+///     .connect(Command::new("my-server"));
+/// # drop((client, driver));
+/// # }
+/// ```
+#[must_use = "options do nothing until something is connected with them"]
+pub struct ClientOptions<H: Mode = Multi> {
+    pub(super) config: ClientConfig,
+    pub(super) handlers: ClientHandlers<H>,
+    pub(super) wire: Tap,
+    pub(super) stderr: Option<StderrSink>,
+}
+
+pub(super) type StderrSink = Box<dyn FnMut(StderrLine) + Send>;
+
+/// Which way bytes went over the wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Wire {
+    /// From this side.
+    Sent,
+    /// From the other side.
+    Received,
+}
+
+/// Who watches the wire, if anybody does.
+#[derive(Default)]
+pub(super) struct Tap(Option<Box<Watch>>);
+
+type Watch = dyn FnMut(Wire, &[u8]) + Send;
+
+impl Tap {
+    pub(super) fn is_on(&self) -> bool {
+        self.0.is_some()
+    }
+
+    pub(super) fn show(&mut self, direction: Wire, bytes: &[u8]) {
+        if let Some(watch) = &mut self.0 {
+            watch(direction, bytes);
+        }
+    }
+}
+
+impl Default for ClientOptions {
+    /// A client that calls itself after this crate.
+    fn default() -> Self {
+        Self::new(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"))
+    }
+}
+
+impl ClientOptions {
+    /// A client that calls itself so, answers nothing that servers ask for and finds out which era they speak.
+    pub fn new(name: impl Into<String>, version: impl Into<String>) -> Self {
+        Self::from(ClientConfig::new(Implementation::new(name, version)))
+    }
+}
+
+impl From<ClientConfig> for ClientOptions {
+    /// The capabilities of the configuration are replaced by those of the [handlers](ClientOptions::handlers), and
+    /// whether the link can be opened again follows from what is connected.
+    fn from(config: ClientConfig) -> Self {
+        Self { config, handlers: ClientHandlers::new(), wire: Tap::default(), stderr: None }
+    }
+}
+
+impl<H: Mode> ClientOptions<H> {
+    /// Which eras to speak. Default: the server's, which is found out.
+    pub fn mode(mut self, mode: client::Mode) -> Self {
+        self.config.mode = mode;
+        self
+    }
+
+    /// What an [earlier connection](Client::verdict) to the same server found out, which saves the probe.
+    pub fn verdict(mut self, verdict: Option<Verdict>) -> Self {
+        self.config.verdict = verdict;
+        self
+    }
+
+    /// How long a request waits for its answer or for progress, unless it says so itself. Default 30 s.
+    pub fn request_timeout(mut self, timeout: Duration) -> Self {
+        self.config.request_timeout = timeout;
+        self
+    }
+
+    /// What is answered to the server, and so declared to it. Handlers that are [`Local`](mcp_proto::front::Local) make a driver that
+    /// is not `Send`.
+    pub fn handlers<T: Mode>(self, handlers: ClientHandlers<T>) -> ClientOptions<T> {
+        let Self { config, wire, stderr, .. } = self;
+        ClientOptions { config, handlers, wire, stderr }
+    }
+
+    /// Changes anything else of the configuration.
+    pub fn configure(mut self, change: impl FnOnce(&mut ClientConfig)) -> Self {
+        change(&mut self.config);
+        self
+    }
+
+    /// Shows every byte as it is sent or received, for logs and debugging. Neither whole messages nor whole lines are
+    /// promised; [`Lines`](mcp_proto::codec::Lines) cuts them.
+    ///
+    /// `watch` is called by the driver: it should be quick.
+    pub fn on_wire(mut self, watch: impl FnMut(Wire, &[u8]) + Send + 'static) -> Self {
+        self.wire = Tap(Some(Box::new(watch)));
+        self
+    }
+
+    /// Shows every line that a child process writes to its standard error. Without it they are only kept, to be
+    /// quoted if the process fails.
+    ///
+    /// `watch` is called by the driver: it should be quick.
+    pub fn on_stderr(mut self, watch: impl FnMut(StderrLine) + Send + 'static) -> Self {
+        self.stderr = Some(Box::new(watch));
+        self
+    }
+
+    /// Starts a server as a child process and talks to it; see [`connect`](crate::connect).
+    pub fn connect(mut self, command: Command) -> (Client, ClientDriver<ChildLink, H>) {
+        let link = ChildLink::new(command, self.stderr.take());
+        ClientDriver::start(self, link)
+    }
+
+    /// Talks to a server over a stream that is open already; see [`connect_stream`](crate::connect_stream).
+    pub fn connect_stream<R, W>(self, reader: R, writer: W) -> (Client, ClientDriver<StreamLink<R, W>, H>)
+    where
+        R: AsyncRead + Unpin,
+        W: AsyncWrite + Unpin,
+    {
+        ClientDriver::start(self, StreamLink::new(reader, writer))
+    }
+}
+
+impl<H: Mode> fmt::Debug for ClientOptions<H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { config, handlers, .. } = self;
+        f.debug_struct("ClientOptions")
+            .field("config", config)
+            .field("handlers", handlers)
+            .finish_non_exhaustive()
+    }
+}

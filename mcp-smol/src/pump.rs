@@ -1,0 +1,119 @@
+//! Both directions of an open stream, until both have ended.
+
+use std::fmt;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use async_io::Timer;
+use bytes::Bytes;
+use futures_lite::{AsyncRead, AsyncWrite, Stream as _};
+
+use crate::Io;
+
+/// How long a peer that takes no more may go on talking: its last answers, and the words it dies with.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// [`Io`] with a memory of how its directions have ended.
+#[derive(Debug)]
+pub(crate) struct Pump<R, W> {
+    io: Io<R, W>,
+    sending: Sending,
+}
+
+#[derive(Debug)]
+enum Sending {
+    Open,
+    Closing,
+    Closed,
+    Failed { error: Option<io::Error>, patience: Timer },
+}
+
+/// Why nothing more is to be read.
+#[derive(Debug)]
+pub(crate) enum End {
+    /// The peer has closed its side.
+    OfStream,
+    Read(io::Error),
+    /// The peer takes no more, and has not said anything since.
+    Write(io::Error),
+}
+
+/// Nothing at all if there is nothing to add.
+impl fmt::Display for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OfStream => Ok(()),
+            Self::Read(error) => write!(f, "reading from it failed: {error}"),
+            Self::Write(error) => write!(f, "writing to it failed: {error}"),
+        }
+    }
+}
+
+impl<R, W> Pump<R, W> {
+    pub(crate) fn new(reader: R, writer: W) -> Self {
+        Self { io: Io::new(reader, writer), sending: Sending::Open }
+    }
+
+    /// Closes the direction that is written to, after what is in it.
+    pub(crate) fn close_write(&mut self) {
+        if let Sending::Open = self.sending {
+            self.sending = Sending::Closing;
+        }
+    }
+
+    /// Whether nothing more can be written.
+    pub(crate) fn has_closed(&self) -> bool {
+        matches!(self.sending, Sending::Closed | Sending::Failed { .. })
+    }
+
+    /// How many bytes are yet to be written.
+    pub(crate) fn unwritten(&self) -> usize {
+        self.io.unwritten()
+    }
+
+    /// Where to append what is to be sent, unless something is being sent already.
+    pub(crate) fn outgoing(&mut self) -> Option<&mut Vec<u8>> {
+        match self.sending {
+            Sending::Open => self.io.outgoing(),
+            Sending::Closing | Sending::Closed | Sending::Failed { .. } => None,
+        }
+    }
+}
+
+impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Pump<R, W> {
+    /// Goes on writing. A failure is told by [`poll_read`](Self::poll_read), once nothing more is to be read.
+    pub(crate) fn poll_write(&mut self, cx: &mut Context<'_>) {
+        let written = match self.sending {
+            Sending::Open => self.io.poll_write(cx),
+            Sending::Closing => self.io.poll_close(cx).map_ok(|()| self.sending = Sending::Closed),
+            Sending::Closed | Sending::Failed { .. } => return,
+        };
+        if let Poll::Ready(Err(error)) = written {
+            self.sending = Sending::Failed { error: Some(error), patience: Timer::after(LAST_WORDS) };
+        }
+    }
+
+    /// What has come; `Err` once nothing more will.
+    pub(crate) fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<Bytes, End>> {
+        let end = match self.io.poll_read(cx) {
+            Poll::Ready(Ok(bytes)) if bytes.is_empty() => End::OfStream,
+            Poll::Ready(Ok(bytes)) => return Poll::Ready(Ok(bytes)),
+            Poll::Ready(Err(error)) => End::Read(error),
+            Poll::Pending => match &mut self.sending {
+                Sending::Failed { patience, .. } => match Pin::new(patience).poll_next(cx) {
+                    Poll::Ready(_) => End::OfStream,
+                    Poll::Pending => return Poll::Pending,
+                },
+                Sending::Open | Sending::Closing | Sending::Closed => return Poll::Pending,
+            },
+        };
+        // What went wrong first explains the rest.
+        let failure = match &mut self.sending {
+            Sending::Failed { error, .. } => error.take(),
+            Sending::Open | Sending::Closing | Sending::Closed => None,
+        };
+        Poll::Ready(Err(failure.map_or(end, End::Write)))
+    }
+}

@@ -1,0 +1,209 @@
+//! Servers: a router answers, and a driver moves bytes for it.
+
+mod options;
+
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use async_io::Timer;
+use futures_lite::{AsyncRead, AsyncWrite, Stream as _};
+use mcp_proto::bind::StreamServer;
+use mcp_proto::front::{self, Mode, Multi, Router, RouterError, ServerHandle, SystemClock};
+use mcp_proto::peer::server::{Closed, ServerConfig};
+
+use crate::alarm::Alarm;
+use crate::pump::{End, Pump};
+
+pub use options::ServerOptions;
+
+/// How often the driver goes round before it lets others have a turn. Each round reads one block at most, of 64 KiB.
+const ROUNDS: usize = 4;
+/// How long the last answers wait for a client that takes nothing.
+const LAST_ANSWERS: Duration = Duration::from_secs(2);
+
+/// Serves this process's standard input and output until the client closes them. This is all of a server's `main`:
+///
+/// ```no_run
+/// use mcp_proto::front::{NoArguments, Router};
+/// use mcp_proto::schema::Tool;
+/// use serde_json::json;
+///
+/// fn main() -> std::io::Result<()> {
+///     let time = Tool::new("uptime", "Says how long the server has run", json!({ "type": "object" }));
+///     let start = std::time::Instant::now();
+///     let router = Router::new("clock", "1.0.0")
+///         .tool_with(time, async move |NoArguments {}, _| format!("{} s", start.elapsed().as_secs()));
+///     smol::block_on(mcp_smol::serve_stdio(router))
+/// }
+/// ```
+///
+/// Nothing but messages reaches standard output, whatever else prints; see [`stdio`](crate::stdio()). When the input ends,
+/// handlers have [`ServerConfig::close_timeout`] to finish, and the answers are written before this returns.
+///
+/// # Errors
+///
+/// As [`ServerDriver`], and if standard input and output cannot be taken.
+pub async fn serve_stdio<H: Mode>(router: impl Into<Arc<Router<H>>>) -> io::Result<()> {
+    let (_, driver) = ServerOptions::new(router).stdio()?;
+    driver.await
+}
+
+/// Serves one client over a stream: both halves of a socket, pipes, anything. To tell it of changes there is
+/// [`ServerOptions::stream`].
+///
+/// ```no_run
+/// use std::sync::Arc;
+///
+/// use mcp_proto::front::Router;
+///
+/// # fn main() -> std::io::Result<()> {
+/// let router = Arc::new(Router::new("shared", "1.0.0"));
+/// smol::block_on(async {
+///     let listener = smol::net::unix::UnixListener::bind("/run/server.sock")?;
+///     loop {
+///         let (client, _) = listener.accept().await?;
+///         smol::spawn(mcp_smol::serve(router.clone(), client.clone(), client)).detach();
+///     }
+/// })
+/// # }
+/// ```
+pub fn serve<H, R, W>(router: impl Into<Arc<Router<H>>>, reader: R, writer: W) -> ServerDriver<R, W, H>
+where
+    H: Mode,
+    R: AsyncRead + Unpin,
+    W: AsyncWrite + Unpin,
+{
+    ServerOptions::new(router).stream(reader, writer).1
+}
+
+/// The future that carries a server's messages, keeps its time and runs its handlers.
+///
+/// Spawn it on any executor, or await it; nothing happens otherwise. It is `Send` unless the router is
+/// [`Local`](front::Local). It ends when the client has ended its side, or the [`ServerHandle`] has closed the
+/// connection, and what was in flight is answered: then it closes what it writes to.
+///
+/// # Errors
+///
+/// What is wrong with the [router](Router::check), as [`io::ErrorKind::InvalidInput`], before anything is served; and
+/// the errors of reading and writing, [`io::ErrorKind::TimedOut`] if the client takes no answers among them. A client
+/// that goes without reading its answers is none.
+#[must_use = "nothing happens unless the driver is polled"]
+pub struct ServerDriver<R, W, H: Mode = Multi> {
+    front: front::ServerDriver<StreamServer, H>,
+    pump: Pump<R, W>,
+    alarm: Alarm,
+    problem: Option<RouterError>,
+    /// Why nothing more is to be read.
+    end: Option<End>,
+    parting: Option<Parting>,
+}
+
+/// How the last answers are taken.
+struct Parting {
+    unwritten: usize,
+    /// Runs since that was last less.
+    patience: Timer,
+}
+
+impl<R, W, H: Mode> ServerDriver<R, W, H> {
+    fn start(router: Arc<Router<H>>, config: ServerConfig, reader: R, writer: W) -> (ServerHandle, Self) {
+        let problem = router.check().err();
+        let clock = Arc::new(SystemClock::new());
+        let (handle, front) = front::server(StreamServer::new(config), clock.clone(), router);
+        let pump = Pump::new(reader, writer);
+        (handle, Self { front, pump, alarm: Alarm::new(clock), problem, end: None, parting: None })
+    }
+}
+
+impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin, H: Mode> ServerDriver<R, W, H> {
+    /// Takes from the machine what is to be sent. Ready if there was anything.
+    fn poll_machine(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let Self { front, pump, .. } = self;
+        front.poll(cx, |machine, now| {
+            machine.handle_timeout(now);
+            let transmitted = pump.outgoing().is_some_and(|outgoing| machine.poll_transmit(outgoing));
+            if transmitted { Poll::Ready(()) } else { Poll::Pending }
+        })
+    }
+
+    /// Hands over what the client brings. Ready if there was anything.
+    fn poll_client(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.end.is_some() || self.parting.is_some() {
+            return Poll::Pending;
+        }
+        match ready!(self.pump.poll_read(cx)) {
+            Ok(bytes) => self.front.lock(|machine, now| machine.handle_input(now, bytes)),
+            Err(end) => {
+                let detail = end.to_string();
+                self.front.lock(|machine, now| machine.handle_eof(now, &detail));
+                self.end = Some(end);
+            }
+        }
+        Poll::Ready(())
+    }
+
+    /// The connection is over: writes what is left for as long as the client takes it, and closes.
+    fn poll_parting(&mut self, closed: Closed, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let unwritten = self.pump.unwritten();
+        let parting =
+            self.parting.get_or_insert_with(|| Parting { unwritten, patience: Timer::after(LAST_ANSWERS) });
+        if parting.unwritten != unwritten {
+            parting.unwritten = unwritten;
+            parting.patience.set_after(LAST_ANSWERS);
+        }
+        if unwritten == 0 {
+            self.pump.close_write();
+            self.pump.poll_write(cx);
+        }
+        if !self.pump.has_closed() {
+            ready!(Pin::new(&mut parting.patience).poll_next(cx));
+            let error = io::Error::new(io::ErrorKind::TimedOut, "the client does not take its answers");
+            return Poll::Ready(Err(error));
+        }
+        Poll::Ready(match (self.end.take(), closed) {
+            (Some(End::Read(error)), _) => Err(error),
+            (Some(End::Write(_)), _) => Ok(()),
+            (_, Closed::Lost(lost)) => Err(io::Error::other(lost)),
+            (_, _) => Ok(()),
+        })
+    }
+}
+
+impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin, H: Mode> Future for ServerDriver<R, W, H> {
+    type Output = io::Result<()>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        if let Some(problem) = this.problem.take() {
+            return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidInput, problem)));
+        }
+        for _ in 0..ROUNDS {
+            // All three in every round, so that reading never waits for writing, nor either for the machine.
+            this.pump.poll_write(cx);
+            let acted = this.poll_machine(cx);
+            let happened = this.poll_client(cx);
+            if acted.is_ready() || happened.is_ready() {
+                continue;
+            }
+            if let Some(closed) = this.front.closed() {
+                return this.poll_parting(closed, cx);
+            }
+            if this.alarm.poll_until(this.front.next_timeout(), cx).is_pending() {
+                return Poll::Pending;
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+}
+
+impl<R, W, H: Mode> fmt::Debug for ServerDriver<R, W, H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServerDriver").field("front", &self.front).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,75 @@
+//! How a server behaves, and what it is served over.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+
+use futures_lite::{AsyncRead, AsyncWrite};
+use mcp_proto::front::{Mode, Multi, Router, ServerHandle};
+use mcp_proto::peer::server::ServerConfig;
+
+use super::ServerDriver;
+use crate::{Stdin, Stdout, stdio};
+
+/// How a router is served: the configuration that goes beyond it, and a handle for the application.
+///
+/// ```no_run
+/// use mcp_proto::front::Router;
+/// use mcp_proto::peer::server::ListKind;
+/// use mcp_proto::schema::ServerCapability;
+/// use mcp_smol::ServerOptions;
+///
+/// # fn main() -> std::io::Result<()> {
+/// let router = Router::new("notes", "1.0.0").declare(ServerCapability::ResourcesListChanged);
+/// let (server, driver) = ServerOptions::new(router).stdio()?;
+/// std::thread::spawn(move || {
+///     // Whenever there is a new note:
+///     server.list_changed(ListKind::Resources);
+/// });
+/// smol::block_on(driver)
+/// # }
+/// ```
+#[must_use = "options do nothing until something is served with them"]
+pub struct ServerOptions<H: Mode = Multi> {
+    router: Arc<Router<H>>,
+    config: ServerConfig,
+}
+
+impl<H: Mode> ServerOptions<H> {
+    /// The router's own [configuration](Router::config).
+    pub fn new(router: impl Into<Arc<Router<H>>>) -> Self {
+        let router = router.into();
+        Self { config: router.config(), router }
+    }
+
+    /// Changes the configuration.
+    pub fn configure(mut self, change: impl FnOnce(&mut ServerConfig)) -> Self {
+        change(&mut self.config);
+        self
+    }
+
+    /// Serves this process's standard input and output, which are [taken](crate::stdio()) for it.
+    ///
+    /// # Errors
+    ///
+    /// As [`stdio`](crate::stdio()).
+    pub fn stdio(self) -> io::Result<(ServerHandle, ServerDriver<Stdin, Stdout, H>)> {
+        let (stdin, stdout) = stdio()?;
+        Ok(self.stream(stdin, stdout))
+    }
+
+    /// Serves one client over a stream.
+    pub fn stream<R, W>(self, reader: R, writer: W) -> (ServerHandle, ServerDriver<R, W, H>)
+    where
+        R: AsyncRead + Unpin,
+        W: AsyncWrite + Unpin,
+    {
+        ServerDriver::start(self.router, self.config, reader, writer)
+    }
+}
+
+impl<H: Mode> fmt::Debug for ServerOptions<H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServerOptions").field("router", &self.router).field("config", &self.config).finish()
+    }
+}

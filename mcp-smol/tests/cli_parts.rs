@@ -1,0 +1,32 @@
+//! Runs the tests that stand in the parts of the command-line client. An example that is tested itself would not be
+//! built as the program that `cli_commands` starts.
+#![allow(dead_code, missing_docs)]
+
+#[path = "../examples/mcp/about.rs"]
+mod about;
+#[path = "../examples/mcp/arguments.rs"]
+mod arguments;
+#[path = "../examples/mcp/connect.rs"]
+mod connect;
+#[path = "../examples/mcp/demo_server.rs"]
+mod demo_server;
+#[path = "../examples/mcp/failure.rs"]
+mod failure;
+#[path = "../examples/mcp/names.rs"]
+mod names;
+#[path = "../examples/mcp/options.rs"]
+mod options;
+#[path = "../examples/mcp/progress.rs"]
+mod progress;
+#[path = "../examples/mcp/prompts.rs"]
+mod prompts;
+#[path = "../examples/mcp/reports.rs"]
+mod reports;
+#[path = "../examples/mcp/show.rs"]
+mod show;
+#[path = "../examples/mcp/table.rs"]
+mod table;
+#[path = "../examples/mcp/terminal.rs"]
+mod terminal;
+#[path = "../examples/mcp/trace.rs"]
+mod trace;

@@ -1,0 +1,307 @@
+//! The client's driver over real child processes. The servers are shell scripts.
+#![cfg(unix)]
+
+mod common;
+
+use std::cell::Cell;
+use std::fs;
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use common::{Scratch, bounded, eventually, run, runs, times};
+use futures_lite::future;
+use mcp_proto::front::{Client, ClientHandlers, Error};
+use mcp_proto::peer::client::Closed;
+use mcp_proto::schema::{Era, ListRootsResult, Root};
+use mcp_smol::{ClientOptions, Command, Wire};
+use serde_json::json;
+
+/// What the scripts have in common. `ask` reads a line and takes its id; `modern` and `legacy` are handshakes.
+const PRELUDE: &str = r#"
+ask() { IFS= read -r line || exit 0; id=${line#*\"id\":}; id=${id%%[,\}]*}; }
+answer() { printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$1"; }
+refuse() { printf '{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"unknown method"}}\n' "$id"; }
+modern() {
+    ask
+    answer '{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"ttlMs":0,"cacheScope":"private"}'
+}
+initialized() {
+    answer '{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"script","version":"1"}}'
+    ask
+}
+legacy() { ask; refuse; ask; initialized; }
+text() { answer "{\"resultType\":\"complete\",\"content\":[{\"type\":\"text\",\"text\":\"$1\"}]}"; }
+"#;
+
+fn script(body: &str) -> Command {
+    Command::new("sh").args(["-c", &format!("{PRELUDE}{body}")]).shutdown(times(10_000, 200))
+}
+
+async fn call(client: &Client) -> Result<String, Error> {
+    client.call_tool("tool", json!({})).await.map(|result| result.text_content())
+}
+
+fn pid(file: &Path) -> u32 {
+    eventually("the server has started", || fs::read_to_string(file).is_ok_and(|text| text.ends_with('\n')));
+    fs::read_to_string(file).unwrap().trim().parse().unwrap()
+}
+
+#[test]
+fn a_call_is_answered_and_closing_lets_the_server_leave_by_itself() {
+    run(async {
+        let (client, driver) = mcp_smol::connect(script("modern; ask; text hello; ask"));
+        let work = async {
+            assert_eq!(call(&client).await.unwrap(), "hello");
+            assert_eq!(client.server().unwrap().era, Era::Modern);
+            client.close().await
+        };
+        let (closed, ended) = future::zip(work, driver).await;
+        assert_eq!(closed, Closed::Done);
+        ended.unwrap();
+    });
+}
+
+#[test]
+fn the_driver_runs_on_an_executor_that_knows_nothing_of_it() {
+    let (client, driver) = mcp_smol::connect(script("legacy; ask; text hello; ask"));
+    let worker = std::thread::spawn(|| future::block_on(bounded(driver)));
+    assert_eq!(future::block_on(bounded(call(&client))).unwrap(), "hello");
+    drop(client);
+    worker.join().unwrap().unwrap();
+}
+
+#[test]
+fn the_driver_can_be_spawned_on_an_executor_with_many_threads() {
+    run(async {
+        let (client, driver) = mcp_smol::connect(script("modern; ask; text hello; ask"));
+        let driver = smol::spawn(driver);
+        assert_eq!(call(&client).await.unwrap(), "hello");
+        client.close().await;
+        driver.await.unwrap();
+    });
+}
+
+#[test]
+fn handlers_that_are_not_send_run_on_a_local_executor() {
+    let asked = Rc::new(Cell::new(0));
+    let count = asked.clone();
+    let handlers = ClientHandlers::local().roots(move |_, _| {
+        let count = count.clone();
+        async move {
+            count.set(count.get() + 1);
+            ListRootsResult::new(vec![Root::new("file:///home")])
+        }
+    });
+    let server = script(
+        r#"legacy; ask
+        call=$id; printf '{"jsonrpc":"2.0","id":"r","method":"roots/list"}\n'
+        ask; case $line in *file:///home*) id=$call; text seen;; esac
+        ask"#,
+    );
+    let (client, driver) = ClientOptions::new("test", "1").handlers(handlers).connect(server);
+    let executor = smol::LocalExecutor::new();
+    run(executor.run(async {
+        let driver = executor.spawn(driver);
+        assert_eq!(call(&client).await.unwrap(), "seen");
+        client.close().await;
+        driver.await.unwrap();
+    }));
+    assert_eq!(asked.get(), 1);
+}
+
+/// C2.4; the marker makes only the first process break.
+#[test]
+fn a_server_that_dies_on_the_probe_is_started_afresh_and_spoken_to_in_legacy() {
+    run(async {
+        let scratch = Scratch::new("probe");
+        let body = format!(
+            "if mkdir {0}/marker 2>&-; then ask; echo 'what is this' >&2; exit 1; fi; ask; initialized; ask; text hello; ask",
+            scratch.0.display()
+        );
+        let (client, driver) = mcp_smol::connect(script(&body));
+        let driver = smol::spawn(driver);
+        assert_eq!(call(&client).await.unwrap(), "hello");
+        assert_eq!(client.server().unwrap().era, Era::Legacy);
+        assert!(client.verdict().unwrap().probe_breaks_it);
+        client.close().await;
+        driver.await.unwrap();
+    });
+}
+
+/// Twenty megabytes come before anything is read, while ten wait to be written.
+#[test]
+fn a_server_that_floods_us_while_we_write_does_not_deadlock_us() {
+    run(async {
+        let note = r#"{\"jsonrpc\":\"2.0\",\"method\":\"notifications/x\"}"#;
+        let body = format!(
+            "modern; yes \"{note}\" | head -n 400000
+            start=$(head -c 60); head -c 10000000 >/dev/null; id=${{start#*\\\"id\\\":}}; id=${{id%%,*}}
+            text done; cat >/dev/null"
+        );
+        let (client, driver) = mcp_smol::connect(script(&body));
+        let driver = smol::spawn(driver);
+        client.ready().await.unwrap();
+        let result = client.call_tool("tool", json!({ "text": "x".repeat(10_000_000) })).await.unwrap();
+        assert_eq!(result.text_content(), "done");
+        client.close().await;
+        driver.await.unwrap();
+    });
+}
+
+/// C3.5
+#[test]
+fn a_server_that_ignores_the_end_of_its_input_and_the_request_to_leave_is_killed() {
+    run(async {
+        let scratch = Scratch::new("stubborn");
+        let file = scratch.0.join("pid");
+        let body = format!("trap '' TERM; echo $$ >{}; modern; while :; do sleep 60; done", file.display());
+        let (client, driver) = ClientOptions::new("test", "1")
+            .configure(|config| config.close_timeout = Duration::from_millis(100))
+            .connect(script(&body).shutdown(times(100, 100)));
+        let driver = smol::spawn(driver);
+        client.ready().await.unwrap();
+        let pid = pid(&file);
+        assert!(runs(pid));
+        assert_eq!(client.close().await, Closed::Done);
+        driver.await.unwrap();
+        assert!(!runs(pid));
+    });
+}
+
+#[test]
+fn dropping_the_last_client_ends_the_process_in_an_orderly_way() {
+    run(async {
+        let scratch = Scratch::new("drop");
+        let file = scratch.0.join("left");
+        let (client, driver) = mcp_smol::connect(script(&format!(
+            "modern; ask; text hello; cat >&2; echo bye >{}",
+            file.display()
+        )));
+        let driver = smol::spawn(driver);
+        call(&client).await.unwrap();
+        drop(client);
+        driver.await.unwrap();
+        assert_eq!(fs::read_to_string(file).unwrap(), "bye\n");
+    });
+}
+
+#[test]
+fn dropping_the_driver_ends_the_process_and_the_calls() {
+    run(async {
+        let scratch = Scratch::new("driver");
+        let file = scratch.0.join("pid");
+        let (client, driver) =
+            mcp_smol::connect(script(&format!("echo $$ >{}; modern; sleep 60", file.display())));
+        let driver = smol::spawn(driver);
+        client.ready().await.unwrap();
+        let waiting = client.call_tool("tool", json!({})).start().unwrap();
+        driver.cancel().await;
+        assert!(matches!(waiting.await, Err(Error::Lost(_))));
+        assert!(call(&client).await.unwrap_err().is_disconnect());
+        let pid = pid(&file);
+        eventually("the server is gone", || !runs(pid));
+    });
+}
+
+/// C3.6
+#[test]
+fn errors_quote_the_exit_status_and_the_last_words_of_a_server_that_died() {
+    run(async {
+        let (client, driver) = mcp_smol::connect(script("modern; ask; echo 'out of memory' >&2; exit 7"));
+        let driver = smol::spawn(driver);
+        let error = call(&client).await.unwrap_err().to_string();
+        for part in ["exit status: 7", "by itself", "out of memory"] {
+            assert!(error.contains(part), "{part:?} is missing in: {error}");
+        }
+        let ended = driver.await.unwrap_err().to_string();
+        assert!(ended.contains("exit status: 7"), "{ended}");
+    });
+}
+
+#[test]
+fn a_server_that_can_not_be_started_fails_every_call_with_what_was_tried() {
+    run(async {
+        let (client, driver) = mcp_smol::connect(Command::new("no-such-server-anywhere").arg("--stdio"));
+        let driver = smol::spawn(driver);
+        let error = call(&client).await.unwrap_err().to_string();
+        assert!(error.contains("no-such-server-anywhere --stdio") && error.contains("PATH"), "{error}");
+        assert!(driver.await.is_err());
+    });
+}
+
+#[test]
+fn what_a_dead_server_leaves_behind_on_its_output_does_not_keep_the_connection() {
+    run(async {
+        let scratch = Scratch::new("left");
+        let file = scratch.0.join("pid");
+        let (client, driver) = mcp_smol::connect(script(&format!(
+            "modern; ask; sleep 60 & echo $! >{}; exit 3",
+            file.display()
+        )));
+        let driver = smol::spawn(driver);
+        let error = call(&client).await.unwrap_err().to_string();
+        assert!(error.contains("exit status: 3"), "{error}");
+        assert!(driver.await.is_err());
+        let pid = pid(&file);
+        eventually("the rest of the group is gone", || !runs(pid));
+    });
+}
+
+#[test]
+fn a_server_that_closes_its_input_is_still_heard() {
+    run(async {
+        let (client, driver) =
+            mcp_smol::connect(script("modern; ask; exec 0<&-; sleep 0.3; text late; sleep 0.1; exit 4"));
+        let driver = smol::spawn(driver);
+        client.ready().await.unwrap();
+        let first = client.call_tool("tool", json!({})).start().unwrap();
+        smol::Timer::after(Duration::from_millis(100)).await;
+        let second = client.call_tool("tool", json!({})).start().unwrap();
+        assert_eq!(first.await.unwrap().text_content(), "late");
+        let error = second.await.unwrap_err().to_string();
+        assert!(error.contains("exit status: 4"), "{error}");
+        assert!(driver.await.is_err());
+    });
+}
+
+#[test]
+fn a_server_that_never_answers_times_out() {
+    run(async {
+        let (client, driver) = mcp_smol::connect(script("modern; cat >/dev/null"));
+        let driver = smol::spawn(driver);
+        client.ready().await.unwrap();
+        let start = Instant::now();
+        let error =
+            client.call_tool("tool", json!({})).timeout(Duration::from_millis(200)).await.unwrap_err();
+        assert!(error.is_timeout(), "{error}");
+        assert!(start.elapsed() >= Duration::from_millis(200));
+        client.close().await;
+        driver.await.unwrap();
+    });
+}
+
+#[test]
+fn the_wire_and_standard_error_can_be_watched() {
+    run(async {
+        let (sent, received, lines) =
+            <(Arc<Mutex<Vec<u8>>>, Arc<Mutex<Vec<u8>>>, Arc<Mutex<Vec<String>>>)>::default();
+        let (to, from, log) = (sent.clone(), received.clone(), lines.clone());
+        let (client, driver) = ClientOptions::new("test", "1")
+            .on_wire(move |direction, bytes| {
+                let buffer = if direction == Wire::Sent { &to } else { &from };
+                buffer.lock().unwrap().extend_from_slice(bytes);
+            })
+            .on_stderr(move |line| log.lock().unwrap().push(line.text))
+            .connect(script("echo starting >&2; modern; ask; text hello; ask; echo leaving >&2"));
+        let driver = smol::spawn(driver);
+        call(&client).await.unwrap();
+        client.close().await;
+        driver.await.unwrap();
+        let text = |bytes: &Mutex<Vec<u8>>| String::from_utf8(bytes.lock().unwrap().clone()).unwrap();
+        assert!(text(&sent).contains("tools/call") && text(&sent).ends_with('\n'));
+        assert!(text(&received).contains("hello"));
+        assert!(lines.lock().unwrap().contains(&"starting".to_owned()));
+    });
+}

@@ -1,0 +1,187 @@
+//! The client's driver over sockets. The servers are scripts in Rust.
+#![cfg(unix)]
+
+mod common;
+
+use std::cell::Cell;
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::UnixStream as Blocking;
+use std::thread;
+use std::time::Duration;
+
+use common::run;
+use futures_lite::future;
+use futures_lite::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+use mcp_proto::front::{Client, Error};
+use mcp_proto::peer::client::Closed;
+use mcp_smol::ClientOptions;
+use serde_json::{Value, json};
+use smol::LocalExecutor;
+use smol::net::unix::UnixStream;
+use smol::net::{TcpListener, TcpStream};
+
+async fn ask(reader: &mut (impl futures_lite::AsyncBufRead + Unpin)) -> Option<Value> {
+    let mut line = String::new();
+    match reader.read_line(&mut line).await.unwrap() {
+        0 => None,
+        _ => Some(serde_json::from_str(&line).unwrap()),
+    }
+}
+
+fn answer(request: &Value, result: Value) -> String {
+    format!("{}\n", json!({ "jsonrpc": "2.0", "id": request["id"], "result": result }))
+}
+
+fn discovered(request: &Value) -> String {
+    let result = json!({
+        "resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}},
+        "ttlMs": 0, "cacheScope": "private"
+    });
+    answer(request, result)
+}
+
+/// Answers every call with its number, until the client has had enough; returns how many there were.
+async fn serve<S: futures_lite::AsyncRead + futures_lite::AsyncWrite + Unpin>(stream: S) -> usize {
+    let (reader, mut writer) = futures_lite::io::split(stream);
+    let mut reader = BufReader::new(reader);
+    let probe = ask(&mut reader).await.unwrap();
+    writer.write_all(discovered(&probe).as_bytes()).await.unwrap();
+    let mut calls = 0;
+    while let Some(request) = ask(&mut reader).await {
+        calls += 1;
+        let result =
+            json!({ "resultType": "complete", "content": [{ "type": "text", "text": calls.to_string() }] });
+        writer.write_all(answer(&request, result).as_bytes()).await.unwrap();
+    }
+    calls
+}
+
+async fn call(client: &Client) -> Result<String, Error> {
+    client.call_tool("tool", json!({})).await.map(|result| result.text_content())
+}
+
+#[test]
+fn a_unix_socket_carries_a_conversation_and_closing_ends_it_for_both() {
+    run(async {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let server = smol::spawn(serve(theirs));
+        let (client, driver) = mcp_smol::connect_stream(ours.clone(), ours);
+        let driver = smol::spawn(driver);
+        for number in 1..=100 {
+            assert_eq!(call(&client).await.unwrap(), number.to_string());
+        }
+        assert_eq!(client.close().await, Closed::Done);
+        driver.await.unwrap();
+        assert_eq!(server.await, 100);
+    });
+}
+
+#[test]
+fn a_tcp_socket_carries_a_conversation() {
+    run(async {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let server = smol::spawn(async move { serve(listener.accept().await.unwrap().0).await });
+        let ours = TcpStream::connect(address).await.unwrap();
+        let (client, driver) = mcp_smol::connect_stream(ours.clone(), ours);
+        let driver = smol::spawn(driver);
+        assert_eq!(call(&client).await.unwrap(), "1");
+        drop(client);
+        driver.await.unwrap();
+        assert_eq!(server.await, 1);
+    });
+}
+
+/// revisions.md A1, S3
+#[test]
+fn a_stream_that_ends_on_the_probe_is_not_opened_again() {
+    run(async {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let (client, driver) = mcp_smol::connect_stream(ours.clone(), ours);
+        let driver = smol::spawn(driver);
+        let server = smol::spawn(async move {
+            ask(&mut BufReader::new(theirs)).await.unwrap();
+        });
+        let error = call(&client).await.unwrap_err().to_string();
+        assert!(error.contains("legacy-only"), "{error}");
+        assert!(driver.await.is_err());
+        server.await;
+    });
+}
+
+#[test]
+fn a_server_that_ends_in_the_middle_of_a_line_loses_the_call() {
+    run(async {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let (client, driver) = mcp_smol::connect_stream(ours.clone(), ours);
+        let driver = smol::spawn(driver);
+        let server = smol::spawn(async move {
+            let mut theirs = BufReader::new(theirs);
+            let probe = ask(&mut theirs).await.unwrap();
+            theirs.get_mut().write_all(discovered(&probe).as_bytes()).await.unwrap();
+            ask(&mut theirs).await.unwrap();
+            theirs.get_mut().write_all(b"{\"jsonrpc\":\"2.0\",\"id\"").await.unwrap();
+        });
+        assert!(matches!(call(&client).await, Err(Error::Lost(_))));
+        assert!(matches!(driver.await, Err(Error::Closed(Closed::Lost(_)))));
+        server.await;
+    });
+}
+
+#[test]
+fn a_server_that_never_reads_fails_the_connection_in_time() {
+    run(async {
+        let (ours, mut theirs) = Blocking::pair().unwrap();
+        let ours = UnixStream::from(smol::Async::new(ours).unwrap());
+        let server = thread::spawn(move || {
+            let mut probe = vec![0; 64 * 1024];
+            let length = theirs.read(&mut probe).unwrap();
+            let probe: Value = serde_json::from_slice(&probe[..length]).unwrap();
+            theirs.write_all(discovered(&probe).as_bytes()).unwrap();
+            theirs
+        });
+        let (client, driver) = ClientOptions::new("test", "1")
+            .configure(|config| config.write_timeout = Duration::from_millis(200))
+            .connect_stream(ours.clone(), ours);
+        let driver = smol::spawn(driver);
+        client.ready().await.unwrap();
+        let _kept = server.join().unwrap();
+        let large = client.call_tool("tool", json!({ "text": "x".repeat(8_000_000) })).start().unwrap();
+        // What is being written is the first request; this one stays in the queue.
+        smol::Timer::after(Duration::from_millis(50)).await;
+        let queued = client.call_tool("tool", json!({})).start().unwrap();
+        assert!(matches!(large.await, Err(Error::Lost(_))));
+        assert!(queued.await.is_err());
+        assert!(driver.await.is_err());
+    });
+}
+
+#[test]
+fn a_flood_leaves_room_for_others_on_the_same_thread() {
+    let (ours, mut theirs) = Blocking::pair().unwrap();
+    let flood = thread::spawn(move || {
+        let mut probe = vec![0; 64 * 1024];
+        let length = theirs.read(&mut probe).unwrap();
+        let probe: Value = serde_json::from_slice(&probe[..length]).unwrap();
+        theirs.write_all(discovered(&probe).as_bytes()).unwrap();
+        let notes = "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/x\"}\n".repeat(5000);
+        while theirs.write_all(notes.as_bytes()).is_ok() {}
+    });
+    let executor = LocalExecutor::new();
+    run(executor.run(async {
+        let ours = UnixStream::from(smol::Async::new(ours).unwrap());
+        let (client, driver) = mcp_smol::connect_stream(ours.clone(), ours);
+        let driver = executor.spawn(driver);
+        client.ready().await.unwrap();
+        let turns = Cell::new(0);
+        while turns.get() < 20 {
+            future::yield_now().await;
+            turns.set(turns.get() + 1);
+        }
+        let error =
+            client.call_tool("tool", json!({})).timeout(Duration::from_millis(100)).await.unwrap_err();
+        assert!(error.is_timeout(), "{error}");
+        driver.cancel().await;
+    }));
+    flood.join().unwrap();
+}
