@@ -99,7 +99,7 @@ pub mod fuzzing;
 pub mod peer;
 pub mod rpc;
 pub mod schema;
-#[cfg(any())]
+#[cfg(all(feature = "testing", feature = "client", feature = "server"))]
 pub mod testing;
 
 pub use bytes::Bytes;

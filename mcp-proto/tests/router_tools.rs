@@ -8,7 +8,7 @@ use mcp_proto::rpc::{ErrorObject, code};
 use mcp_proto::schema::{CallToolResult, ContentBlock, InputRequiredResult, Json, Tool};
 use router_common::Served;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
 #[derive(Deserialize)]
 struct Add {

@@ -10,8 +10,44 @@ fn run(body: fn(&[u8])) {
     runner.run(&proptest::collection::vec(any::<u8>(), 0..600), |data| Ok(body(&data))).unwrap();
 }
 
+#[test]
+fn lines_are_the_same_however_they_are_cut() {
+    run(fuzzing::lines);
+}
+
+#[test]
+fn envelopes_are_read_or_refused_and_never_panic() {
+    run(fuzzing::envelope);
+}
+
 /// Contracts 1, 2, 4, 5, 8
 #[test]
 fn a_client_holds_its_contracts_under_any_operations() {
     run(fuzzing::client);
+}
+
+/// Contracts 1, 2, 4, 5, 8
+#[test]
+fn a_server_holds_its_contracts_under_any_operations() {
+    run(fuzzing::server);
+}
+
+/// The committed corpora, and every input that once broke something.
+#[test]
+fn the_corpora_run_clean() {
+    let targets: [(&str, fn(&[u8])); 5] = [
+        ("client", fuzzing::client),
+        ("envelope", fuzzing::envelope),
+        ("lines", fuzzing::lines),
+        ("schema", fuzzing::schema),
+        ("server", fuzzing::server),
+    ];
+    let corpus = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus");
+    for (target, body) in targets {
+        let inputs: Vec<_> = std::fs::read_dir(corpus.join(target)).unwrap().collect();
+        assert!(!inputs.is_empty(), "the corpus of {target} is empty");
+        for input in inputs {
+            body(&std::fs::read(input.unwrap().path()).unwrap());
+        }
+    }
 }

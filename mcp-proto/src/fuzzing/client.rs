@@ -21,7 +21,7 @@ use crate::schema::{
 
 /// One thing that happens to a client.
 #[derive(Arbitrary, Clone, Debug)]
-pub enum Operation {
+pub(super) enum Operation {
     Call { timeout_ms: Option<u16> },
     List,
     Listen,
@@ -49,7 +49,7 @@ pub enum Operation {
 
 /// How the server answers.
 #[derive(Arbitrary, Clone, Copy, Debug)]
-pub enum Answer {
+pub(super) enum Answer {
     Discovered,
     Initialized,
     Complete,
@@ -63,7 +63,7 @@ pub enum Answer {
 
 /// The configuration and the operations of one run.
 #[derive(Arbitrary, Clone, Debug)]
-pub struct Run {
+pub(super) struct Run {
     mode: u8,
     reopen: bool,
     keepalive: bool,
@@ -79,7 +79,7 @@ enum Cut {
 }
 
 /// Runs it twice, with whole and with chopped input, and checks the contracts on the way.
-pub fn client(run: &Run) {
+pub(super) fn client(run: &Run) {
     let whole = Harness::run(run, Cut::Whole);
     let chopped = Harness::run(run, Cut::Bytewise);
     assert_eq!(whole, chopped, "contract 4: chunk invariance");

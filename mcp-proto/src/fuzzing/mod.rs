@@ -10,13 +10,16 @@
 )]
 
 mod client;
+mod server;
 mod envelope;
 mod lines;
+mod schema;
 
 use arbitrary::{Arbitrary, Unstructured};
 
 pub use envelope::envelope;
 pub use lines::lines;
+pub use schema::schema;
 
 /// Runs a body on structured input made from a fuzzer's bytes.
 fn structured<T: for<'a> Arbitrary<'a>>(data: &[u8], body: impl FnOnce(&T)) {
@@ -28,4 +31,9 @@ fn structured<T: for<'a> Arbitrary<'a>>(data: &[u8], body: impl FnOnce(&T)) {
 /// A client under arbitrary operations.
 pub fn client(data: &[u8]) {
     structured(data, client::client);
+}
+
+/// A server under arbitrary operations.
+pub fn server(data: &[u8]) {
+    structured(data, server::server);
 }

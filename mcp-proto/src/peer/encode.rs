@@ -87,6 +87,12 @@ impl Serialize for Merged<'_> {
 
 /// Parameters of any method, behind one pointer.
 pub trait AnyParams {
+    /// The parameters as they are, with what any revision has.
+    ///
+    /// # Errors
+    /// If a value of the application does not serialize.
+    fn to_raw(&self) -> Result<Raw, serde_json::Error>;
+
     /// Appends the parameters as one JSON object, as `revision` knows them, with `entries` merged into `_meta`.
     ///
     /// # Errors
@@ -114,6 +120,10 @@ impl<P: Params> Serialize for WithMeta<'_, P> {
 }
 
 impl<P: Params> AnyParams for P {
+    fn to_raw(&self) -> Result<Raw, serde_json::Error> {
+        Raw::encode(self)
+    }
+
     fn write_params(
         &self,
         out: &mut Vec<u8>,
@@ -290,13 +300,11 @@ impl<'a> Outgoing<'a> {
     }
 
     pub(crate) fn template(&self) -> Result<Template, serde_json::Error> {
-        let mut text = Vec::new();
-        self.params.write_params(&mut text, Revision::LATEST, MetaEntries::default())?;
         Ok(Template {
             method: self.method.into(),
             info: self.info,
             options: self.options.clone(),
-            params: Raw::from_scan(text.into()),
+            params: self.params.to_raw()?,
             project: self.project,
         })
     }

@@ -14,9 +14,9 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 
 use mcp_proto::bind::{StreamClient, StreamServer};
 use mcp_proto::peer::client::{ClientConfig, Event, LinkAction, State};
-use mcp_proto::peer::server::ServerConfig;
+use mcp_proto::peer::server::{self, Answer, ServerConfig};
 use mcp_proto::peer::{Outcome, RequestOptions};
-use mcp_proto::schema::{Implementation, ListTools, PaginatedParams};
+use mcp_proto::schema::{Implementation, List, ListTools, ListToolsResult, PaginatedParams, ServerCapability};
 use mcp_proto::{Bytes, Instant};
 
 const HEAP: usize = 4 * 1024 * 1024;
@@ -60,6 +60,14 @@ fn panic(_: &PanicInfo<'_>) -> ! {
     unsafe { abort() }
 }
 
+/// Named by the precompiled `alloc`, and never called: nothing unwinds here.
+#[unsafe(no_mangle)]
+extern "C" fn rust_eh_personality() {}
+
+/// As above.
+#[unsafe(no_mangle)]
+extern "C" fn _Unwind_Resume() {}
+
 #[link(name = "c")]
 unsafe extern "C" {
     fn abort() -> !;
@@ -78,7 +86,7 @@ fn converse() -> Option<()> {
     let now = Instant::ORIGIN;
     let mut client = StreamClient::new(ClientConfig::new(Implementation::new("bare", "1")));
     let mut config = ServerConfig::new(Implementation::new("metal", "1"));
-    config.capabilities.tools = Some(Default::default());
+    config.capabilities = config.capabilities.with(ServerCapability::Tools);
     let mut server = StreamServer::new(config);
     let request = client.request::<ListTools>(now, &PaginatedParams::default(), RequestOptions::default()).ok()?;
     (client.poll_link() == Some(LinkAction::Open)).then_some(())?;
@@ -89,8 +97,8 @@ fn converse() -> Option<()> {
             server.handle_input(now, Bytes::from(sent));
         }
         while let Some(event) = server.poll_event() {
-            if let mcp_proto::peer::server::Event::Request { id, .. } = event {
-                server.respond_raw(now, id, r#"{"tools":[]}"#);
+            if let server::Event::Request { id, .. } = event {
+                server.respond(now, id, Answer::Result(&ListToolsResult::new(List::new())));
             }
         }
         let mut sent = Vec::new();

@@ -331,11 +331,7 @@ impl Server {
         // Unknown and answered requests are nobody's fault: the notification crossed the answer.
         let Some(request) = params.request_id.and_then(|id| self.inbound.find(&id)) else { return };
         let Some((_, served)) = self.inbound.remove(request) else { return };
-        if served.info.is_some_and(|info| info.name == SubscriptionsListen::NAME) {
-            self.forget_subscription(request);
-        } else {
-            self.events.push(Event::Cancelled { id: request, reason: params.reason }, 0);
-        }
+        self.abandon(request, &served, params.reason);
         if let Some(batch) = served.batch {
             self.close_batch(batch, out);
         }

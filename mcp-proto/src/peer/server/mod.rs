@@ -22,7 +22,7 @@ use crate::peer::encode::MetaEntries;
 use crate::peer::events::{EventQueue, Pressure};
 use crate::peer::{About, AnyParams, Inbound, InboundId, Lost, Outbound, Outbox, Outcome, RequestId};
 use crate::rpc::{ErrorId, ErrorObject, Id, write};
-use crate::schema::{At, Era, Json, LoggingLevel, MethodInfo, Number, Revision};
+use crate::schema::{At, Era, Json, LoggingLevel, Method, MethodInfo, Number, Revision, SubscriptionsListen};
 
 pub use commands::{Answer, missing_capabilities, resource_not_found};
 pub use config::{Eras, ServerConfig};
@@ -182,14 +182,23 @@ impl Server {
         while let Some((number, _)) = self.outbound.pop() {
             self.end(number, Outcome::Lost(lost.clone()));
         }
-        while let Some((id, _, _)) = self.inbound.pop() {
-            self.forget_subscription(id);
-            self.events.push(Event::Cancelled { id, reason: None }, 0);
+        while let Some((id, _, served)) = self.inbound.pop() {
+            self.abandon(id, &served, None);
         }
         self.batches.clear();
         self.phase = Phase::Closed;
         self.report_dropped();
         self.events.push(Event::Closed(closed), 0);
+    }
+
+    /// A request that was taken out of the table will not be answered.
+    fn abandon(&mut self, request: InboundId, served: &Served, reason: Option<String>) {
+        // The application knows nothing of subscriptions.
+        if served.info.is_some_and(|info| info.name == SubscriptionsListen::NAME) {
+            self.forget_subscription(request);
+        } else {
+            self.events.push(Event::Cancelled { id: request, reason }, 0);
+        }
     }
 
     fn forget_subscription(&mut self, id: InboundId) {

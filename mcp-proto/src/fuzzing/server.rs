@@ -1,0 +1,356 @@
+//! A server under arbitrary operations: whatever the client, the application, the driver and the clock do.
+
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use arbitrary::Arbitrary;
+use bytes::Bytes;
+
+use crate::Instant;
+use crate::bind::StreamServer;
+use crate::peer::server::{Answer, Eras, Event, ListKind, ServerConfig};
+use crate::peer::{InboundId, Lost, RequestId, RequestOptions};
+use crate::rpc::{self, ErrorObject, Frame, Id, Message};
+use crate::schema::{
+    CallToolResult, EmptyParams, Implementation, InputRequiredResult, ListRoots, LoggingLevel, LoggingMessageParams,
+    ProgressParams, ServerCapability,
+};
+
+#[derive(Arbitrary, Clone, Debug)]
+pub(super) enum Operation {
+    Ask { id: u8, method: u8, modern: bool },
+    Batch { ids: Vec<u8> },
+    Notify { method: u8, id: u8 },
+    AnswerRequest { which: u8, error: bool },
+    Input(Vec<u8>),
+    Line(Vec<u8>),
+    Eof,
+    Respond { which: u8, with: u8 },
+    Progress { which: u8, value: u8 },
+    Log { which: Option<u8>, level: bool },
+    Changed { list: u8 },
+    Updated { uri: u8 },
+    Request { timeout_ms: Option<u16> },
+    Cancel(u8),
+    Close,
+    Abort,
+    Advance { ms: u16 },
+    Backwards { ms: u16 },
+    Timeout,
+    PollEvents,
+    PollTransmit,
+}
+
+#[derive(Arbitrary, Clone, Debug)]
+pub(super) struct Run {
+    eras: u8,
+    tight: bool,
+    operations: Vec<Operation>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Cut {
+    Whole,
+    Bytewise,
+}
+
+/// Runs it twice, with whole and with chopped input, and checks the contracts on the way.
+pub(super) fn server(run: &Run) {
+    let whole = Harness::run(run, Cut::Whole);
+    let chopped = Harness::run(run, Cut::Bytewise);
+    assert_eq!(whole, chopped, "contract 4: chunk invariance");
+}
+
+struct Harness {
+    server: StreamServer,
+    now: Instant,
+    /// Requests handed to the application, and whether they were answered or cancelled.
+    inbound: BTreeMap<InboundId, bool>,
+    order: Vec<InboundId>,
+    accepted: BTreeMap<RequestId, u32>,
+    asked: Vec<RequestId>,
+    unanswered: Vec<Id>,
+    /// The answers with an id that went out, minus the requests that went in.
+    balance: BTreeMap<String, i64>,
+    /// Whether bytes went in that are not counted in the balance.
+    noise: bool,
+    transcript: String,
+    cut: Cut,
+    closed: bool,
+}
+
+const METHODS: [&str; 12] = [
+    "tools/call",
+    "tools/list",
+    "initialize",
+    "ping",
+    "server/discover",
+    "subscriptions/listen",
+    "resources/subscribe",
+    "resources/unsubscribe",
+    "logging/setLevel",
+    "resources/read",
+    "completion/complete",
+    "nonsense",
+];
+
+impl Harness {
+    fn run(run: &Run, cut: Cut) -> String {
+        let mut config = ServerConfig::new(Implementation::new("fuzz", "0"));
+        config.eras = [Eras::Both, Eras::ModernOnly, Eras::LegacyOnly][usize::from(run.eras % 3)];
+        for capability in [
+            ServerCapability::ToolsListChanged,
+            ServerCapability::ResourcesSubscribe,
+            ServerCapability::ResourcesListChanged,
+            ServerCapability::Logging,
+        ] {
+            config.capabilities = config.capabilities.with(capability);
+        }
+        if run.tight {
+            config.limits.message_bytes = 512;
+            config.limits.events = 16;
+            config.limits.requests_in = 3;
+            config.limits.requests_out = 2;
+            config.limits.subscriptions = 2;
+            config.limits.queued_bytes = 1024;
+            config.limits.reply_bytes = 1024;
+        }
+        let mut harness = Self {
+            server: StreamServer::new(config),
+            now: Instant::ORIGIN,
+            inbound: BTreeMap::new(),
+            order: Vec::new(),
+            accepted: BTreeMap::new(),
+            asked: Vec::new(),
+            unanswered: Vec::new(),
+            balance: BTreeMap::new(),
+            noise: false,
+            transcript: String::new(),
+            cut,
+            closed: false,
+        };
+        for operation in &run.operations {
+            harness.apply(operation);
+            harness.check();
+        }
+        harness.server.abort(Lost::DriverDropped);
+        harness.drain_events();
+        for (request, outcomes) in &harness.accepted {
+            assert_eq!(*outcomes, 1, "contract 1: {request:?} has {outcomes} outcomes");
+        }
+        assert!(harness.inbound.values().all(|&over| over), "a handler is left without a word");
+        assert!(harness.closed, "the end of a connection is told");
+        assert_eq!(harness.server.poll_timeout(), None, "nothing is waited for after the end");
+        harness.transcript
+    }
+
+    fn apply(&mut self, operation: &Operation) {
+        let now = self.now;
+        match operation {
+            Operation::Ask { id, method, modern } => {
+                let text = ask(*id, METHODS[usize::from(*method) % METHODS.len()], *modern);
+                *self.balance.entry(format!("{id}")).or_default() -= 1;
+                self.input(format!("{text}\n").as_bytes());
+            }
+            Operation::Batch { ids } => {
+                let items: Vec<_> = ids.iter().map(|id| ask(*id, METHODS[usize::from(*id) % METHODS.len()], false)).collect();
+                self.noise = true;
+                self.input(format!("[{}]\n", items.join(",")).as_bytes());
+            }
+            Operation::Notify { method, id } => {
+                let (method, params) = match method % 4 {
+                    0 => ("notifications/initialized", String::from("{}")),
+                    1 => ("notifications/cancelled", format!(r#"{{"requestId":{id}}}"#)),
+                    2 => ("notifications/progress", format!(r#"{{"progressToken":{id},"progress":1}}"#)),
+                    _ => ("notifications/roots/list_changed", String::from("{}")),
+                };
+                self.input(format!("{{\"jsonrpc\":\"2.0\",\"method\":\"{method}\",\"params\":{params}}}\n").as_bytes());
+            }
+            Operation::AnswerRequest { which, error } => {
+                self.transmit();
+                let index = usize::from(*which) % self.unanswered.len().max(1);
+                if index >= self.unanswered.len() {
+                    return;
+                }
+                let id = self.unanswered.remove(index);
+                let outcome =
+                    if *error { r#""error":{"code":-1,"message":"no"}"# } else { r#""result":{"roots":[]}"# };
+                self.input(format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},{outcome}}}\n").as_bytes());
+            }
+            Operation::Input(bytes) => {
+                self.noise = true;
+                self.input(bytes);
+            }
+            Operation::Line(bytes) => {
+                self.noise = true;
+                self.input(bytes);
+                self.input(b"\n");
+            }
+            Operation::Eof => self.server.handle_eof(now, "fuzz"),
+            Operation::Respond { which, with } => {
+                let Some(request) = pick(&self.order, *which) else { return };
+                let required =
+                    InputRequiredResult { request_state: Some("s".into()), ..InputRequiredResult::new() };
+                let result = CallToolResult::text("fuzz");
+                let answer = match with % 3 {
+                    0 => Answer::Result(&result),
+                    1 => Answer::InputRequired(&required),
+                    _ => Answer::Error(ErrorObject::new(1, "fuzz")),
+                };
+                self.server.respond(now, request, answer);
+                self.inbound.insert(request, true);
+            }
+            Operation::Progress { which, value } => {
+                if let Some(request) = pick(&self.order, *which) {
+                    let sent = self.server.progress(now, request, &ProgressParams::new(0, u32::from(*value)));
+                    assert!(!(sent && self.inbound[&request]), "progress after the end of a request");
+                }
+            }
+            Operation::Log { which, level } => {
+                let level = if *level { LoggingLevel::Error } else { LoggingLevel::Debug };
+                let request = which.and_then(|which| pick(&self.order, which));
+                let sent = self.server.log(now, request, &LoggingMessageParams::new(level, "fuzz"));
+                self.note(&sent);
+            }
+            Operation::Changed { list } => {
+                let list = [ListKind::Tools, ListKind::Prompts, ListKind::Resources][usize::from(list % 3)];
+                self.server.list_changed(now, list);
+            }
+            Operation::Updated { uri } => self.server.resource_updated(now, &format!("fuzz://{}", uri % 4)),
+            Operation::Request { timeout_ms } => {
+                let mut options = RequestOptions::default();
+                options.timeout = timeout_ms.map(|ms| Duration::from_millis(ms.into()));
+                let accepted = self.server.request::<ListRoots>(now, &EmptyParams::default(), options);
+                self.note(&accepted);
+                if let Ok(request) = accepted {
+                    assert!(self.accepted.insert(request, 0).is_none(), "a handle is used twice");
+                    self.asked.push(request);
+                }
+            }
+            Operation::Cancel(which) => {
+                if let Some(request) = pick(&self.asked, *which) {
+                    self.server.cancel(now, request, None);
+                }
+            }
+            Operation::Close => self.server.close(now),
+            Operation::Abort => self.server.abort(Lost::Closed),
+            Operation::Advance { ms } => self.now = now + Duration::from_millis(u64::from(*ms) * 4),
+            Operation::Backwards { ms } => {
+                let back = Duration::from_millis((*ms).into());
+                self.now = Instant::from_origin(now.since_origin().saturating_sub(back));
+            }
+            Operation::Timeout => {
+                self.server.handle_timeout(now);
+                let next = self.server.poll_timeout();
+                assert!(next.is_none_or(|next| next > now), "contract 5: {next:?} at {now:?}");
+            }
+            Operation::PollEvents => self.drain_events(),
+            Operation::PollTransmit => self.transmit(),
+        }
+    }
+
+    /// What holds at any time.
+    fn check(&mut self) {
+        let limits = self.server.peer().config().limits;
+        assert!(
+            self.server.queued() <= limits.queued_bytes + limits.reply_bytes + limits.message_bytes + 8192,
+            "contract 8: {} bytes are queued",
+            self.server.queued()
+        );
+        assert!(self.server.peer().unanswered() <= limits.requests_in, "contract 8");
+        assert!(self.server.peer().in_flight() <= limits.requests_out, "contract 8");
+    }
+
+    fn input(&mut self, bytes: &[u8]) {
+        match self.cut {
+            Cut::Whole => self.server.handle_input(self.now, Bytes::copy_from_slice(bytes)),
+            Cut::Bytewise => {
+                for byte in bytes {
+                    self.server.handle_input(self.now, Bytes::copy_from_slice(&[*byte]));
+                }
+            }
+        }
+    }
+
+    fn transmit(&mut self) {
+        let mut out = Vec::new();
+        let any = self.server.poll_transmit(&mut out);
+        assert_eq!(any, !out.is_empty());
+        for line in out.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
+            let line = Bytes::copy_from_slice(line);
+            match rpc::read(&line, 128) {
+                Ok(Frame::Single(message)) => self.sent(message),
+                Ok(Frame::Batch(batch)) => {
+                    assert!(!batch.is_empty(), "an empty batch goes out");
+                    batch.for_each(|message| self.sent(message.expect("what goes out can be read")));
+                }
+                other => panic!("what goes out can be read: {other:?}"),
+            }
+        }
+        self.note(&out);
+    }
+
+    fn sent(&mut self, message: Message) {
+        match message {
+            Message::Request(request) => self.unanswered.push(request.id),
+            Message::Notification(_) => {}
+            Message::Response(response) => {
+                let Some(id) = response.id else { return };
+                let balance = self.balance.entry(format!("{id}")).or_default();
+                *balance += 1;
+                assert!(self.noise || *balance <= 0, "request {id} was answered more often than it was asked");
+            }
+        }
+    }
+
+    fn drain_events(&mut self) {
+        while let Some(event) = self.server.poll_event() {
+            assert!(!self.closed, "nothing follows the end: {event:?}");
+            self.note(&event);
+            match event {
+                Event::Request { id, .. } => {
+                    assert!(self.inbound.insert(id, false).is_none(), "a handle is used twice");
+                    self.order.push(id);
+                }
+                Event::Cancelled { id, .. } => {
+                    let over = self.inbound.insert(id, true);
+                    assert_eq!(over, Some(false), "{id:?} is cancelled though it was over");
+                }
+                Event::Outcome { request, .. } => {
+                    let outcomes = self.accepted.get_mut(&request).expect("an outcome of an accepted request");
+                    *outcomes += 1;
+                    assert_eq!(*outcomes, 1, "contract 1: {request:?} ended twice");
+                }
+                Event::Closed(_) => self.closed = true,
+                _ => {}
+            }
+        }
+    }
+
+    fn note(&mut self, what: &impl core::fmt::Debug) {
+        use core::fmt::Write as _;
+        let _ = writeln!(self.transcript, "{what:?}");
+    }
+}
+
+fn ask(id: u8, method: &str, modern: bool) -> String {
+    let meta = if modern {
+        r#","_meta":{"progressToken":1,"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}"#
+    } else {
+        ""
+    };
+    let version = if id % 2 == 0 { "2025-03-26" } else { "2025-11-25" };
+    let params = format!(
+        r#"{{"protocolVersion":"{version}","capabilities":{{"roots":{{}}}},"clientInfo":{{"name":"f","version":"0"}},"level":"error","uri":"fuzz://{}","name":"t","notifications":{{"toolsListChanged":true,"resourceSubscriptions":["fuzz://{}"]}}{meta}}}"#,
+        id % 4,
+        id % 3,
+    );
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#)
+}
+
+fn pick<T: Copy>(from: &[T], which: u8) -> Option<T> {
+    from.get(usize::from(which) % from.len().max(1)).copied()
+}

@@ -1,0 +1,250 @@
+//! Two peers joined on a simulated clock and network, for tests of the peers and of applications.
+//!
+//! ```
+//! use mcp_proto::peer::RequestOptions;
+//! use mcp_proto::peer::client::ClientConfig;
+//! use mcp_proto::peer::server::{Answer, Event, ServerConfig};
+//! use mcp_proto::schema::{Implementation, List, ListTools, ListToolsResult, PaginatedParams, ServerCapability};
+//! use mcp_proto::testing::Pair;
+//!
+//! let mut config = ServerConfig::new(Implementation::new("server", "1"));
+//! config.capabilities = config.capabilities.with(ServerCapability::Tools);
+//! let mut pair = Pair::new(ClientConfig::new(Implementation::new("client", "1")), config);
+//!
+//! let options = RequestOptions::default();
+//! let request = pair.client.request::<ListTools>(pair.now(), &PaginatedParams::default(), options)?;
+//! pair.drive();
+//! while let Some(event) = pair.server.poll_event() {
+//!     if let Event::Request { id, .. } = event {
+//!         pair.server.respond(pair.now(), id, Answer::Result(&ListToolsResult::new(List::new())));
+//!     }
+//! }
+//! pair.drive();
+//! assert!(pair.outcome(request).unwrap().decode::<ListTools>().is_ok());
+//! # Ok::<(), mcp_proto::peer::Refusal>(())
+//! ```
+#![allow(clippy::expect_used, clippy::panic, reason = "a broken contract is reported by a panic")]
+
+mod network;
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use crate::Instant;
+use crate::bind::{StreamClient, StreamServer};
+use crate::peer::client::{self, ClientConfig, LinkAction};
+use crate::peer::server::ServerConfig;
+use crate::peer::{Outcome, RequestId};
+
+pub use network::Network;
+use network::Pipe;
+
+/// A client and a server, and the network between them.
+///
+/// Nothing happens by itself: [`step`](Self::step) moves to the next moment at which anything does, and
+/// [`drive`](Self::drive) goes on until nothing is under way. What the applications do is up to the test.
+#[derive(Debug)]
+pub struct Pair {
+    /// The client.
+    pub client: StreamClient,
+    /// The server. It is made anew each time the client opens its link.
+    pub server: StreamServer,
+    /// How the network behaves. It may be changed at any time.
+    pub network: Network,
+    /// The client's events that [`outcome`](Self::outcome) has passed over.
+    pub events: Vec<client::Event>,
+    server_config: ServerConfig,
+    now: Instant,
+    to_server: Pipe,
+    to_client: Pipe,
+    open: bool,
+    /// How often the link was opened.
+    opened: usize,
+}
+
+impl Pair {
+    /// Two peers on a network that delivers everything after a millisecond.
+    pub fn new(client: ClientConfig, server: ServerConfig) -> Self {
+        Self {
+            client: StreamClient::new(client),
+            server: StreamServer::new(server.clone()),
+            network: Network::default(),
+            events: Vec::new(),
+            server_config: server,
+            now: Instant::ORIGIN,
+            to_server: Pipe::default(),
+            to_client: Pipe::default(),
+            open: false,
+            opened: 0,
+        }
+    }
+
+    /// The reading of the simulated clock.
+    pub fn now(&self) -> Instant {
+        self.now
+    }
+
+    /// How often the client has opened its link.
+    pub fn opened(&self) -> usize {
+        self.opened
+    }
+
+    /// Cuts the link: both sides see its end, and what is under way is lost.
+    pub fn cut(&mut self, detail: &str) {
+        if self.open {
+            self.open = false;
+            self.to_server.clear();
+            self.to_client.clear();
+            self.client.handle_eof(self.now, detail);
+            self.server.handle_eof(self.now, detail);
+        }
+    }
+
+    /// Does what is due now, then moves to the next moment at which anything is due. Returns whether there is one.
+    pub fn step(&mut self) -> bool {
+        self.settle();
+        match self.next() {
+            Some(next) => {
+                self.now = self.now.max(next);
+                self.settle();
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Goes on until nothing is under way on the network; timeouts that lie further ahead are left alone.
+    pub fn drive(&mut self) {
+        self.settle();
+        while let Some(next) = [self.to_server.next(), self.to_client.next()].into_iter().flatten().min() {
+            self.now = self.now.max(next);
+            self.settle();
+        }
+    }
+
+    /// Lets time pass, moment by moment.
+    pub fn advance(&mut self, duration: Duration) {
+        let end = self.now + duration;
+        self.settle();
+        while let Some(next) = self.next().filter(|&next| next <= end) {
+            self.now = self.now.max(next);
+            self.settle();
+        }
+        self.now = end;
+        self.settle();
+    }
+
+    /// How a request of the client has ended, if it has. Other events are kept in [`events`](Self::events).
+    ///
+    /// # Panics
+    /// If it has ended twice.
+    pub fn outcome(&mut self, request: RequestId) -> Option<Outcome> {
+        while let Some(event) = self.client.poll_event() {
+            self.events.push(event);
+        }
+        let mut found = None;
+        let mut rest = Vec::new();
+        for event in self.events.drain(..) {
+            match event {
+                client::Event::Outcome { request: ended, outcome } if ended == request => {
+                    assert!(found.is_none(), "{request:?} has ended twice");
+                    found = Some(outcome);
+                }
+                other => rest.push(other),
+            }
+        }
+        self.events = rest;
+        found
+    }
+
+    fn next(&self) -> Option<Instant> {
+        [
+            self.client.poll_timeout(),
+            self.server.poll_timeout().filter(|_| self.open),
+            self.to_server.next(),
+            self.to_client.next(),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+    }
+
+    /// Does everything that is due now.
+    fn settle(&mut self) {
+        let now = self.now;
+        loop {
+            for (due, timeout) in [
+                (self.client.poll_timeout(), true),
+                (self.server.poll_timeout().filter(|_| self.open), false),
+            ] {
+                if due.is_none_or(|due| due > now) {
+                    continue;
+                }
+                let next = if timeout {
+                    self.client.handle_timeout(now);
+                    self.client.poll_timeout()
+                } else {
+                    self.server.handle_timeout(now);
+                    self.server.poll_timeout()
+                };
+                assert!(next.is_none_or(|next| next > now), "contract 5: {next:?} at {now:?}");
+            }
+            while let Some(action) = self.client.poll_link() {
+                self.link(action);
+            }
+            self.transmit();
+            let mut moved = false;
+            while let Some(bytes) = self.to_server.receive(now) {
+                self.server.handle_input(now, bytes);
+                moved = true;
+            }
+            while let Some(bytes) = self.to_client.receive(now) {
+                self.client.handle_input(now, bytes);
+                moved = true;
+            }
+            if self.open && self.server.is_closed() && self.to_client.is_empty() {
+                self.open = false;
+                self.client.handle_eof(now, "the server has ended");
+                moved = true;
+            }
+            if !moved {
+                return;
+            }
+        }
+    }
+
+    fn link(&mut self, action: LinkAction) {
+        match action {
+            LinkAction::Open => {
+                self.opened = self.opened.saturating_add(1);
+                self.to_server.clear();
+                self.to_client.clear();
+                self.server = StreamServer::new(self.server_config.clone());
+                self.open = true;
+                self.client.handle_open(self.now);
+            }
+            LinkAction::CloseWrite => self.server.handle_eof(self.now, ""),
+            LinkAction::Abort => {
+                self.open = false;
+                self.server.handle_eof(self.now, "");
+            }
+        }
+    }
+
+    fn transmit(&mut self) {
+        let mut out = Vec::new();
+        if self.client.poll_transmit(&mut out) && self.open {
+            self.to_server.send(self.now, &out, &self.network);
+        }
+        out.clear();
+        if self.server.poll_transmit(&mut out) && self.open {
+            self.to_client.send(self.now, &out, &self.network);
+        }
+    }
+
+    /// What the two sides have sent each other so far, for comparisons between runs.
+    pub fn transcript(&self) -> (String, String) {
+        (self.to_server.transcript(), self.to_client.transcript())
+    }
+}

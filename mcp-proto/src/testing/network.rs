@@ -1,0 +1,63 @@
+//! A network that delivers late and in pieces.
+
+use alloc::collections::VecDeque;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::num::NonZeroUsize;
+use core::time::Duration;
+
+use bytes::Bytes;
+
+use crate::Instant;
+
+/// How a simulated network behaves.
+#[derive(Clone, Copy, Debug)]
+pub struct Network {
+    /// How long bytes are under way.
+    pub latency: Duration,
+    /// How many bytes arrive at once at most; `None` delivers what was sent together together.
+    pub chunk: Option<NonZeroUsize>,
+}
+
+impl Default for Network {
+    fn default() -> Self {
+        Self { latency: Duration::from_millis(1), chunk: None }
+    }
+}
+
+/// One direction of a link.
+#[derive(Debug, Default)]
+pub(super) struct Pipe {
+    under_way: VecDeque<(Instant, Bytes)>,
+    sent: Vec<u8>,
+}
+
+impl Pipe {
+    pub(super) fn send(&mut self, now: Instant, bytes: &[u8], network: &Network) {
+        self.sent.extend_from_slice(bytes);
+        let size = network.chunk.map_or(bytes.len().max(1), NonZeroUsize::get);
+        for chunk in bytes.chunks(size) {
+            self.under_way.push_back((now + network.latency, Bytes::copy_from_slice(chunk)));
+        }
+    }
+
+    pub(super) fn receive(&mut self, now: Instant) -> Option<Bytes> {
+        self.under_way.pop_front_if(|(due, _)| *due <= now).map(|(_, bytes)| bytes)
+    }
+
+    pub(super) fn next(&self) -> Option<Instant> {
+        self.under_way.front().map(|(due, _)| *due)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.under_way.is_empty()
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.under_way.clear();
+    }
+
+    pub(super) fn transcript(&self) -> String {
+        String::from_utf8_lossy(&self.sent).into_owned()
+    }
+}

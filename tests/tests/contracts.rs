@@ -1,0 +1,331 @@
+//! The contracts at the head of `mcp-proto`'s documentation, as properties of two peers on a simulated network.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
+use std::time::Duration;
+
+use mcp_proto::bind::StreamClient;
+use mcp_proto::peer::client::{self, ClientConfig, LinkAction, Mode, State};
+use mcp_proto::peer::server::{self, Answer, Eras, ServerConfig};
+use mcp_proto::peer::{InboundId, Outcome, Refusal, RequestId, RequestOptions};
+use mcp_proto::schema::{
+    CallTool, CallToolParams, CallToolResult, EmptyParams, Implementation, List, ListTools, ListToolsResult,
+    PaginatedParams, Ping, ProgressParams, ServerCapability,
+};
+use mcp_proto::testing::{Network, Pair};
+use mcp_proto::{Bytes, Instant};
+use proptest::prelude::*;
+
+#[derive(Clone, Debug)]
+enum Action {
+    Call { timeout: Option<u16> },
+    List,
+    Cancel(usize),
+    Answer { newest: bool },
+    Progress,
+    Fail,
+    Advance(u16),
+    Cut,
+    Close,
+}
+
+fn action() -> impl Strategy<Value = Action> {
+    prop_oneof![
+        4 => prop::option::of(1..2000_u16).prop_map(|timeout| Action::Call { timeout }),
+        2 => Just(Action::List),
+        2 => any::<prop::sample::Index>().prop_map(|index| Action::Cancel(index.index(8))),
+        4 => any::<bool>().prop_map(|newest| Action::Answer { newest }),
+        2 => Just(Action::Progress),
+        1 => Just(Action::Fail),
+        3 => (0..3000_u16).prop_map(Action::Advance),
+        1 => Just(Action::Cut),
+        1 => Just(Action::Close),
+    ]
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Setting {
+    eras: Eras,
+    mode: Mode,
+    reopen: bool,
+    chunk: Option<NonZeroUsize>,
+}
+
+fn setting() -> impl Strategy<Value = Setting> {
+    let eras = prop::sample::select(vec![Eras::Both, Eras::ModernOnly, Eras::LegacyOnly]);
+    let mode = prop::sample::select(vec![Mode::Auto, Mode::ModernOnly, Mode::LegacyOnly]);
+    (eras, mode, any::<bool>()).prop_map(|(eras, mode, reopen)| Setting { eras, mode, reopen, chunk: None })
+}
+
+/// Two peers with applications: one that asks, and one that answers when it is told to.
+struct World {
+    pair: Pair,
+    accepted: Vec<RequestId>,
+    outcomes: BTreeMap<RequestId, Outcome>,
+    held: Vec<(InboundId, String)>,
+    progress: u32,
+    told: String,
+}
+
+impl World {
+    fn new(setting: Setting) -> Self {
+        let mut client = ClientConfig::new(Implementation::new("client", "1"));
+        client.mode = setting.mode;
+        client.reopen = setting.reopen;
+        let mut server = ServerConfig::new(Implementation::new("server", "1"));
+        server.eras = setting.eras;
+        server.capabilities = server.capabilities.with(ServerCapability::Tools);
+        let mut pair = Pair::new(client, server);
+        pair.network = Network { chunk: setting.chunk, ..Network::default() };
+        Self {
+            pair,
+            accepted: Vec::new(),
+            outcomes: BTreeMap::new(),
+            held: Vec::new(),
+            progress: 0,
+            told: String::new(),
+        }
+    }
+
+    fn run(setting: Setting, actions: &[Action]) -> Self {
+        let mut world = Self::new(setting);
+        for action in actions {
+            world.act(action);
+            world.drain();
+        }
+        world.pair.advance(Duration::from_secs(3600));
+        world.drain();
+        world
+    }
+
+    fn act(&mut self, action: &Action) {
+        let now = self.pair.now();
+        match action {
+            Action::Call { timeout } => {
+                let mut options = RequestOptions::default();
+                options.timeout = timeout.map(|ms| Duration::from_millis(ms.into()));
+                let accepted = self.pair.client.request::<CallTool>(now, &CallToolParams::new("t"), options);
+                self.accepted.extend(accepted);
+            }
+            Action::List => {
+                let params = PaginatedParams::default();
+                let accepted = self.pair.client.request::<ListTools>(now, &params, RequestOptions::default());
+                self.accepted.extend(accepted);
+            }
+            Action::Cancel(which) => {
+                if let Some(request) = self.accepted.get(*which) {
+                    self.pair.client.cancel(now, *request, None);
+                }
+            }
+            Action::Answer { newest } => {
+                if self.held.is_empty() {
+                    return;
+                }
+                let index = if *newest { self.held.len() - 1 } else { 0 };
+                let (request, method) = self.held.remove(index);
+                if method == "tools/list" {
+                    let result = ListToolsResult::new(List::new());
+                    self.pair.server.respond(now, request, Answer::Result(&result));
+                } else {
+                    self.pair.server.respond(now, request, Answer::Result(&CallToolResult::text("done")));
+                }
+            }
+            Action::Progress => {
+                self.progress += 1;
+                if let Some((request, _)) = self.held.first() {
+                    self.pair.server.progress(now, *request, &ProgressParams::new(0, self.progress));
+                }
+            }
+            Action::Fail => {
+                if let Some((request, _)) = self.held.pop() {
+                    let error = mcp_proto::rpc::ErrorObject::new(-32603, "failed");
+                    self.pair.server.respond(now, request, Answer::Error(error));
+                }
+            }
+            Action::Advance(ms) => self.pair.advance(Duration::from_millis((*ms).into())),
+            Action::Cut => self.pair.cut("cut"),
+            Action::Close => self.pair.client.close(now),
+        }
+        self.pair.drive();
+    }
+
+    fn drain(&mut self) {
+        while let Some(event) = self.pair.server.poll_event() {
+            self.told += &format!("server {event:?}\n");
+            match event {
+                server::Event::Request { id, method, .. } => self.held.push((id, method.to_string())),
+                server::Event::Cancelled { id, .. } => self.held.retain(|(held, _)| *held != id),
+                _ => {}
+            }
+        }
+        while let Some(event) = self.pair.client.poll_event() {
+            self.told += &format!("client {event:?}\n");
+            if let client::Event::Outcome { request, outcome } = event {
+                assert!(self.accepted.contains(&request), "an outcome of a request that was never made");
+                assert!(self.outcomes.insert(request, outcome).is_none(), "contract 1: a second outcome");
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(400) })]
+
+    /// Contract 1: whatever happens, each request accepted ends exactly once.
+    #[test]
+    fn every_request_ends_exactly_once(setting in setting(), actions in prop::collection::vec(action(), 0..40)) {
+        let world = World::run(setting, &actions);
+        for request in &world.accepted {
+            prop_assert!(world.outcomes.contains_key(request), "{request:?} has no outcome");
+        }
+    }
+
+    /// Contract 4: the network's chunks change nothing.
+    #[test]
+    fn chunks_change_nothing(
+        setting in setting(),
+        size in 1..40_usize,
+        actions in prop::collection::vec(action(), 0..30),
+    ) {
+        let whole = World::run(setting, &actions);
+        let chopped = World::run(Setting { chunk: NonZeroUsize::new(size), ..setting }, &actions);
+        prop_assert_eq!(&whole.told, &chopped.told);
+        prop_assert_eq!(whole.pair.transcript(), chopped.pair.transcript());
+    }
+
+    /// Contract 11: an error of the peer is one only if the peer has sent it.
+    #[test]
+    fn errors_made_here_are_not_taken_for_the_peers(setting in setting(), actions in prop::collection::vec(action(), 0..40)) {
+        let silent: Vec<_> = actions.into_iter().filter(|action| !matches!(action, Action::Fail)).collect();
+        let world = World::run(setting, &silent);
+        for outcome in world.outcomes.values() {
+            prop_assert!(!matches!(outcome, Outcome::Error(_)), "{outcome:?}");
+        }
+    }
+
+    /// Contract 13: the same inputs and clock readings give the same outputs.
+    #[test]
+    fn a_run_repeats_itself(setting in setting(), actions in prop::collection::vec(action(), 0..40)) {
+        let (first, second) = (World::run(setting, &actions), World::run(setting, &actions));
+        prop_assert_eq!(first.told, second.told);
+        prop_assert_eq!(first.pair.transcript(), second.pair.transcript());
+    }
+
+    /// Contract 3: the outputs may be drained in any order.
+    #[test]
+    fn outputs_do_not_depend_on_each_others_order(order in 0..6_usize, requests in 1..5_usize) {
+        let drained = |order: [usize; 3]| {
+            let mut client = StreamClient::new(ClientConfig::new(Implementation::new("c", "1")));
+            let now = Instant::ORIGIN;
+            assert_eq!(client.poll_link(), Some(LinkAction::Open));
+            client.handle_open(now);
+            for _ in 0..requests {
+                client.request::<ListTools>(now, &PaginatedParams::default(), RequestOptions::default()).unwrap();
+            }
+            let discovered = r#"{"jsonrpc":"2.0","id":1,"result":{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{}}}}"#;
+            client.handle_input(now, Bytes::from(format!("{discovered}\nnoise\n")));
+            client.close(now);
+            let (mut sent, mut events, mut link) = (Vec::new(), Vec::new(), Vec::new());
+            for _ in 0..2 {
+                for output in order {
+                    match output {
+                        0 => drop(client.poll_transmit(&mut sent)),
+                        1 => events.extend(std::iter::from_fn(|| client.poll_event()).map(|event| format!("{event:?}"))),
+                        _ => link.extend(std::iter::from_fn(|| client.poll_link())),
+                    }
+                }
+            }
+            (sent, events, link)
+        };
+        let orders = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
+        prop_assert_eq!(drained(orders[0]), drained(orders[order]));
+    }
+}
+
+fn legacy_client() -> StreamClient {
+    let mut config = ClientConfig::new(Implementation::new("c", "1"));
+    config.mode = Mode::LegacyOnly;
+    let mut client = StreamClient::new(config);
+    assert_eq!(client.poll_link(), Some(LinkAction::Open));
+    client.handle_open(Instant::ORIGIN);
+    let initialized = r#"{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"s","version":"1"}}}"#;
+    client.handle_input(Instant::ORIGIN, Bytes::from(format!("{initialized}\n")));
+    assert_eq!(client.state(), State::Ready);
+    client
+}
+
+/// Contract 6: an application that takes no events stalls no ping.
+#[test]
+fn a_slow_application_stalls_no_ping() {
+    let mut client = legacy_client();
+    let mut out = Vec::new();
+    for id in 0..10_000 {
+        client.handle_input(
+            Instant::ORIGIN,
+            Bytes::from(format!(
+                "{{\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\",\"params\":{{\"level\":\"info\",\"data\":1}}}}\n{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"ping\"}}\n"
+            )),
+        );
+        out.clear();
+        assert!(client.poll_transmit(&mut out), "ping {id} was not answered");
+    }
+}
+
+/// Contract 10: a command that is refused changes nothing.
+#[test]
+fn a_refused_command_changes_nothing() {
+    let mut client = legacy_client();
+    let mut out = Vec::new();
+    assert!(client.poll_transmit(&mut out));
+    while client.poll_event().is_some() {}
+    let before = format!("{client:?}");
+    let now = Instant::ORIGIN;
+    let refused = client.request::<ListTools>(now, &PaginatedParams::default(), RequestOptions::default());
+    assert!(matches!(refused, Err(Refusal::Capability { .. })));
+    assert_eq!(format!("{client:?}"), before);
+    out.clear();
+    assert!(!client.poll_transmit(&mut out));
+}
+
+/// Contract 12: partial input lives in the machine, whatever happens between its parts.
+#[test]
+fn partial_input_survives_whatever_happens_between_its_parts() {
+    let mut client = legacy_client();
+    let now = Instant::ORIGIN;
+    let request = client.request::<Ping>(now, &EmptyParams::default(), RequestOptions::default()).unwrap();
+    while client.poll_event().is_some() {}
+    let mut out = Vec::new();
+    let _ = client.poll_transmit(&mut out);
+    let text = String::from_utf8(out).unwrap();
+    let id = text.lines().last().unwrap().split("\"id\":").nth(1).unwrap().split(',').next().unwrap().to_owned();
+    for byte in format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{{}}}}\n").bytes() {
+        client.handle_timeout(now);
+        assert!(client.poll_event().is_none());
+        assert!(!client.poll_transmit(&mut Vec::new()));
+        client.handle_input(now, Bytes::from(vec![byte]));
+    }
+    assert!(matches!(
+        client.poll_event(),
+        Some(client::Event::Outcome { request: ended, outcome: Outcome::Result(_) }) if ended == request
+    ));
+}
+
+/// Contract 2: a driver that drains late loses nothing.
+#[test]
+fn draining_late_costs_no_correctness() {
+    let mut client = legacy_client();
+    let now = Instant::ORIGIN;
+    let requests: Vec<_> = (0..100)
+        .map(|_| client.request::<Ping>(now, &EmptyParams::default(), RequestOptions::default()).unwrap())
+        .collect();
+    for id in 2..102 {
+        client.handle_input(now, Bytes::from(format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{{}}}}\n")));
+    }
+    let ended: Vec<_> = std::iter::from_fn(|| client.poll_event())
+        .filter_map(|event| match event {
+            client::Event::Outcome { request, outcome: Outcome::Result(_) } => Some(request),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(ended, requests);
+}
