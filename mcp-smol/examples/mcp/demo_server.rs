@@ -48,8 +48,13 @@ struct Count {
     #[schemars(range(min = 1, max = 100_000))]
     to: u32,
     /// How long to wait before each number, in milliseconds.
-    #[serde(default)]
+    #[serde(default = "pause")]
     delay_ms: u32,
+}
+
+/// Long enough for each report to be read by itself: there are clients that lose those that come with the result.
+fn pause() -> u32 {
+    20
 }
 
 #[derive(Deserialize, JsonSchema)]
