@@ -1,15 +1,39 @@
-//! Byte streams for [`mcp_proto`] on smol's I/O: child processes, this process's own standard streams, and
-//! anything else that can be read and written.
+//! [`mcp_proto`] on smol's I/O: servers as child processes, a server on its own standard streams, and both roles over
+//! anything that can be read and written.
 //!
-//! Nothing here knows about MCP. Nothing spawns a task: everything is polled by whoever uses it, under any
-//! executor (readiness and timers come from [`async_io`], which brings its own thread where no `block_on` of
-//! its own runs).
+//! ```no_run
+//! use mcp_smol::Command;
+//! use serde_json::json;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! smol::block_on(async {
+//!     let server = Command::new("npx").arg("-y").arg("@modelcontextprotocol/server-everything");
+//!     let (client, driver) = mcp_smol::connect(server);
+//!     smol::spawn(driver).detach();
+//!
+//!     for tool in client.list_tools().await? {
+//!         println!("{}", tool.name);
+//!     }
+//!     let sum = client.call_tool("get-sum", json!({ "a": 2, "b": 3 })).await?;
+//!     println!("{}", sum.text_content());
+//!     client.close().await;
+//!     Ok(())
+//! })
+//! # }
+//! ```
 //!
 //! | To | use |
 //! |---|---|
-//! | run a server as a child | [`Command`] → [`Child`], its [`Stderr`], its end as an [`Exit`] or why not, a [`SpawnError`] |
-//! | be a server on one's own standard streams | [`stdio()`] |
+//! | talk to a server that is a program | [`connect`], with more to say [`ClientOptions::connect`] |
+//! | talk to a server over a socket | [`connect_stream`] |
+//! | be a server on one's own standard streams | [`serve_stdio`], with more to say [`ServerOptions::stdio`] |
+//! | be a server on a socket | [`serve`] |
+//! | run a child without MCP | [`Command`] → [`Child`], its [`Stderr`], its end as an [`Exit`] or why not, a [`SpawnError`] |
 //! | read and write at the same time in one poll | [`Io`], over any pair of reader and writer or any one stream |
+//!
+//! Whatever has to do with MCP is in `mcp_proto`: handles, handlers and results in [`mcp_proto::front`]. The drivers
+//! here move bytes, tell the time and open and close links. They spawn no tasks and need no particular executor
+//! (readiness and timers come from [`async_io`], which brings its own thread where no `block_on` of its own runs).
 //!
 //! # Systems
 //!

@@ -29,18 +29,26 @@ const LAST_ANSWERS: Duration = Duration::from_secs(2);
 /// Serves this process's standard input and output until the client closes them. This is all of a server's `main`:
 ///
 /// ```no_run
-/// use mcp_proto::front::{NoArguments, Router};
-/// use mcp_proto::schema::Tool;
-/// use serde_json::json;
+/// use mcp_proto::front::Router;
+/// use schemars::JsonSchema;
+/// use serde::Deserialize;
+///
+/// #[derive(Deserialize, JsonSchema)]
+/// struct Add {
+///     /// The one number.
+///     a: f64,
+///     /// The other.
+///     b: f64,
+/// }
 ///
 /// fn main() -> std::io::Result<()> {
-///     let time = Tool::new("uptime", "Says how long the server has run", json!({ "type": "object" }));
-///     let start = std::time::Instant::now();
-///     let router = Router::new("clock", "1.0.0")
-///         .tool_with(time, async move |NoArguments {}, _| format!("{} s", start.elapsed().as_secs()));
+///     let router = Router::new("calculator", "1.0.0")
+///         .tool("add", "Adds two numbers", async |Add { a, b }, _| format!("{}", a + b));
 ///     smol::block_on(mcp_smol::serve_stdio(router))
 /// }
 /// ```
+///
+/// (Input schemas from argument types are the feature `schemars`.)
 ///
 /// Nothing but messages reaches standard output, whatever else prints; see [`stdio`](crate::stdio()). When the input ends,
 /// handlers have [`ServerConfig::close_timeout`] to finish, and the answers are written before this returns.
