@@ -203,14 +203,14 @@ impl World {
         self.to_client.extend(out);
     }
 
-    fn to_server(&mut self, bytes: usize) {
+    fn carry_to_server(&mut self, bytes: usize) {
         let bytes: Vec<u8> = self.to_server.drain(..bytes.min(self.to_server.len())).collect();
         if let Some(driver) = &mut self.server_driver {
             driver.lock(|machine, now| machine.handle_input(now, Bytes::from(bytes)));
         }
     }
 
-    fn to_client(&mut self, bytes: usize) {
+    fn carry_to_client(&mut self, bytes: usize) {
         let bytes: Vec<u8> = self.to_client.drain(..bytes.min(self.to_client.len())).collect();
         if let Some(driver) = &mut self.client_driver {
             driver.lock(|machine, now| machine.handle_input(now, Bytes::from(bytes)));
@@ -242,8 +242,8 @@ impl World {
             }
             Op::DriveClient => self.drive_client(),
             Op::DriveServer => self.drive_server(),
-            Op::ToServer(bytes) => self.to_server(bytes),
-            Op::ToClient(bytes) => self.to_client(bytes),
+            Op::ToServer(bytes) => self.carry_to_server(bytes),
+            Op::ToClient(bytes) => self.carry_to_client(bytes),
             Op::Advance(ms) => {
                 self.clock.advance(Duration::from_millis(ms.into()));
                 if let Some(driver) = &mut self.client_driver {
@@ -336,11 +336,11 @@ proptest! {
         while !world.calls.is_empty() {
             world.drive_client();
             while !world.to_server.is_empty() {
-                world.to_server(chunk);
+                world.carry_to_server(chunk);
             }
             world.drive_server();
             while !world.to_client.is_empty() {
-                world.to_client(chunk);
+                world.carry_to_client(chunk);
             }
             for index in (0..world.calls.len()).rev() {
                 let pending = &mut world.calls[index];
