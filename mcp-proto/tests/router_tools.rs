@@ -279,6 +279,7 @@ mod described {
     use mcp_proto::front::Structured;
     use schemars::JsonSchema;
     use serde::Serialize;
+    use serde_json::Value;
 
     use super::*;
 
