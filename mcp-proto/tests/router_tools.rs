@@ -250,6 +250,20 @@ fn tools_of_a_local_router_need_not_be_send() {
 }
 
 #[test]
+fn the_driver_of_a_router_may_move_to_another_thread() {
+    fn moved<T: Send + 'static>() {}
+    moved::<mcp_proto::front::ServerDriver<mcp_proto::bind::StreamServer>>();
+    moved::<mcp_proto::front::Context>();
+    moved::<mcp_proto::front::ServerHandle>();
+}
+
+#[test]
+fn a_tool_may_have_nothing_to_say() {
+    let router = Router::new("x", "1").tool_with(tool("do"), async |NoArguments {}, _| {});
+    assert_eq!(Served::modern(router).call("do", json!({}))["content"], json!([]));
+}
+
+#[test]
 fn one_router_serves_many_connections() {
     let router = std::sync::Arc::new(adder());
     for _ in 0..2 {
@@ -265,6 +279,7 @@ mod described {
     use mcp_proto::front::Structured;
     use schemars::JsonSchema;
     use serde::Serialize;
+    use serde_json::Value;
 
     use super::*;
 

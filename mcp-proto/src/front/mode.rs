@@ -18,6 +18,19 @@ pub trait Mode: sealed::Sealed + Sized + 'static {
 }
 
 /// Handlers and their futures are `Send`, and so is the driver: it can be spawned on an executor with many threads.
+///
+/// ```compile_fail
+/// use mcp_proto::front::{NoArguments, Router};
+/// use mcp_proto::schema::{Json, Tool};
+///
+/// let count = std::rc::Rc::new(7);
+/// // `Rc<i32>` cannot be sent between threads safely: this is for `Router::local`.
+/// Router::new("counter", "1.0.0")
+///     .tool_with(Tool::new("count", "", Json::empty_object()), move |NoArguments {}, _| {
+///         let count = count.clone();
+///         async move { count.to_string() }
+///     });
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub enum Multi {}
 

@@ -25,6 +25,7 @@ pub enum Answered<R> {
 /// What the handler of a tool may return.
 ///
 /// - a `String` or `&str`: one block of text
+/// - `()`: nothing but the news that it worked
 /// - a [`ContentBlock`], or a `Vec` of them
 /// - a [`CallToolResult`]
 /// - [`Structured`], with the feature `schemars`: a result for programs, whose schema is declared
@@ -46,6 +47,12 @@ pub trait ToolOutput: Sized {
 impl ToolOutput for CallToolResult {
     fn into_tool_result(self) -> Result<Answered<CallToolResult>, HandlerError> {
         Ok(Answered::Result(self))
+    }
+}
+
+impl ToolOutput for () {
+    fn into_tool_result(self) -> Result<Answered<CallToolResult>, HandlerError> {
+        CallToolResult::new().into_tool_result()
     }
 }
 

@@ -1,0 +1,66 @@
+//! What can be wrong with a router.
+
+use alloc::string::String;
+use core::fmt;
+
+use super::TemplateError;
+
+/// Something was registered that can not be offered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RouterError {
+    /// The name of a tool has other than 1 to 128 characters of `[A-Za-z0-9_.-]`.
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/server/tools#tool-names>
+    ToolName {
+        /// The name.
+        name: String,
+    },
+    /// The arguments of a tool are not described as a JSON object.
+    InputSchema {
+        /// The tool.
+        tool: String,
+    },
+    /// A prompt has no name.
+    PromptName,
+    /// The URI of a resource has no scheme.
+    Uri {
+        /// The URI.
+        uri: String,
+    },
+    /// The URI template of resources can not be matched against.
+    Template {
+        /// The template.
+        template: String,
+        /// Why.
+        error: TemplateError,
+    },
+    /// Two things of one kind have the same name.
+    Duplicate {
+        /// What they are.
+        what: &'static str,
+        /// Their name.
+        name: String,
+    },
+}
+
+impl fmt::Display for RouterError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ToolName { name } => {
+                write!(f, "the tool name {name:?} is not 1 to 128 characters of letters, digits, _, . and -")
+            }
+            Self::InputSchema { tool } => {
+                write!(f, "the arguments of the tool {tool:?} are not a JSON object")
+            }
+            Self::PromptName => f.write_str("a prompt has no name"),
+            Self::Uri { uri } => write!(f, "the resource {uri:?} has no scheme in its URI"),
+            Self::Template { template, error } => {
+                write!(f, "the URI template {template:?} is not usable: {error}")
+            }
+            Self::Duplicate { what, name } => write!(f, "the {what} {name:?} is registered twice"),
+        }
+    }
+}
+
+impl core::error::Error for RouterError {}
