@@ -70,7 +70,11 @@ async function tryLists(client, needed) {
 }
 
 async function tryTools(client, callTool, logged) {
-    const tools = (await client.listTools()).tools.map((tool) => tool.name);
+    const listed = (await client.listTools()).tools;
+    const tools = listed.map((tool) => tool.name);
+    // Both SDKs lose the progress that arrives in one read with the result: a pause is asked for where a server offers one,
+    // and the last progress may be missing all the same.
+    const pace = listed.find((tool) => tool.name === 'count')?.inputSchema.properties?.delay_ms ? { delay_ms: 50 } : {};
     await step('call echo', async (shown) => {
         shown.text = (await callTool('echo', { text: 'hello' })).content[0].text;
         assert.equal(shown.text, 'hello');
@@ -81,15 +85,14 @@ async function tryTools(client, callTool, logged) {
     });
     await step('call count', async (shown) => {
         shown.progress = [];
-        await callTool('count', { to: 3 }, { onprogress: ({ progress, total }) => shown.progress.push([progress, total]) });
-        // Both SDKs lose the progress that arrives in one read with the result, so the last may be missing.
+        await callTool('count', { to: 3, ...pace }, { onprogress: ({ progress, total }) => shown.progress.push([progress, total]) });
         assert.ok(shown.progress.length > 0, 'no progress');
         assert.deepEqual(shown.progress, [[1, 3], [2, 3], [3, 3]].slice(0, shown.progress.length));
     });
     await step('cancel count', async (shown) => {
         const abort = new AbortController();
         const options = { signal: abort.signal, onprogress: () => abort.abort() };
-        shown.settled = await callTool('count', { to: 500 }, options).then(() => 'answered', () => 'cancelled');
+        shown.settled = await callTool('count', { to: 500, ...pace }, options).then(() => 'answered', () => 'cancelled');
         assert.equal(shown.settled, 'cancelled');
         assert.equal((await callTool('echo', { text: 'still here' })).content[0].text, 'still here');
     });
