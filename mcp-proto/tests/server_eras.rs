@@ -1,130 +1,19 @@
 //! Which era a server speaks, request by request: every row of the table, and what goes with an answer.
 
+mod server_common;
+
 use core::time::Duration;
 
-use mcp_proto::bind::StreamServer;
-use mcp_proto::peer::server::{Answer, Event, ListKind, ServerConfig};
-use mcp_proto::peer::server::Eras;
-use mcp_proto::peer::{InboundId, Lost, Outcome, Refusal, RequestOptions};
+use mcp_proto::peer::server::{Answer, Eras, Event, ListKind};
+use mcp_proto::peer::{Lost, Outcome, Refusal, RequestOptions};
 use mcp_proto::rpc::ErrorObject;
 use mcp_proto::schema::{
-    CallToolResult, Elicit, Implementation, InputRequests, InputRequiredResult, InputRequest, List, ListRoots, ListToolsResult,
-    LoggingLevel, LoggingMessageParams, Number, ProgressParams, ServerCapability, Tool,
+    CallToolResult, Elicit, InputRequest, InputRequests, InputRequiredResult, ListRoots, LoggingLevel,
+    LoggingMessageParams, Number, ProgressParams,
 };
-use mcp_proto::{Bytes, Instant};
 use serde_json::{Value, json};
 
-const MODERN: &str = "2026-07-28";
-
-/// A server whose client is the test itself.
-struct Scripted {
-    server: StreamServer,
-    now: Instant,
-    lines: std::collections::VecDeque<Value>,
-}
-
-fn config() -> ServerConfig {
-    let mut config = ServerConfig::new(Implementation::new("test-server", "2.0"));
-    config.instructions = Some("Be kind.".into());
-    for capability in [
-        ServerCapability::ToolsListChanged,
-        ServerCapability::ResourcesSubscribe,
-        ServerCapability::PromptsListChanged,
-        ServerCapability::Logging,
-    ] {
-        config.capabilities = config.capabilities.with(capability);
-    }
-    config
-}
-
-fn meta() -> Value {
-    json!({
-        "io.modelcontextprotocol/protocolVersion": MODERN,
-        "io.modelcontextprotocol/clientCapabilities": {"elicitation": {}},
-        "io.modelcontextprotocol/clientInfo": {"name": "c", "version": "1"},
-    })
-}
-
-impl Scripted {
-    fn new(config: ServerConfig) -> Self {
-        Self { server: StreamServer::new(config), now: Instant::ORIGIN, lines: Default::default() }
-    }
-
-    fn legacy_at(version: &str) -> Self {
-        let mut s = Self::new(config());
-        s.ask(1, "initialize", initialize(version));
-        assert_eq!(s.line()["result"]["protocolVersion"], version);
-        s.notify("notifications/initialized", json!({}));
-        s.events();
-        s
-    }
-
-    fn say(&mut self, text: &str) {
-        self.server.handle_input(self.now, Bytes::from(format!("{text}\n")));
-    }
-
-    fn ask(&mut self, id: impl Into<Value>, method: &str, params: Value) {
-        self.say(&json!({"jsonrpc": "2.0", "id": id.into(), "method": method, "params": params}).to_string());
-    }
-
-    fn modern(&mut self, id: impl Into<Value>, method: &str, mut params: Value) {
-        let own = params["_meta"].take();
-        params["_meta"] = meta();
-        for (key, value) in own.as_object().into_iter().flatten() {
-            params["_meta"][key] = value.clone();
-        }
-        self.ask(id, method, params);
-    }
-
-    fn notify(&mut self, method: &str, params: Value) {
-        self.say(&json!({"jsonrpc": "2.0", "method": method, "params": params}).to_string());
-    }
-
-    fn try_line(&mut self) -> Option<Value> {
-        let mut out = Vec::new();
-        if self.server.poll_transmit(&mut out) {
-            let lines = out.split(|&byte| byte == b'\n').filter(|line| !line.is_empty());
-            self.lines.extend(lines.map(|line| serde_json::from_slice::<Value>(line).unwrap()));
-        }
-        self.lines.pop_front()
-    }
-
-    fn line(&mut self) -> Value {
-        self.try_line().expect("the server wrote nothing")
-    }
-
-    fn expect_silence(&mut self) {
-        assert_eq!(self.try_line(), None);
-    }
-
-    fn events(&mut self) -> Vec<Event> {
-        std::iter::from_fn(|| self.server.poll_event()).collect()
-    }
-
-    fn request(&mut self) -> InboundId {
-        let asked = self.events().into_iter().find_map(|event| match event {
-            Event::Request { id, .. } => Some(id),
-            _ => None,
-        });
-        asked.expect("no request reached the application")
-    }
-
-    fn code(&mut self) -> Value {
-        self.line()["error"]["code"].clone()
-    }
-}
-
-fn initialize(version: &str) -> Value {
-    json!({
-        "protocolVersion": version,
-        "capabilities": {"roots": {}, "elicitation": {}},
-        "clientInfo": {"name": "c", "version": "1"},
-    })
-}
-
-fn tools() -> ListToolsResult {
-    ListToolsResult::new(List::from(vec![Tool::new("t", "A tool", json!({"type": "object"}))]))
-}
+use server_common::{MODERN, Scripted, config, initialize, tools};
 
 /// S1.2, S1.3, S7.1
 #[test]
@@ -560,7 +449,7 @@ fn the_end_of_input_ends_an_idle_server_at_once() {
     s.server.request::<ListRoots>(s.now, &Default::default(), RequestOptions::default()).unwrap();
     s.server.handle_eof(s.now, "");
     assert!(s.server.is_closed());
-    assert!(matches!(&s.events()[..], [Event::Outcome { outcome: Outcome::Lost(Lost::Closed), .. }, Event::Closed(_)]));
+    assert!(matches!(&s.events()[..], [Event::Outcome { outcome: Outcome::Lost(Lost::Disconnected(_)), .. }, Event::Closed(_)]));
 }
 
 /// Contract 8

@@ -8,7 +8,7 @@ use serde::ser::{Serialize, SerializeMap};
 
 use crate::peer::RequestOptions;
 use crate::rpc::{Id, Raw, write};
-use crate::schema::{At, CacheScope, CustomParams, Json, LoggingLevel, Meta, Method, MethodInfo, Params, ResultFields, Revision, meta};
+use crate::schema::{At, CacheScope, CustomParams, Json, LoggingLevel, Meta, Method, MethodInfo, Params, ResultFields, ResultType, Revision, meta};
 
 /// What the protocol itself puts into a modern request's `_meta`, encoded once per connection.
 ///
@@ -156,8 +156,8 @@ impl Default for CacheHint {
 /// <https://modelcontextprotocol.io/specification/2026-07-28/basic#resulttype>
 #[derive(Clone, Copy, Debug)]
 pub struct Stamp<'a> {
-    /// Its `resultType`.
-    pub(crate) kind: &'static str,
+    /// Its `resultType`, whatever it says itself.
+    pub(crate) kind: Option<&'a ResultType>,
     pub(crate) server_info: Option<&'a Json>,
     /// How long and by whom it may be kept if it does not say so itself; only where the method has it.
     pub(crate) hint: Option<CacheHint>,
@@ -177,6 +177,9 @@ pub trait AnyResult {
         revision: Revision,
         stamp: Option<Stamp<'_>>,
     ) -> Result<(), serde_json::Error>;
+
+    /// What kind of result it says it is, where it says so itself.
+    fn result_type(&self) -> Option<&ResultType>;
 }
 
 impl<R: ResultFields> AnyResult for R {
@@ -191,6 +194,10 @@ impl<R: ResultFields> AnyResult for R {
             Some(stamp) => write::json(out, &Stamped { result: self, revision, stamp }),
         }
     }
+
+    fn result_type(&self) -> Option<&ResultType> {
+        ResultFields::result_type(self)
+    }
 }
 
 struct Stamped<'a, R> {
@@ -202,13 +209,20 @@ struct Stamped<'a, R> {
 impl<R: ResultFields> Serialize for Stamped<'_, R> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let stamp = self.stamp;
+        let kind = stamp.kind.or(self.result.result_type()).unwrap_or(&ResultType::Complete);
         let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("resultType", stamp.kind)?;
+        map.serialize_entry("resultType", kind.as_str())?;
         self.result.serialize_fields_at(self.revision, &mut map)?;
-        if let Some(hint) = stamp.hint {
-            let (ttl_ms, scope) = self.result.cache_hint();
-            map.serialize_entry("ttlMs", &ttl_ms.unwrap_or(hint.ttl_ms))?;
-            map.serialize_entry("cacheScope", scope.unwrap_or(hint.scope).as_str())?;
+        // A result that is passed on without its type has the hints of its author among its own fields.
+        let hint = stamp.hint.filter(|_| *kind == ResultType::Complete);
+        let (ttl_ms, scope) = self.result.cache_hint();
+        let ttl_ms = ttl_ms.or(hint.map(|hint| hint.ttl_ms)).filter(|_| !self.result.has_field("ttlMs"));
+        let scope = scope.or(hint.map(|hint| hint.scope)).filter(|_| !self.result.has_field("cacheScope"));
+        if let Some(ttl_ms) = ttl_ms {
+            map.serialize_entry("ttlMs", &ttl_ms)?;
+        }
+        if let Some(scope) = scope {
+            map.serialize_entry("cacheScope", scope.as_str())?;
         }
         let stamped = StampedMeta { own: self.result.meta(), stamp };
         if !stamped.is_empty() {

@@ -22,6 +22,7 @@ use super::resources::{
     ReadResourceParams, ReadResourceResult, ResourceUpdatedParams, SubscribeResourceParams,
     UnsubscribeResourceParams,
 };
+use super::result::ResultType;
 use super::revision::{Revision, Revisions};
 use super::roots::ListRootsResult;
 use super::sampling::{CreateMessageParams, CreateMessageResult};
@@ -67,6 +68,12 @@ pub trait ResultFields: WriteAt + Serialize + DeserializeOwned + Clone + Debug +
     fn cache_hint(&self) -> (Option<u64>, Option<CacheScope>) {
         (None, None)
     }
+
+    /// What kind of result it says it is, where it says so itself.
+    fn result_type(&self) -> Option<&ResultType>;
+
+    /// Whether [`write_fields`](Self::write_fields) writes a field of this name.
+    fn has_field(&self, name: &str) -> bool;
 
     /// Writes every field but `_meta`, `resultType`, `ttlMs` and `cacheScope` into an object that is being written.
     ///

@@ -229,6 +229,14 @@ macro_rules! object {
                 $crate::schema::object::Object::write_own(self, view, map)
             }
 
+            fn result_type(&self) -> Option<&$crate::schema::ResultType> {
+                self.result_type.as_ref()
+            }
+
+            fn has_field(&self, name: &str) -> bool {
+                !Self::is_envelope(name) && (self.holds(name) || self.extra.contains(name))
+            }
+
             $($hint)*
         }
     };

@@ -42,6 +42,14 @@ pub(super) enum Admitted {
     Request { info: Option<&'static MethodInfo>, context: RequestContext },
 }
 
+/// Where a request stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    Alone,
+    /// In an array with others, of which the session's revision allows.
+    Batch,
+}
+
 #[derive(Deserialize)]
 struct Params<'a> {
     #[serde(borrow, rename = "_meta")]
@@ -76,24 +84,23 @@ pub(super) fn admit(
     session: Option<&Session>,
     method: &str,
     params: Option<&Raw>,
+    place: Place,
 ) -> Result<Admitted, ErrorObject> {
-    let keys = match params.map(Raw::decode::<Params<'_>>) {
-        None => Keys::default(),
-        Some(Ok(params)) => match params.meta.map(|meta| serde_json::from_str(meta.get())) {
-            None => Keys::default(),
-            Some(Ok(keys)) => keys,
-            Some(Err(_)) => return Err(invalid("_meta is not an object")),
-        },
-        Some(Err(_)) => return Err(invalid("the parameters are not an object")),
-    };
+    let keys = keys(params)?;
     let modern = keys.version.is_some() || (keys.capabilities.is_some() && session.is_none());
     if modern && config.eras != Eras::LegacyOnly {
-        return admit_modern(config, method, &keys);
+        return match place {
+            Place::Alone => admit_modern(config, method, &keys),
+            Place::Batch => Err(ErrorObject::new(code::INVALID_REQUEST, "the revision of this request has no batches")),
+        };
     }
     if method == Initialize::NAME {
-        return match config.eras {
-            Eras::ModernOnly => Err(unsupported(config, value(params.map(version_of).flatten()))),
-            Eras::Both | Eras::LegacyOnly => Ok(Admitted::Initialize),
+        return match (config.eras, place) {
+            (Eras::ModernOnly, _) => Err(unsupported(config, value(params.map(version_of).flatten()))),
+            (_, Place::Batch) => {
+                Err(ErrorObject::new(code::INVALID_REQUEST, "initialize must not be part of a batch"))
+            }
+            (Eras::Both | Eras::LegacyOnly, Place::Alone) => Ok(Admitted::Initialize),
         };
     }
     if method == Ping::NAME && config.eras != Eras::ModernOnly {
@@ -103,10 +110,29 @@ pub(super) fn admit(
         Some(session) if method != Discover::NAME || config.eras == Eras::LegacyOnly => {
             admit_legacy(config, session, method, &keys)
         }
-        None if config.eras == Eras::LegacyOnly => {
-            Err(ErrorObject::new(code::INVALID_REQUEST, "the first request must be initialize"))
-        }
+        None if config.eras == Eras::LegacyOnly => known(config, method, Revision::LATEST_LEGACY)
+            .and(Err(ErrorObject::new(code::INVALID_REQUEST, "the first request must be initialize"))),
         _ => Err(missing(&keys)),
+    }
+}
+
+/// What stands under the protocol's keys in `_meta`.
+fn keys(params: Option<&Raw>) -> Result<Keys<'_>, ErrorObject> {
+    let Some(params) = params else { return Ok(Keys::default()) };
+    // Members by position would be taken for those of that name.
+    if !params.as_str().starts_with('{') {
+        return Err(invalid("the parameters are not an object"));
+    }
+    let Params { meta } = params.decode().map_err(|error| {
+        let code = if error.is_data() { code::INVALID_PARAMS } else { code::PARSE_ERROR };
+        ErrorObject::new(code, format!("the parameters can not be read: {error}"))
+    })?;
+    match meta.map(RawValue::get) {
+        None => Ok(Keys::default()),
+        Some(meta) if meta.starts_with('{') => {
+            serde_json::from_str(meta).map_err(|error| invalid(format!("_meta can not be read: {error}")))
+        }
+        Some(_) => Err(invalid("_meta is not an object")),
     }
 }
 

@@ -1,33 +1,28 @@
 //! What an application asks of a server.
 
 use alloc::format;
-use alloc::string::ToString;
 use alloc::vec::Vec;
 
 use crate::Instant;
-use crate::peer::declared::undeclared;
-use crate::peer::encode::MetaEntries;
-use crate::peer::{
-    About, AnyResult, Entry, InboundId, Lost, Needed, Outbox, Outcome, Outgoing, ProgressOption, Refusal, RequestId,
-    Stage, Stamp,
-};
+use crate::peer::{AnyResult, InboundId, Lost, Outbox, Stamp};
 use crate::rpc::{ErrorObject, Id, Raw, code, write};
 use crate::schema::{
     Cancelled, CancelledParams, ClientCapabilities, ClientCapability, ElicitParams, Era, InputRequest, InputRequiredResult,
     LoggingLevel, LoggingMessage, LoggingMessageParams, Meta, MissingCapabilityData, Notification, Number, Params,
-    PromptListChanged, Progress, ProgressParams, ResourceListChanged, ResourceUpdated, ResourceUpdatedParams, Revision,
+    PromptListChanged, Progress, ProgressParams, ResourceListChanged, ResourceUpdated, ResourceUpdatedParams, ResultType, Revision,
     ServerCapability, SubscriptionsListenResult, ToolListChanged, meta,
 };
 
-use super::{Closed, ListKind, Phase, Served, Server};
+use super::{Closed, Diagnostic, ListKind, Phase, Served, Server};
 
 /// The answer to a request.
 pub enum Answer<'a> {
-    /// The method's result. What its revision lacks is left out; what a modern result must carry beside is added.
+    /// The method's result, or that of an extension that says its own kind. What its revision lacks is left out; what a
+    /// modern result must carry beside is added.
     Result(&'a dyn AnyResult),
     /// The client's input is needed first: only for modern requests to call a tool, get a prompt or read a resource.
     InputRequired(&'a InputRequiredResult),
-    /// An error.
+    /// An error. A code that the revision of the request forbids is replaced by the nearest that it has.
     Error(ErrorObject),
 }
 
@@ -35,18 +30,25 @@ impl Server {
     /// Answers a request. One that was answered or cancelled already is left alone.
     ///
     /// An answer that the protocol does not allow for this request is replaced by an error: -32603 for one that does
-    /// not encode or asks for input where that is not possible, -32021 for one that asks for input of a kind that the
-    /// client did not declare.
+    /// not encode or is of a kind that is not possible there, -32021 for one that asks for input of a kind that the
+    /// client did not declare, or makes a task for a client that did not declare tasks. [`Diagnostic::AnswerReplaced`]
+    /// tells of it.
     pub fn respond(&mut self, request: InboundId, answer: Answer<'_>, out: &mut dyn Outbox) {
         let Some((id, served)) = self.inbound.remove(request) else { return };
         self.forget_subscription(request);
         let written = match answer {
-            Answer::Result(result) => self.write_result(&id, &served, result, "complete", out),
+            Answer::Result(result) => kind_allowed(&served, result.result_type())
+                .and_then(|()| self.write_result(&id, &served, result, None, out)),
             Answer::InputRequired(required) => input_allowed(&served, required)
-                .and_then(|()| self.write_result(&id, &served, required, "input_required", out)),
-            Answer::Error(error) => Err(error),
+                .and_then(|()| self.write_result(&id, &served, required, Some(&ResultType::InputRequired), out)),
+            Answer::Error(error) => {
+                let error = at_revision(error, served.revision);
+                self.reply_error(Some(&id), served.batch, &error, out);
+                Ok(())
+            }
         };
         if let Err(error) = written {
+            self.diagnose(Diagnostic::AnswerReplaced { id: request, error: error.clone() });
             self.reply_error(Some(&id), served.batch, &error, out);
         }
         self.advance_close();
@@ -57,11 +59,11 @@ impl Server {
         id: &Id,
         served: &Served,
         result: &dyn AnyResult,
-        kind: &'static str,
+        kind: Option<&ResultType>,
         out: &mut dyn Outbox,
     ) -> Result<(), ErrorObject> {
         let info = self.info.clone();
-        let cacheable = kind == "complete" && served.info.is_some_and(|info| info.cacheable);
+        let cacheable = served.info.is_some_and(|info| info.cacheable);
         let stamp = (served.era == Era::Modern).then(|| Stamp {
             kind,
             server_info: info.as_deref(),
@@ -165,83 +167,9 @@ impl Server {
         }
     }
 
-    /// Asks the client: only in a legacy session, and only what the client has declared.
-    ///
-    /// # Errors
-    /// If it can not be sent; nothing has changed then.
-    pub fn request(&mut self, now: Instant, request: Outgoing<'_>, out: &mut dyn Outbox) -> Result<RequestId, Refusal> {
-        let limits = &self.config.limits;
-        let session = match &self.session {
-            _ if !matches!(self.phase, Phase::Open) => return Err(Refusal::Closed),
-            Some(session) => session,
-            None => return Err(Refusal::NotReady),
-        };
-        let (revision, capabilities) = (session.revision, session.capabilities.clone());
-        // Before the client has said that it is ready, it may only be pinged.
-        if !session.initialized && request.method != <crate::schema::Ping as crate::schema::Method>::NAME {
-            return Err(Refusal::NotReady);
-        }
-        if self.outbound.len() >= limits.requests_out {
-            return Err(Refusal::InFlight { limit: limits.requests_out });
-        }
-        if out.queued() > limits.queued_bytes {
-            return Err(Refusal::Overloaded { limit: limits.queued_bytes });
-        }
-        let refused = |needed| Refusal::Capability { method: request.method.into(), needed: Needed::Client(needed) };
-        if let Some(info) = request.info {
-            if !info.revisions.contains(revision) {
-                return Err(Refusal::Revision { method: request.method.into(), revision });
-            }
-            if let Some(needed) = info.client.filter(|&needed| !capabilities.has(needed)) {
-                return Err(refused(needed));
-            }
-        }
-        let mut params = Vec::new();
-        let number = self.outbound.mint();
-        let progress = match request.options.progress {
-            ProgressOption::WhereLong => request.info.is_some_and(|info| info.long),
-            ProgressOption::Ask => true,
-            ProgressOption::No => false,
-        };
-        let entries = MetaEntries {
-            protocol: None,
-            progress: progress.then_some(number),
-            log_level: None,
-            options: Some(&request.options.meta),
-        };
-        request
-            .params
-            .write_params(&mut params, revision, entries)
-            .map_err(|error| Refusal::Encode(error.to_string()))?;
-        let params = Raw::from_scan(params.into());
-        if let Some(needed) = request.info.and_then(|info| undeclared(&capabilities, info, Some(&params))) {
-            return Err(refused(needed));
-        }
-        write::request(out.buffer(), &Id::Number(number), request.method, |buffer| {
-            buffer.extend_from_slice(params.as_bytes());
-            Ok(())
-        })
-        .map_err(|error| Refusal::Encode(error.to_string()))?;
-        out.commit(About::Request { id: number, method: request.method });
-        let timeout = request.options.timeout.unwrap_or(self.config.request_timeout);
-        let maximum = request.options.maximum.unwrap_or(self.config.request_maximum.max(timeout));
-        let mut entry = Entry::new(request.info, now, timeout, maximum, progress);
-        entry.stage = Stage::Sent;
-        self.outbound.insert(number, entry);
-        Ok(RequestId::new(number))
-    }
-
-    /// Stops waiting for a request of this side, and tells the client so. It ends as [`Outcome::Cancelled`]; one that
-    /// has ended already is left alone.
-    pub fn cancel(&mut self, request: RequestId, reason: Option<&str>, out: &mut dyn Outbox) {
-        if self.outbound.remove(request.number()).is_some() {
-            out.cancel(request.number(), reason);
-            self.end(request.number(), Outcome::Cancelled);
-        }
-    }
-
     /// Closes in an orderly way: takes no more requests, ends subscriptions by their results, gives up this side's own
-    /// requests, and lets those in flight finish within [`ServerConfig::close_timeout`](super::ServerConfig::close_timeout).
+    /// requests, lets those in flight finish within [`ServerConfig::close_timeout`](super::ServerConfig::close_timeout),
+    /// and answers the rest with an error.
     pub fn close(&mut self, now: Instant, out: &mut dyn Outbox) {
         if !matches!(self.phase, Phase::Open) {
             return;
@@ -250,9 +178,10 @@ impl Server {
         for subscription in self.subscriptions.all() {
             self.end_subscription(subscription, out);
         }
-        while let Some((number, _)) = self.outbound.pop() {
-            self.end(number, Outcome::Lost(Lost::Closed));
+        for number in self.outbound.numbers() {
+            out.cancel(number, None);
         }
+        self.end_outbound(&Lost::Closed);
         self.advance_close();
     }
 
@@ -264,7 +193,7 @@ impl Server {
         self.forget_subscription(subscription);
         let info = self.info.clone();
         let stamp = Stamp {
-            kind: "complete",
+            kind: Some(&ResultType::Complete),
             server_info: info.as_deref(),
             hint: None,
             subscription: Some(&id),
@@ -302,29 +231,73 @@ pub(super) fn under<P: Params>(params: &P, id: &Id) -> P {
 ///
 /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr#supported-requests>
 fn input_allowed(served: &Served, required: &InputRequiredResult) -> Result<(), ErrorObject> {
-    let possible = served.era == Era::Modern && served.info.is_some_and(|info| info.input_required);
+    kind_allowed(served, Some(&ResultType::InputRequired))?;
     let asks = required.input_requests.as_ref().is_some_and(|requests| !requests.is_empty());
-    if !possible || !(asks || required.request_state.is_some()) {
-        return Err(ErrorObject::new(code::INTERNAL_ERROR, "this request can not be answered by asking for input"));
+    if !(asks || required.request_state.is_some()) {
+        return Err(ErrorObject::new(code::INTERNAL_ERROR, "the server asks for input and does not say which"));
     }
-    let missing = |needed: &ClientCapability| !served.capabilities.has(*needed);
-    let needed = required.input_requests.iter().flat_map(|requests| requests.iter()).map(|(_, request)| needs(request));
-    let missing = needed.filter(missing).fold(None, |all: Option<ClientCapabilities>, needed| {
-        Some(all.unwrap_or_default().with(needed))
-    });
+    let mut missing: Option<ClientCapabilities> = None;
+    for (_, request) in required.input_requests.iter().flat_map(|requests| requests.iter()) {
+        let Some(needed) = needs(request) else {
+            return Err(ErrorObject::new(code::INTERNAL_ERROR, "the server asks for what no client can be asked for"));
+        };
+        if !served.capabilities.has(needed) {
+            missing = Some(missing.unwrap_or_default().with(needed));
+        }
+    }
     missing.map_or(Ok(()), |missing| Err(missing_capabilities(missing)))
 }
 
-fn needs(request: &InputRequest) -> ClientCapability {
-    match request {
+/// What a client must have declared to be asked this; `None` if it is nothing that the protocol knows.
+fn needs(request: &InputRequest) -> Option<ClientCapability> {
+    Some(match request {
         InputRequest::Elicit(ElicitParams::Url(_)) => ClientCapability::ElicitationUrl,
         InputRequest::Elicit(_) => ClientCapability::ElicitationForm,
         InputRequest::CreateMessage(params) if params.tools.is_some() || params.tool_choice.is_some() => {
             ClientCapability::SamplingTools
         }
         InputRequest::CreateMessage(_) => ClientCapability::Sampling,
-        _ => ClientCapability::Roots,
-    }
+        InputRequest::ListRoots(_) => ClientCapability::Roots,
+        InputRequest::Unknown(_) => return None,
+    })
+}
+
+/// Whether a request may be answered by a result of this kind.
+///
+/// <https://modelcontextprotocol.io/specification/2026-07-28/basic#result-types>
+fn kind_allowed(served: &Served, kind: Option<&ResultType>) -> Result<(), ErrorObject> {
+    let possible = match (kind, served.era) {
+        (None | Some(ResultType::Complete), _) => true,
+        (Some(_), Era::Legacy) => false,
+        (Some(ResultType::InputRequired), Era::Modern) => served.info.is_some_and(|info| info.input_required),
+        (Some(ResultType::Task), Era::Modern) => {
+            let needed = ClientCapability::TasksExtension;
+            if !served.capabilities.has(needed) {
+                return Err(missing_capabilities(ClientCapabilities::default().with(needed)));
+            }
+            true
+        }
+        (Some(ResultType::Other(_)), Era::Modern) => true,
+    };
+    let refused = || ErrorObject::new(code::INTERNAL_ERROR, "the server's result is of a kind that has no place here");
+    possible.then_some(()).ok_or_else(refused)
+}
+
+/// The error as its revision may have it: not with a code that it forbids.
+///
+/// <https://modelcontextprotocol.io/specification/2026-07-28/basic#error-codes>
+fn at_revision(mut error: ErrorObject, revision: Revision) -> ErrorObject {
+    let differences = revision.differences();
+    error.code = match error.code {
+        code::RESOURCE_NOT_FOUND => differences.missing_resource,
+        code::URL_ELICITATION_REQUIRED if !differences.url_elicitation_error => code::INTERNAL_ERROR,
+        code::HEADER_MISMATCH | code::MISSING_REQUIRED_CLIENT_CAPABILITY | code::UNSUPPORTED_PROTOCOL_VERSION => {
+            error.code
+        }
+        -32_099..=-32_020 if revision.era() == Era::Modern => code::INTERNAL_ERROR,
+        other => other,
+    };
+    error
 }
 
 /// The error that a modern client is answered whose request needs capabilities that it did not declare.

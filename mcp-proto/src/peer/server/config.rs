@@ -34,8 +34,8 @@ pub struct ServerConfig {
     pub eras: Eras,
     /// How long and by whom results may be kept that do not say so themselves (2026-07-28).
     pub cache: CacheHint,
-    /// How long a request to a legacy client waits for its answer or for progress. Default 60 s: a model or a person
-    /// may be behind it.
+    /// How long a request to a legacy client waits for its answer or for progress. Default 60 s. What waits for a
+    /// person or a model has no limit unless one comes with the request.
     pub request_timeout: Duration,
     /// How long such a request waits at most. Default 10 min.
     pub request_maximum: Duration,

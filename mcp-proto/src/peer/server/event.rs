@@ -107,6 +107,13 @@ pub enum Diagnostic {
         /// The error.
         error: ErrorObject,
     },
+    /// An answer of the application could not be sent; the client was answered with this error instead.
+    AnswerReplaced {
+        /// The request.
+        id: InboundId,
+        /// The error.
+        error: ErrorObject,
+    },
     /// A notification whose parameters could not be read.
     InvalidNotification {
         /// Its method.
@@ -137,6 +144,7 @@ impl fmt::Display for Diagnostic {
             Self::UnknownAnswer(None) => f.write_str("an answer without an id"),
             Self::Error(error) => write!(f, "an error that answers no request: {error}"),
             Self::Refused { method, error } => write!(f, "the request {} was refused: {error}", &**method),
+            Self::AnswerReplaced { id, error } => write!(f, "the answer to {id:?} was replaced by an error: {error}"),
             Self::InvalidNotification { method, error } => {
                 write!(f, "the notification {} could not be read: {error}", &**method)
             }

@@ -7,7 +7,7 @@ use crate::Instant;
 use crate::peer::batch::BatchId;
 use crate::peer::events::Pressure;
 use crate::peer::{AnyResult, InboundId, InvalidAnswer, Lost, Outbox, Outcome, Refused, RequestId};
-use crate::rpc::{ErrorObject, Frame, Id, Kind, Malformed, MalformedKind, Message, Raw, Request, Response, Text, code, write};
+use crate::rpc::{Batch, ErrorObject, Frame, Id, Kind, Malformed, MalformedKind, Message, Raw, Request, Response, Text, code, write};
 use crate::schema::{
     Cancelled, CancelledParams, Discover, DiscoverResult, EmptyResult, Initialize, InitializeParams, InitializeResult,
     Initialized, Method, MethodInfo, Notification, Progress, ProgressParams, SetLoggingLevel, SetLoggingLevelParams,
@@ -15,7 +15,7 @@ use crate::schema::{
     SubscriptionsListen, SubscriptionsListenParams, UnsubscribeResource,
 };
 
-use super::admit::{Admitted, admit};
+use super::admit::{Admitted, Place, admit};
 use super::commands::{Answer, under};
 use super::session::Session;
 use super::subscriptions::Subscriptions;
@@ -24,34 +24,54 @@ use super::{Closed, Diagnostic, Event, Phase, RequestContext, Served, Server};
 impl Server {
     /// A message, or a batch of them, has come.
     pub fn handle_frame(&mut self, now: Instant, frame: Frame, out: &mut dyn Outbox) {
+        if self.is_closed() {
+            return;
+        }
         match frame {
             Frame::Single(message) => self.handle_message(now, message, None, out),
-            Frame::Batch(batch) => {
-                let session = self.session.as_ref();
-                let allowed = session.is_some_and(|session| session.revision.differences().batches);
-                if !allowed || batch.is_empty() {
-                    let what = if allowed { "an empty batch" } else { "batches are not part of this revision" };
-                    return self.reply_error(None, None, &ErrorObject::new(code::INVALID_REQUEST, what), out);
+            Frame::Batch(batch) => self.handle_batch(now, batch, out),
+        }
+        // Not before: the answers to a batch go out with its last message.
+        self.advance_close();
+    }
+
+    /// <https://modelcontextprotocol.io/specification/2025-03-26/basic#batching>
+    fn handle_batch(&mut self, now: Instant, batch: Batch, out: &mut dyn Outbox) {
+        let session = self.session.as_ref();
+        let allowed = session.is_some_and(|session| session.revision.differences().batches);
+        if !allowed || batch.is_empty() {
+            let what = if allowed { "an empty batch" } else { "batches are not part of this revision" };
+            return self.reply_error(None, None, &ErrorObject::new(code::INVALID_REQUEST, what), out);
+        }
+        let id = self.batches.open();
+        for message in batch {
+            match message {
+                Ok(message) => self.handle_message(now, message, Some(id), out),
+                Err(malformed) => {
+                    self.batches.expect(id);
+                    self.refuse_malformed(malformed, Some(id), out);
                 }
-                let id = self.batches.open();
-                for message in batch {
-                    match message {
-                        Ok(message) => self.handle_message(now, message, Some(id), out),
-                        Err(malformed) => {
-                            self.batches.expect(id);
-                            self.refuse_malformed(malformed, Some(id), out);
-                        }
-                    }
-                }
-                self.close_batch(id, out);
+            }
+            // Its answers may have been too much for a client that reads none.
+            if self.is_closed() {
+                return;
             }
         }
+        self.close_batch(id, out);
     }
 
     /// Something came that is no message: it is answered with an error, under its id if that could be read.
-    pub fn handle_malformed(&mut self, now: Instant, malformed: Malformed, out: &mut dyn Outbox) {
+    pub fn handle_malformed(&mut self, _now: Instant, malformed: Malformed, out: &mut dyn Outbox) {
+        if self.is_closed() {
+            return;
+        }
         let recovered = &malformed.recovered;
-        if let (Some(Id::Number(number)), Some(Kind::Response)) = (&recovered.id, recovered.kind) {
+        // What breaks off before it says what it is, under an id that is waited for, was the answer.
+        let answer = match recovered.kind {
+            Some(kind) => kind == Kind::Response,
+            None => recovered.method.is_none(),
+        };
+        if let (Some(Id::Number(number)), true) = (&recovered.id, answer) {
             let number = *number;
             if self.outbound.remove(number).is_some() {
                 let invalid = match malformed.kind {
@@ -61,7 +81,6 @@ impl Server {
                 return self.end(number, Outcome::Invalid(invalid));
             }
         }
-        let _ = now;
         self.refuse_malformed(malformed, None, out);
     }
 
@@ -76,13 +95,16 @@ impl Server {
             let error = ErrorObject::new(malformed.code(), malformed.to_string());
             self.reply_error(malformed.recovered.id.as_ref(), batch, &error, out);
         }
-        self.diagnose(Diagnostic::Malformed(Box::new(malformed)));
+        if !self.is_closed() {
+            self.diagnose(Diagnostic::Malformed(Box::new(malformed)));
+        }
     }
 
-    /// The link has ended, or will bring nothing more: as [`close`](Self::close). Answers may still be taken from the
-    /// queue, for a client that only closed its sending half.
+    /// The link has ended, or will bring nothing more: as [`close`](Self::close), but that requests of this side are
+    /// lost at once, by `detail`. Answers may still be taken from the queue, for a client that only closed its sending
+    /// half.
     pub fn handle_closed(&mut self, now: Instant, detail: &str, out: &mut dyn Outbox) {
-        let _ = detail;
+        self.end_outbound(&Lost::Disconnected(detail.to_string()));
         self.close(now, out);
     }
 
@@ -93,7 +115,8 @@ impl Server {
             self.end(expired.number, Outcome::TimedOut { after: expired.after, maximum: expired.maximum });
         }
         if matches!(self.phase, Phase::Finishing { until } if until <= now) {
-            self.finish(Closed::Done);
+            self.refuse_rest(out);
+            self.advance_close();
         }
     }
 
@@ -121,13 +144,11 @@ impl Server {
         } else if self.inbound.find(&id).is_some() {
             Err(ErrorObject::new(code::INVALID_REQUEST, "a request with this id is still unanswered"))
         } else {
-            admit(&self.config, self.session.as_ref(), &method, params.as_ref())
+            let place = if batch.is_some() { Place::Batch } else { Place::Alone };
+            admit(&self.config, self.session.as_ref(), &method, params.as_ref(), place)
         };
         let answered = match admitted {
             Ok(Admitted::Ping) => self.answer(&id, batch, &EmptyResult::new(), out),
-            Ok(Admitted::Initialize) if batch.is_some() => {
-                Err(ErrorObject::new(code::INVALID_REQUEST, "initialize must not be part of a batch"))
-            }
             Ok(Admitted::Initialize) => self.open_session(&id, params.as_ref(), out),
             Ok(Admitted::Request { info, context }) => {
                 self.dispatch(id.clone(), batch, &method, params, info, context, out)
@@ -136,7 +157,9 @@ impl Server {
         };
         if let Err(error) = answered {
             self.reply_error(Some(&id), batch, &error, out);
-            self.diagnose(Diagnostic::Refused { method, error });
+            if !self.is_closed() {
+                self.diagnose(Diagnostic::Refused { method, error });
+            }
         }
     }
 
@@ -335,7 +358,6 @@ impl Server {
         if let Some(batch) = served.batch {
             self.close_batch(batch, out);
         }
-        self.advance_close();
     }
 
     fn handle_response(&mut self, response: Response) {

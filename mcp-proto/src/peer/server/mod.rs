@@ -9,6 +9,7 @@ mod commands;
 mod config;
 mod event;
 mod inputs;
+mod requests;
 mod session;
 mod subscriptions;
 
@@ -21,7 +22,7 @@ use crate::peer::batch::{BatchId, Batches};
 use crate::peer::encode::MetaEntries;
 use crate::peer::events::{EventQueue, Pressure};
 use crate::peer::{About, AnyParams, Inbound, InboundId, Lost, Outbound, Outbox, Outcome, RequestId};
-use crate::rpc::{ErrorId, ErrorObject, Id, write};
+use crate::rpc::{ErrorId, ErrorObject, Id, code, write};
 use crate::schema::{At, Era, Json, LoggingLevel, Method, MethodInfo, Number, Revision, SubscriptionsListen};
 
 pub use commands::{Answer, missing_capabilities, resource_not_found};
@@ -173,15 +174,28 @@ impl Server {
         self.events.push(Event::Outcome { request: RequestId::new(number), outcome }, bytes);
     }
 
+    fn end_outbound(&mut self, lost: &Lost) {
+        while let Some((number, _)) = self.outbound.pop() {
+            self.end(number, Outcome::Lost(lost.clone()));
+        }
+    }
+
+    /// Answers for an application that has not done so in time.
+    fn refuse_rest(&mut self, out: &mut dyn Outbox) {
+        while let Some((request, id, served)) = self.inbound.pop() {
+            self.abandon(request, &served, None);
+            let error = ErrorObject::new(code::INTERNAL_ERROR, "the server has closed before it could answer");
+            self.reply_error(Some(&id), served.batch, &error, out);
+        }
+    }
+
     /// Ends everything: each request with an outcome, the connection with `closed`.
     fn finish(&mut self, closed: Closed) {
         let lost = match &closed {
             Closed::Done => Lost::Closed,
             Closed::Lost(lost) => lost.clone(),
         };
-        while let Some((number, _)) = self.outbound.pop() {
-            self.end(number, Outcome::Lost(lost.clone()));
-        }
+        self.end_outbound(&lost);
         while let Some((id, _, served)) = self.inbound.pop() {
             self.abandon(id, &served, None);
         }

@@ -1,0 +1,136 @@
+//! What a server asks of its client: only a legacy one, in its session.
+
+use alloc::string::ToString;
+use core::time::Duration;
+
+use serde::Deserialize;
+
+use crate::Instant;
+use crate::peer::declared::undeclared;
+use crate::peer::encode::MetaEntries;
+use crate::peer::{
+    About, Entry, Needed, Outbox, Outcome, Outgoing, ProgressOption, Refusal, RequestId, Stage,
+};
+use crate::rpc::{Id, Raw, write};
+use crate::schema::{
+    ClientCapability, CreateMessage, Direction, Elicit, Method, MethodInfo, Ping, Revision,
+};
+
+use super::{Eras, Phase, Server, Session};
+
+impl Server {
+    /// Asks the client: only in a legacy session, and only what the client has declared. To ask a modern client, answer
+    /// its request with [`Answer::InputRequired`](super::Answer::InputRequired).
+    ///
+    /// What waits for a person or a model has no timeout unless the options give it one.
+    ///
+    /// # Errors
+    /// If it can not be sent; nothing has changed then.
+    pub fn request(
+        &mut self,
+        now: Instant,
+        request: Outgoing<'_>,
+        out: &mut dyn Outbox,
+    ) -> Result<RequestId, Refusal> {
+        if !matches!(self.phase, Phase::Open) {
+            return Err(Refusal::Closed);
+        }
+        let limits = &self.config.limits;
+        if self.outbound.len() >= limits.requests_out {
+            return Err(Refusal::InFlight { limit: limits.requests_out });
+        }
+        if out.queued() > limits.queued_bytes {
+            return Err(Refusal::Overloaded { limit: limits.queued_bytes });
+        }
+        if self.config.eras == Eras::ModernOnly {
+            return Err(Refusal::Revision { method: request.method.into(), revision: Revision::LATEST });
+        }
+        // Before the client has said that it is ready, it may only be pinged.
+        let ready = |session: &&Session| session.initialized || request.method == Ping::NAME;
+        let session = self.session.as_ref().filter(ready).ok_or(Refusal::NotReady)?;
+        admit(session, &request)?;
+
+        let revision = session.revision;
+        let number = self.outbound.mint();
+        let mut entry = self.entry(now, &request);
+        let entries = MetaEntries {
+            progress: entry.progress.then_some(number),
+            options: Some(&request.options.meta),
+            ..MetaEntries::default()
+        };
+        write::request(out.buffer(), &Id::Number(number), request.method, |buffer| {
+            request.params.write_params(buffer, revision, entries)
+        })
+        .map_err(|error| Refusal::Encode(error.to_string()))?;
+        out.commit(About::Request { id: number, method: request.method });
+        entry.stage = Stage::Sent;
+        self.outbound.insert(number, entry);
+        Ok(RequestId::new(number))
+    }
+
+    /// Stops waiting for a request of this side, and tells the client so. It ends as [`Outcome::Cancelled`]; one that
+    /// has ended already is left alone.
+    pub fn cancel(&mut self, request: RequestId, reason: Option<&str>, out: &mut dyn Outbox) {
+        if self.outbound.remove(request.number()).is_some() {
+            out.cancel(request.number(), reason);
+            self.end(request.number(), Outcome::Cancelled);
+        }
+    }
+
+    fn entry(&self, now: Instant, request: &Outgoing<'_>) -> Entry {
+        let options = &request.options;
+        let progress = match options.progress {
+            ProgressOption::WhereLong => request.info.is_some_and(|info| info.long),
+            ProgressOption::Ask => true,
+            ProgressOption::No => false,
+        };
+        let lasting = request.info.is_some_and(|info| info.unbounded);
+        let default = |ordinary: Duration| if lasting { Duration::MAX } else { ordinary };
+        let timeout = options.timeout.unwrap_or(default(self.config.request_timeout));
+        let maximum = options.maximum.unwrap_or(default(self.config.request_maximum.max(timeout)));
+        Entry::new(request.info, now, timeout, maximum, progress)
+    }
+}
+
+/// Whether the client of a session may be asked this.
+///
+/// <https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#capability-negotiation>
+fn admit(session: &Session, request: &Outgoing<'_>) -> Result<(), Refusal> {
+    let Some(info) = request.info else { return Ok(()) };
+    if !info.revisions.contains(session.revision) || !info.direction.includes(Direction::ServerToClient) {
+        return Err(Refusal::Revision { method: request.method.into(), revision: session.revision });
+    }
+    let missing = match info.client.filter(|&needed| !session.capabilities.has(needed)) {
+        Some(needed) => Some(needed),
+        None if [Elicit::NAME, CreateMessage::NAME].contains(&info.name) => {
+            // As a whole: the revision may lack the very field that the client has not declared.
+            let params = request.params.to_raw().map_err(|error| Refusal::Encode(error.to_string()))?;
+            undeclared(&session.capabilities, info, Some(&params)).or(context(session, info, &params))
+        }
+        None => None,
+    };
+    match missing {
+        Some(needed) => {
+            Err(Refusal::Capability { method: request.method.into(), needed: Needed::Client(needed) })
+        }
+        None => Ok(()),
+    }
+}
+
+/// Whether a request asks for context of servers of a client that has not declared it, where that can be declared.
+fn context(session: &Session, info: &MethodInfo, params: &Raw) -> Option<ClientCapability> {
+    #[derive(Deserialize)]
+    struct Asked<'a> {
+        #[serde(rename = "includeContext")]
+        context: Option<&'a str>,
+    }
+    let needed = ClientCapability::SamplingContext;
+    if info.name != CreateMessage::NAME
+        || !session.revision.differences().context_capability
+        || session.capabilities.has(needed)
+    {
+        return None;
+    }
+    let Asked { context } = params.decode().ok()?;
+    matches!(context, Some("thisServer" | "allServers")).then_some(needed)
+}

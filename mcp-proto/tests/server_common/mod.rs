@@ -1,0 +1,153 @@
+//! A server against a client that a test writes by hand, on a simulated clock.
+#![allow(dead_code, missing_docs, unreachable_pub, reason = "each test file uses its part")]
+
+use core::time::Duration;
+
+use mcp_proto::bind::StreamServer;
+use mcp_proto::peer::InboundId;
+use mcp_proto::peer::server::{Event, ServerConfig};
+use mcp_proto::schema::{Implementation, List, ListToolsResult, ServerCapability, Tool};
+use mcp_proto::{Bytes, Instant};
+use serde_json::{Value, json};
+
+pub const MODERN: &str = "2026-07-28";
+
+/// A server whose client is the test itself.
+pub struct Scripted {
+    pub server: StreamServer,
+    pub now: Instant,
+    lines: std::collections::VecDeque<Value>,
+}
+
+pub fn config() -> ServerConfig {
+    let mut config = ServerConfig::new(Implementation::new("test-server", "2.0"));
+    config.instructions = Some("Be kind.".into());
+    for capability in [
+        ServerCapability::ToolsListChanged,
+        ServerCapability::ResourcesSubscribe,
+        ServerCapability::PromptsListChanged,
+        ServerCapability::Logging,
+    ] {
+        config.capabilities = config.capabilities.with(capability);
+    }
+    config
+}
+
+pub fn meta_of_request() -> Value {
+    json!({
+        "io.modelcontextprotocol/protocolVersion": MODERN,
+        "io.modelcontextprotocol/clientCapabilities": {"elicitation": {}},
+        "io.modelcontextprotocol/clientInfo": {"name": "c", "version": "1"},
+    })
+}
+
+impl Scripted {
+    pub fn new(config: ServerConfig) -> Self {
+        Self { server: StreamServer::new(config), now: Instant::ORIGIN, lines: Default::default() }
+    }
+
+    pub fn legacy_at(version: &str) -> Self {
+        let mut s = Self::new(config());
+        s.ask(1, "initialize", initialize(version));
+        assert_eq!(s.line()["result"]["protocolVersion"], version);
+        s.notify("notifications/initialized", json!({}));
+        s.events();
+        s
+    }
+
+    pub fn say(&mut self, text: &str) {
+        self.server.handle_input(self.now, Bytes::from(format!("{text}\n")));
+    }
+
+    pub fn ask(&mut self, id: impl Into<Value>, method: &str, params: Value) {
+        self.say(&json!({"jsonrpc": "2.0", "id": id.into(), "method": method, "params": params}).to_string());
+    }
+
+    pub fn modern(&mut self, id: impl Into<Value>, method: &str, mut params: Value) {
+        let own = params["_meta"].take();
+        params["_meta"] = meta_of_request();
+        for (key, value) in own.as_object().into_iter().flatten() {
+            params["_meta"][key] = value.clone();
+        }
+        self.ask(id, method, params);
+    }
+
+    pub fn notify(&mut self, method: &str, params: Value) {
+        self.say(&json!({"jsonrpc": "2.0", "method": method, "params": params}).to_string());
+    }
+
+    pub fn try_line(&mut self) -> Option<Value> {
+        let mut out = Vec::new();
+        if self.server.poll_transmit(&mut out) {
+            let lines = out.split(|&byte| byte == b'\n').filter(|line| !line.is_empty());
+            self.lines.extend(lines.map(|line| serde_json::from_slice::<Value>(line).unwrap()));
+        }
+        self.lines.pop_front()
+    }
+
+    pub fn line(&mut self) -> Value {
+        self.try_line().expect("the server wrote nothing")
+    }
+
+    pub fn expect_silence(&mut self) {
+        assert_eq!(self.try_line(), None);
+    }
+
+    pub fn events(&mut self) -> Vec<Event> {
+        std::iter::from_fn(|| self.server.poll_event()).collect()
+    }
+
+    pub fn request(&mut self) -> InboundId {
+        let asked = self.events().into_iter().find_map(|event| match event {
+            Event::Request { id, .. } => Some(id),
+            _ => None,
+        });
+        asked.expect("no request reached the application")
+    }
+
+    pub fn code(&mut self) -> Value {
+        self.line()["error"]["code"].clone()
+    }
+}
+
+pub fn initialize(version: &str) -> Value {
+    json!({
+        "protocolVersion": version,
+        "capabilities": {"roots": {}, "elicitation": {}},
+        "clientInfo": {"name": "c", "version": "1"},
+    })
+}
+
+pub fn tools() -> ListToolsResult {
+    ListToolsResult::new(List::from(vec![Tool::new("t", "A tool", json!({"type": "object"}))]))
+}
+
+impl Scripted {
+    pub fn legacy_with(config: ServerConfig, version: &str, capabilities: Value) -> Self {
+        let mut s = Self::new(config);
+        let mut params = initialize(version);
+        params["capabilities"] = capabilities;
+        s.ask(1, "initialize", params);
+        assert_eq!(s.line()["result"]["protocolVersion"], version);
+        s.notify("notifications/initialized", json!({}));
+        s.events();
+        s
+    }
+
+    /// Everything that was written since the last line was taken.
+    pub fn lines(&mut self) -> Vec<Value> {
+        std::iter::from_fn(|| self.try_line()).collect()
+    }
+
+    /// Lets time pass, timeout by timeout.
+    pub fn advance(&mut self, duration: Duration) {
+        let end = self.now + duration;
+        while let Some(due) = self.server.poll_timeout().filter(|&due| due <= end) {
+            self.now = self.now.max(due);
+            self.server.handle_timeout(self.now);
+            assert!(self.server.poll_timeout().is_none_or(|next| next > self.now), "contract 5: livelock");
+        }
+        self.now = end;
+        self.server.handle_timeout(self.now);
+    }
+}
