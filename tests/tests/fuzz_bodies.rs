@@ -4,10 +4,17 @@ use mcp_proto::fuzzing;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
-fn run(body: fn(&[u8])) {
+type Body = fn(&[u8]);
+
+fn run(body: Body) {
     let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
     let mut runner = TestRunner::new_with_rng(Config { cases: 2000, failure_persistence: None, ..Config::default() }, rng);
-    runner.run(&proptest::collection::vec(any::<u8>(), 0..600), |data| Ok(body(&data))).unwrap();
+    let inputs = proptest::collection::vec(any::<u8>(), 0..600);
+    let outcome = runner.run(&inputs, |data| {
+        body(&data);
+        Ok(())
+    });
+    outcome.unwrap();
 }
 
 #[test]
@@ -35,7 +42,7 @@ fn a_server_holds_its_contracts_under_any_operations() {
 /// The committed corpora, and every input that once broke something.
 #[test]
 fn the_corpora_run_clean() {
-    let targets: [(&str, fn(&[u8])); 5] = [
+    let targets: [(&str, Body); 5] = [
         ("client", fuzzing::client),
         ("envelope", fuzzing::envelope),
         ("lines", fuzzing::lines),

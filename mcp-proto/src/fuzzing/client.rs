@@ -143,8 +143,8 @@ impl Harness {
         let now = self.now;
         match operation {
             Operation::Call { timeout_ms } => {
-                let mut options = RequestOptions::default();
-                options.timeout = timeout_ms.map(|ms| Duration::from_millis(ms.into()));
+                let timeout = timeout_ms.map(|ms| Duration::from_millis(ms.into()));
+                let options = RequestOptions { timeout, ..RequestOptions::default() };
                 let accepted = self.client.request::<CallTool>(now, &CallToolParams::new("fuzz"), options);
                 self.accept(accepted);
             }

@@ -221,8 +221,8 @@ impl Harness {
             }
             Operation::Updated { uri } => self.server.resource_updated(now, &format!("fuzz://{}", uri % 4)),
             Operation::Request { timeout_ms } => {
-                let mut options = RequestOptions::default();
-                options.timeout = timeout_ms.map(|ms| Duration::from_millis(ms.into()));
+                let timeout = timeout_ms.map(|ms| Duration::from_millis(ms.into()));
+                let options = RequestOptions { timeout, ..RequestOptions::default() };
                 let accepted = self.server.request::<ListRoots>(now, &EmptyParams::default(), options);
                 self.note(&accepted);
                 if let Ok(request) = accepted {
@@ -342,7 +342,7 @@ fn ask(id: u8, method: &str, modern: bool) -> String {
     } else {
         ""
     };
-    let version = if id % 2 == 0 { "2025-03-26" } else { "2025-11-25" };
+    let version = if id.is_multiple_of(2) { "2025-03-26" } else { "2025-11-25" };
     let params = format!(
         r#"{{"protocolVersion":"{version}","capabilities":{{"roots":{{}}}},"clientInfo":{{"name":"f","version":"0"}},"level":"error","uri":"fuzz://{}","name":"t","notifications":{{"toolsListChanged":true,"resourceSubscriptions":["fuzz://{}"]}}{meta}}}"#,
         id % 4,

@@ -231,10 +231,11 @@ impl Detect {
             Ok(result) => return self.handle_initialize_result(now, asked, &result),
             Err(error) => error,
         };
-        if error.code == code::UNSUPPORTED_PROTOCOL_VERSION && !self.chosen {
-            if let Some(act) = self.choose_after_refusal(now, &error, &probe) {
-                return act;
-            }
+        if error.code == code::UNSUPPORTED_PROTOCOL_VERSION
+            && !self.chosen
+            && let Some(act) = self.choose_after_refusal(now, &error, &probe)
+        {
+            return act;
         }
         match probe {
             Probe::Answered(discovered) => self.settle_discovered(now, discovered),

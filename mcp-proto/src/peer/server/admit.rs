@@ -96,7 +96,7 @@ pub(super) fn admit(
     }
     if method == Initialize::NAME {
         return match (config.eras, place) {
-            (Eras::ModernOnly, _) => Err(unsupported(config, value(params.map(version_of).flatten()))),
+            (Eras::ModernOnly, _) => Err(unsupported(config, value(params.and_then(version_of)))),
             (_, Place::Batch) => {
                 Err(ErrorObject::new(code::INVALID_REQUEST, "initialize must not be part of a batch"))
             }
