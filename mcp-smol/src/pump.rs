@@ -63,9 +63,14 @@ impl<R, W> Pump<R, W> {
         }
     }
 
-    /// Whether nothing more can be written.
+    /// Whether nothing more can be written, for whatever reason.
     pub(crate) fn has_closed(&self) -> bool {
         matches!(self.sending, Sending::Closed | Sending::Failed { .. })
+    }
+
+    /// Whether the direction that is written to has been closed, as it was to be.
+    pub(crate) fn is_half_closed(&self) -> bool {
+        matches!(self.sending, Sending::Closed)
     }
 
     /// How many bytes are yet to be written.

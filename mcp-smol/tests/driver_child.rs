@@ -170,6 +170,24 @@ fn a_server_that_ignores_the_end_of_its_input_and_the_request_to_leave_is_killed
     });
 }
 
+/// C3.5
+#[test]
+fn a_server_has_the_time_to_leave_that_its_command_grants() {
+    run(async {
+        let scratch = Scratch::new("patience");
+        let file = scratch.0.join("saved");
+        let body = format!("modern; cat >&2; sleep 0.6; echo saved >{}", file.display());
+        let (client, driver) = ClientOptions::new("test", "1")
+            .configure(|config| config.close_timeout = Duration::from_millis(50))
+            .connect(script(&body).shutdown(times(10_000, 10)));
+        let driver = smol::spawn(driver);
+        client.ready().await.unwrap();
+        assert_eq!(client.close().await, Closed::Done);
+        driver.await.unwrap();
+        assert_eq!(fs::read_to_string(file).unwrap(), "saved\n");
+    });
+}
+
 #[test]
 fn dropping_the_last_client_ends_the_process_in_an_orderly_way() {
     run(async {

@@ -23,7 +23,7 @@ mod terminal;
 mod tools;
 mod trace;
 
-use std::io::Write as _;
+use std::io::{IsTerminal as _, Write as _};
 use std::process::ExitCode;
 
 use clap::Parser as _;
@@ -69,6 +69,10 @@ async fn run(command: Command, common: &Common) -> Result<(), Failure> {
     match command {
         Command::Demo => demo::demo(common, screen).await,
         Command::Serve => {
+            if std::io::stdin().is_terminal() {
+                let hint = "This is a server: it expects a client's messages, one JSON object to a line. Ctrl-D ends it.";
+                let _ = writeln!(anstream::stderr(), "{hint}");
+            }
             let served = mcp_smol::serve_stdio(demo_server::router()).await;
             served.map_err(|error| Failure::Server(format!("serving standard input and output: {error}")))
         }

@@ -38,8 +38,12 @@ enum State {
     /// Started, or not, and not told yet.
     Opening(Result<Open, String>),
     Open(Open),
-    Ending(Pin<Box<dyn Future<Output = Exit> + Send>>, Next),
+    /// Its input is closed: it is being brought to its end, and may still have something to say.
+    Leaving(Pump<ChildStdout, ChildStdin>, Ending),
+    Ending(Ending, Next),
 }
+
+type Ending = Pin<Box<dyn Future<Output = Exit> + Send>>;
 
 struct Open {
     pump: Pump<ChildStdout, ChildStdin>,
@@ -73,7 +77,7 @@ impl ChildLink {
         });
     }
 
-    /// Ends the process, at once but not rudely.
+    /// Ends the process, at once but not rudely; one that is leaving already keeps the time it was granted.
     fn end(&mut self, next: Next) {
         self.state = match std::mem::replace(&mut self.state, State::Closed) {
             State::Open(open) | State::Opening(Ok(open)) => {
@@ -82,7 +86,7 @@ impl ChildLink {
                 drop(pump);
                 State::Ending(Box::pin(process.shutdown()), next)
             }
-            State::Ending(ending, _) => State::Ending(ending, next),
+            State::Leaving(_, ending) | State::Ending(ending, _) => State::Ending(ending, next),
             State::Closed | State::Opening(Err(_)) => State::Closed,
         };
     }
@@ -139,7 +143,7 @@ impl Link for ChildLink {
     fn outgoing(&mut self) -> Option<&mut Vec<u8>> {
         match &mut self.state {
             State::Open(open) => open.pump.outgoing(),
-            State::Closed | State::Opening(_) | State::Ending(..) => None,
+            State::Closed | State::Opening(_) | State::Leaving(..) | State::Ending(..) => None,
         }
     }
 
@@ -165,6 +169,20 @@ impl Link for ChildLink {
                         }
                         Err(detail) => LinkEvent::OpenFailed(detail),
                     });
+                }
+                State::Open(open) if open.pump.is_half_closed() => {
+                    if let State::Open(open) = std::mem::replace(&mut self.state, State::Closed) {
+                        self.state = State::Leaving(open.pump, Box::pin(open.process.shutdown()));
+                    }
+                }
+                State::Leaving(pump, ending) => {
+                    if let Poll::Ready(Ok(bytes)) = pump.poll_read(cx) {
+                        return Poll::Ready(LinkEvent::Input(bytes));
+                    }
+                    let exit = ready!(ending.as_mut().poll(cx));
+                    self.state = State::Closed;
+                    self.show_stderr(cx);
+                    return Poll::Ready(LinkEvent::Ended(describe(exit, &End::OfStream)));
                 }
                 State::Open(open) => {
                     let end = match ready!(open.poll_read(cx)) {
