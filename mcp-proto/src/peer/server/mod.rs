@@ -280,6 +280,9 @@ impl Server {
         revision: Revision,
         out: &mut dyn Outbox,
     ) -> bool {
+        if self.is_closed() {
+            return false;
+        }
         if out.queued() > self.config.limits.queued_bytes {
             self.unsent = self.unsent.saturating_add(1);
             return false;
