@@ -2,15 +2,15 @@
 
 mod server_common;
 
-use mcp_proto::peer::AnyResult;
 use mcp_proto::peer::server::Answer;
+use mcp_proto::peer::{AnyResult, CacheHint};
 use mcp_proto::rpc::{ErrorObject, code};
+use mcp_proto::schema::Json;
 use mcp_proto::schema::tasks::{CreateTaskResult, TaskStatus};
 use mcp_proto::schema::{
-    CreateMessageParams, EmptyResult, InputRequest, InputRequests, InputRequiredResult, ListRootsParams,
-    ReadResourceResult, SamplingMessage,
+    CacheScope, CreateMessageParams, Discover, EmptyResult, InputRequest, InputRequests, InputRequiredResult,
+    ListRootsParams, Method, ReadResourceResult, SamplingMessage,
 };
-use mcp_proto::schema::Json;
 use serde_json::{Value, json};
 
 use server_common::{Scripted, config, tools};
@@ -22,7 +22,8 @@ fn with_capabilities(capabilities: Value) -> Value {
 }
 
 fn task() -> CreateTaskResult {
-    CreateTaskResult::new("t-1", TaskStatus::Working, "2026-08-01T00:00:00Z", "2026-08-01T00:00:00Z", None).stamped()
+    CreateTaskResult::new("t-1", TaskStatus::Working, "2026-08-01T00:00:00Z", "2026-08-01T00:00:00Z", None)
+        .stamped()
 }
 
 fn answer(s: &mut Scripted, method: &str, params: Value, result: &dyn AnyResult) -> Value {
@@ -105,7 +106,8 @@ fn what_is_no_request_of_the_protocol_is_never_asked() {
 fn a_result_that_is_passed_on_as_it_came_keeps_its_own_hints() {
     let mut s = Scripted::new(config());
     let upstream: EmptyResult =
-        serde_json::from_str(r#"{"resultType":"complete","tools":[],"ttlMs":5,"cacheScope":"public"}"#).unwrap();
+        serde_json::from_str(r#"{"resultType":"complete","tools":[],"ttlMs":5,"cacheScope":"public"}"#)
+            .unwrap();
     s.modern(1, "tools/list", json!({}));
     let request = s.request();
     s.server.respond(s.now, request, Answer::Result(&upstream));
@@ -127,7 +129,10 @@ fn only_complete_results_of_cacheable_methods_carry_hints() {
     let mut read = ReadResourceResult::new(Vec::new());
     read.ttl_ms = Some(60_000);
     let line = answer(&mut s, "resources/read", json!({"uri": "x://y"}), &read);
-    assert_eq!((&line["result"]["ttlMs"], &line["result"]["cacheScope"]), (&json!(60_000), &json!("private")));
+    assert_eq!(
+        (&line["result"]["ttlMs"], &line["result"]["cacheScope"]),
+        (&json!(60_000), &json!("private"))
+    );
 
     let mut needed = InputRequiredResult::requests(InputRequests::new());
     needed.request_state = Some("x".into());
@@ -136,6 +141,30 @@ fn only_complete_results_of_cacheable_methods_carry_hints() {
     s.server.respond(s.now, request, Answer::InputRequired(&needed));
     let result = s.line()["result"].take();
     assert_eq!((&result["ttlMs"], &result["cacheScope"]), (&Value::Null, &Value::Null));
+}
+
+/// S7.1
+#[test]
+fn each_method_may_have_hints_of_its_own() {
+    let mut config = config();
+    config.cache = CacheHint { ttl_ms: 10, scope: CacheScope::Private };
+    config.cache_of.insert(Discover::NAME, CacheHint { ttl_ms: 3_600_000, scope: CacheScope::Public });
+    let mut s = Scripted::new(config);
+    s.modern(1, "server/discover", json!({}));
+    let result = s.line()["result"].take();
+    assert_eq!((&result["ttlMs"], &result["cacheScope"]), (&json!(3_600_000), &json!("public")));
+    let line = answer(&mut s, "tools/list", json!({}), &tools());
+    assert_eq!((&line["result"]["ttlMs"], &line["result"]["cacheScope"]), (&json!(10), &json!("private")));
+}
+
+/// What is the protocol's at one revision may be the application's own at another.
+#[test]
+fn a_custom_method_may_bear_the_name_of_one_that_the_revision_lacks() {
+    let mut config = config();
+    config.custom_methods.push("logging/setLevel".into());
+    let mut s = Scripted::new(config);
+    let line = answer(&mut s, "logging/setLevel", json!({"level": 5}), &EmptyResult::new());
+    assert_eq!(line["result"]["resultType"], "complete");
 }
 
 fn error_at(s: &mut Scripted, code: i64) -> Value {

@@ -25,7 +25,10 @@ fn a_modern_result_says_what_it_is_who_made_it_and_how_long_it_may_be_kept() {
     let line = s.line();
     assert_eq!(line["id"], "a");
     let result = &line["result"];
-    assert_eq!((&result["resultType"], &result["ttlMs"], &result["cacheScope"]), (&json!("complete"), &json!(0), &json!("private")));
+    assert_eq!(
+        (&result["resultType"], &result["ttlMs"], &result["cacheScope"]),
+        (&json!("complete"), &json!(0), &json!("private"))
+    );
     assert_eq!(result["_meta"]["io.modelcontextprotocol/serverInfo"]["name"], "test-server");
 
     s.modern("b", "tools/call", json!({"name": "t"}));
@@ -222,7 +225,9 @@ fn nothing_more_is_sent_for_a_cancelled_request() {
     s.modern(1, "tools/call", json!({"name": "t", "_meta": {"progressToken": "p"}}));
     let request = s.request();
     s.notify("notifications/cancelled", json!({"requestId": 1, "reason": "enough"}));
-    assert!(matches!(&s.events()[..], [Event::Cancelled { id, reason: Some(reason) }] if *id == request && reason == "enough"));
+    assert!(
+        matches!(&s.events()[..], [Event::Cancelled { id, reason: Some(reason) }] if *id == request && reason == "enough")
+    );
     assert!(!s.server.progress(s.now, request, &ProgressParams::new(0, 1)));
     s.server.respond(s.now, request, Answer::Result(&CallToolResult::text("late")));
     s.expect_silence();
@@ -237,7 +242,8 @@ fn progress_needs_a_token_rises_and_ends_with_the_answer() {
     assert!(!s.server.progress(s.now, without, &ProgressParams::new(0, 1)));
     s.modern(2, "tools/call", json!({"name": "t", "_meta": {"progressToken": 0}}));
     let request = s.request();
-    let mut sent = |value: f64| s.server.progress(s.now, request, &ProgressParams::new("ignored", Number::from(value)));
+    let mut sent =
+        |value: f64| s.server.progress(s.now, request, &ProgressParams::new("ignored", Number::from(value)));
     assert!(sent(1.0));
     assert!(!sent(1.0));
     assert!(!sent(0.5));
@@ -284,7 +290,8 @@ fn a_legacy_session_is_logged_to_from_the_level_it_sets() {
 #[test]
 fn a_subscription_is_acknowledged_first_and_told_only_what_it_asked() {
     let mut s = Scripted::new(config());
-    let filter = json!({"toolsListChanged": true, "resourcesListChanged": true, "resourceSubscriptions": ["a://b"]});
+    let filter =
+        json!({"toolsListChanged": true, "resourcesListChanged": true, "resourceSubscriptions": ["a://b"]});
     s.modern("sub", "subscriptions/listen", json!({"notifications": filter}));
     let acknowledged = s.line();
     assert_eq!(acknowledged["method"], "notifications/subscriptions/acknowledged");
@@ -321,7 +328,10 @@ fn a_server_that_closes_ends_its_subscriptions_by_result_and_notification() {
     assert_eq!((&result["id"], &result["result"]["resultType"]), (&json!(5), &json!("complete")));
     assert_eq!(result["result"]["_meta"]["io.modelcontextprotocol/subscriptionId"], 5);
     let cancelled = s.line();
-    assert_eq!((&cancelled["method"], &cancelled["params"]["requestId"]), (&json!("notifications/cancelled"), &json!(5)));
+    assert_eq!(
+        (&cancelled["method"], &cancelled["params"]["requestId"]),
+        (&json!("notifications/cancelled"), &json!(5))
+    );
     assert!(s.server.is_closed());
 }
 
@@ -347,7 +357,9 @@ fn a_legacy_session_subscribes_to_single_resources() {
 #[test]
 fn only_a_legacy_client_that_is_ready_is_asked_and_only_what_it_declared() {
     let mut s = Scripted::new(config());
-    let ask = |s: &mut Scripted| s.server.request::<ListRoots>(s.now, &Default::default(), RequestOptions::default());
+    let ask = |s: &mut Scripted| {
+        s.server.request::<ListRoots>(s.now, &Default::default(), RequestOptions::default())
+    };
     s.modern(1, "tools/list", json!({}));
     assert_eq!(ask(&mut s), Err(Refusal::NotReady));
     let mut s = Scripted::legacy_at("2025-11-25");
@@ -355,8 +367,12 @@ fn only_a_legacy_client_that_is_ready_is_asked_and_only_what_it_declared() {
     let line = s.line();
     assert_eq!(line["method"], "roots/list");
     s.say(&json!({"jsonrpc": "2.0", "id": line["id"], "result": {"roots": []}}).to_string());
-    assert!(matches!(&s.events()[..], [Event::Outcome { request: ended, outcome: Outcome::Result(_) }] if *ended == request));
-    let url = serde_json::from_str(r#"{"mode":"url","message":"m","url":"https://e.com","elicitationId":"e"}"#).unwrap();
+    assert!(
+        matches!(&s.events()[..], [Event::Outcome { request: ended, outcome: Outcome::Result(_) }] if *ended == request)
+    );
+    let url =
+        serde_json::from_str(r#"{"mode":"url","message":"m","url":"https://e.com","elicitationId":"e"}"#)
+            .unwrap();
     let refused = s.server.request::<Elicit>(s.now, &url, RequestOptions::default());
     assert!(matches!(refused, Err(Refusal::Capability { .. })), "only forms were declared");
 }
@@ -384,7 +400,10 @@ fn input_is_asked_for_only_where_it_may_be_and_of_what_was_declared() {
     let request = s.request();
     s.server.respond(s.now, request, Answer::InputRequired(&roots));
     let error = s.line()["error"].take();
-    assert_eq!((&error["code"], &error["data"]), (&json!(-32021), &json!({"requiredCapabilities": {"roots": {}}})));
+    assert_eq!(
+        (&error["code"], &error["data"]),
+        (&json!(-32021), &json!({"requiredCapabilities": {"roots": {}}}))
+    );
 
     s.modern(2, "tools/list", json!({}));
     let request = s.request();
@@ -406,7 +425,8 @@ fn a_batch_is_answered_by_one_array_once_all_of_it_is_there() {
     let ping = json!({"jsonrpc": "2.0", "id": "p", "method": "ping"});
     let list = json!({"jsonrpc": "2.0", "id": "l", "method": "tools/list"});
     let nonsense = json!({"jsonrpc": "2.0", "id": "n", "method": "nonsense"});
-    let again = json!({"jsonrpc": "2.0", "id": "i", "method": "initialize", "params": initialize("2025-03-26")});
+    let again =
+        json!({"jsonrpc": "2.0", "id": "i", "method": "initialize", "params": initialize("2025-03-26")});
     let note = json!({"jsonrpc": "2.0", "method": "notifications/x"});
     s.say(&json!([ping, list, nonsense, again, note, 5]).to_string());
     s.expect_silence();
@@ -429,10 +449,14 @@ fn what_is_in_flight_at_the_end_of_input_may_finish_for_a_while() {
     let mut s = Scripted::new(config());
     s.modern(1, "tools/list", json!({}));
     s.modern(2, "tools/list", json!({}));
-    let requests: Vec<_> = s.events().into_iter().filter_map(|event| match event {
-        Event::Request { id, .. } => Some(id),
-        _ => None,
-    }).collect();
+    let requests: Vec<_> = s
+        .events()
+        .into_iter()
+        .filter_map(|event| match event {
+            Event::Request { id, .. } => Some(id),
+            _ => None,
+        })
+        .collect();
     s.server.handle_eof(s.now, "");
     s.server.respond(s.now, requests[0], Answer::Result(&tools()));
     assert_eq!(s.line()["id"], 1);
@@ -449,7 +473,10 @@ fn the_end_of_input_ends_an_idle_server_at_once() {
     s.server.request::<ListRoots>(s.now, &Default::default(), RequestOptions::default()).unwrap();
     s.server.handle_eof(s.now, "");
     assert!(s.server.is_closed());
-    assert!(matches!(&s.events()[..], [Event::Outcome { outcome: Outcome::Lost(Lost::Disconnected(_)), .. }, Event::Closed(_)]));
+    assert!(matches!(
+        &s.events()[..],
+        [Event::Outcome { outcome: Outcome::Lost(Lost::Disconnected(_)), .. }, Event::Closed(_)]
+    ));
 }
 
 /// Contract 8

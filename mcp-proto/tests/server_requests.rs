@@ -201,7 +201,10 @@ fn the_end_of_the_connection_is_told_to_every_request_with_its_reason() {
     roots(&mut s, RequestOptions::default());
     s.server.handle_eof(s.now, "exit status 3");
     let ended = outcomes(&mut s);
-    assert!(matches!(&ended[..], [Outcome::Lost(Lost::Disconnected(why))] if why == "exit status 3"), "{ended:?}");
+    assert!(
+        matches!(&ended[..], [Outcome::Lost(Lost::Disconnected(why))] if why == "exit status 3"),
+        "{ended:?}"
+    );
 }
 
 #[test]

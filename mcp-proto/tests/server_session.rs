@@ -112,11 +112,16 @@ fn a_batch_is_answered_in_full_while_the_server_closes() {
     s.ask(9, "tools/list", json!({}));
     s.request();
     s.server.close(s.now);
-    let cancelled = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 9}});
+    let cancelled =
+        json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 9}});
     let batch = json!([request(1, "tools/list", json!({})), cancelled, request(2, "tools/list", json!({}))]);
     s.say(&batch.to_string());
     let line = s.line();
-    assert_eq!((&line[0]["error"]["code"], &line[1]["error"]["code"]), (&json!(-32603), &json!(-32603)), "{line}");
+    assert_eq!(
+        (&line[0]["error"]["code"], &line[1]["error"]["code"]),
+        (&json!(-32603), &json!(-32603)),
+        "{line}"
+    );
     assert!(s.server.is_closed());
 }
 
@@ -143,7 +148,10 @@ fn a_batch_may_mix_what_is_broken_what_is_answered_and_what_is_not() {
 // --- The end ---
 
 fn closed(s: &mut Scripted) -> Option<Closed> {
-    let found = s.events().into_iter().find_map(|event| if let Event::Closed(closed) = event { Some(closed) } else { None });
+    let found = s
+        .events()
+        .into_iter()
+        .find_map(|event| if let Event::Closed(closed) = event { Some(closed) } else { None });
     found
 }
 

@@ -7,6 +7,7 @@ use core::time::Duration;
 use crate::peer::server::{Answer, Closed, Event, ListKind, Server, ServerConfig, Session};
 use crate::peer::{InboundId, Lost, Outbox, Outgoing, Refusal, RequestId, RequestOptions};
 use crate::rpc::{Frame, Malformed};
+use crate::schema::tasks::TaskUpdatedParams;
 use crate::schema::{LoggingMessageParams, Method, ProgressParams};
 use crate::{Instant, Limits};
 
@@ -69,12 +70,17 @@ impl<F: Framing> Binding<Server, F> {
 
     /// Tells those who asked that a list has changed.
     pub fn list_changed(&mut self, now: Instant, list: ListKind) {
-        self.run(now, |server, out| server.list_changed(list, out));
+        self.run(now, |server, out| server.list_changed(now, list, out));
     }
 
     /// Tells those who asked that a resource has changed.
     pub fn resource_updated(&mut self, now: Instant, uri: &str) {
-        self.run(now, |server, out| server.resource_updated(uri, out));
+        self.run(now, |server, out| server.resource_updated(now, uri, out));
+    }
+
+    /// Tells those who listen for a task how it is doing (the tasks extension). Returns whether anybody was told.
+    pub fn task_updated(&mut self, now: Instant, params: &TaskUpdatedParams) -> bool {
+        self.run(now, |server, out| server.task_updated(params, out))
     }
 
     /// Asks the client (legacy revisions).

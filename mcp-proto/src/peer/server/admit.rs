@@ -23,8 +23,8 @@ use serde_json::value::RawValue;
 
 use crate::rpc::{ErrorObject, Id, Raw, code};
 use crate::schema::{
-    ClientCapabilities, Direction, Discover, Era, Initialize, LoggingLevel, Method, MethodInfo, Ping, Revision,
-    UnsupportedVersionData,
+    ClientCapabilities, Direction, Discover, Era, Initialize, LoggingLevel, Method, MethodInfo, Ping,
+    Revision, UnsupportedVersionData,
 };
 
 use super::event::RequestContext;
@@ -39,7 +39,17 @@ pub(super) enum Admitted {
     /// It asks whether anybody is there.
     Ping,
     /// Any other.
-    Request { info: Option<&'static MethodInfo>, context: RequestContext },
+    Request(Asked),
+}
+
+/// What a request asks for, and how.
+#[derive(Debug)]
+pub(super) struct Asked {
+    /// The method, where it is one of the protocol's.
+    pub(super) info: Option<&'static MethodInfo>,
+    pub(super) context: RequestContext,
+    /// About how many bytes of it are kept until it is answered, beside its id and its parameters.
+    pub(super) kept: usize,
 }
 
 /// Where a request stands.
@@ -68,6 +78,9 @@ struct Keys<'a> {
     level: Option<&'a RawValue>,
     #[serde(borrow, rename = "progressToken")]
     progress: Option<&'a RawValue>,
+    /// The length of all of it, in bytes.
+    #[serde(skip)]
+    bytes: usize,
 }
 
 fn value<'a, T: Deserialize<'a>>(raw: Option<&'a RawValue>) -> Option<T> {
@@ -91,7 +104,9 @@ pub(super) fn admit(
     if modern && config.eras != Eras::LegacyOnly {
         return match place {
             Place::Alone => admit_modern(config, method, &keys),
-            Place::Batch => Err(ErrorObject::new(code::INVALID_REQUEST, "the revision of this request has no batches")),
+            Place::Batch => {
+                Err(ErrorObject::new(code::INVALID_REQUEST, "the revision of this request has no batches"))
+            }
         };
     }
     if method == Initialize::NAME {
@@ -130,7 +145,9 @@ fn keys(params: Option<&Raw>) -> Result<Keys<'_>, ErrorObject> {
     match meta.map(RawValue::get) {
         None => Ok(Keys::default()),
         Some(meta) if meta.starts_with('{') => {
-            serde_json::from_str(meta).map_err(|error| invalid(format!("_meta can not be read: {error}")))
+            let keys = serde_json::from_str::<Keys<'_>>(meta);
+            let keys = keys.map_err(|error| invalid(format!("_meta can not be read: {error}")))?;
+            Ok(Keys { bytes: meta.len(), ..keys })
         }
         Some(_) => Err(invalid("_meta is not an object")),
     }
@@ -149,14 +166,17 @@ fn admit_modern(config: &ServerConfig, method: &str, keys: &Keys<'_>) -> Result<
     let Some(requested) = value::<String>(keys.version) else { return Err(missing(keys)) };
     let spoken = Revision::parse(&requested).filter(|revision| config.eras.modern().contains(revision));
     let Some(revision) = spoken else { return Err(unsupported(config, Some(requested))) };
-    let Some(capabilities) = value::<ClientCapabilities>(keys.capabilities) else { return Err(missing(keys)) };
+    let Some(capabilities) = value::<ClientCapabilities>(keys.capabilities) else {
+        return Err(missing(keys));
+    };
     let log_level = match (keys.level, value::<LoggingLevel>(keys.level)) {
         (Some(level), None) => return Err(invalid(format!("{} is no log level", level.get()))),
         (_, level) => level,
     };
     let info = known(config, method, revision)?;
-    Ok(Admitted::Request {
+    Ok(Admitted::Request(Asked {
         info,
+        kept: keys.bytes,
         context: RequestContext {
             era: Era::Modern,
             revision,
@@ -165,7 +185,7 @@ fn admit_modern(config: &ServerConfig, method: &str, keys: &Keys<'_>) -> Result<
             progress_token: value::<Id>(keys.progress),
             log_level,
         },
-    })
+    }))
 }
 
 fn admit_legacy(
@@ -175,8 +195,9 @@ fn admit_legacy(
     keys: &Keys<'_>,
 ) -> Result<Admitted, ErrorObject> {
     let info = known(config, method, session.revision)?;
-    Ok(Admitted::Request {
+    Ok(Admitted::Request(Asked {
         info,
+        kept: keys.bytes,
         context: RequestContext {
             era: Era::Legacy,
             revision: session.revision,
@@ -185,7 +206,7 @@ fn admit_legacy(
             progress_token: value::<Id>(keys.progress),
             log_level: session.level,
         },
-    })
+    }))
 }
 
 /// The method, if it is the revision's and offered, or one of the application's own (`None`).
@@ -203,7 +224,8 @@ fn known(
 
 fn missing(keys: &Keys<'_>) -> ErrorObject {
     let version = (crate::schema::meta::PROTOCOL_VERSION, value::<String>(keys.version).is_some());
-    let capabilities = (crate::schema::meta::CLIENT_CAPABILITIES, value::<ClientCapabilities>(keys.capabilities).is_some());
+    let capabilities =
+        (crate::schema::meta::CLIENT_CAPABILITIES, value::<ClientCapabilities>(keys.capabilities).is_some());
     let mut text = String::from("missing or invalid in _meta:");
     for (name, _) in [version, capabilities].into_iter().filter(|(_, present)| !present) {
         text.push(' ');

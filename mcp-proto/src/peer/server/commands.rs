@@ -1,19 +1,16 @@
 //! What an application asks of a server.
 
 use alloc::format;
-use alloc::vec::Vec;
 
 use crate::Instant;
 use crate::peer::{AnyResult, InboundId, Lost, Outbox, Stamp};
 use crate::rpc::{ErrorObject, Id, Raw, code, write};
 use crate::schema::{
-    Cancelled, CancelledParams, ClientCapabilities, ClientCapability, ElicitParams, Era, InputRequest, InputRequiredResult,
-    LoggingLevel, LoggingMessage, LoggingMessageParams, Meta, MissingCapabilityData, Notification, Number, Params,
-    PromptListChanged, Progress, ProgressParams, ResourceListChanged, ResourceUpdated, ResourceUpdatedParams, ResultType, Revision,
-    ServerCapability, SubscriptionsListenResult, ToolListChanged, meta,
+    ClientCapabilities, ClientCapability, ElicitParams, Era, InputRequest, InputRequiredResult,
+    MissingCapabilityData, ResultType, Revision,
 };
 
-use super::{Closed, Diagnostic, ListKind, Phase, Served, Server};
+use super::{Closed, Diagnostic, Phase, Served, Server};
 
 /// The answer to a request.
 pub enum Answer<'a> {
@@ -34,13 +31,16 @@ impl Server {
     /// client did not declare, or makes a task for a client that did not declare tasks. [`Diagnostic::AnswerReplaced`]
     /// tells of it.
     pub fn respond(&mut self, request: InboundId, answer: Answer<'_>, out: &mut dyn Outbox) {
-        let Some((id, served)) = self.inbound.remove(request) else { return };
-        self.forget_subscription(request);
+        if self.subscriptions.get(request).is_some() {
+            return;
+        }
+        let Some((id, served)) = self.take(request) else { return };
         let written = match answer {
             Answer::Result(result) => kind_allowed(&served, result.result_type())
                 .and_then(|()| self.write_result(&id, &served, result, None, out)),
-            Answer::InputRequired(required) => input_allowed(&served, required)
-                .and_then(|()| self.write_result(&id, &served, required, Some(&ResultType::InputRequired), out)),
+            Answer::InputRequired(required) => input_allowed(&served, required).and_then(|()| {
+                self.write_result(&id, &served, required, Some(&ResultType::InputRequired), out)
+            }),
             Answer::Error(error) => {
                 let error = at_revision(error, served.revision);
                 self.reply_error(Some(&id), served.batch, &error, out);
@@ -54,7 +54,7 @@ impl Server {
         self.advance_close();
     }
 
-    fn write_result(
+    pub(super) fn write_result(
         &mut self,
         id: &Id,
         served: &Served,
@@ -63,108 +63,19 @@ impl Server {
         out: &mut dyn Outbox,
     ) -> Result<(), ErrorObject> {
         let info = self.info.clone();
-        let cacheable = served.info.is_some_and(|info| info.cacheable);
         let stamp = (served.era == Era::Modern).then(|| Stamp {
             kind,
             server_info: info.as_deref(),
-            hint: cacheable.then_some(self.config.cache),
+            hint: served.info.and_then(|info| self.config.cache_hint(info)),
             subscription: None,
         });
         let revision = served.revision;
         self.reply(Some(id), served.batch, out, |buffer| {
             write::result(buffer, id, |buffer| result.write_result(buffer, revision, stamp))
         })
-        .map_err(|error| ErrorObject::new(code::INTERNAL_ERROR, format!("the result does not encode: {error}")))
-    }
-
-    /// Reports progress on a request. Returns whether it was sent: the client must have asked for it, each report must
-    /// exceed the one before, and none follows the answer. The token in `params` is replaced by the client's.
-    ///
-    /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/progress>
-    pub fn progress(&mut self, request: InboundId, params: &ProgressParams, out: &mut dyn Outbox) -> bool {
-        let Some((id, served)) = self.inbound.get_mut(request) else { return false };
-        let Some(token) = served.progress_token.clone() else { return false };
-        let rises = served.progress.as_ref().is_none_or(|last| last.as_f64() < params.progress.as_f64());
-        if !rises {
-            return false;
-        }
-        served.progress = Some(Number::clone(&params.progress));
-        let (id, revision) = (id.clone(), served.revision);
-        let params = ProgressParams { progress_token: token, ..params.clone() };
-        self.notify(Progress::NAME, Some(&id), &params, revision, out)
-    }
-
-    /// Logs, on behalf of a request or of the connection. Returns whether it was sent: a modern client must have asked
-    /// for this level with the request; a legacy one is sent what it asked for, or from `info` upwards until it asks.
-    ///
-    /// <https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/logging>
-    pub fn log(&mut self, request: Option<InboundId>, params: &LoggingMessageParams, out: &mut dyn Outbox) -> bool {
-        if !self.config.capabilities.has(ServerCapability::Logging) {
-            return false;
-        }
-        let of_request = match request {
-            None => None,
-            Some(request) => match self.inbound.get(request) {
-                None => return false,
-                Some((id, served)) => Some((id.clone(), served.era, served.revision, served.log_level)),
-            },
-        };
-        let (id, revision, least) = match of_request {
-            Some((id, Era::Modern, revision, Some(least))) => (Some(id), revision, least),
-            Some((_, Era::Modern, _, None)) => return false,
-            Some((id, Era::Legacy, revision, _)) => (Some(id), revision, self.legacy_level()),
-            None => match &self.session {
-                Some(session) => (None, session.revision, self.legacy_level()),
-                None => return false,
-            },
-        };
-        params.level >= least && self.notify(LoggingMessage::NAME, id.as_ref(), params, revision, out)
-    }
-
-    fn legacy_level(&self) -> LoggingLevel {
-        self.session.as_ref().and_then(|session| session.level).unwrap_or(LoggingLevel::Info)
-    }
-
-    /// Tells those who asked that a list has changed.
-    pub fn list_changed(&mut self, list: ListKind, out: &mut dyn Outbox) {
-        if !self.config.capabilities.has(list.capability()) {
-            return;
-        }
-        let method = match list {
-            ListKind::Tools => ToolListChanged::NAME,
-            ListKind::Prompts => PromptListChanged::NAME,
-            ListKind::Resources => ResourceListChanged::NAME,
-        };
-        let interested = self.subscriptions.of_list(list);
-        self.tell(method, interested, &crate::schema::EmptyParams::default(), true, out);
-    }
-
-    /// Tells those who asked that a resource has changed.
-    pub fn resource_updated(&mut self, uri: &str, out: &mut dyn Outbox) {
-        let subscribed = self.session.as_ref().is_some_and(|session| session.resources.contains(uri));
-        let interested = self.subscriptions.of_resource(uri);
-        self.tell(ResourceUpdated::NAME, interested, &ResourceUpdatedParams::new(uri), subscribed, out);
-    }
-
-    /// Tells a change to modern subscriptions, each under its own id, and to the legacy session.
-    fn tell<P: Params>(
-        &mut self,
-        method: &'static str,
-        interested: Vec<InboundId>,
-        params: &P,
-        legacy: bool,
-        out: &mut dyn Outbox,
-    ) {
-        let session = self.session.as_ref().filter(|session| legacy && session.initialized);
-        if let Some(revision) = session.map(|session| session.revision) {
-            self.notify(method, None, params, revision, out);
-        }
-        for subscription in interested {
-            let Some((id, served)) = self.inbound.get(subscription) else { continue };
-            let (id, revision) = (id.clone(), served.revision);
-            let params = under(params, &id);
-            self.notify(method, Some(&id), &params, revision, out);
-        }
+        .map_err(|error| {
+            ErrorObject::new(code::INTERNAL_ERROR, format!("the result does not encode: {error}"))
+        })
     }
 
     /// Closes in an orderly way: takes no more requests, ends subscriptions by their results, gives up this side's own
@@ -185,46 +96,12 @@ impl Server {
         self.advance_close();
     }
 
-    /// Ends a subscription gracefully: by its result, which says so, and by the notification that ends it.
-    ///
-    /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/subscriptions#graceful-closure>
-    fn end_subscription(&mut self, subscription: InboundId, out: &mut dyn Outbox) {
-        let Some((id, served)) = self.inbound.remove(subscription) else { return };
-        self.forget_subscription(subscription);
-        let info = self.info.clone();
-        let stamp = Stamp {
-            kind: Some(&ResultType::Complete),
-            server_info: info.as_deref(),
-            hint: None,
-            subscription: Some(&id),
-        };
-        let result = SubscriptionsListenResult::new();
-        let written = self.reply(Some(&id), None, out, |buffer| {
-            write::result(buffer, &id, |buffer| result.write_result(buffer, served.revision, Some(stamp)))
-        });
-        if written.is_ok() {
-            self.notify(Cancelled::NAME, Some(&id), &CancelledParams::request(id.clone()), served.revision, out);
-        }
-    }
-
     /// Ends everything at once.
     pub fn abort(&mut self, closed: Closed) {
         if !self.is_closed() {
             self.finish(closed);
         }
     }
-}
-
-/// The same parameters, marked as belonging to the subscription `id`.
-pub(super) fn under<P: Params>(params: &P, id: &Id) -> P {
-    let mut params = params.clone();
-    let id = match id {
-        Id::Number(number) => crate::schema::Json::from(*number),
-        Id::String(text) => crate::schema::Json::from(&**text),
-    };
-    let meta: &mut Meta = params.meta_mut();
-    meta.insert(meta::SUBSCRIPTION_ID, id);
-    params
 }
 
 /// Whether a request may be answered by asking for this input.
@@ -234,12 +111,18 @@ fn input_allowed(served: &Served, required: &InputRequiredResult) -> Result<(), 
     kind_allowed(served, Some(&ResultType::InputRequired))?;
     let asks = required.input_requests.as_ref().is_some_and(|requests| !requests.is_empty());
     if !(asks || required.request_state.is_some()) {
-        return Err(ErrorObject::new(code::INTERNAL_ERROR, "the server asks for input and does not say which"));
+        return Err(ErrorObject::new(
+            code::INTERNAL_ERROR,
+            "the server asks for input and does not say which",
+        ));
     }
     let mut missing: Option<ClientCapabilities> = None;
     for (_, request) in required.input_requests.iter().flat_map(|requests| requests.iter()) {
         let Some(needed) = needs(request) else {
-            return Err(ErrorObject::new(code::INTERNAL_ERROR, "the server asks for what no client can be asked for"));
+            return Err(ErrorObject::new(
+                code::INTERNAL_ERROR,
+                "the server asks for what no client can be asked for",
+            ));
         };
         if !served.capabilities.has(needed) {
             missing = Some(missing.unwrap_or_default().with(needed));
@@ -279,7 +162,8 @@ fn kind_allowed(served: &Served, kind: Option<&ResultType>) -> Result<(), ErrorO
         }
         (Some(ResultType::Other(_)), Era::Modern) => true,
     };
-    let refused = || ErrorObject::new(code::INTERNAL_ERROR, "the server's result is of a kind that has no place here");
+    let refused =
+        || ErrorObject::new(code::INTERNAL_ERROR, "the server's result is of a kind that has no place here");
     possible.then_some(()).ok_or_else(refused)
 }
 
@@ -291,9 +175,9 @@ fn at_revision(mut error: ErrorObject, revision: Revision) -> ErrorObject {
     error.code = match error.code {
         code::RESOURCE_NOT_FOUND => differences.missing_resource,
         code::URL_ELICITATION_REQUIRED if !differences.url_elicitation_error => code::INTERNAL_ERROR,
-        code::HEADER_MISMATCH | code::MISSING_REQUIRED_CLIENT_CAPABILITY | code::UNSUPPORTED_PROTOCOL_VERSION => {
-            error.code
-        }
+        code::HEADER_MISMATCH
+        | code::MISSING_REQUIRED_CLIENT_CAPABILITY
+        | code::UNSUPPORTED_PROTOCOL_VERSION => error.code,
         -32_099..=-32_020 if revision.era() == Era::Modern => code::INTERNAL_ERROR,
         other => other,
     };
@@ -329,7 +213,8 @@ pub fn resource_not_found(uri: &str, revision: Revision) -> ErrorObject {
     struct Data<'a> {
         uri: &'a str,
     }
-    let error = ErrorObject::new(revision.differences().missing_resource, format!("resource not found: {uri}"));
+    let error =
+        ErrorObject::new(revision.differences().missing_resource, format!("resource not found: {uri}"));
     match Raw::encode(&Data { uri }) {
         Ok(data) => error.with_data(data),
         Err(_) => error,

@@ -1,12 +1,13 @@
 //! How a server behaves.
 
+use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::Limits;
 use crate::peer::CacheHint;
-use crate::schema::{Implementation, Revision, ServerCapabilities};
+use crate::schema::{Implementation, MethodInfo, Revision, ServerCapabilities};
 
 /// The configuration of a server.
 ///
@@ -34,6 +35,9 @@ pub struct ServerConfig {
     pub eras: Eras,
     /// How long and by whom results may be kept that do not say so themselves (2026-07-28).
     pub cache: CacheHint,
+    /// The same for the results of single methods, by their names. Default: none. `server/discover`, for one, may be
+    /// kept for longer than what is read.
+    pub cache_of: BTreeMap<&'static str, CacheHint>,
     /// How long a request to a legacy client waits for its answer or for progress. Default 60 s. What waits for a
     /// person or a model has no limit unless one comes with the request.
     pub request_timeout: Duration,
@@ -59,12 +63,18 @@ impl ServerConfig {
             custom_methods: Vec::new(),
             eras: Eras::Both,
             cache: CacheHint::default(),
+            cache_of: BTreeMap::new(),
             request_timeout: Duration::from_secs(60),
             request_maximum: Duration::from_secs(600),
             close_timeout: Duration::from_secs(2),
             write_timeout: Duration::from_secs(60),
             limits: Limits::default(),
         }
+    }
+
+    /// How long and by whom results of a method may be kept, where they can be.
+    pub(super) fn cache_hint(&self, method: &MethodInfo) -> Option<CacheHint> {
+        method.cacheable.then(|| self.cache_of.get(method.name).copied().unwrap_or(self.cache))
     }
 }
 

@@ -136,6 +136,33 @@ pub enum Diagnostic {
     },
 }
 
+impl Diagnostic {
+    /// About how many bytes it holds that a client has chosen.
+    pub(super) fn bytes(&self) -> usize {
+        let of_error = |error: &ErrorObject| {
+            let data = error.data.as_ref().map_or(0, |data| data.as_bytes().len());
+            error.message.len().saturating_add(data)
+        };
+        let of_id = |id: &Option<Id>| match id {
+            Some(Id::String(text)) => text.len(),
+            Some(Id::Number(_)) | None => 0,
+        };
+        match self {
+            Self::Malformed(malformed) => {
+                let recovered = &malformed.recovered;
+                of_id(&recovered.id)
+                    .saturating_add(recovered.method.as_ref().map_or(0, |method| method.len()))
+            }
+            Self::UnknownAnswer(id) => of_id(id),
+            Self::Error(error) | Self::AnswerReplaced { error, .. } => of_error(error),
+            Self::Refused { method, error } => method.len().saturating_add(of_error(error)),
+            Self::InvalidNotification { method, error } => method.len().saturating_add(error.len()),
+            Self::Unencodable { method, error } => method.len().saturating_add(error.len()),
+            Self::NotificationsDropped { .. } => 0,
+        }
+    }
+}
+
 impl fmt::Display for Diagnostic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -144,11 +171,15 @@ impl fmt::Display for Diagnostic {
             Self::UnknownAnswer(None) => f.write_str("an answer without an id"),
             Self::Error(error) => write!(f, "an error that answers no request: {error}"),
             Self::Refused { method, error } => write!(f, "the request {} was refused: {error}", &**method),
-            Self::AnswerReplaced { id, error } => write!(f, "the answer to {id:?} was replaced by an error: {error}"),
+            Self::AnswerReplaced { id, error } => {
+                write!(f, "the answer to {id:?} was replaced by an error: {error}")
+            }
             Self::InvalidNotification { method, error } => {
                 write!(f, "the notification {} could not be read: {error}", &**method)
             }
-            Self::Unencodable { method, error } => write!(f, "{method} was not sent, it does not encode: {error}"),
+            Self::Unencodable { method, error } => {
+                write!(f, "{method} was not sent, it does not encode: {error}")
+            }
             Self::NotificationsDropped { count } => write!(f, "{count} notifications were dropped"),
         }
     }

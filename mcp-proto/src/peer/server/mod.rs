@@ -7,21 +7,23 @@
 mod admit;
 mod commands;
 mod config;
+mod dispatch;
 mod event;
 mod inputs;
 mod requests;
 mod session;
+mod subscribe;
 mod subscriptions;
+mod tell;
 
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use crate::Instant;
 use crate::peer::batch::{BatchId, Batches};
-use crate::peer::encode::MetaEntries;
 use crate::peer::events::{EventQueue, Pressure};
-use crate::peer::{About, AnyParams, Inbound, InboundId, Lost, Outbound, Outbox, Outcome, RequestId};
+use crate::peer::{About, Inbound, InboundId, Lost, Outbound, Outbox, Outcome, RequestId};
 use crate::rpc::{ErrorId, ErrorObject, Id, code, write};
 use crate::schema::{At, Era, Json, LoggingLevel, Method, MethodInfo, Number, Revision, SubscriptionsListen};
 
@@ -38,7 +40,9 @@ use subscriptions::Subscriptions;
 enum Phase {
     Open,
     /// No request is taken any more; those in flight may finish until then.
-    Finishing { until: Instant },
+    Finishing {
+        until: Instant,
+    },
     Closed,
 }
 
@@ -54,6 +58,8 @@ struct Served {
     progress: Option<Number>,
     log_level: Option<LoggingLevel>,
     batch: Option<BatchId>,
+    /// About how many bytes are kept of it, its id included.
+    kept: usize,
 }
 
 /// The server role of one connection, without its transport.
@@ -67,7 +73,11 @@ pub struct Server {
     phase: Phase,
     session: Option<Session>,
     inbound: Inbound<Served>,
+    /// The sum of what is kept of each of them.
+    kept: usize,
     subscriptions: Subscriptions,
+    /// When to tell again of changes that found no room.
+    retell: Option<Instant>,
     outbound: Outbound,
     batches: Batches,
     events: EventQueue<Event>,
@@ -80,13 +90,19 @@ impl Server {
     pub fn new(config: impl Into<Arc<ServerConfig>>) -> Self {
         let config = config.into();
         let limits = &config.limits;
-        let info = config.send_info.then(|| Json::encode(&At(&config.info, Revision::LATEST)).ok()).flatten().map(Arc::new);
+        let info = config
+            .send_info
+            .then(|| Json::encode(&At(&config.info, Revision::LATEST)).ok())
+            .flatten()
+            .map(Arc::new);
         Self {
             info,
             phase: Phase::Open,
             session: None,
-            inbound: Inbound::new(limits.requests_in),
+            inbound: Inbound::new(limits.requests_in.saturating_add(limits.subscriptions)),
+            kept: 0,
             subscriptions: Subscriptions::default(),
+            retell: None,
             outbound: Outbound::new(),
             batches: Batches::default(),
             events: EventQueue::new(limits.events, limits.event_bytes),
@@ -107,9 +123,9 @@ impl Server {
         self.session.as_ref()
     }
 
-    /// How many requests of the client have not been answered, subscriptions included.
+    /// How many requests of the client have not been answered; subscriptions are not among them.
     pub fn unanswered(&self) -> usize {
-        self.inbound.len()
+        self.inbound.len().saturating_sub(self.subscriptions.listening())
     }
 
     /// How many requests of this side have not ended.
@@ -146,13 +162,21 @@ impl Server {
             Phase::Finishing { until } => Some(until),
             Phase::Closed => return None,
         };
-        [phase, self.outbound.next_deadline()].into_iter().flatten().min()
+        [phase, self.retell, self.outbound.next_deadline()].into_iter().flatten().min()
     }
 
     // --- What the other files share ---
 
     fn diagnose(&mut self, diagnostic: Diagnostic) {
-        self.events.push_or_drop(Event::Diagnostic(diagnostic), 0);
+        let bytes = diagnostic.bytes();
+        self.events.push_or_drop(Event::Diagnostic(diagnostic), bytes);
+    }
+
+    /// Takes a request out of the table.
+    fn take(&mut self, request: InboundId) -> Option<(Id, Served)> {
+        let (id, served) = self.inbound.remove(request)?;
+        self.kept = self.kept.saturating_sub(served.kept);
+        Some((id, served))
     }
 
     fn report_dropped(&mut self) {
@@ -170,7 +194,8 @@ impl Server {
             _ => 0,
         };
         let too_much = bytes > 0 && self.events.pressure(bytes) == Pressure::Results;
-        let (outcome, bytes) = if too_much { (Outcome::Lost(Lost::LimitExceeded), 0) } else { (outcome, bytes) };
+        let (outcome, bytes) =
+            if too_much { (Outcome::Lost(Lost::LimitExceeded), 0) } else { (outcome, bytes) };
         self.events.push(Event::Outcome { request: RequestId::new(number), outcome }, bytes);
     }
 
@@ -182,9 +207,11 @@ impl Server {
 
     /// Answers for an application that has not done so in time.
     fn refuse_rest(&mut self, out: &mut dyn Outbox) {
+        self.kept = 0;
         while let Some((request, id, served)) = self.inbound.pop() {
             self.abandon(request, &served, None);
-            let error = ErrorObject::new(code::INTERNAL_ERROR, "the server has closed before it could answer");
+            let error =
+                ErrorObject::new(code::INTERNAL_ERROR, "the server has closed before it could answer");
             self.reply_error(Some(&id), served.batch, &error, out);
         }
     }
@@ -199,6 +226,8 @@ impl Server {
         while let Some((id, _, served)) = self.inbound.pop() {
             self.abandon(id, &served, None);
         }
+        self.kept = 0;
+        self.retell = None;
         self.batches.clear();
         self.phase = Phase::Closed;
         self.report_dropped();
@@ -211,21 +240,11 @@ impl Server {
         if served.info.is_some_and(|info| info.name == SubscriptionsListen::NAME) {
             self.forget_subscription(request);
         } else {
-            self.events.push(Event::Cancelled { id: request, reason }, 0);
-        }
-    }
-
-    fn forget_subscription(&mut self, id: InboundId) {
-        for uri in self.subscriptions.remove(id) {
-            self.tell_unsubscribed(uri);
-        }
-    }
-
-    fn tell_unsubscribed(&mut self, uri: String) {
-        let still = !self.subscriptions.of_resource(&uri).is_empty()
-            || self.session.as_ref().is_some_and(|session| session.resources.contains(&uri));
-        if !still {
-            self.events.push(Event::Unsubscribed { uri }, 0);
+            // That it was cancelled must be told; why, if there is room.
+            let bytes = reason.as_ref().map_or(0, String::len);
+            let fits = self.events.pressure(bytes) == Pressure::None;
+            let (reason, bytes) = if fits { (reason, bytes) } else { (None, 0) };
+            self.events.push(Event::Cancelled { id: request, reason }, bytes);
         }
     }
 
@@ -247,15 +266,28 @@ impl Server {
                 self.close_batch(batch, out);
             }
         }
-        let limits = &self.config.limits;
-        let held = out.queued().saturating_add(self.batches.bytes());
-        if held > limits.queued_bytes.saturating_add(limits.reply_bytes) && !self.is_closed() {
-            self.finish(Closed::Lost(Lost::Failed("overloaded: the client does not read its answers".into())));
-        }
+        self.guard(out);
         Ok(())
     }
 
-    fn reply_error(&mut self, id: Option<&Id>, batch: Option<BatchId>, error: &ErrorObject, out: &mut dyn Outbox) {
+    /// Gives up on a client that reads none of its answers.
+    fn guard(&mut self, out: &dyn Outbox) {
+        let limits = &self.config.limits;
+        let held = out.queued().saturating_add(self.batches.bytes());
+        if held > limits.queued_bytes.saturating_add(limits.reply_bytes) && !self.is_closed() {
+            self.finish(Closed::Lost(Lost::Failed(
+                "overloaded: the client does not read its answers".into(),
+            )));
+        }
+    }
+
+    fn reply_error(
+        &mut self,
+        id: Option<&Id>,
+        batch: Option<BatchId>,
+        error: &ErrorObject,
+        out: &mut dyn Outbox,
+    ) {
         let name = id.map_or(ErrorId::Null, ErrorId::Known);
         let plain = ErrorObject::new(error.code, error.message.clone());
         // Data of our own making always encodes; an application's that does not is left out.
@@ -268,39 +300,6 @@ impl Server {
         if let Some(answers) = self.batches.close(batch) {
             out.buffer().extend_from_slice(&answers);
             out.commit(About::Reply(None));
-        }
-    }
-
-    /// Writes a notification unless the client leaves too much unread; then it is counted.
-    fn notify(
-        &mut self,
-        method: &str,
-        request: Option<&Id>,
-        params: &dyn AnyParams,
-        revision: Revision,
-        out: &mut dyn Outbox,
-    ) -> bool {
-        if self.is_closed() {
-            return false;
-        }
-        if out.queued() > self.config.limits.queued_bytes {
-            self.unsent = self.unsent.saturating_add(1);
-            return false;
-        }
-        let written = write::notification(out.buffer(), method, |buffer| {
-            params.write_params(buffer, revision, MetaEntries::default())
-        });
-        match written {
-            Ok(()) => {
-                out.commit(About::Notification { method, request });
-                true
-            }
-            Err(error) => {
-                let method = method.to_string();
-                let error = error.to_string();
-                self.diagnose(Diagnostic::Unencodable { method, error });
-                false
-            }
         }
     }
 

@@ -12,9 +12,7 @@ use crate::peer::{
     About, Entry, Needed, Outbox, Outcome, Outgoing, ProgressOption, Refusal, RequestId, Stage,
 };
 use crate::rpc::{Id, Raw, write};
-use crate::schema::{
-    ClientCapability, CreateMessage, Direction, Elicit, Method, MethodInfo, Ping, Revision,
-};
+use crate::schema::{ClientCapability, CreateMessage, Direction, Elicit, Method, MethodInfo, Ping, Revision};
 
 use super::{Eras, Phase, Server, Session};
 

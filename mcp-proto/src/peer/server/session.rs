@@ -7,8 +7,6 @@
 //! | awaiting `initialized` | `notifications/initialized` | operating: this side may ask and notify |
 //! | any | `initialize` | answered again, from the start |
 
-use alloc::collections::BTreeSet;
-use alloc::string::String;
 use alloc::sync::Arc;
 
 use crate::schema::{ClientCapabilities, Era, Implementation, InitializeParams, LoggingLevel, Revision};
@@ -27,8 +25,6 @@ pub struct Session {
     pub initialized: bool,
     /// The least severe messages that the client wants logged, if it has said so.
     pub level: Option<LoggingLevel>,
-    /// The resources whose changes the client wants to know.
-    pub(super) resources: BTreeSet<String>,
 }
 
 impl Session {
@@ -44,7 +40,6 @@ impl Session {
             capabilities: Arc::new(params.capabilities),
             initialized: false,
             level: None,
-            resources: BTreeSet::new(),
         }
     }
 }

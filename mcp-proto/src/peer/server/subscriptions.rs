@@ -1,13 +1,21 @@
-//! Who wants to be told of which changes (2026-07-28): indexed, so that telling costs as much as there are interested.
+//! Who is told of which changes: the legacy session of the resources that it has subscribed to, and modern clients of
+//! what they listen for. The index is by what changes, so that telling costs as much as there are interested.
 //!
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/subscriptions>
 
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::peer::InboundId;
-use crate::schema::{ServerCapabilities, ServerCapability, SubscriptionFilter};
+use crate::rpc::{ErrorObject, Id};
+use crate::schema::{
+    ClientCapabilities, ClientCapability, Json, Meta, Revision, ServerCapabilities, ServerCapability,
+    SubscriptionFilter, meta,
+};
+
+use super::commands::missing_capabilities;
 
 /// A list that a client can keep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -31,99 +39,223 @@ impl ListKind {
     }
 }
 
+/// Something that changes.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Topic {
+    List(ListKind),
+    Resource(Box<str>),
+    /// A task of the tasks extension.
+    Task(Box<str>),
+}
+
+impl Topic {
+    /// How many bytes it has that a client has chosen.
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Self::List(_) => 0,
+            Self::Resource(name) | Self::Task(name) => name.len(),
+        }
+    }
+}
+
+/// Somebody who wants to know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Subscriber {
+    Session,
+    Listen(InboundId),
+}
+
+/// One request that listens.
+#[derive(Debug)]
+pub(super) struct Listen {
+    pub(super) id: Id,
+    pub(super) revision: Revision,
+    /// What each of its notifications carries: its id.
+    pub(super) meta: Meta,
+    topics: Vec<Topic>,
+}
+
+impl Listen {
+    pub(super) fn new(id: Id, revision: Revision, topics: Vec<Topic>) -> Self {
+        let meta = Json::encode(&id).into_iter().map(|id| (meta::SUBSCRIPTION_ID, id)).collect();
+        Self { id, revision, meta, topics }
+    }
+}
+
 /// The subscriptions of one connection.
 #[derive(Debug, Default)]
 pub(super) struct Subscriptions {
-    filters: BTreeMap<InboundId, SubscriptionFilter>,
-    lists: BTreeMap<ListKind, BTreeSet<InboundId>>,
-    resources: BTreeMap<String, BTreeSet<InboundId>>,
-    /// How many pairs of subscription and resource there are.
+    listens: BTreeMap<InboundId, Listen>,
+    subscribers: BTreeMap<Topic, BTreeSet<Subscriber>>,
+    /// How many pairs of topic and subscriber there are, and the bytes of their topics.
     pairs: usize,
+    bytes: usize,
+    /// What has changed and has not been told of yet.
+    changed: BTreeSet<Topic>,
 }
 
 impl Subscriptions {
-    /// What of `asked` a server with `capabilities` grants.
-    pub(super) fn grant(asked: &SubscriptionFilter, capabilities: &ServerCapabilities) -> SubscriptionFilter {
-        let granted = |wanted: Option<bool>, kind: ListKind| {
-            wanted.filter(|&wanted| wanted && capabilities.has(kind.capability()))
-        };
-        let subscribe = capabilities.has(ServerCapability::ResourcesSubscribe);
-        SubscriptionFilter {
-            tools_list_changed: granted(asked.tools_list_changed, ListKind::Tools),
-            prompts_list_changed: granted(asked.prompts_list_changed, ListKind::Prompts),
-            resources_list_changed: granted(asked.resources_list_changed, ListKind::Resources),
-            resource_subscriptions: asked.resource_subscriptions.clone().filter(|_| subscribe),
-            ..SubscriptionFilter::default()
-        }
+    /// How many requests listen.
+    pub(super) fn listening(&self) -> usize {
+        self.listens.len()
     }
 
-    /// How many resources subscriptions name, and how many subscriptions there are.
+    /// How many subscriptions are held: each resource, list and task counts, and one that is granted nothing as well.
     pub(super) fn len(&self) -> usize {
-        self.pairs.saturating_add(self.filters.len())
+        self.pairs.max(self.listens.len())
     }
 
-    /// Takes in a subscription; returns the resources that nobody was interested in before.
-    pub(super) fn insert(&mut self, subscription: InboundId, filter: SubscriptionFilter) -> Vec<String> {
-        for kind in lists(&filter) {
-            self.lists.entry(kind).or_default().insert(subscription);
+    /// How many bytes their names have.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub(super) fn get(&self, subscription: InboundId) -> Option<&Listen> {
+        self.listens.get(&subscription)
+    }
+
+    pub(super) fn all(&self) -> Vec<InboundId> {
+        self.listens.keys().copied().collect()
+    }
+
+    pub(super) fn has(&self, topic: &Topic, subscriber: Subscriber) -> bool {
+        self.subscribers.get(topic).is_some_and(|subscribers| subscribers.contains(&subscriber))
+    }
+
+    /// Takes in a subscriber; returns whether nobody was interested before.
+    pub(super) fn add(&mut self, topic: Topic, subscriber: Subscriber) -> bool {
+        let bytes = topic.bytes();
+        let subscribers = self.subscribers.entry(topic).or_default();
+        let first = subscribers.is_empty();
+        if subscribers.insert(subscriber) {
+            self.pairs = self.pairs.saturating_add(1);
+            self.bytes = self.bytes.saturating_add(bytes);
         }
+        first
+    }
+
+    /// Forgets a subscriber; returns whether nobody is interested any more, and somebody was.
+    pub(super) fn remove(&mut self, topic: &Topic, subscriber: Subscriber) -> bool {
+        let Some(subscribers) = self.subscribers.get_mut(topic) else { return false };
+        if subscribers.remove(&subscriber) {
+            self.pairs = self.pairs.saturating_sub(1);
+            self.bytes = self.bytes.saturating_sub(topic.bytes());
+        }
+        let unused = subscribers.is_empty();
+        if unused {
+            self.subscribers.remove(topic);
+        }
+        unused
+    }
+
+    /// Takes in a request that listens; returns the resources that nobody was interested in before.
+    pub(super) fn listen(&mut self, subscription: InboundId, listen: Listen) -> Vec<String> {
         let mut fresh = Vec::new();
-        for uri in filter.resource_subscriptions.iter().flatten() {
-            let interested = self.resources.entry(uri.clone()).or_default();
-            if interested.is_empty() {
-                fresh.push(uri.clone());
-            }
-            if interested.insert(subscription) {
-                self.pairs = self.pairs.saturating_add(1);
+        for topic in &listen.topics {
+            if self.add(topic.clone(), Subscriber::Listen(subscription))
+                && let Topic::Resource(uri) = topic
+            {
+                fresh.push(String::from(&**uri));
             }
         }
-        self.filters.insert(subscription, filter);
+        self.listens.insert(subscription, listen);
         fresh
     }
 
-    /// Forgets a subscription; returns the resources that nobody is interested in any more.
-    pub(super) fn remove(&mut self, subscription: InboundId) -> Vec<String> {
-        let Some(filter) = self.filters.remove(&subscription) else { return Vec::new() };
-        for kind in lists(&filter) {
-            if let Some(interested) = self.lists.get_mut(&kind) {
-                interested.remove(&subscription);
+    /// Forgets a request that listened; returns it and the resources that nobody is interested in any more.
+    pub(super) fn unlisten(&mut self, subscription: InboundId) -> Option<(Listen, Vec<String>)> {
+        let listen = self.listens.remove(&subscription)?;
+        let mut unused = Vec::new();
+        for topic in &listen.topics {
+            if self.remove(topic, Subscriber::Listen(subscription))
+                && let Topic::Resource(uri) = topic
+            {
+                unused.push(String::from(&**uri));
             }
         }
+        Some((listen, unused))
+    }
+
+    /// Forgets the session; returns the resources that nobody is interested in any more.
+    pub(super) fn forget_session(&mut self) -> Vec<String> {
+        let of_session = |(topic, subscribers): (&Topic, &BTreeSet<Subscriber>)| {
+            subscribers.contains(&Subscriber::Session).then(|| topic.clone())
+        };
+        let topics: Vec<Topic> = self.subscribers.iter().filter_map(of_session).collect();
         let mut unused = Vec::new();
-        for uri in filter.resource_subscriptions.into_iter().flatten() {
-            let Some(interested) = self.resources.get_mut(&uri) else { continue };
-            if interested.remove(&subscription) {
-                self.pairs = self.pairs.saturating_sub(1);
-            }
-            if interested.is_empty() {
-                self.resources.remove(&uri);
-                unused.push(uri);
+        for topic in topics {
+            if self.remove(&topic, Subscriber::Session)
+                && let Topic::Resource(uri) = topic
+            {
+                unused.push(String::from(uri));
             }
         }
         unused
     }
 
-    /// Who wants to know of a list.
-    pub(super) fn of_list(&self, kind: ListKind) -> Vec<InboundId> {
-        self.lists.get(&kind).into_iter().flatten().copied().collect()
+    /// Who wants to know.
+    pub(super) fn of(&self, topic: &Topic) -> impl Iterator<Item = Subscriber> + use<'_> {
+        self.subscribers.get(topic).into_iter().flatten().copied()
     }
 
-    /// Who wants to know of a resource.
-    pub(super) fn of_resource(&self, uri: &str) -> Vec<InboundId> {
-        self.resources.get(uri).into_iter().flatten().copied().collect()
+    /// Notes that something has changed that somebody wants to know of.
+    pub(super) fn mark(&mut self, topic: Topic) {
+        self.changed.insert(topic);
     }
 
-    /// All of them.
-    pub(super) fn all(&self) -> Vec<InboundId> {
-        self.filters.keys().copied().collect()
+    pub(super) fn take_changed(&mut self) -> Option<Topic> {
+        self.changed.pop_first()
+    }
+
+    pub(super) fn is_untold(&self) -> bool {
+        !self.changed.is_empty()
     }
 }
 
-fn lists(filter: &SubscriptionFilter) -> impl Iterator<Item = ListKind> + use<> {
-    let wanted = [
-        (filter.tools_list_changed, ListKind::Tools),
-        (filter.prompts_list_changed, ListKind::Prompts),
-        (filter.resources_list_changed, ListKind::Resources),
+/// What of `asked` a server with the capabilities `declared` grants to a client with those of `client`.
+///
+/// # Errors
+/// If the client asks for tasks and has not declared that it knows them.
+pub(super) fn grant(
+    asked: &SubscriptionFilter,
+    declared: &ServerCapabilities,
+    client: &ClientCapabilities,
+) -> Result<(SubscriptionFilter, Vec<Topic>), ErrorObject> {
+    let mut granted = SubscriptionFilter::new();
+    let mut topics = Vec::new();
+    let lists = [
+        (asked.tools_list_changed, &mut granted.tools_list_changed, ListKind::Tools),
+        (asked.prompts_list_changed, &mut granted.prompts_list_changed, ListKind::Prompts),
+        (asked.resources_list_changed, &mut granted.resources_list_changed, ListKind::Resources),
     ];
-    wanted.into_iter().filter(|(wanted, _)| *wanted == Some(true)).map(|(_, kind)| kind)
+    for (asked, granted, list) in lists {
+        if asked == Some(true) && declared.has(list.capability()) {
+            *granted = Some(true);
+            topics.push(Topic::List(list));
+        }
+    }
+    if let Some(uris) = asked.resource_subscriptions.as_deref()
+        && declared.has(ServerCapability::ResourcesSubscribe)
+    {
+        let uris = once_each(uris);
+        topics.extend(uris.iter().map(|uri| Topic::Resource(uri.as_str().into())));
+        granted.resource_subscriptions = Some(uris);
+    }
+    if let Some(tasks) = asked.task_ids.as_deref()
+        && declared.has(ServerCapability::TasksExtension)
+    {
+        let needed = ClientCapability::TasksExtension;
+        if !client.has(needed) {
+            return Err(missing_capabilities(ClientCapabilities::default().with(needed)));
+        }
+        let tasks = once_each(tasks);
+        topics.extend(tasks.iter().map(|task| Topic::Task(task.as_str().into())));
+        granted.task_ids = Some(tasks);
+    }
+    Ok((granted, topics))
+}
+
+fn once_each(names: &[String]) -> Vec<String> {
+    let mut seen = BTreeSet::new();
+    names.iter().filter(|name| seen.insert(name.as_str())).cloned().collect()
 }

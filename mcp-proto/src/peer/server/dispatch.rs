@@ -1,0 +1,212 @@
+//! Requests of the client: those that the protocol answers by itself, and those for the application.
+
+use alloc::string::ToString;
+
+use crate::peer::batch::BatchId;
+use crate::peer::events::Pressure;
+use crate::peer::{AnyResult, InboundId, Outbox, Refused};
+use crate::rpc::{ErrorObject, Id, Raw, Request, Text, code, write};
+use crate::schema::{
+    Discover, DiscoverResult, EmptyResult, Initialize, InitializeParams, InitializeResult, Method,
+    SetLoggingLevel, SetLoggingLevelParams, SubscribeResource, SubscribeResourceParams, SubscriptionsListen,
+    UnsubscribeResource, UnsubscribeResourceParams,
+};
+
+use super::admit::{Admitted, Asked, Place, admit};
+use super::session::Session;
+use super::{Diagnostic, Event, Phase, Served, Server};
+
+impl Server {
+    /// Answers a request, or hands it to the application.
+    pub(super) fn handle_request(&mut self, request: Request, batch: Option<BatchId>, out: &mut dyn Outbox) {
+        let (id, method) = (request.id.clone(), request.method.clone());
+        let answered = match self.admit(&request, batch) {
+            Ok(Admitted::Ping) => self.answer(&id, batch, &EmptyResult::new(), out),
+            Ok(Admitted::Initialize) => self.open_session(&id, request.params.as_ref(), out),
+            Ok(Admitted::Request(asked)) => self.serve(request, asked, batch, out),
+            Err(error) => Err(error),
+        };
+        if let Err(error) = answered {
+            self.reply_error(Some(&id), batch, &error, out);
+            if !self.is_closed() {
+                self.diagnose(Diagnostic::Refused { method, error });
+            }
+        }
+    }
+
+    fn admit(&self, request: &Request, batch: Option<BatchId>) -> Result<Admitted, ErrorObject> {
+        if !matches!(self.phase, Phase::Open) {
+            return Err(ErrorObject::new(code::INTERNAL_ERROR, "the server is closing"));
+        }
+        if self.inbound.find(&request.id).is_some() {
+            return Err(ErrorObject::new(
+                code::INVALID_REQUEST,
+                "a request with this id is still unanswered",
+            ));
+        }
+        let place = if batch.is_some() { Place::Batch } else { Place::Alone };
+        admit(&self.config, self.session.as_ref(), &request.method, request.params.as_ref(), place)
+    }
+
+    fn open_session(
+        &mut self,
+        id: &Id,
+        params: Option<&Raw>,
+        out: &mut dyn Outbox,
+    ) -> Result<(), ErrorObject> {
+        let session = Session::open(decode::<InitializeParams>(Initialize::NAME, params)?);
+        let result = InitializeResult {
+            instructions: self.config.instructions.clone(),
+            ..InitializeResult::new(
+                session.revision.as_str(),
+                self.config.capabilities.clone(),
+                self.config.info.clone(),
+            )
+        };
+        // The application is told once the client is ready: not more often than it takes its events.
+        self.admit_event(0)?;
+        for uri in self.subscriptions.forget_session() {
+            self.tell_unsubscribed(uri);
+        }
+        self.session = Some(session);
+        self.answer(id, None, &result, out)
+    }
+
+    /// Answers a legacy request that the peer answers itself.
+    fn answer(
+        &mut self,
+        id: &Id,
+        batch: Option<BatchId>,
+        result: &dyn AnyResult,
+        out: &mut dyn Outbox,
+    ) -> Result<(), ErrorObject> {
+        let session = self.session.as_ref();
+        let revision = session.map_or(crate::schema::Revision::LATEST_LEGACY, |session| session.revision);
+        self.reply(Some(id), batch, out, |buffer| {
+            write::result(buffer, id, |buffer| result.write_result(buffer, revision, None))
+        })
+        .map_err(|error| ErrorObject::new(code::INTERNAL_ERROR, error.to_string()))
+    }
+
+    /// Answers what the protocol settles by itself, and hands everything else to the application.
+    fn serve(
+        &mut self,
+        request: Request,
+        asked: Asked,
+        batch: Option<BatchId>,
+        out: &mut dyn Outbox,
+    ) -> Result<(), ErrorObject> {
+        let Request { id, method, params } = request;
+        let Asked { info, context, kept } = asked;
+        // By the method that it is at its revision: a custom one may bear the name of one at another.
+        let name = info.map(|info| info.name);
+        match name {
+            Some(SetLoggingLevel::NAME) => {
+                let params: SetLoggingLevelParams = decode(&method, params.as_ref())?;
+                if let Some(session) = &mut self.session {
+                    session.level = Some(params.level);
+                }
+                self.events.push_or_drop(Event::LevelSet(params.level), 0);
+                return self.answer(&id, batch, &EmptyResult::new(), out);
+            }
+            Some(SubscribeResource::NAME) => {
+                let params: SubscribeResourceParams = decode(&method, params.as_ref())?;
+                self.subscribe(params.uri)?;
+                return self.answer(&id, batch, &EmptyResult::new(), out);
+            }
+            Some(UnsubscribeResource::NAME) => {
+                let params: UnsubscribeResourceParams = decode(&method, params.as_ref())?;
+                self.unsubscribe(params.uri)?;
+                return self.answer(&id, batch, &EmptyResult::new(), out);
+            }
+            _ => {}
+        }
+        let served = Served {
+            era: context.era,
+            revision: context.revision,
+            info,
+            capabilities: context.client_capabilities.clone(),
+            progress_token: context.progress_token.clone(),
+            progress: None,
+            log_level: context.log_level,
+            batch,
+            kept: kept.saturating_add(id_bytes(&id)),
+        };
+        match name {
+            Some(Discover::NAME) => {
+                let result = self.discovered();
+                self.write_result(&id, &served, &result, None, out)
+            }
+            Some(SubscriptionsListen::NAME) => {
+                self.listen(id, served, decode(&method, params.as_ref())?, out)
+            }
+            _ => {
+                let bytes = params.as_ref().map_or(0, |params| params.as_bytes().len());
+                self.admit_event(bytes)?;
+                if self.unanswered() >= self.config.limits.requests_in {
+                    return Err(ErrorObject::new(code::INTERNAL_ERROR, "too many requests are unanswered"));
+                }
+                let id = self.keep(id, served)?;
+                // A name of the protocol needs no share of the message.
+                let method = name.map_or(method, Text::from_static);
+                self.events.push(Event::Request { id, method, params, context }, bytes);
+                Ok(())
+            }
+        }
+    }
+
+    /// Whether the application takes its events, so that one more of `bytes` bytes may be queued.
+    pub(super) fn admit_event(&self, bytes: usize) -> Result<(), ErrorObject> {
+        let busy = self.events.pressure(bytes) >= Pressure::Requests;
+        let refused = || ErrorObject::new(code::INTERNAL_ERROR, "the server is overloaded");
+        (!busy).then_some(()).ok_or_else(refused)
+    }
+
+    /// Keeps a request until it is answered. What is kept of all of them is bounded as the events that tell of them are.
+    pub(super) fn keep(&mut self, id: Id, served: Served) -> Result<InboundId, ErrorObject> {
+        let kept = self.kept.saturating_add(served.kept);
+        if kept > self.config.limits.event_bytes {
+            return Err(ErrorObject::new(code::INTERNAL_ERROR, "too much is unanswered"));
+        }
+        let request = self.inbound.insert(id, served).map_err(|refused| match refused {
+            Refused::Duplicate => {
+                ErrorObject::new(code::INVALID_REQUEST, "a request with this id is still unanswered")
+            }
+            Refused::Full => ErrorObject::new(code::INTERNAL_ERROR, "too many requests are unanswered"),
+        })?;
+        self.kept = kept;
+        Ok(request)
+    }
+
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/server/discover>
+    fn discovered(&self) -> DiscoverResult {
+        let versions: alloc::vec::Vec<alloc::string::String> =
+            self.config.eras.modern().iter().map(|revision| revision.as_str().into()).collect();
+        DiscoverResult {
+            instructions: self.config.instructions.clone(),
+            ..DiscoverResult::new(versions, self.config.capabilities.clone())
+        }
+    }
+}
+
+fn id_bytes(id: &Id) -> usize {
+    match id {
+        Id::Number(_) => 0,
+        // By the request, and by the index of ids.
+        Id::String(text) => text.len().saturating_mul(2),
+    }
+}
+
+/// Decodes the parameters of a method, or says what is wrong with them.
+pub(super) fn decode<'a, T: serde::Deserialize<'a>>(
+    method: &str,
+    params: Option<&'a Raw>,
+) -> Result<T, ErrorObject> {
+    let invalid = |what: alloc::string::String| {
+        ErrorObject::new(code::INVALID_PARAMS, alloc::format!("invalid parameters of {method}: {what}"))
+    };
+    match params {
+        Some(params) => params.decode().map_err(|error| invalid(error.to_string())),
+        None => Err(invalid("there are none".into())),
+    }
+}

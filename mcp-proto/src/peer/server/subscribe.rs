@@ -1,0 +1,123 @@
+//! Subscriptions come and go.
+
+use alloc::string::String;
+
+use crate::peer::{AnyResult, InboundId, Outbox, Stamp};
+use crate::rpc::{ErrorObject, Id, code, write};
+use crate::schema::{
+    Cancelled, CancelledParams, Notification, ResultType, SubscriptionsAcknowledged,
+    SubscriptionsAcknowledgedParams, SubscriptionsListenParams, SubscriptionsListenResult,
+};
+
+use super::subscriptions::{Listen, Subscriber, Topic, grant};
+use super::tell::write_notification;
+use super::{Event, Served, Server};
+
+impl Server {
+    /// <https://modelcontextprotocol.io/specification/2025-11-25/server/resources#subscriptions>
+    pub(super) fn subscribe(&mut self, uri: String) -> Result<(), ErrorObject> {
+        let topic = Topic::Resource(uri.as_str().into());
+        if self.subscriptions.has(&topic, Subscriber::Session) {
+            return Ok(());
+        }
+        self.admit_subscriptions(1, uri.len())?;
+        if self.subscriptions.add(topic, Subscriber::Session) {
+            let bytes = uri.len();
+            self.events.push(Event::Subscribed { uri }, bytes);
+        }
+        Ok(())
+    }
+
+    pub(super) fn unsubscribe(&mut self, uri: String) -> Result<(), ErrorObject> {
+        self.admit_event(uri.len())?;
+        if self.subscriptions.remove(&Topic::Resource(uri.as_str().into()), Subscriber::Session) {
+            self.tell_unsubscribed(uri);
+        }
+        Ok(())
+    }
+
+    /// Opens a subscription; its acknowledgement is the first thing sent for it.
+    pub(super) fn listen(
+        &mut self,
+        id: Id,
+        mut served: Served,
+        params: SubscriptionsListenParams,
+        out: &mut dyn Outbox,
+    ) -> Result<(), ErrorObject> {
+        let (granted, topics) =
+            grant(&params.notifications, &self.config.capabilities, &served.capabilities)?;
+        let bytes = topics.iter().map(Topic::bytes).fold(0, usize::saturating_add);
+        self.admit_subscriptions(topics.len().max(1), bytes)?;
+        if !self.has_room(out) {
+            // Nothing may come before the acknowledgement, so there is no subscription without it.
+            return Err(ErrorObject::new(code::INTERNAL_ERROR, "the client does not read what it is sent"));
+        }
+        served.kept = served.kept.saturating_add(bytes);
+        let listen = Listen::new(id.clone(), served.revision, topics);
+        let acknowledged = SubscriptionsAcknowledgedParams::new(granted);
+        let subscription = self.keep(id.clone(), served)?;
+        let name = SubscriptionsAcknowledged::NAME;
+        let written =
+            write_notification(name, Some(&id), &acknowledged, listen.revision, Some(&listen.meta), out);
+        if written.is_err() {
+            self.take(subscription);
+            return Err(ErrorObject::new(code::INTERNAL_ERROR, "the acknowledgement does not encode"));
+        }
+        for uri in self.subscriptions.listen(subscription, listen) {
+            let bytes = uri.len();
+            self.events.push(Event::Subscribed { uri }, bytes);
+        }
+        self.guard(out);
+        Ok(())
+    }
+
+    /// Whether so many more may be held, with names of so many bytes.
+    fn admit_subscriptions(&self, count: usize, bytes: usize) -> Result<(), ErrorObject> {
+        self.admit_event(bytes)?;
+        let limits = &self.config.limits;
+        let fits = self.subscriptions.len().saturating_add(count) <= limits.subscriptions
+            && self.subscriptions.listening() < limits.subscriptions
+            && self.subscriptions.bytes().saturating_add(bytes) <= limits.event_bytes;
+        let refused = || ErrorObject::new(code::INTERNAL_ERROR, "too many subscriptions");
+        fits.then_some(()).ok_or_else(refused)
+    }
+
+    /// Ends a subscription gracefully: by its result, which says so, and by the notification that ends it.
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/subscriptions#graceful-closure>
+    pub(super) fn end_subscription(&mut self, subscription: InboundId, out: &mut dyn Outbox) {
+        let Some((id, _)) = self.take(subscription) else { return };
+        let Some(listen) = self.forget_subscription(subscription) else { return };
+        let info = self.info.clone();
+        let stamp = Stamp {
+            kind: Some(&ResultType::Complete),
+            server_info: info.as_deref(),
+            hint: None,
+            subscription: Some(&id),
+        };
+        let result = SubscriptionsListenResult::new();
+        let written = self.reply(Some(&id), None, out, |buffer| {
+            write::result(buffer, &id, |buffer| result.write_result(buffer, listen.revision, Some(stamp)))
+        });
+        if written.is_ok() && !self.is_closed() {
+            let params = CancelledParams::request(id.clone());
+            // It says nothing that could fail to encode.
+            let meta = Some(&listen.meta);
+            let _ = write_notification(Cancelled::NAME, Some(&id), &params, listen.revision, meta, out);
+        }
+    }
+
+    /// Takes a subscription out of the index, and tells the application of resources that matter to nobody any more.
+    pub(super) fn forget_subscription(&mut self, subscription: InboundId) -> Option<Listen> {
+        let (listen, unused) = self.subscriptions.unlisten(subscription)?;
+        for uri in unused {
+            self.tell_unsubscribed(uri);
+        }
+        Some(listen)
+    }
+
+    pub(super) fn tell_unsubscribed(&mut self, uri: String) {
+        let bytes = uri.len();
+        self.events.push(Event::Unsubscribed { uri }, bytes);
+    }
+}
