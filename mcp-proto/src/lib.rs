@@ -89,6 +89,7 @@ extern crate std;
 mod limits;
 mod time;
 
+#[cfg_attr(not(all(feature = "client", feature = "server")), allow(dead_code, reason = "shared by the roles"))]
 pub mod bind;
 pub mod codec;
 #[cfg(feature = "std")]
@@ -96,6 +97,10 @@ pub mod front;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
+#[cfg_attr(
+    not(all(feature = "client", feature = "server")),
+    allow(dead_code, unused_imports, reason = "one role alone does not use all that both share")
+)]
 pub mod peer;
 pub mod rpc;
 pub mod schema;

@@ -85,7 +85,12 @@ impl Error {
 
     /// Whether the request certainly never reached the other side, so that making it again is safe.
     pub fn was_not_sent(&self) -> bool {
-        matches!(self, Self::Refused(_) | Self::Closed(_))
+        match self {
+            Self::Refused(_) => true,
+            #[cfg(feature = "client")]
+            Self::Closed(_) => true,
+            _ => false,
+        }
     }
 
     /// Whose doing it is.

@@ -1,6 +1,6 @@
 //! A server under arbitrary operations: whatever the client, the application, the driver and the clock do.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -70,6 +70,7 @@ struct Harness {
     /// Requests handed to the application, and whether they were answered or cancelled.
     inbound: BTreeMap<InboundId, bool>,
     order: Vec<InboundId>,
+    cancelled: BTreeSet<InboundId>,
     accepted: BTreeMap<RequestId, u32>,
     asked: Vec<RequestId>,
     unanswered: Vec<Id>,
@@ -123,6 +124,7 @@ impl Harness {
             now: Instant::ORIGIN,
             inbound: BTreeMap::new(),
             order: Vec::new(),
+            cancelled: BTreeSet::new(),
             accepted: BTreeMap::new(),
             asked: Vec::new(),
             unanswered: Vec::new(),
@@ -316,8 +318,9 @@ impl Harness {
                     self.order.push(id);
                 }
                 Event::Cancelled { id, .. } => {
-                    let over = self.inbound.insert(id, true);
-                    assert_eq!(over, Some(false), "{id:?} is cancelled though it was over");
+                    // It may have been answered while this event waited.
+                    assert!(self.inbound.insert(id, true).is_some(), "{id:?} is cancelled and was never asked");
+                    assert!(self.cancelled.insert(id), "{id:?} is cancelled twice");
                 }
                 Event::Outcome { request, .. } => {
                     let outcomes = self.accepted.get_mut(&request).expect("an outcome of an accepted request");
