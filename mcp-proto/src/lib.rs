@@ -89,10 +89,13 @@ extern crate std;
 mod limits;
 mod time;
 
-#[cfg_attr(not(all(feature = "client", feature = "server")), allow(dead_code, reason = "shared by the roles"))]
+#[cfg_attr(
+    not(all(feature = "client", feature = "server")),
+    allow(dead_code, reason = "shared by the roles")
+)]
 pub mod bind;
 pub mod codec;
-#[cfg(feature = "std")]
+#[cfg(all(feature = "std", any(feature = "client", feature = "server")))]
 pub mod front;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]

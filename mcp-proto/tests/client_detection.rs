@@ -138,8 +138,10 @@ fn a_request_held_from_a_modern_server_is_reported_and_never_answered() {
     s.say(&json!({"jsonrpc": "2.0", "id": "r", "method": "roots/list"}));
     s.answer(&id, discover_result());
     s.expect_silence();
-    let reported =
-        s.take_events().into_iter().any(|e| matches!(e, Event::Diagnostic(Diagnostic::ForbiddenRequest { .. })));
+    let reported = s
+        .take_events()
+        .into_iter()
+        .any(|e| matches!(e, Event::Diagnostic(Diagnostic::ForbiddenRequest { .. })));
     assert!(reported);
 }
 
@@ -228,7 +230,10 @@ fn an_unsupported_version_that_lists_a_legacy_version_selects_it() {
     let id = s.expect("server/discover");
     s.answer_error(&id, -32022, Some(json!({"supported": ["2025-03-26", "2025-06-18"]})));
     let line = s.line();
-    assert_eq!((&line["method"], &line["params"]["protocolVersion"]), (&json!("initialize"), &json!("2025-06-18")));
+    assert_eq!(
+        (&line["method"], &line["params"]["protocolVersion"]),
+        (&json!("initialize"), &json!("2025-06-18"))
+    );
 }
 
 /// C2.1
@@ -264,14 +269,17 @@ fn a_missing_capability_is_asked_for_again_only_if_this_client_has_it() {
     let mut s = Scripted::open(config());
     let id = s.expect("server/discover");
     s.answer_error(&id, -32021, Some(data));
-    assert!(matches!(s.connect_error(), ConnectError::MissingCapabilities { required } if required.contains("roots")));
+    assert!(
+        matches!(s.connect_error(), ConnectError::MissingCapabilities { required } if required.contains("roots"))
+    );
 }
 
 #[test]
 fn a_server_that_dies_on_the_probe_is_opened_afresh_and_spoken_to_in_legacy() {
     let mut s = Scripted::open(reopening());
     s.expect("server/discover");
-    let request = s.client.request::<ListTools>(s.now, &Default::default(), RequestOptions::default()).unwrap();
+    let request =
+        s.client.request::<ListTools>(s.now, &Default::default(), RequestOptions::default()).unwrap();
     s.end("exit status 1");
     s.accept();
     let id = s.expect("initialize");
@@ -301,7 +309,8 @@ fn a_fresh_link_is_asked_for_only_once() {
 fn a_stream_that_can_not_be_reopened_says_what_to_do() {
     let mut s = Scripted::open(config());
     s.expect("server/discover");
-    let request = s.client.request::<ListTools>(s.now, &Default::default(), RequestOptions::default()).unwrap();
+    let request =
+        s.client.request::<ListTools>(s.now, &Default::default(), RequestOptions::default()).unwrap();
     s.end("reset");
     assert!(matches!(s.outcome(request), Outcome::Refused(Refusal::Connect(_))));
     let error = s.connect_error();
@@ -383,7 +392,10 @@ fn a_supplied_legacy_verdict_starts_with_the_handshake() {
         Some(Verdict { era: Era::Legacy, version: Revision::V2025_06_18, probe_breaks_it: true });
     let mut s = Scripted::open(remembered);
     let line = s.line();
-    assert_eq!((&line["method"], &line["params"]["protocolVersion"]), (&json!("initialize"), &json!("2025-06-18")));
+    assert_eq!(
+        (&line["method"], &line["params"]["protocolVersion"]),
+        (&json!("initialize"), &json!("2025-06-18"))
+    );
 }
 
 #[test]

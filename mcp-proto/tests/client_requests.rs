@@ -7,16 +7,22 @@ use core::time::Duration;
 use common::{Scripted, config};
 use mcp_proto::Bytes;
 use mcp_proto::peer::client::{Closed, Diagnostic, Event, Keepalive, LinkAction, State};
-use mcp_proto::peer::{InvalidAnswer, Lost, Needed, Outcome, ProgressOption, Refusal, RequestId, RequestOptions};
+use mcp_proto::peer::{
+    InvalidAnswer, Lost, Needed, Outcome, ProgressOption, Refusal, RequestId, RequestOptions,
+};
 use mcp_proto::rpc::ErrorObject;
 use mcp_proto::schema::{
-    CallTool, CallToolParams, Complete, ListRootsResult, ListTools, LoggingLevel, PaginatedParams, Ping, Root,
-    ServerCapability, SetLoggingLevel, SubscriptionFilter, SubscriptionsListen, SubscriptionsListenParams,
+    CallTool, CallToolParams, Complete, ListRootsResult, ListTools, LoggingLevel, PaginatedParams, Ping,
+    Root, ServerCapability, SetLoggingLevel, SubscriptionFilter, SubscriptionsListen,
+    SubscriptionsListenParams,
 };
 use serde_json::{Value, json};
 
 fn listen_params() -> SubscriptionsListenParams {
-    SubscriptionsListenParams::new(SubscriptionFilter { tools_list_changed: Some(true), ..Default::default() })
+    SubscriptionsListenParams::new(SubscriptionFilter {
+        tools_list_changed: Some(true),
+        ..Default::default()
+    })
 }
 
 fn call(s: &mut Scripted, options: RequestOptions) -> (RequestId, Value) {
@@ -116,7 +122,8 @@ fn the_result_type_decides_what_a_modern_result_is() {
 #[test]
 fn input_is_required_only_where_the_method_allows_it() {
     let mut s = Scripted::modern(config());
-    let request = s.client.request::<ListTools>(s.now, &PaginatedParams::default(), RequestOptions::default()).unwrap();
+    let request =
+        s.client.request::<ListTools>(s.now, &PaginatedParams::default(), RequestOptions::default()).unwrap();
     let id = s.expect("tools/list");
     s.answer(&id, json!({"resultType": "input_required", "requestState": "x"}));
     assert!(matches!(s.outcome(request), Outcome::Invalid(InvalidAnswer::ResultType(_))));
@@ -188,7 +195,11 @@ fn progress_is_asked_for_where_it_may_take_long_or_on_demand() {
     assert!(!token(RequestOptions::default()));
     assert!(token(RequestOptions::default().progress(ProgressOption::Ask)));
     s.client
-        .request::<CallTool>(s.now, &CallToolParams::new("x"), RequestOptions::default().progress(ProgressOption::No))
+        .request::<CallTool>(
+            s.now,
+            &CallToolParams::new("x"),
+            RequestOptions::default().progress(ProgressOption::No),
+        )
         .unwrap();
     assert!(s.line()["params"]["_meta"].get("progressToken").is_none());
 }
@@ -232,7 +243,10 @@ fn what_the_server_does_not_declare_is_not_asked() {
     let mut s = Scripted::open(config());
     let queued = s.client.request::<Complete>(
         s.now,
-        &serde_json::from_str(r#"{"ref":{"type":"ref/prompt","name":"p"},"argument":{"name":"a","value":""}}"#).unwrap(),
+        &serde_json::from_str(
+            r#"{"ref":{"type":"ref/prompt","name":"p"},"argument":{"name":"a","value":""}}"#,
+        )
+        .unwrap(),
         RequestOptions::default(),
     );
     let queued = queued.unwrap();
@@ -240,7 +254,10 @@ fn what_the_server_does_not_declare_is_not_asked() {
     let mut result = common::discover_result();
     result["capabilities"] = json!({"tools": {}});
     s.answer(&id, result);
-    assert!(matches!(s.outcome(queued), Outcome::Refused(Refusal::Capability { needed: Needed::Server(ServerCapability::Completions), .. })));
+    assert!(matches!(
+        s.outcome(queued),
+        Outcome::Refused(Refusal::Capability { needed: Needed::Server(ServerCapability::Completions), .. })
+    ));
     s.client.request::<ListTools>(s.now, &PaginatedParams::default(), RequestOptions::default()).unwrap();
 }
 
@@ -256,7 +273,8 @@ fn what_the_revision_lacks_is_not_asked() {
     modern.expect_silence();
 
     let mut legacy = Scripted::legacy(config());
-    let refused = legacy.client.request::<SubscriptionsListen>(legacy.now, &listen_params(), RequestOptions::default());
+    let refused =
+        legacy.client.request::<SubscriptionsListen>(legacy.now, &listen_params(), RequestOptions::default());
     assert!(matches!(refused, Err(Refusal::Revision { .. })));
     legacy.client.request::<Ping>(legacy.now, &Default::default(), RequestOptions::default()).unwrap();
 }
@@ -298,7 +316,8 @@ fn an_undeclared_mode_or_tools_are_invalid_parameters() {
     let url = json!({"mode": "url", "message": "m", "url": "https://example.com", "elicitationId": "e"});
     s.say(&json!({"jsonrpc": "2.0", "id": 1, "method": "elicitation/create", "params": url}));
     assert_eq!(s.line()["error"]["code"], -32602);
-    let tools = json!({"messages": [], "maxTokens": 1, "tools": [{"name": "t", "inputSchema": {"type": "object"}}]});
+    let tools =
+        json!({"messages": [], "maxTokens": 1, "tools": [{"name": "t", "inputSchema": {"type": "object"}}]});
     s.say(&json!({"jsonrpc": "2.0", "id": 2, "method": "sampling/createMessage", "params": tools}));
     assert_eq!(s.line()["error"]["code"], -32602);
     let form = json!({"message": "m", "requestedSchema": {"type": "object", "properties": {}}});
@@ -381,7 +400,8 @@ fn the_end_of_the_link_ends_every_request_with_what_is_known() {
         }
     }
     assert_eq!(s.client.state(), State::Disconnected);
-    let refused = s.client.request::<ListTools>(s.now, &PaginatedParams::default(), RequestOptions::default());
+    let refused =
+        s.client.request::<ListTools>(s.now, &PaginatedParams::default(), RequestOptions::default());
     assert_eq!(refused.unwrap_err(), Refusal::Closed);
 }
 
@@ -452,7 +472,9 @@ fn an_answer_that_is_too_long_ends_its_request_now() {
         } else {
             s.say_text(&format!(r#"{{"result":{{"content":"{long}"}},"jsonrpc":"2.0","id":{id}}}"#));
         }
-        assert!(matches!(s.outcome(request), Outcome::Invalid(InvalidAnswer::TooLong { bytes }) if bytes > 20_000));
+        assert!(
+            matches!(s.outcome(request), Outcome::Invalid(InvalidAnswer::TooLong { bytes }) if bytes > 20_000)
+        );
     }
     let (request, id) = call(&mut s, RequestOptions::default());
     s.answer(&id, json!({"content": []}));
@@ -463,13 +485,18 @@ fn an_answer_that_is_too_long_ends_its_request_now() {
 #[test]
 fn noise_is_reported_and_does_no_harm() {
     let mut s = Scripted::modern(config());
-    for noise in ["Listening…", "{", "[]", "null", "\u{0}\u{0}", "{\"jsonrpc\":\"1.0\",\"id\":1,\"result\":{}}"] {
+    for noise in
+        ["Listening…", "{", "[]", "null", "\u{0}\u{0}", "{\"jsonrpc\":\"1.0\",\"id\":1,\"result\":{}}"]
+    {
         s.say_text(noise);
     }
     s.client.handle_input(s.now, Bytes::from_static(b"\xff\xfe broken \x80 text\n"));
     s.client.handle_input(s.now, Bytes::from("[".repeat(100_000) + "\n"));
-    let reported =
-        s.take_events().iter().filter(|event| matches!(event, Event::Diagnostic(Diagnostic::Malformed(_)))).count();
+    let reported = s
+        .take_events()
+        .iter()
+        .filter(|event| matches!(event, Event::Diagnostic(Diagnostic::Malformed(_))))
+        .count();
     assert!(reported >= 7, "{reported}");
     let (request, id) = call(&mut s, RequestOptions::default());
     s.answer(&id, json!({"content": []}));
@@ -484,14 +511,16 @@ fn requests_beyond_the_limits_are_handed_back() {
     let mut s = Scripted::modern(few);
     call(&mut s, RequestOptions::default());
     call(&mut s, RequestOptions::default());
-    let refused = s.client.request::<ListTools>(s.now, &PaginatedParams::default(), RequestOptions::default());
+    let refused =
+        s.client.request::<ListTools>(s.now, &PaginatedParams::default(), RequestOptions::default());
     assert_eq!(refused.unwrap_err(), Refusal::InFlight { limit: 2 });
 
     let mut narrow = config();
     narrow.limits.queued_bytes = 100;
     let mut s = Scripted::modern(narrow);
     s.client.request::<ListTools>(s.now, &PaginatedParams::default(), RequestOptions::default()).unwrap();
-    let refused = s.client.request::<ListTools>(s.now, &PaginatedParams::default(), RequestOptions::default());
+    let refused =
+        s.client.request::<ListTools>(s.now, &PaginatedParams::default(), RequestOptions::default());
     assert_eq!(refused.unwrap_err(), Refusal::Overloaded { limit: 100 });
 }
 
@@ -514,7 +543,11 @@ fn notifications_that_nobody_takes_are_dropped_and_counted() {
         _ => None,
     });
     assert_eq!(taken + dropped.unwrap(), 100, "nothing is lost in silence");
-    assert!(events.iter().any(|event| matches!(event, Event::Outcome { request: ended, .. } if *ended == request)));
+    assert!(
+        events
+            .iter()
+            .any(|event| matches!(event, Event::Outcome { request: ended, .. } if *ended == request))
+    );
     assert!(s.client.wants_read());
 }
 
@@ -537,8 +570,10 @@ fn a_server_that_takes_nothing_fails_the_connection() {
 fn a_subscription_ends_by_result_or_by_cancellation() {
     let mut s = Scripted::modern(config());
     let listen = |s: &mut Scripted| {
-        let request =
-            s.client.request::<SubscriptionsListen>(s.now, &listen_params(), RequestOptions::default()).unwrap();
+        let request = s
+            .client
+            .request::<SubscriptionsListen>(s.now, &listen_params(), RequestOptions::default())
+            .unwrap();
         let id = s.expect("subscriptions/listen");
         (request, id)
     };
@@ -594,7 +629,10 @@ fn the_log_level_is_told_with_each_modern_request_or_once_to_a_legacy_server() {
     let mut config = config();
     config.log_level = Some(LoggingLevel::Warning);
     let mut modern = Scripted::modern(config.clone());
-    modern.client.request::<ListTools>(modern.now, &PaginatedParams::default(), RequestOptions::default()).unwrap();
+    modern
+        .client
+        .request::<ListTools>(modern.now, &PaginatedParams::default(), RequestOptions::default())
+        .unwrap();
     assert_eq!(modern.line()["params"]["_meta"]["io.modelcontextprotocol/logLevel"], "warning");
 
     let mut legacy = Scripted::legacy(config);

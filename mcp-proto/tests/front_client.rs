@@ -6,16 +6,12 @@ use core::task::Poll;
 use core::time::Duration;
 use std::sync::{Arc, Mutex};
 
-use front_common::{
-    Front, answer, boxed, config, error, pending, poll, progress, ready, text,
-};
+use front_common::{Front, answer, boxed, config, error, pending, poll, progress, ready, text};
 use mcp_proto::front::{
     Client, ClientDriver, ClientHandlers, Error, Event, Events, Fault, PagesError, Request,
 };
 use mcp_proto::peer::{Refusal, RequestOptions};
-use mcp_proto::schema::{
-    CallTool, PromptReference,
-};
+use mcp_proto::schema::{CallTool, PromptReference};
 use serde_json::{Value, json};
 
 // --- Requests ---

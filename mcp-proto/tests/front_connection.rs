@@ -4,17 +4,11 @@ mod front_common;
 
 use std::sync::Arc;
 
-use front_common::{
-    Front, Wakes, boxed, config, notification, pending, poll, poll_with, ready, text,
-};
-use mcp_proto::front::{
-    Client, ClientHandlers, Error, Event, Fault, Update,
-};
+use front_common::{Front, Wakes, boxed, config, notification, pending, poll, poll_with, ready, text};
+use mcp_proto::front::{Client, ClientHandlers, Error, Event, Fault, Update};
 use mcp_proto::peer::client::{Closed, LinkAction, Mode, State};
 use mcp_proto::peer::{Lost, Refusal};
-use mcp_proto::schema::{
-    Era, ResourceUpdated, RootsListChanged, SubscriptionFilter, ToolListChanged,
-};
+use mcp_proto::schema::{Era, ResourceUpdated, RootsListChanged, SubscriptionFilter, ToolListChanged};
 use serde_json::json;
 
 // --- The connection ---

@@ -297,7 +297,8 @@ fn partial_input_survives_whatever_happens_between_its_parts() {
     let mut out = Vec::new();
     let _ = client.poll_transmit(&mut out);
     let text = String::from_utf8(out).unwrap();
-    let id = text.lines().last().unwrap().split("\"id\":").nth(1).unwrap().split(',').next().unwrap().to_owned();
+    let id =
+        text.lines().last().unwrap().split("\"id\":").nth(1).unwrap().split(',').next().unwrap().to_owned();
     for byte in format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{{}}}}\n").bytes() {
         client.handle_timeout(now);
         assert!(client.poll_event().is_none());
@@ -319,7 +320,8 @@ fn draining_late_costs_no_correctness() {
         .map(|_| client.request::<Ping>(now, &EmptyParams::default(), RequestOptions::default()).unwrap())
         .collect();
     for id in 2..102 {
-        client.handle_input(now, Bytes::from(format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{{}}}}\n")));
+        client
+            .handle_input(now, Bytes::from(format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{{}}}}\n")));
     }
     let ended: Vec<_> = std::iter::from_fn(|| client.poll_event())
         .filter_map(|event| match event {

@@ -8,7 +8,8 @@ type Body = fn(&[u8]);
 
 fn run(body: Body) {
     let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
-    let mut runner = TestRunner::new_with_rng(Config { cases: 2000, failure_persistence: None, ..Config::default() }, rng);
+    let mut runner =
+        TestRunner::new_with_rng(Config { cases: 2000, failure_persistence: None, ..Config::default() }, rng);
     let inputs = proptest::collection::vec(any::<u8>(), 0..600);
     let outcome = runner.run(&inputs, |data| {
         body(&data);

@@ -4,7 +4,9 @@ use alloc::string::String;
 use core::time::Duration;
 
 use crate::peer::client::{Client, ClientConfig, Closed, LinkAction, ServerInfo, State, Verdict};
-use crate::peer::{AnyParams, AnyResult, InboundId, Lost, Outbox, Outgoing, Refusal, RequestId, RequestOptions};
+use crate::peer::{
+    AnyParams, AnyResult, InboundId, Lost, Outbox, Outgoing, Refusal, RequestId, RequestOptions,
+};
 use crate::rpc::{ErrorObject, Frame, Malformed};
 use crate::schema::{Method, Notification};
 use crate::{Instant, Limits};
@@ -76,7 +78,12 @@ impl<F: Framing> Binding<Client, F> {
     ///
     /// # Errors
     /// If it can not be sent now.
-    pub fn notify_custom(&mut self, now: Instant, method: &str, params: &dyn AnyParams) -> Result<(), Refusal> {
+    pub fn notify_custom(
+        &mut self,
+        now: Instant,
+        method: &str,
+        params: &dyn AnyParams,
+    ) -> Result<(), Refusal> {
         self.run(now, |client, out| client.notify_custom(method, params, out))
     }
 

@@ -149,17 +149,22 @@ impl Harness {
                 self.accept(accepted);
             }
             Operation::List => {
-                let accepted =
-                    self.client.request::<ListTools>(now, &PaginatedParams::default(), RequestOptions::default());
+                let accepted = self.client.request::<ListTools>(
+                    now,
+                    &PaginatedParams::default(),
+                    RequestOptions::default(),
+                );
                 self.accept(accepted);
             }
             Operation::Listen => {
                 let params = SubscriptionsListenParams::new(crate::schema::SubscriptionFilter::default());
-                let accepted = self.client.request::<SubscriptionsListen>(now, &params, RequestOptions::default());
+                let accepted =
+                    self.client.request::<SubscriptionsListen>(now, &params, RequestOptions::default());
                 self.accept(accepted);
             }
             Operation::Ping => {
-                let accepted = self.client.request::<Ping>(now, &EmptyParams::default(), RequestOptions::default());
+                let accepted =
+                    self.client.request::<Ping>(now, &EmptyParams::default(), RequestOptions::default());
                 self.accept(accepted);
             }
             Operation::Cancel(which) => {
@@ -301,7 +306,8 @@ impl Harness {
             self.note(&event);
             match event {
                 Event::Outcome { request, .. } => {
-                    let outcomes = self.accepted.get_mut(&request).expect("an outcome of an accepted request");
+                    let outcomes =
+                        self.accepted.get_mut(&request).expect("an outcome of an accepted request");
                     *outcomes += 1;
                     assert_eq!(*outcomes, 1, "contract 1: {request:?} ended twice");
                 }

@@ -10,10 +10,10 @@
 )]
 
 mod client;
-mod server;
 mod envelope;
 mod lines;
 mod schema;
+mod server;
 
 use arbitrary::{Arbitrary, Unstructured};
 

@@ -7,11 +7,11 @@ use serde::de::DeserializeOwned;
 
 use crate::schema::{
     At, CallToolParams, CallToolResult, CancelledParams, CompleteParams, CompleteResult, CreateMessageParams,
-    CreateMessageResult, DiscoverResult, ElicitParams, ElicitResult, EmptyParams, GetPromptParams, GetPromptResult,
-    InitializeParams, InitializeResult, InputRequiredResult, ListPromptsResult, ListResourceTemplatesResult,
-    ListResourcesResult, ListRootsResult, ListToolsResult, LoggingMessageParams, PaginatedParams, ProgressParams,
-    ReadResourceParams, ReadResourceResult, Revision, SubscriptionsAcknowledgedParams, SubscriptionsListenParams, WriteAt,
-    tasks,
+    CreateMessageResult, DiscoverResult, ElicitParams, ElicitResult, EmptyParams, GetPromptParams,
+    GetPromptResult, InitializeParams, InitializeResult, InputRequiredResult, ListPromptsResult,
+    ListResourceTemplatesResult, ListResourcesResult, ListRootsResult, ListToolsResult, LoggingMessageParams,
+    PaginatedParams, ProgressParams, ReadResourceParams, ReadResourceResult, Revision,
+    SubscriptionsAcknowledgedParams, SubscriptionsListenParams, WriteAt, tasks,
 };
 
 /// Reads the bytes as each type.
@@ -20,12 +20,36 @@ pub fn schema(data: &[u8]) {
         ($($type:ty),* $(,)?) => { $( round_trip::<$type>(data); )* };
     }
     each!(
-        CallToolParams, CallToolResult, CancelledParams, CompleteParams, CompleteResult, CreateMessageParams,
-        CreateMessageResult, DiscoverResult, ElicitParams, ElicitResult, EmptyParams, GetPromptParams, GetPromptResult,
-        InitializeParams, InitializeResult, InputRequiredResult, ListPromptsResult, ListResourceTemplatesResult,
-        ListResourcesResult, ListRootsResult, ListToolsResult, LoggingMessageParams, PaginatedParams, ProgressParams,
-        ReadResourceParams, ReadResourceResult, SubscriptionsAcknowledgedParams, SubscriptionsListenParams,
-        tasks::CreateTaskResult, tasks::legacy::CreateTaskResult,
+        CallToolParams,
+        CallToolResult,
+        CancelledParams,
+        CompleteParams,
+        CompleteResult,
+        CreateMessageParams,
+        CreateMessageResult,
+        DiscoverResult,
+        ElicitParams,
+        ElicitResult,
+        EmptyParams,
+        GetPromptParams,
+        GetPromptResult,
+        InitializeParams,
+        InitializeResult,
+        InputRequiredResult,
+        ListPromptsResult,
+        ListResourceTemplatesResult,
+        ListResourcesResult,
+        ListRootsResult,
+        ListToolsResult,
+        LoggingMessageParams,
+        PaginatedParams,
+        ProgressParams,
+        ReadResourceParams,
+        ReadResourceResult,
+        SubscriptionsAcknowledgedParams,
+        SubscriptionsListenParams,
+        tasks::CreateTaskResult,
+        tasks::legacy::CreateTaskResult,
     );
 }
 

@@ -15,8 +15,8 @@ use crate::peer::server::{Answer, Eras, Event, ListKind, ServerConfig};
 use crate::peer::{InboundId, Lost, RequestId, RequestOptions};
 use crate::rpc::{self, ErrorObject, Frame, Id, Message};
 use crate::schema::{
-    CallToolResult, EmptyParams, Implementation, InputRequiredResult, ListRoots, LoggingLevel, LoggingMessageParams,
-    ProgressParams, ServerCapability,
+    CallToolResult, EmptyParams, Implementation, InputRequiredResult, ListRoots, LoggingLevel,
+    LoggingMessageParams, ProgressParams, ServerCapability,
 };
 
 #[derive(Arbitrary, Clone, Debug)]
@@ -158,7 +158,8 @@ impl Harness {
                 self.input(format!("{text}\n").as_bytes());
             }
             Operation::Batch { ids } => {
-                let items: Vec<_> = ids.iter().map(|id| ask(*id, METHODS[usize::from(*id) % METHODS.len()], false)).collect();
+                let items: Vec<_> =
+                    ids.iter().map(|id| ask(*id, METHODS[usize::from(*id) % METHODS.len()], false)).collect();
                 self.noise = true;
                 self.input(format!("[{}]\n", items.join(",")).as_bytes());
             }
@@ -169,7 +170,10 @@ impl Harness {
                     2 => ("notifications/progress", format!(r#"{{"progressToken":{id},"progress":1}}"#)),
                     _ => ("notifications/roots/list_changed", String::from("{}")),
                 };
-                self.input(format!("{{\"jsonrpc\":\"2.0\",\"method\":\"{method}\",\"params\":{params}}}\n").as_bytes());
+                self.input(
+                    format!("{{\"jsonrpc\":\"2.0\",\"method\":\"{method}\",\"params\":{params}}}\n")
+                        .as_bytes(),
+                );
             }
             Operation::AnswerRequest { which, error } => {
                 self.transmit();
@@ -303,7 +307,10 @@ impl Harness {
                 let Some(id) = response.id else { return };
                 let balance = self.balance.entry(format!("{id}")).or_default();
                 *balance += 1;
-                assert!(self.noise || *balance <= 0, "request {id} was answered more often than it was asked");
+                assert!(
+                    self.noise || *balance <= 0,
+                    "request {id} was answered more often than it was asked"
+                );
             }
         }
     }
@@ -319,11 +326,15 @@ impl Harness {
                 }
                 Event::Cancelled { id, .. } => {
                     // It may have been answered while this event waited.
-                    assert!(self.inbound.insert(id, true).is_some(), "{id:?} is cancelled and was never asked");
+                    assert!(
+                        self.inbound.insert(id, true).is_some(),
+                        "{id:?} is cancelled and was never asked"
+                    );
                     assert!(self.cancelled.insert(id), "{id:?} is cancelled twice");
                 }
                 Event::Outcome { request, .. } => {
-                    let outcomes = self.accepted.get_mut(&request).expect("an outcome of an accepted request");
+                    let outcomes =
+                        self.accepted.get_mut(&request).expect("an outcome of an accepted request");
                     *outcomes += 1;
                     assert_eq!(*outcomes, 1, "contract 1: {request:?} ended twice");
                 }

@@ -25,9 +25,13 @@ pub(crate) fn undeclared(
     }
     let asked: Asked<'_> = params?.decode().ok()?;
     let needed = match info.name {
-        Elicit::NAME if asked.mode.is_some_and(|mode| mode.get() == r#""url""#) => ClientCapability::ElicitationUrl,
+        Elicit::NAME if asked.mode.is_some_and(|mode| mode.get() == r#""url""#) => {
+            ClientCapability::ElicitationUrl
+        }
         Elicit::NAME => ClientCapability::ElicitationForm,
-        CreateMessage::NAME if asked.tools.is_some() || asked.tool_choice.is_some() => ClientCapability::SamplingTools,
+        CreateMessage::NAME if asked.tools.is_some() || asked.tool_choice.is_some() => {
+            ClientCapability::SamplingTools
+        }
         _ => return None,
     };
     (!declared.has(needed)).then_some(needed)

@@ -8,7 +8,10 @@ use serde::ser::{Serialize, SerializeMap};
 
 use crate::peer::RequestOptions;
 use crate::rpc::{Id, Raw, write};
-use crate::schema::{At, CacheScope, CustomParams, Json, LoggingLevel, Meta, Method, MethodInfo, Params, ResultFields, ResultType, Revision, meta};
+use crate::schema::{
+    At, CacheScope, CustomParams, Json, LoggingLevel, Meta, Method, MethodInfo, Params, ResultFields,
+    ResultType, Revision, meta,
+};
 
 /// What the protocol itself puts into a modern request's `_meta`, encoded once per connection.
 ///
@@ -49,10 +52,7 @@ impl Merged<'_> {
     fn is_empty(&self) -> bool {
         // Without the protocol's own entries there is no place for a log level.
         let MetaEntries { protocol, progress, log_level: _, options } = self.entries;
-        protocol.is_none()
-            && progress.is_none()
-            && options.is_none_or(Meta::is_empty)
-            && self.own.is_empty()
+        protocol.is_none() && progress.is_none() && options.is_none_or(Meta::is_empty) && self.own.is_empty()
     }
 }
 

@@ -37,7 +37,8 @@ impl<E> EventQueue<E> {
     pub(crate) fn pressure(&self, bytes: usize) -> Pressure {
         let fits = |tenths: usize| {
             let part = |most: usize| (most / 10).saturating_mul(tenths);
-            self.events.len() < part(self.most_events) && self.bytes.saturating_add(bytes) <= part(self.most_bytes)
+            self.events.len() < part(self.most_events)
+                && self.bytes.saturating_add(bytes) <= part(self.most_bytes)
         };
         match () {
             () if fits(5) => Pressure::None,

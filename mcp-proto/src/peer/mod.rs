@@ -3,9 +3,9 @@
 //! A peer owns no framing and no buffer: it is handed whole [messages](crate::rpc::Message) and writes through the
 //! [`Outbox`] that its binding passes in. The [bindings](crate::bind) are what applications drive.
 
+mod batch;
 #[cfg(feature = "client")]
 pub mod client;
-mod batch;
 mod declared;
 mod encode;
 mod events;
@@ -17,8 +17,8 @@ mod outcome;
 #[cfg(feature = "server")]
 pub mod server;
 
-pub use inbound::InboundId;
 pub use encode::{AnyParams, AnyResult, CacheHint, MetaEntries, Outgoing, Stamp};
+pub use inbound::InboundId;
 pub use options::{ProgressOption, RequestOptions};
 pub use outbound::RequestId;
 pub use outbox::{About, Outbox};

@@ -41,7 +41,9 @@ impl Outcome {
     /// The outcome itself if it is no result, or what is wrong with the result.
     pub fn decode<M: Method>(self) -> Result<M::Result, DecodeError> {
         match self {
-            Self::Result(raw) => raw.decode().map_err(|error| DecodeError::Result { method: M::NAME, error, raw }),
+            Self::Result(raw) => {
+                raw.decode().map_err(|error| DecodeError::Result { method: M::NAME, error, raw })
+            }
             other => Err(DecodeError::Outcome(other)),
         }
     }
@@ -83,7 +85,9 @@ impl fmt::Display for Outcome {
             Self::Error(error) => write!(f, "the peer answered with an error: {error}"),
             Self::Invalid(invalid) => invalid.fmt(f),
             Self::Lost(lost) => lost.fmt(f),
-            Self::TimedOut { after, maximum: false } => write!(f, "no answer and no progress within {after:?}"),
+            Self::TimedOut { after, maximum: false } => {
+                write!(f, "no answer and no progress within {after:?}")
+            }
             Self::TimedOut { after, maximum: true } => write!(f, "no answer within the maximum of {after:?}"),
             Self::Cancelled => f.write_str("cancelled"),
             Self::Refused(refusal) => refusal.fmt(f),
@@ -110,7 +114,9 @@ impl fmt::Display for InvalidAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Malformed(what) => write!(f, "the answer could not be read: {what}"),
-            Self::TooLong { bytes } => write!(f, "the answer of {bytes} bytes is longer than this side accepts"),
+            Self::TooLong { bytes } => {
+                write!(f, "the answer of {bytes} bytes is longer than this side accepts")
+            }
             Self::ResultType(name) => write!(f, "the answer is of the unknown type {name:?}"),
         }
     }
@@ -205,7 +211,9 @@ impl fmt::Display for Refusal {
             Self::Closed => f.write_str("not sent: the connection is closed"),
             Self::Encode(why) => write!(f, "not sent: the parameters could not be encoded: {why}"),
             Self::InFlight { limit } => write!(f, "not sent: {limit} requests are in flight already"),
-            Self::Overloaded { limit } => write!(f, "not sent: more than {limit} bytes wait to be sent already"),
+            Self::Overloaded { limit } => {
+                write!(f, "not sent: more than {limit} bytes wait to be sent already")
+            }
         }
     }
 }

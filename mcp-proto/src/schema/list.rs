@@ -58,10 +58,11 @@ impl<T> List<T> {
     pub fn append(&mut self, next: Self) {
         let length = self.items.len().saturating_add(self.invalid.len());
         self.items.extend(next.items);
-        self.invalid.extend(next.invalid.into_iter().map(|item| InvalidItem {
-            index: item.index.saturating_add(length),
-            ..item
-        }));
+        self.invalid.extend(
+            next.invalid
+                .into_iter()
+                .map(|item| InvalidItem { index: item.index.saturating_add(length), ..item }),
+        );
     }
 
     /// The items that could be read.

@@ -10,7 +10,7 @@ use super::capabilities::{ClientCapabilities, ClientCapability, ServerCapabiliti
 use super::completion::{CompleteParams, CompleteResult};
 use super::elicitation::{ElicitParams, ElicitResult, ElicitationCompleteParams};
 use super::lifecycle::{
-    CacheScope,    DiscoverParams, DiscoverResult, EmptyParams, EmptyResult, InitializeParams, InitializeResult,
+    CacheScope, DiscoverParams, DiscoverResult, EmptyParams, EmptyResult, InitializeParams, InitializeResult,
     ListRootsParams, PingParams,
 };
 use super::logging::{LoggingMessageParams, SetLoggingLevelParams};

@@ -28,7 +28,12 @@ pub fn config() -> ClientConfig {
 impl Scripted {
     /// A client that has not asked for its link yet.
     pub fn new(config: ClientConfig) -> Self {
-        Self { client: StreamClient::new(config), now: Instant::ORIGIN, lines: Default::default(), events: Vec::new() }
+        Self {
+            client: StreamClient::new(config),
+            now: Instant::ORIGIN,
+            lines: Default::default(),
+            events: Vec::new(),
+        }
     }
 
     /// A client whose link is open: it has written what it opens with.
@@ -79,7 +84,9 @@ impl Scripted {
         let mut out = Vec::new();
         if self.client.poll_transmit(&mut out) {
             for line in out.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
-                self.lines.push_back(serde_json::from_slice(line).expect("the client wrote something that is no JSON"));
+                self.lines.push_back(
+                    serde_json::from_slice(line).expect("the client wrote something that is no JSON"),
+                );
             }
         }
         self.lines.pop_front()

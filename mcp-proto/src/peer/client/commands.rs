@@ -8,8 +8,8 @@ use core::time::Duration;
 use crate::Instant;
 use crate::peer::encode::MetaEntries;
 use crate::peer::{
-    About, AnyParams, AnyResult, Entry, InboundId, Needed, Outbox, Outcome, Outgoing, ProgressOption, Refusal, RequestId, RequestOptions,
-    Stage,
+    About, AnyParams, AnyResult, Entry, InboundId, Needed, Outbox, Outcome, Outgoing, ProgressOption,
+    Refusal, RequestId, RequestOptions, Stage,
 };
 use crate::rpc::{ErrorObject, Id, code, write};
 use crate::schema::{Method, MethodInfo, Notification, Revision, SubscriptionsListen};
@@ -35,7 +35,12 @@ impl Client {
     ///
     /// # Errors
     /// If it can not be sent; nothing has changed then.
-    pub fn send(&mut self, now: Instant, request: Outgoing<'_>, out: &mut dyn Outbox) -> Result<RequestId, Refusal> {
+    pub fn send(
+        &mut self,
+        now: Instant,
+        request: Outgoing<'_>,
+        out: &mut dyn Outbox,
+    ) -> Result<RequestId, Refusal> {
         if self.outbound.len() >= self.config.limits.requests_out {
             return Err(Refusal::InFlight { limit: self.config.limits.requests_out });
         }
@@ -68,8 +73,13 @@ impl Client {
     ///
     /// # Errors
     /// If it can not be sent now: the connection must be ready, and its revision must have the notification.
-    pub fn notify<N: Notification>(&mut self, params: &N::Params, out: &mut dyn Outbox) -> Result<(), Refusal> {
-        let revision = self.revision().filter(|_| matches!(self.phase, Phase::Ready)).ok_or(Refusal::NotReady)?;
+    pub fn notify<N: Notification>(
+        &mut self,
+        params: &N::Params,
+        out: &mut dyn Outbox,
+    ) -> Result<(), Refusal> {
+        let revision =
+            self.revision().filter(|_| matches!(self.phase, Phase::Ready)).ok_or(Refusal::NotReady)?;
         if !N::INFO.revisions.contains(revision) {
             return Err(Refusal::Revision { method: N::NAME.to_string(), revision });
         }
@@ -86,12 +96,15 @@ impl Client {
         params: &dyn AnyParams,
         out: &mut dyn Outbox,
     ) -> Result<(), Refusal> {
-        let revision = self.revision().filter(|_| matches!(self.phase, Phase::Ready)).ok_or(Refusal::NotReady)?;
+        let revision =
+            self.revision().filter(|_| matches!(self.phase, Phase::Ready)).ok_or(Refusal::NotReady)?;
         if out.queued() > self.config.limits.queued_bytes {
             return Err(Refusal::Overloaded { limit: self.config.limits.queued_bytes });
         }
-        write::notification(out.buffer(), method, |buffer| params.write_params(buffer, revision, MetaEntries::default()))
-            .map_err(|error| Refusal::Encode(error.to_string()))?;
+        write::notification(out.buffer(), method, |buffer| {
+            params.write_params(buffer, revision, MetaEntries::default())
+        })
+        .map_err(|error| Refusal::Encode(error.to_string()))?;
         out.commit(About::Notification { method, request: None });
         Ok(())
     }
@@ -110,12 +123,21 @@ impl Client {
     }
 
     /// Answers a request of the server. One that is answered, cancelled or lost already is left alone.
-    pub fn respond(&mut self, request: InboundId, answer: Result<&dyn AnyResult, ErrorObject>, out: &mut dyn Outbox) {
+    pub fn respond(
+        &mut self,
+        request: InboundId,
+        answer: Result<&dyn AnyResult, ErrorObject>,
+        out: &mut dyn Outbox,
+    ) {
         let Some((id, ())) = self.inbound.remove(request) else { return };
         let revision = self.revision().unwrap_or(Revision::LATEST_LEGACY);
         let written = match answer {
-            Ok(result) => write::result(out.buffer(), &id, |buffer| result.write_result(buffer, revision, None))
-                .map_err(|error| ErrorObject::new(code::INTERNAL_ERROR, format!("the result does not encode: {error}"))),
+            Ok(result) => {
+                write::result(out.buffer(), &id, |buffer| result.write_result(buffer, revision, None))
+                    .map_err(|error| {
+                        ErrorObject::new(code::INTERNAL_ERROR, format!("the result does not encode: {error}"))
+                    })
+            }
             Err(error) => Err(error),
         };
         match written {
@@ -243,8 +265,10 @@ impl Client {
     ) -> Result<(), Refusal> {
         let entries = self.entries(entry.progress.then_some(number), options);
         let revision = self.revision().unwrap_or(Revision::LATEST);
-        write::request(out.buffer(), &Id::Number(number), method, |buffer| params.write_params(buffer, revision, entries))
-            .map_err(|error| Refusal::Encode(error.to_string()))?;
+        write::request(out.buffer(), &Id::Number(number), method, |buffer| {
+            params.write_params(buffer, revision, entries)
+        })
+        .map_err(|error| Refusal::Encode(error.to_string()))?;
         out.commit(About::Request { id: number, method });
         entry.stage = Stage::Sent;
         self.outbound.insert(number, entry);

@@ -66,10 +66,18 @@ enum Probe {
 enum Step {
     /// No link is open.
     Idle,
-    Probing { asked: Revision, repeated: bool },
-    Handshake { asked: Revision, probe: Probe },
+    Probing {
+        asked: Revision,
+        repeated: bool,
+    },
+    Handshake {
+        asked: Revision,
+        probe: Probe,
+    },
     /// `initialize` was refused, and the probe may still be answered.
-    LateProbe { refusal: ErrorObject },
+    LateProbe {
+        refusal: ErrorObject,
+    },
     Settled,
 }
 
@@ -134,8 +142,9 @@ impl Detect {
     /// A link is open.
     pub(super) fn handle_open(&mut self, now: Instant) -> Act {
         let remembered = self.verdict.map(|verdict| verdict.era);
-        let handshake_first =
-            self.second_link || self.mode == Mode::LegacyOnly || (remembered == Some(Era::Legacy) && self.mode == Mode::Auto);
+        let handshake_first = self.second_link
+            || self.mode == Mode::LegacyOnly
+            || (remembered == Some(Era::Legacy) && self.mode == Mode::Auto);
         if handshake_first {
             let version = match self.verdict {
                 Some(Verdict { era: Era::Legacy, version, .. }) => version,
@@ -154,7 +163,9 @@ impl Detect {
             Err(_) => None,
         };
         match core::mem::replace(&mut self.step, Step::Settled) {
-            Step::Probing { asked, repeated } => self.handle_probe_answer(now, asked, repeated, answer, discovered),
+            Step::Probing { asked, repeated } => {
+                self.handle_probe_answer(now, asked, repeated, answer, discovered)
+            }
             Step::Handshake { asked, .. } => {
                 let probe = discovered.map_or(Probe::Refused, Probe::Answered);
                 self.step = Step::Handshake { asked, probe };
@@ -184,7 +195,11 @@ impl Detect {
         }
         let error = match answer {
             Ok(result) => {
-                return self.not_modern(now, Probe::Refused, format!("it answered {PROBE} with {}", excerpt(result.as_str())));
+                return self.not_modern(
+                    now,
+                    Probe::Refused,
+                    format!("it answered {PROBE} with {}", excerpt(result.as_str())),
+                );
             }
             Err(error) => error,
         };
@@ -299,7 +314,9 @@ impl Detect {
             Step::Probing { .. } => self.fresh(now, PROBE, Ending::Ended(detail.into())),
             Step::LateProbe { refusal } => self.fresh(now, INITIALIZE, Ending::Refused(refusal)),
             Step::Handshake { .. } => self.fresh(now, INITIALIZE, Ending::Ended(detail.into())),
-            Step::Idle | Step::Settled => self.fail(ConnectError::Ended { during: INITIALIZE, detail: detail.into() }),
+            Step::Idle | Step::Settled => {
+                self.fail(ConnectError::Ended { during: INITIALIZE, detail: detail.into() })
+            }
         }
     }
 
@@ -318,9 +335,15 @@ impl Detect {
         }
         self.timer = None;
         match core::mem::replace(&mut self.step, Step::Settled) {
-            Step::Probing { .. } if self.mode == Mode::ModernOnly => self.fail(ConnectError::TimedOut { during: PROBE }),
-            Step::Probing { .. } => self.not_modern(now, Probe::Outstanding, format!("it did not answer {PROBE} in time")),
-            Step::Handshake { probe: Probe::Answered(discovered), .. } => self.settle_discovered(now, discovered),
+            Step::Probing { .. } if self.mode == Mode::ModernOnly => {
+                self.fail(ConnectError::TimedOut { during: PROBE })
+            }
+            Step::Probing { .. } => {
+                self.not_modern(now, Probe::Outstanding, format!("it did not answer {PROBE} in time"))
+            }
+            Step::Handshake { probe: Probe::Answered(discovered), .. } => {
+                self.settle_discovered(now, discovered)
+            }
             Step::Handshake { .. } => self.fresh(now, INITIALIZE, Ending::TimedOut),
             Step::LateProbe { refusal } => self.fresh(now, INITIALIZE, Ending::Refused(refusal)),
             step @ (Step::Idle | Step::Settled) => {
@@ -364,7 +387,9 @@ impl Detect {
 
     fn settle_discovered(&mut self, now: Instant, discovered: Discovered) -> Act {
         match handshake::choose(&discovered.versions) {
-            Some(version) if version.era() == Era::Modern => self.settle(Era::Modern, version, Some(discovered.server)),
+            Some(version) if version.era() == Era::Modern => {
+                self.settle(Era::Modern, version, Some(discovered.server))
+            }
             Some(version) if self.mode == Mode::Auto && !self.chosen => {
                 self.chosen = true;
                 self.handshake(now, version, Probe::Refused)

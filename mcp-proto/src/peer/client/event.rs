@@ -133,9 +133,13 @@ impl fmt::Display for Diagnostic {
             Self::InvalidNotification { method, error } => {
                 write!(f, "the notification {} could not be read: {error}", &**method)
             }
-            Self::NotificationsDropped { count } => write!(f, "{count} notifications were dropped: events wait"),
+            Self::NotificationsDropped { count } => {
+                write!(f, "{count} notifications were dropped: events wait")
+            }
             Self::PingMissed { misses } => write!(f, "the server did not answer a ping ({misses} in a row)"),
-            Self::VerdictDropped => f.write_str("the remembered era of the server was wrong; detecting it again"),
+            Self::VerdictDropped => {
+                f.write_str("the remembered era of the server was wrong; detecting it again")
+            }
         }
     }
 }
@@ -225,9 +229,13 @@ impl fmt::Display for ConnectError {
             Self::Ended { during, detail } if detail.is_empty() => {
                 write!(f, "the server ended the connection during {during}")
             }
-            Self::Ended { during, detail } => write!(f, "the server ended the connection during {during}: {detail}"),
+            Self::Ended { during, detail } => {
+                write!(f, "the server ended the connection during {during}: {detail}")
+            }
             Self::Refused { during, error } => write!(f, "the server refused {during}: {error}"),
-            Self::Unexpected { during, what } => write!(f, "the server's answer to {during} is not valid: {what}"),
+            Self::Unexpected { during, what } => {
+                write!(f, "the server's answer to {during} is not valid: {what}")
+            }
             Self::TimedOut { during } => write!(f, "the server did not answer {during} in time"),
             Self::NoCommonVersion { ours, theirs } => write!(
                 f,

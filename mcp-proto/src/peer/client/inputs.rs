@@ -7,18 +7,22 @@ use crate::Instant;
 use crate::peer::declared::undeclared;
 use crate::peer::encode::MetaEntries;
 use crate::peer::events::Pressure;
-use crate::peer::{
-    About, AnyParams, InvalidAnswer, Lost, Outbox, Outcome, Refused, RequestId, Stage,
+use crate::peer::{About, AnyParams, InvalidAnswer, Lost, Outbox, Outcome, Refused, RequestId, Stage};
+use crate::rpc::{
+    ErrorId, ErrorObject, Frame, Id, Kind, Malformed, MalformedKind, Message, Raw, Recovered, Response, Text,
+    code, write,
 };
-use crate::rpc::{ErrorId, ErrorObject, Frame, Id, Kind, Malformed, MalformedKind, Message, Raw, Recovered, Response, Text, code, write};
 use crate::schema::{
-    Cancelled, CancelledParams,  Direction, Discover, EmptyParams, Era, Initialize, InitializeParams, Initialized, Method,
-    MethodInfo, Notification, Ping, Progress, ProgressParams, ResultType, Revision, SetLoggingLevel,
-    SetLoggingLevelParams, result_type,
+    Cancelled, CancelledParams, Direction, Discover, EmptyParams, Era, Initialize, InitializeParams,
+    Initialized, Method, MethodInfo, Notification, Ping, Progress, ProgressParams, ResultType, Revision,
+    SetLoggingLevel, SetLoggingLevelParams, result_type,
 };
 
 use super::detect::Act;
-use super::{Client, Closed, ConnectError, Diagnostic, Event, Held, LinkAction, Phase, Pings, ServerInfo, State, handshake};
+use super::{
+    Client, Closed, ConnectError, Diagnostic, Event, Held, LinkAction, Phase, Pings, ServerInfo, State,
+    handshake,
+};
 
 impl Client {
     // --- The link ---
@@ -77,7 +81,10 @@ impl Client {
 
     /// One message has come.
     pub fn handle_message(&mut self, now: Instant, message: Message, out: &mut dyn Outbox) {
-        if !matches!(self.phase, Phase::Detecting | Phase::Ready | Phase::Finishing { .. } | Phase::Ending { .. }) {
+        if !matches!(
+            self.phase,
+            Phase::Detecting | Phase::Ready | Phase::Finishing { .. } | Phase::Ending { .. }
+        ) {
             return;
         }
         match message {
@@ -115,7 +122,9 @@ impl Client {
         let may_be = |kind| recovered.kind.is_none_or(|recovered| recovered == kind);
         match id {
             Id::Number(number) if may_be(Kind::Response) && recovered.method.is_none() => {
-                if matches!(self.phase, Phase::Detecting) && [self.probe, self.initialize].contains(&Some(*number)) {
+                if matches!(self.phase, Phase::Detecting)
+                    && [self.probe, self.initialize].contains(&Some(*number))
+                {
                     let unreadable = Raw::new("null").map_err(|error| ErrorObject::new(0, error.to_string()));
                     let act = if self.probe == Some(*number) {
                         self.detect.handle_probe(now, unreadable)
@@ -154,7 +163,9 @@ impl Client {
             let act = self.detect.handle_initialize(now, response.outcome);
             return self.perform(now, act, out);
         }
-        if let Some(pings) = self.pings.as_mut().filter(|pings| pings.waiting.is_some_and(|(ping, _)| ping == number)) {
+        if let Some(pings) =
+            self.pings.as_mut().filter(|pings| pings.waiting.is_some_and(|(ping, _)| ping == number))
+        {
             pings.waiting = None;
             pings.misses = 0;
             return;
@@ -290,7 +301,9 @@ impl Client {
                     self.commit_reply(Some(&id), out);
                 }
             }
-            None if self.held.len() < self.config.limits.requests_in => self.held.push_back(Held { id, method, params }),
+            None if self.held.len() < self.config.limits.requests_in => {
+                self.held.push_back(Held { id, method, params })
+            }
             None => {
                 let error = ErrorObject::new(code::INTERNAL_ERROR, "too many requests before the handshake");
                 self.reply_error(Some(&id), &error, out);
@@ -310,12 +323,16 @@ impl Client {
             Refused::Full
         } else {
             match self.inbound.insert(id.clone(), ()) {
-                Ok(request) => return self.events.push(Event::Request { id: request, method: info, params }, bytes),
+                Ok(request) => {
+                    return self.events.push(Event::Request { id: request, method: info, params }, bytes);
+                }
                 Err(refused) => refused,
             }
         };
         let error = match refused {
-            Refused::Duplicate => ErrorObject::new(code::INVALID_REQUEST, "a request with this id is still unanswered"),
+            Refused::Duplicate => {
+                ErrorObject::new(code::INVALID_REQUEST, "a request with this id is still unanswered")
+            }
             Refused::Full => ErrorObject::new(code::INTERNAL_ERROR, "too many requests are unanswered"),
         };
         self.reply_error(Some(&id), &error, out);
@@ -326,7 +343,8 @@ impl Client {
     /// <https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#capability-negotiation>
     fn admit_request(&self, method: &Text, params: Option<&Raw>) -> Result<&'static MethodInfo, ErrorObject> {
         let revision = self.revision().unwrap_or(Revision::LATEST_LEGACY);
-        let unknown = || ErrorObject::new(code::METHOD_NOT_FOUND, alloc::format!("unknown method {:?}", &**method));
+        let unknown =
+            || ErrorObject::new(code::METHOD_NOT_FOUND, alloc::format!("unknown method {:?}", &**method));
         let info = MethodInfo::find(method, Direction::ServerToClient, revision).ok_or_else(unknown)?;
         if !info.client_allows(&self.config.capabilities) {
             return Err(unknown());
@@ -343,8 +361,9 @@ impl Client {
     pub(super) fn reply_error(&mut self, id: Option<&Id>, error: &ErrorObject, out: &mut dyn Outbox) {
         // Data of our own making always encodes; data that does not is left out.
         let name = id.map_or(ErrorId::Null, ErrorId::Known);
-        let written = write::error(out.buffer(), name, error)
-            .or_else(|_| write::error(out.buffer(), name, &ErrorObject::new(error.code, error.message.clone())));
+        let written = write::error(out.buffer(), name, error).or_else(|_| {
+            write::error(out.buffer(), name, &ErrorObject::new(error.code, error.message.clone()))
+        });
         if written.is_ok() {
             self.commit_reply(id, out);
         }
@@ -409,7 +428,14 @@ impl Client {
                 let number = self.outbound.mint();
                 pings.waiting = Some((number, now + keepalive.timeout));
                 pings.next = now + keepalive.interval;
-                self.write(number, Ping::NAME, &EmptyParams::default(), Revision::LATEST_LEGACY, MetaEntries::default(), out);
+                self.write(
+                    number,
+                    Ping::NAME,
+                    &EmptyParams::default(),
+                    Revision::LATEST_LEGACY,
+                    MetaEntries::default(),
+                    out,
+                );
             }
             _ => {}
         }
@@ -453,7 +479,13 @@ impl Client {
             Act::Settle { era, revision, server } => {
                 let info = match server {
                     Some(server) => server.into_info(era, revision),
-                    None => ServerInfo { era, revision, implementation: None, capabilities: None, instructions: None },
+                    None => ServerInfo {
+                        era,
+                        revision,
+                        implementation: None,
+                        capabilities: None,
+                        instructions: None,
+                    },
                 };
                 self.become_ready(now, info, out);
             }
@@ -513,7 +545,9 @@ impl Client {
         });
         match written {
             Ok(()) => out.commit(About::Request { id: number, method }),
-            Err(error) => self.fail_connect(ConnectError::Unexpected { during: method, what: error.to_string() }),
+            Err(error) => {
+                self.fail_connect(ConnectError::Unexpected { during: method, what: error.to_string() })
+            }
         }
     }
 }
