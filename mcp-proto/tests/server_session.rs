@@ -148,11 +148,9 @@ fn a_batch_may_mix_what_is_broken_what_is_answered_and_what_is_not() {
 // --- The end ---
 
 fn closed(s: &mut Scripted) -> Option<Closed> {
-    let found = s
-        .events()
+    s.events()
         .into_iter()
-        .find_map(|event| if let Event::Closed(closed) = event { Some(closed) } else { None });
-    found
+        .find_map(|event| if let Event::Closed(closed) = event { Some(closed) } else { None })
 }
 
 /// S1.1
