@@ -7,7 +7,9 @@ use core::time::Duration;
 use common::{LEGACY, MODERN, Scripted, config, discover_result, initialize_result};
 use mcp_proto::peer::client::{ConnectError, Diagnostic, Event, LinkAction, Mode, State, Verdict};
 use mcp_proto::peer::{Outcome, Refusal, RequestOptions};
-use mcp_proto::schema::{Era, ListTools, Revision};
+use mcp_proto::schema::{
+    ClientCapabilities, Discover, Era, Implementation, Initialize, InitializeParams, ListTools, Revision,
+};
 use serde_json::json;
 
 fn reopening() -> mcp_proto::peer::client::ClientConfig {
@@ -170,6 +172,84 @@ fn both_answered_stays_legacy_and_remembers_modern() {
     s.answer(&probe, discover_result());
     assert_eq!(s.client.server().unwrap().era, Era::Legacy);
     assert_eq!(s.client.verdict().unwrap().era, Era::Modern);
+}
+
+/// A1, S2
+#[test]
+fn both_answered_stays_legacy_and_remembers_modern_in_the_other_order_too() {
+    let mut s = Scripted::open(config());
+    let probe = s.expect("server/discover");
+    s.advance(Duration::from_secs(5));
+    let id = s.expect("initialize");
+    s.answer(&probe, discover_result());
+    s.answer(&id, initialize_result(LEGACY));
+    assert_eq!(s.client.server().unwrap().era, Era::Legacy);
+    let verdict = s.client.verdict().unwrap();
+    assert_eq!((verdict.era, verdict.version), (Era::Modern, Revision::V2026_07_28));
+}
+
+/// A0.9
+#[test]
+fn a_server_remembered_as_modern_that_dies_on_the_probe_is_told_apart_from_a_failed_handshake() {
+    let mut remembered = config();
+    remembered.verdict =
+        Some(Verdict { era: Era::Modern, version: Revision::V2026_07_28, probe_breaks_it: false });
+    let mut s = Scripted::open(remembered);
+    s.expect("server/discover");
+    s.end("exit status 3");
+    assert!(matches!(s.connect_error(), ConnectError::ProbeBroke { .. }));
+}
+
+/// A0.3
+#[test]
+fn an_unsupported_version_without_a_list_fails_the_handshake_as_well() {
+    let mut s = Scripted::open(reopening());
+    let id = s.expect("server/discover");
+    s.answer_error(&id, -32601, None);
+    let id = s.expect("initialize");
+    s.answer_error(&id, -32022, None);
+    assert!(matches!(s.connect_error(), ConnectError::Refused { .. }));
+}
+
+/// A0.8
+#[test]
+fn after_the_verdict_the_other_era_is_not_spoken() {
+    let mut modern = Scripted::modern(config());
+    let params = InitializeParams::new(LEGACY, ClientCapabilities::default(), Implementation::new("c", "1"));
+    let refused = modern.client.request::<Initialize>(modern.now, &params, RequestOptions::default());
+    assert!(matches!(refused, Err(Refusal::Revision { .. })));
+    let mut legacy = Scripted::legacy(config());
+    let refused =
+        legacy.client.request::<Discover>(legacy.now, &Default::default(), RequestOptions::default());
+    assert!(matches!(refused, Err(Refusal::Revision { .. })));
+}
+
+/// A1, S1: -32020 makes no sense on a stream, but only a modern server knows it.
+#[test]
+fn a_header_mismatch_to_the_probe_means_modern_and_nothing_is_known_of_the_server() {
+    let mut s = Scripted::open(config());
+    let id = s.expect("server/discover");
+    s.answer_error(&id, -32020, None);
+    let server = s.client.server().unwrap();
+    assert_eq!((server.era, server.revision), (Era::Modern, Revision::V2026_07_28));
+    assert!(server.capabilities.is_none());
+}
+
+/// A1, S2: the version list of a refusal chooses once.
+#[test]
+fn a_refused_handshake_takes_the_newest_common_version_once() {
+    let mut s = Scripted::open(config());
+    let id = s.expect("server/discover");
+    s.answer_error(&id, -32601, None);
+    let id = s.expect("initialize");
+    s.answer_error(&id, -32022, Some(json!({"supported": ["2024-11-05", "2025-03-26"]})));
+    let line = s.line();
+    assert_eq!(
+        (&line["method"], &line["params"]["protocolVersion"]),
+        (&json!("initialize"), &json!("2025-03-26"))
+    );
+    s.answer_error(&line["id"], -32022, Some(json!({"supported": ["2024-11-05"]})));
+    assert!(matches!(s.connect_error(), ConnectError::Refused { .. }));
 }
 
 #[test]

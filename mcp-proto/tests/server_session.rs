@@ -147,6 +147,23 @@ fn a_batch_may_mix_what_is_broken_what_is_answered_and_what_is_not() {
 
 // --- The end ---
 
+/// R1, contract 9
+#[test]
+fn an_answer_in_a_batch_that_can_not_be_read_ends_its_request() {
+    let mut s = Scripted::legacy_at("2025-03-26");
+    let options = mcp_proto::peer::RequestOptions::default();
+    s.server.request::<mcp_proto::schema::Ping>(s.now, &Default::default(), options).unwrap();
+    let id = s.line()["id"].clone();
+    s.say(
+        &json!([{"jsonrpc": "2.0", "id": id, "result": {}, "error": {"code": 1, "message": "m"}}])
+            .to_string(),
+    );
+    s.expect_silence();
+    let invalid =
+        |event: &Event| matches!(event, Event::Outcome { outcome: mcp_proto::peer::Outcome::Invalid(_), .. });
+    assert!(s.events().iter().any(invalid));
+}
+
 fn closed(s: &mut Scripted) -> Option<Closed> {
     s.events()
         .into_iter()

@@ -126,7 +126,12 @@ impl<F: Framing> Binding<Client, F> {
     /// What to do with the link. [`LinkAction::CloseWrite`] comes only when nothing waits to be sent any more.
     #[must_use]
     pub fn poll_link(&mut self) -> Option<LinkAction> {
-        self.peer.poll_link(self.framing.queued() == 0)
+        let action = self.peer.poll_link(self.framing.queued() == 0);
+        if action == Some(LinkAction::Open) {
+            // What was written for the link before must not go out on this one.
+            self.framing.clear();
+        }
+        action
     }
 
     // --- Getters ---

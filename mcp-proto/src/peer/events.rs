@@ -36,7 +36,11 @@ impl<E> EventQueue<E> {
     /// How full the queue would be with `bytes` more.
     pub(crate) fn pressure(&self, bytes: usize) -> Pressure {
         let fits = |tenths: usize| {
-            let part = |most: usize| (most / 10).saturating_mul(tenths);
+            // Rounded up, so that the least of limits leaves room for something.
+            let part = |most: usize| {
+                let rest = (most % 10).saturating_mul(tenths).div_ceil(10);
+                (most / 10).saturating_mul(tenths).saturating_add(rest)
+            };
             self.events.len() < part(self.most_events)
                 && self.bytes.saturating_add(bytes) <= part(self.most_bytes)
         };

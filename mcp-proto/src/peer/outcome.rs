@@ -21,7 +21,7 @@ pub enum Outcome {
     Invalid(InvalidAnswer),
     /// The connection ended first; whether the peer has acted on the request is not known.
     Lost(Lost),
-    /// No answer came in time. The peer has been told that nobody waits any more.
+    /// No answer came in time. If the request was sent, the peer has been told that nobody waits any more.
     TimedOut {
         /// How long it took.
         after: Duration,
@@ -35,6 +35,19 @@ pub enum Outcome {
 }
 
 impl Outcome {
+    /// How many bytes of the peer's it holds.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Self::Result(raw) | Self::InputRequired(raw) => raw.as_bytes().len(),
+            Self::Error(error) => {
+                let data = error.data.as_ref().map_or(0, |data| data.as_bytes().len());
+                error.message.len().saturating_add(data)
+            }
+            Self::Invalid(InvalidAnswer::Malformed(text) | InvalidAnswer::ResultType(text)) => text.len(),
+            _ => 0,
+        }
+    }
+
     /// Decodes a result by the method that was asked.
     ///
     /// # Errors

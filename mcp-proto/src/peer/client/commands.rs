@@ -1,6 +1,5 @@
 //! What an application asks of a client.
 
-use alloc::format;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -8,11 +7,11 @@ use core::time::Duration;
 use crate::Instant;
 use crate::peer::encode::MetaEntries;
 use crate::peer::{
-    About, AnyParams, AnyResult, Entry, InboundId, Needed, Outbox, Outcome, Outgoing, ProgressOption,
-    Refusal, RequestId, RequestOptions, Stage,
+    About, AnyParams, Entry, Needed, Outbox, Outcome, Outgoing, ProgressOption, Refusal, RequestId,
+    RequestOptions, Stage,
 };
-use crate::rpc::{ErrorObject, Id, code, write};
-use crate::schema::{Method, MethodInfo, Notification, Revision, SubscriptionsListen};
+use crate::rpc::{Id, write};
+use crate::schema::{Direction, Method, MethodInfo, Notification, Revision, SubscriptionsListen};
 
 use super::{Client, Closed, LinkAction, Phase};
 
@@ -122,30 +121,6 @@ impl Client {
         self.advance_close(now);
     }
 
-    /// Answers a request of the server. One that is answered, cancelled or lost already is left alone.
-    pub fn respond(
-        &mut self,
-        request: InboundId,
-        answer: Result<&dyn AnyResult, ErrorObject>,
-        out: &mut dyn Outbox,
-    ) {
-        let Some((id, ())) = self.inbound.remove(request) else { return };
-        let revision = self.revision().unwrap_or(Revision::LATEST_LEGACY);
-        let written = match answer {
-            Ok(result) => {
-                write::result(out.buffer(), &id, |buffer| result.write_result(buffer, revision, None))
-                    .map_err(|error| {
-                        ErrorObject::new(code::INTERNAL_ERROR, format!("the result does not encode: {error}"))
-                    })
-            }
-            Err(error) => Err(error),
-        };
-        match written {
-            Ok(()) => self.commit_reply(Some(&id), out),
-            Err(error) => self.reply_error(Some(&id), &error, out),
-        }
-    }
-
     /// Closes in an orderly way: takes no more requests, lets those in flight finish within
     /// [`ClientConfig::close_timeout`](super::ClientConfig::close_timeout), then closes the sending half and waits for
     /// the server to end, for as long again.
@@ -180,6 +155,7 @@ impl Client {
     pub(super) fn advance_close(&mut self, now: Instant) {
         if matches!(self.phase, Phase::Finishing { .. }) && self.outbound.is_empty() {
             self.phase = Phase::Ending { until: now + self.config.close_timeout };
+            self.batches.clear();
             self.link.push_back(LinkAction::CloseWrite);
         }
     }
@@ -221,7 +197,7 @@ impl Client {
     /// Whether the server, as far as it is known, can be asked this.
     pub(super) fn admit(&self, method: &str, info: Option<&'static MethodInfo>) -> Result<(), Refusal> {
         let (Some(info), Some(server)) = (info, &self.server) else { return Ok(()) };
-        if !info.revisions.contains(server.revision) {
+        if !info.revisions.contains(server.revision) || !info.direction.includes(Direction::ClientToServer) {
             return Err(Refusal::Revision { method: method.to_string(), revision: server.revision });
         }
         match (info.server, &server.capabilities) {

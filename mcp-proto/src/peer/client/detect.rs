@@ -96,6 +96,8 @@ pub(super) struct Detect {
     second_link: bool,
     /// Whether an error has already chosen the version of the handshake.
     chosen: bool,
+    /// The modern version of a server that answered the probe, and then accepted `initialize`.
+    also_modern: Option<Revision>,
     /// The supplied verdict was wrong.
     pub(super) verdict_dropped: bool,
     timer: Option<Instant>,
@@ -115,6 +117,7 @@ impl Detect {
             probes: 0,
             second_link: false,
             chosen: false,
+            also_modern: None,
             verdict_dropped: false,
             timer: None,
             end: None,
@@ -134,7 +137,12 @@ impl Detect {
         self.second_link || self.verdict.is_some_and(|verdict| verdict.probe_breaks_it)
     }
 
-    /// The whole connect begins: a link was asked for.
+    /// The modern version to begin with next time, of a server that speaks both eras.
+    pub(super) fn also_modern(&self) -> Option<Revision> {
+        self.also_modern
+    }
+
+    /// The whole connect begins: a link was opened.
     pub(super) fn begin(&mut self, now: Instant) {
         self.end.get_or_insert(now + self.timeouts.total);
     }
@@ -243,10 +251,11 @@ impl Detect {
         };
         self.timer = None;
         let error = match answer {
-            Ok(result) => return self.handle_initialize_result(now, asked, &result),
+            Ok(result) => return self.handle_initialize_result(now, asked, &probe, &result),
             Err(error) => error,
         };
-        if error.code == code::UNSUPPORTED_PROTOCOL_VERSION
+        let other_version = error.code == code::UNSUPPORTED_PROTOCOL_VERSION;
+        if other_version
             && !self.chosen
             && let Some(act) = self.choose_after_refusal(now, &error, &probe)
         {
@@ -259,15 +268,29 @@ impl Detect {
                 self.timer = Some(now + self.timeouts.late_probe);
                 Act::Wait
             }
+            // A list that can not be read is no reason to try the same elsewhere.
+            Probe::Refused if other_version && handshake::offered(error.data.as_ref()).is_none() => {
+                self.fail(ConnectError::Refused { during: INITIALIZE, error })
+            }
             Probe::NotSent | Probe::Refused => self.fresh(now, INITIALIZE, Ending::Refused(error)),
         }
     }
 
-    fn handle_initialize_result(&mut self, now: Instant, asked: Revision, result: &Raw) -> Act {
+    fn handle_initialize_result(
+        &mut self,
+        now: Instant,
+        asked: Revision,
+        probe: &Probe,
+        result: &Raw,
+    ) -> Act {
         let Some(initialized) = handshake::initialized(result) else {
             let what = format!("no protocolVersion in {}", excerpt(result.as_str()));
             return self.fresh(now, INITIALIZE, Ending::Unexpected(what));
         };
+        if let Probe::Answered(discovered) = probe {
+            self.also_modern =
+                handshake::choose(&discovered.versions).filter(|version| version.era() == Era::Modern);
+        }
         match Revision::parse(&initialized.version) {
             Some(revision) => self.settle(revision.era(), revision, Some(initialized.server)),
             None if self.tolerate => self.settle(Era::Legacy, asked, Some(initialized.server)),
@@ -409,7 +432,7 @@ impl Detect {
     fn fresh(&mut self, now: Instant, during: &'static str, ending: Ending) -> Act {
         self.timer = None;
         if self.verdict.is_some() && !self.verdict_dropped {
-            return self.start_over(now, ending);
+            return self.start_over(now, during, ending);
         }
         let probed = self.probes > 0;
         if self.can_reopen && probed && !self.second_link {
@@ -417,18 +440,25 @@ impl Detect {
             self.step = Step::Idle;
             return Act::Reopen;
         }
-        if let (false, Ending::Ended(detail), PROBE) = (self.can_reopen, &ending, during) {
-            return self.fail(ConnectError::ProbeBroke { detail: detail.clone() });
-        }
-        self.fail(ending.into_error(during))
+        self.give_up(during, ending)
+    }
+
+    fn give_up(&mut self, during: &'static str, ending: Ending) -> Act {
+        self.fail(match ending {
+            Ending::Ended(detail) if during == PROBE && !self.can_reopen => {
+                ConnectError::ProbeBroke { detail }
+            }
+            ending => ending.into_error(during),
+        })
     }
 
     /// A supplied verdict led nowhere: forget it and detect from the start, once.
-    fn start_over(&mut self, now: Instant, ending: Ending) -> Act {
+    fn start_over(&mut self, now: Instant, during: &'static str, ending: Ending) -> Act {
         let link_is_open = !matches!(ending, Ending::Ended(_));
         self.verdict_dropped = true;
         self.verdict = None;
         self.probes = 0;
+        self.chosen = false;
         if self.mode == Mode::Auto && link_is_open {
             return self.probe(now, Revision::LATEST, false);
         }
@@ -436,7 +466,7 @@ impl Detect {
             self.step = Step::Idle;
             return Act::Reopen;
         }
-        self.fail(ending.into_error(INITIALIZE))
+        self.give_up(during, ending)
     }
 
     fn has_capability(&self, name: &str) -> bool {

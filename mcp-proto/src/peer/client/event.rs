@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use crate::peer::{InboundId, Lost, Outcome, RequestId};
-use crate::rpc::{ErrorObject, Id, Malformed, Raw, Text};
+use crate::rpc::{ErrorObject, Id, Malformed, Raw, Recovered, Text};
 use crate::schema::{Era, Implementation, MethodInfo, ProgressParams, Revision, ServerCapabilities};
 
 use super::State;
@@ -118,6 +118,38 @@ pub enum Diagnostic {
     },
     /// The verdict supplied on the server's era proved wrong; detection started over.
     VerdictDropped,
+}
+
+impl Diagnostic {
+    /// About how many bytes it holds that a server has chosen.
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Self::Malformed(malformed) => {
+                let Recovered { id, method, .. } = &malformed.recovered;
+                let method = method.as_ref().map_or(0, |method| method.len());
+                id.as_ref().map_or(0, id_bytes).saturating_add(method)
+            }
+            Self::UnknownAnswer(id) => id_bytes(id),
+            Self::Error(error) => {
+                let data = error.data.as_ref().map_or(0, |data| data.as_bytes().len());
+                error.message.len().saturating_add(data)
+            }
+            Self::ForbiddenRequest { id, method } => id_bytes(id).saturating_add(method.len()),
+            Self::InvalidNotification { method, error } => method.len().saturating_add(error.len()),
+            Self::ForbiddenBatch
+            | Self::NotificationsDropped { .. }
+            | Self::PingMissed { .. }
+            | Self::VerdictDropped => 0,
+        }
+    }
+}
+
+/// How many bytes an id holds beside its own size.
+pub(super) fn id_bytes(id: &Id) -> usize {
+    match id {
+        Id::Number(_) => 0,
+        Id::String(text) => text.len(),
+    }
 }
 
 impl fmt::Display for Diagnostic {

@@ -40,6 +40,11 @@ fn field<'a, T: Deserialize<'a>>(raw: Option<&'a RawValue>) -> Option<T> {
     serde_json::from_str(raw?.get()).ok()
 }
 
+/// Reads an object. An array would be taken for one whose members come in the order of the fields.
+fn object<'a, T: Deserialize<'a>>(raw: &'a Raw) -> Option<T> {
+    raw.as_str().starts_with('{').then(|| raw.decode().ok()).flatten()
+}
+
 /// What a server says of itself.
 #[derive(Debug)]
 pub(super) struct SelfDescription {
@@ -73,7 +78,7 @@ pub(super) struct Discovered {
 
 /// Reads a `DiscoverResult`: an object with an array of versions, whose result type is absent or `complete`.
 pub(super) fn discovered(result: &Raw) -> Option<Discovered> {
-    let fields: Fields<'_> = result.decode().ok()?;
+    let fields: Fields<'_> = object(result)?;
     if fields.result_type.is_some() && field::<String>(fields.result_type).as_deref() != Some("complete") {
         return None;
     }
@@ -91,7 +96,7 @@ pub(super) struct Initialized {
 
 /// Reads an `InitializeResult`: an object with a string `protocolVersion`.
 pub(super) fn initialized(result: &Raw) -> Option<Initialized> {
-    let fields: Fields<'_> = result.decode().ok()?;
+    let fields: Fields<'_> = object(result)?;
     let version = field(fields.protocol_version)?;
     Some(Initialized { version, server: Box::new(SelfDescription::read(&fields)) })
 }
@@ -104,7 +109,7 @@ pub(super) fn offered(data: Option<&Raw>) -> Option<Vec<String>> {
     struct Data {
         supported: Vec<String>,
     }
-    data?.decode::<Data>().ok().map(|data| data.supported)
+    object::<Data>(data?).map(|data| data.supported)
 }
 
 /// The capabilities that a missing-capability error requires, as the names of its top-level entries and as text.
@@ -114,7 +119,7 @@ pub(super) fn required(data: Option<&Raw>) -> Option<(Vec<String>, String)> {
         #[serde(borrow, rename = "requiredCapabilities")]
         required: &'a RawValue,
     }
-    let data: Data<'_> = data?.decode().ok()?;
+    let data: Data<'_> = object(data?)?;
     let map: alloc::collections::BTreeMap<String, &RawValue> = field(Some(data.required))?;
     Some((map.into_keys().collect(), data.required.get().into()))
 }

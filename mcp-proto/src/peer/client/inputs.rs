@@ -2,20 +2,20 @@
 
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
+use core::time::Duration;
 
 use crate::Instant;
-use crate::peer::declared::undeclared;
+use crate::peer::batch::BatchId;
 use crate::peer::encode::MetaEntries;
-use crate::peer::events::Pressure;
-use crate::peer::{About, AnyParams, InvalidAnswer, Lost, Outbox, Outcome, Refused, RequestId, Stage};
+use crate::peer::{About, AnyParams, InvalidAnswer, Lost, Outbox, Outcome, RequestId, Stage};
 use crate::rpc::{
-    ErrorId, ErrorObject, Frame, Id, Kind, Malformed, MalformedKind, Message, Raw, Recovered, Response, Text,
-    code, write,
+    Batch, ErrorObject, Frame, Id, Kind, Malformed, MalformedKind, Message, Raw, Recovered, Request,
+    Response, Text, code, write,
 };
 use crate::schema::{
-    Cancelled, CancelledParams, Direction, Discover, EmptyParams, Era, Initialize, InitializeParams,
-    Initialized, Method, MethodInfo, Notification, Ping, Progress, ProgressParams, ResultType, Revision,
-    SetLoggingLevel, SetLoggingLevelParams, result_type,
+    Cancelled, CancelledParams, Discover, EmptyParams, Era, Initialize, InitializeParams, Initialized,
+    Method, MethodInfo, Notification, Ping, Progress, ProgressParams, ResultType, Revision, SetLoggingLevel,
+    SetLoggingLevelParams, result_type,
 };
 
 use super::detect::Act;
@@ -23,6 +23,10 @@ use super::{
     Client, Closed, ConnectError, Diagnostic, Event, Held, LinkAction, Phase, Pings, ServerInfo, State,
     handshake,
 };
+
+/// The least time between pings, whatever is configured: pings without a pause would keep everything else from being
+/// done.
+const SHORTEST_INTERVAL: Duration = Duration::from_millis(1);
 
 impl Client {
     // --- The link ---
@@ -64,89 +68,144 @@ impl Client {
     /// A message, or a batch of them, has come.
     pub fn handle_frame(&mut self, now: Instant, frame: Frame, out: &mut dyn Outbox) {
         match frame {
-            Frame::Single(message) => self.handle_message(now, message, out),
-            Frame::Batch(batch) => {
-                if !self.revision().is_some_and(|revision| revision.differences().batches) {
-                    self.diagnose(Diagnostic::ForbiddenBatch);
-                }
-                for message in batch {
-                    match message {
-                        Ok(message) => self.handle_message(now, message, out),
-                        Err(malformed) => self.handle_malformed(now, malformed, out),
-                    }
-                }
-            }
+            Frame::Single(message) => self.take_message(now, message, None, out),
+            Frame::Batch(batch) => self.handle_batch(now, batch, out),
         }
+        // Not before: the answers to a batch go out with its last message.
+        self.advance_close(now);
     }
 
     /// One message has come.
     pub fn handle_message(&mut self, now: Instant, message: Message, out: &mut dyn Outbox) {
-        if !matches!(
-            self.phase,
-            Phase::Detecting | Phase::Ready | Phase::Finishing { .. } | Phase::Ending { .. }
-        ) {
+        self.handle_frame(now, Frame::Single(message), out);
+    }
+
+    /// Something came that is no message. If it was to be the answer to a request, that request ends.
+    pub fn handle_malformed(&mut self, now: Instant, malformed: Malformed, out: &mut dyn Outbox) {
+        if self.listens() {
+            self.take_malformed(now, malformed, out);
+            self.advance_close(now);
+        }
+    }
+
+    /// Whether what comes is of any interest.
+    fn listens(&self) -> bool {
+        matches!(self.phase, Phase::Detecting | Phase::Ready | Phase::Finishing { .. } | Phase::Ending { .. })
+    }
+
+    fn take_message(&mut self, now: Instant, message: Message, batch: Option<BatchId>, out: &mut dyn Outbox) {
+        if !self.listens() {
             return;
         }
         match message {
             Message::Response(response) => self.handle_response(now, response, out),
             Message::Notification(notification) => {
-                self.handle_notification(now, notification.method, notification.params);
+                self.handle_notification(now, notification.method, notification.params, out);
             }
-            Message::Request(request) => self.handle_request(request.id, request.method, request.params, out),
+            Message::Request(Request { id, method, params }) => {
+                self.handle_request(Held { id, method, params, batch }, out);
+            }
         }
-        self.advance_close(now);
     }
 
-    /// Something came that is no message. If it was to be the answer to a request, that request ends.
-    pub fn handle_malformed(&mut self, now: Instant, malformed: Malformed, out: &mut dyn Outbox) {
-        let invalid = match malformed.kind {
-            MalformedKind::TooLong { bytes } => InvalidAnswer::TooLong { bytes },
-            _ => InvalidAnswer::Malformed(malformed.to_string()),
-        };
-        let error = ErrorObject::new(malformed.code(), malformed.to_string());
-        if !self.settle_unreadable(now, &malformed.recovered, invalid, &error, out) {
+    fn take_malformed(&mut self, now: Instant, malformed: Malformed, out: &mut dyn Outbox) {
+        let recovered = &malformed.recovered;
+        if self.settle_unreadable(now, &malformed, out) {
+            return;
+        }
+        if let (Some(id), Some(Kind::Request), Some(Era::Legacy)) =
+            (&recovered.id, recovered.kind, self.era())
+        {
+            let error = ErrorObject::new(malformed.code(), malformed.to_string());
+            return self.reply_error(Some(id), None, &error, out);
+        }
+        self.diagnose(Diagnostic::Malformed(Box::new(malformed)));
+    }
+
+    /// <https://modelcontextprotocol.io/specification/2025-03-26/basic#batching>
+    fn handle_batch(&mut self, now: Instant, batch: Batch, out: &mut dyn Outbox) {
+        if !self.listens() {
+            return;
+        }
+        let allowed = self.revision().is_some_and(|revision| revision.differences().batches);
+        let legacy = self.era() == Some(Era::Legacy);
+        if !allowed {
+            self.diagnose(Diagnostic::ForbiddenBatch);
+        }
+        let mut refused = batch.is_empty();
+        let answers = (allowed && !matches!(self.phase, Phase::Ending { .. })).then(|| self.batches.open());
+        for message in batch {
+            match (message, answers) {
+                // At a revision without batches none of its requests is served; what it answers is answered.
+                (Ok(Message::Request(_)), None) if legacy => refused = true,
+                (Ok(message), _) => {
+                    if let (Message::Request(_), Some(answers)) = (&message, answers) {
+                        self.batches.expect(answers);
+                    }
+                    self.take_message(now, message, answers, out);
+                }
+                (Err(malformed), Some(answers)) => self.refuse_element(now, malformed, answers, out),
+                (Err(malformed), None) => self.take_malformed(now, malformed, out),
+            }
+            // One of them may have ended the connection.
+            if !self.listens() {
+                return;
+            }
+        }
+        if let Some(answers) = answers {
+            self.close_batch(answers, out);
+        }
+        if refused && legacy {
+            let what = if allowed { "an empty batch" } else { "batches are not part of this revision" };
+            self.reply_error(None, None, &ErrorObject::new(code::INVALID_REQUEST, what), out);
+        }
+    }
+
+    /// Answers an element of a batch that is no message, unless it is one that is never answered.
+    fn refuse_element(&mut self, now: Instant, malformed: Malformed, batch: BatchId, out: &mut dyn Outbox) {
+        if self.settle_unreadable(now, &malformed, out) {
+            return;
+        }
+        if !matches!(malformed.recovered.kind, Some(Kind::Response | Kind::Notification)) {
+            self.batches.expect(batch);
+            let error = ErrorObject::new(malformed.code(), malformed.to_string());
+            self.reply_error(malformed.recovered.id.as_ref(), Some(batch), &error, out);
+        }
+        if self.listens() {
             self.diagnose(Diagnostic::Malformed(Box::new(malformed)));
         }
     }
 
-    /// Does for a message that could not be read what its legible part allows; returns whether that was anything.
-    fn settle_unreadable(
-        &mut self,
-        now: Instant,
-        recovered: &Recovered,
-        invalid: InvalidAnswer,
-        error: &ErrorObject,
-        out: &mut dyn Outbox,
-    ) -> bool {
-        let Some(id) = &recovered.id else { return false };
-        let may_be = |kind| recovered.kind.is_none_or(|recovered| recovered == kind);
-        match id {
-            Id::Number(number) if may_be(Kind::Response) && recovered.method.is_none() => {
-                if matches!(self.phase, Phase::Detecting)
-                    && [self.probe, self.initialize].contains(&Some(*number))
-                {
-                    let unreadable = Raw::new("null").map_err(|error| ErrorObject::new(0, error.to_string()));
-                    let act = if self.probe == Some(*number) {
-                        self.detect.handle_probe(now, unreadable)
-                    } else {
-                        self.detect.handle_initialize(now, unreadable)
-                    };
-                    self.perform(now, act, out);
-                    return true;
-                }
-                if self.take(*number).is_none() {
-                    return false;
-                }
-                self.end(*number, Outcome::Invalid(invalid));
-                self.advance_close(now);
-                true
-            }
-            _ if recovered.kind == Some(Kind::Request) && self.era() == Some(Era::Legacy) => {
-                self.reply_error(Some(id), error, out);
-                true
-            }
-            _ => false,
+    /// Ends the request that a message which could not be read was to answer; returns whether there is one.
+    fn settle_unreadable(&mut self, now: Instant, malformed: &Malformed, out: &mut dyn Outbox) -> bool {
+        let Recovered { id, kind, method } = &malformed.recovered;
+        let answer = kind.is_none_or(|kind| kind == Kind::Response) && method.is_none();
+        let (Some(Id::Number(number)), true) = (id, answer) else { return false };
+        if matches!(self.phase, Phase::Detecting) && [self.probe, self.initialize].contains(&Some(*number)) {
+            let unreadable = Raw::new("null").map_err(|error| ErrorObject::new(0, error.to_string()));
+            let act = if self.probe == Some(*number) {
+                self.detect.handle_probe(now, unreadable)
+            } else {
+                self.detect.handle_initialize(now, unreadable)
+            };
+            self.perform(now, act, out);
+            return true;
         }
+        if !self.was_sent(*number) {
+            return false;
+        }
+        self.take(*number);
+        let invalid = match malformed.kind {
+            MalformedKind::TooLong { bytes } => InvalidAnswer::TooLong { bytes },
+            _ => InvalidAnswer::Malformed(malformed.to_string()),
+        };
+        self.end(*number, Outcome::Invalid(invalid));
+        true
+    }
+
+    /// Whether an answer to this request may come: one that still waits to be sent can not have been answered.
+    fn was_sent(&self, number: i64) -> bool {
+        self.outbound.get(number).is_some_and(|entry| entry.stage == Stage::Sent)
     }
 
     fn handle_response(&mut self, now: Instant, response: Response, out: &mut dyn Outbox) {
@@ -169,6 +228,9 @@ impl Client {
             pings.waiting = None;
             pings.misses = 0;
             return;
+        }
+        if self.queued.contains_key(&number) {
+            return self.diagnose(Diagnostic::UnknownAnswer(Id::Number(number)));
         }
         match self.take(number) {
             Some(entry) => {
@@ -230,19 +292,20 @@ impl Client {
         }
     }
 
-    fn handle_notification(&mut self, now: Instant, method: Text, params: Option<Raw>) {
+    fn handle_notification(&mut self, now: Instant, method: Text, params: Option<Raw>, out: &mut dyn Outbox) {
         match &*method {
             Progress::NAME => self.handle_progress(now, method, params),
-            Cancelled::NAME => self.handle_cancelled(method, params),
+            Cancelled::NAME => self.handle_cancelled(method, params, out),
             _ => {
                 let subscription = self.subscription_of(params.as_ref());
-                let bytes = params.as_ref().map_or(0, |params| params.as_bytes().len());
+                let bytes = method.len().saturating_add(bytes_of(params.as_ref()));
                 self.events.push_or_drop(Event::Notification { method, params, subscription }, bytes);
             }
         }
     }
 
     fn handle_progress(&mut self, now: Instant, method: Text, params: Option<Raw>) {
+        let bytes = bytes_of(params.as_ref());
         let params: ProgressParams = match decode(params.as_ref()) {
             Ok(params) => params,
             Err(error) => return self.diagnose(Diagnostic::InvalidNotification { method, error }),
@@ -251,11 +314,11 @@ impl Client {
         let Id::Number(number) = params.progress_token else { return };
         if self.outbound.get(number).is_some_and(|entry| entry.progress && entry.stage == Stage::Sent) {
             self.outbound.extend(number, now);
-            self.events.push_or_drop(Event::Progress { request: RequestId::new(number), params }, 0);
+            self.events.push_or_drop(Event::Progress { request: RequestId::new(number), params }, bytes);
         }
     }
 
-    fn handle_cancelled(&mut self, method: Text, params: Option<Raw>) {
+    fn handle_cancelled(&mut self, method: Text, params: Option<Raw>, out: &mut dyn Outbox) {
         let params: CancelledParams = match decode(params.as_ref()) {
             Ok(params) => params,
             Err(error) => return self.diagnose(Diagnostic::InvalidNotification { method, error }),
@@ -269,9 +332,8 @@ impl Client {
                 self.take(number);
                 self.end(number, Outcome::Lost(Lost::Ended));
             }
-        } else if let Some(request) = self.inbound.find(&id) {
-            self.inbound.remove(request);
-            self.events.push(Event::RequestCancelled { id: request, reason: params.reason }, 0);
+        } else {
+            self.withdraw(&id, params.reason, out);
         }
     }
 
@@ -287,102 +349,12 @@ impl Client {
         }
     }
 
-    fn handle_request(&mut self, id: Id, method: Text, params: Option<Raw>, out: &mut dyn Outbox) {
-        match self.era() {
-            Some(Era::Modern) => self.diagnose(Diagnostic::ForbiddenRequest { id, method }),
-            _ if &*method == Ping::NAME => {
-                // An empty object can not fail to encode.
-                if write::result(out.buffer(), &id, |buffer| {
-                    buffer.extend_from_slice(b"{}");
-                    Ok(())
-                })
-                .is_ok()
-                {
-                    self.commit_reply(Some(&id), out);
-                }
-            }
-            None if self.held.len() < self.config.limits.requests_in => {
-                self.held.push_back(Held { id, method, params })
-            }
-            None => {
-                let error = ErrorObject::new(code::INTERNAL_ERROR, "too many requests before the handshake");
-                self.reply_error(Some(&id), &error, out);
-            }
-            Some(Era::Legacy) => self.take_request(id, &method, params, out),
-        }
-    }
-
-    /// Hands a legacy server's request to the application, or answers it with an error.
-    fn take_request(&mut self, id: Id, method: &Text, params: Option<Raw>, out: &mut dyn Outbox) {
-        let info = match self.admit_request(method, params.as_ref()) {
-            Ok(info) => info,
-            Err(error) => return self.reply_error(Some(&id), &error, out),
-        };
-        let bytes = params.as_ref().map_or(0, |params| params.as_bytes().len());
-        let refused = if self.events.pressure(bytes) >= Pressure::Requests {
-            Refused::Full
-        } else {
-            match self.inbound.insert(id.clone(), ()) {
-                Ok(request) => {
-                    return self.events.push(Event::Request { id: request, method: info, params }, bytes);
-                }
-                Err(refused) => refused,
-            }
-        };
-        let error = match refused {
-            Refused::Duplicate => {
-                ErrorObject::new(code::INVALID_REQUEST, "a request with this id is still unanswered")
-            }
-            Refused::Full => ErrorObject::new(code::INTERNAL_ERROR, "too many requests are unanswered"),
-        };
-        self.reply_error(Some(&id), &error, out);
-    }
-
-    /// Whether this client declared that it answers such a request.
-    ///
-    /// <https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#capability-negotiation>
-    fn admit_request(&self, method: &Text, params: Option<&Raw>) -> Result<&'static MethodInfo, ErrorObject> {
-        let revision = self.revision().unwrap_or(Revision::LATEST_LEGACY);
-        let unknown =
-            || ErrorObject::new(code::METHOD_NOT_FOUND, alloc::format!("unknown method {:?}", &**method));
-        let info = MethodInfo::find(method, Direction::ServerToClient, revision).ok_or_else(unknown)?;
-        if !info.client_allows(&self.config.capabilities) {
-            return Err(unknown());
-        }
-        match undeclared(&self.config.capabilities, info, params) {
-            Some(needed) => {
-                let what = alloc::format!("this client does not declare {:?}", needed.path());
-                Err(ErrorObject::new(code::INVALID_PARAMS, what))
-            }
-            None => Ok(info),
-        }
-    }
-
-    pub(super) fn reply_error(&mut self, id: Option<&Id>, error: &ErrorObject, out: &mut dyn Outbox) {
-        // Data of our own making always encodes; data that does not is left out.
-        let name = id.map_or(ErrorId::Null, ErrorId::Known);
-        let written = write::error(out.buffer(), name, error).or_else(|_| {
-            write::error(out.buffer(), name, &ErrorObject::new(error.code, error.message.clone()))
-        });
-        if written.is_ok() {
-            self.commit_reply(id, out);
-        }
-    }
-
-    /// Ends a reply, unless so many wait already that the connection is of no use.
-    pub(super) fn commit_reply(&mut self, id: Option<&Id>, out: &mut dyn Outbox) {
-        out.commit(About::Reply(id));
-        let limits = &self.config.limits;
-        if out.queued() > limits.queued_bytes.saturating_add(limits.reply_bytes) {
-            self.abort(Closed::Lost(Lost::Failed("overloaded: the server does not read its answers".into())));
-        }
-    }
-
     // --- The clock ---
 
     /// Time has passed. Does nothing if [`poll_timeout`](Self::poll_timeout) is later than `now`.
     pub fn handle_timeout(&mut self, now: Instant, out: &mut dyn Outbox) {
-        if self.detect.deadline().is_some_and(|deadline| deadline <= now) && !self.is_closed() {
+        // One step may lead to the next, whose time is over as well if it was given none.
+        while self.detect.deadline().is_some_and(|deadline| deadline <= now) && !self.is_closed() {
             let act = self.detect.handle_timeout(now);
             self.perform(now, act, out);
         }
@@ -396,19 +368,18 @@ impl Client {
             self.end(expired.number, Outcome::TimedOut { after: expired.after, maximum: expired.maximum });
         }
         self.handle_pings(now, out);
-        match self.phase {
-            Phase::Finishing { until } if until <= now => {
-                while let Some((number, entry)) = self.outbound.pop() {
-                    if entry.stage == Stage::Sent {
-                        out.cancel(number, None);
-                    }
-                    self.end(number, Outcome::Lost(Lost::Closed));
+        if matches!(self.phase, Phase::Finishing { until } if until <= now) {
+            while let Some((number, entry)) = self.outbound.pop() {
+                if entry.stage == Stage::Sent {
+                    out.cancel(number, None);
                 }
+                self.end(number, Outcome::Lost(Lost::Closed));
             }
-            Phase::Ending { until } if until <= now => return self.abort(Closed::Done),
-            _ => {}
         }
         self.advance_close(now);
+        if matches!(self.phase, Phase::Ending { until } if until <= now) {
+            self.abort(Closed::Done);
+        }
     }
 
     fn handle_pings(&mut self, now: Instant, out: &mut dyn Outbox) {
@@ -417,7 +388,7 @@ impl Client {
             Some((_, until)) if until <= now => {
                 pings.waiting = None;
                 pings.misses = pings.misses.saturating_add(1);
-                pings.next = now + keepalive.interval;
+                pings.next = now + keepalive.interval.max(SHORTEST_INTERVAL);
                 let misses = pings.misses;
                 self.diagnose(Diagnostic::PingMissed { misses });
                 if misses >= keepalive.misses {
@@ -427,7 +398,7 @@ impl Client {
             None if pings.next <= now => {
                 let number = self.outbound.mint();
                 pings.waiting = Some((number, now + keepalive.timeout));
-                pings.next = now + keepalive.interval;
+                pings.next = now + keepalive.interval.max(SHORTEST_INTERVAL);
                 self.write(
                     number,
                     Ping::NAME,
@@ -471,7 +442,7 @@ impl Client {
             Act::Reopen => {
                 self.probe = None;
                 self.initialize = None;
-                self.held.clear();
+                self.forget_held();
                 self.phase = Phase::Connecting;
                 self.set_state(State::Disconnected);
                 self.link.push_back(LinkAction::Open);
@@ -505,7 +476,7 @@ impl Client {
                 out.commit(About::Notification { method: Initialized::NAME, request: None });
             }
             self.pings = self.config.keepalive.map(|keepalive| Pings {
-                next: now + keepalive.interval,
+                next: now + keepalive.interval.max(SHORTEST_INTERVAL),
                 waiting: None,
                 misses: 0,
             });
@@ -513,8 +484,9 @@ impl Client {
         self.phase = Phase::Ready;
         self.set_state(State::Ready);
         self.ask_for_logs(out);
-        while let Some(Held { id, method, params }) = self.held.pop_front() {
-            self.handle_request(id, method, params, out);
+        self.held_bytes = 0;
+        while let Some(held) = self.held.pop_front() {
+            self.handle_request(held, out);
         }
         self.flush_queued(out);
     }
@@ -550,6 +522,10 @@ impl Client {
             }
         }
     }
+}
+
+fn bytes_of(params: Option<&Raw>) -> usize {
+    params.map_or(0, |params| params.as_bytes().len())
 }
 
 /// Decodes a notification's parameters, or says what is wrong with them.

@@ -19,10 +19,12 @@ mod event;
 mod handshake;
 mod inputs;
 mod link;
+mod requests;
 
 use alloc::collections::{BTreeMap, VecDeque};
 
 use crate::Instant;
+use crate::peer::batch::{BatchId, Batches};
 use crate::peer::encode::{ProtocolMeta, Template};
 use crate::peer::events::{EventQueue, Pressure};
 use crate::peer::{Entry, Inbound, Lost, Outbound, Outcome, Refusal, RequestId, Stage};
@@ -34,6 +36,7 @@ pub use event::{Closed, ConnectError, Diagnostic, Event, ServerInfo};
 pub use link::LinkAction;
 
 use detect::Detect;
+use event::id_bytes;
 
 /// How far a connection has come. The module's documentation has the transitions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -77,6 +80,15 @@ struct Held {
     id: Id,
     method: Text,
     params: Option<Raw>,
+    batch: Option<BatchId>,
+}
+
+impl Held {
+    /// How many bytes of the server's it holds.
+    fn bytes(&self) -> usize {
+        let params = self.params.as_ref().map_or(0, |params| params.as_bytes().len());
+        params.saturating_add(self.method.len()).saturating_add(id_bytes(&self.id))
+    }
 }
 
 /// Regular pings, where they are wanted and the server is a legacy one.
@@ -104,8 +116,11 @@ pub struct Client {
     /// Requests made before the server was known.
     queued: BTreeMap<i64, Template>,
     queued_bytes: usize,
-    inbound: Inbound<()>,
+    /// The requests of the server that await an answer, each with the batch that it came in.
+    inbound: Inbound<Option<BatchId>>,
+    batches: Batches,
     held: VecDeque<Held>,
+    held_bytes: usize,
     events: EventQueue<Event>,
     link: VecDeque<LinkAction>,
     server: Option<ServerInfo>,
@@ -128,7 +143,9 @@ impl Client {
             queued: BTreeMap::new(),
             queued_bytes: 0,
             inbound: Inbound::new(limits.requests_in),
+            batches: Batches::default(),
             held: VecDeque::new(),
+            held_bytes: 0,
             events: EventQueue::new(limits.events, limits.event_bytes),
             link: VecDeque::from([LinkAction::Open]),
             server: None,
@@ -231,7 +248,8 @@ impl Client {
     }
 
     fn diagnose(&mut self, diagnostic: Diagnostic) {
-        self.events.push_or_drop(Event::Diagnostic(diagnostic), 0);
+        let bytes = diagnostic.bytes();
+        self.events.push_or_drop(Event::Diagnostic(diagnostic), bytes);
     }
 
     fn era(&self) -> Option<Era> {
@@ -245,10 +263,7 @@ impl Client {
     /// Ends a request that has been taken out of the table.
     fn end(&mut self, number: i64, outcome: Outcome) {
         let event = |outcome| Event::Outcome { request: RequestId::new(number), outcome };
-        let bytes = match &outcome {
-            Outcome::Result(raw) | Outcome::InputRequired(raw) => raw.as_bytes().len(),
-            _ => 0,
-        };
+        let bytes = outcome.bytes();
         if bytes > 0 && self.events.pressure(bytes) == Pressure::Results {
             self.events.push(event(Outcome::Lost(Lost::LimitExceeded)), 0);
         } else {
@@ -296,8 +311,9 @@ impl Client {
         }
         self.queued.clear();
         self.queued_bytes = 0;
-        self.held.clear();
-        while let Some((id, _, ())) = self.inbound.pop() {
+        self.forget_held();
+        self.batches.clear();
+        while let Some((id, _, _)) = self.inbound.pop() {
             self.events.push(Event::RequestCancelled { id, reason: None }, 0);
         }
         self.pings = None;
@@ -308,6 +324,11 @@ impl Client {
         self.events.push(Event::Closed(closed), 0);
     }
 
+    fn forget_held(&mut self) {
+        self.held.clear();
+        self.held_bytes = 0;
+    }
+
     fn fail_connect(&mut self, error: ConnectError) {
         self.finish(Closed::Connect(error));
         self.link.push_back(LinkAction::Abort);
@@ -316,11 +337,10 @@ impl Client {
     /// What the server told about itself, boxed by detection.
     fn settle(&mut self, info: ServerInfo) {
         self.protocol = (info.era == Era::Modern).then(|| self.protocol_meta(info.revision));
-        self.verdict = Some(Verdict {
-            era: info.era,
-            version: info.revision,
-            probe_breaks_it: self.detect.probe_breaks_it(),
-        });
+        // A server that answers both is spoken to in legacy this time, and in modern from the start the next.
+        let version = self.detect.also_modern().unwrap_or(info.revision);
+        let probe_breaks_it = self.detect.probe_breaks_it();
+        self.verdict = Some(Verdict { era: version.era(), version, probe_breaks_it });
         self.server = Some(info);
     }
 }

@@ -41,6 +41,7 @@ impl Server {
         for message in batch {
             match message {
                 Ok(message) => self.handle_message(now, message, Some(id), out),
+                Err(malformed) if self.settle_unreadable(&malformed) => {}
                 Err(malformed) => {
                     self.batches.expect(id);
                     self.refuse_malformed(malformed, Some(id), out);
@@ -59,23 +60,29 @@ impl Server {
         if self.is_closed() {
             return;
         }
+        if !self.settle_unreadable(&malformed) {
+            self.refuse_malformed(malformed, None, out);
+        }
+    }
+
+    /// Ends the request of this side that a message which could not be read was to answer; returns whether there is one.
+    fn settle_unreadable(&mut self, malformed: &Malformed) -> bool {
         let recovered = &malformed.recovered;
         // What breaks off before it says what it is, under an id that is waited for, was the answer.
         let answer = match recovered.kind {
             Some(kind) => kind == Kind::Response,
             None => recovered.method.is_none(),
         };
-        if let (Some(Id::Number(number)), true) = (&recovered.id, answer) {
-            let number = *number;
-            if self.outbound.remove(number).is_some() {
-                let invalid = match malformed.kind {
-                    MalformedKind::TooLong { bytes } => InvalidAnswer::TooLong { bytes },
-                    _ => InvalidAnswer::Malformed(malformed.to_string()),
-                };
-                return self.end(number, Outcome::Invalid(invalid));
-            }
+        let (Some(Id::Number(number)), true) = (&recovered.id, answer) else { return false };
+        if self.outbound.remove(*number).is_none() {
+            return false;
         }
-        self.refuse_malformed(malformed, None, out);
+        let invalid = match malformed.kind {
+            MalformedKind::TooLong { bytes } => InvalidAnswer::TooLong { bytes },
+            _ => InvalidAnswer::Malformed(malformed.to_string()),
+        };
+        self.end(*number, Outcome::Invalid(invalid));
+        true
     }
 
     fn refuse_malformed(&mut self, malformed: Malformed, batch: Option<BatchId>, out: &mut dyn Outbox) {

@@ -189,10 +189,7 @@ impl Server {
 
     /// Ends a request of this side that has been taken out of the table.
     fn end(&mut self, number: i64, outcome: Outcome) {
-        let bytes = match &outcome {
-            Outcome::Result(raw) => raw.as_bytes().len(),
-            _ => 0,
-        };
+        let bytes = outcome.bytes();
         let too_much = bytes > 0 && self.events.pressure(bytes) == Pressure::Results;
         let (outcome, bytes) =
             if too_much { (Outcome::Lost(Lost::LimitExceeded), 0) } else { (outcome, bytes) };

@@ -1,0 +1,212 @@
+//! What a legacy server asks of its client, and how it is answered.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use crate::peer::batch::BatchId;
+use crate::peer::declared::undeclared;
+use crate::peer::events::Pressure;
+use crate::peer::{About, AnyResult, InboundId, Lost, Outbox, Refused};
+use crate::rpc::{ErrorId, ErrorObject, Id, Raw, Text, code, write};
+use crate::schema::{Direction, EmptyResult, Era, Method, MethodInfo, Ping, Revision};
+
+use super::{Client, Closed, Diagnostic, Event, Held, Phase};
+
+impl Client {
+    /// Answers a request of the server. One that is answered, cancelled or lost already is left alone.
+    pub fn respond(
+        &mut self,
+        request: InboundId,
+        answer: Result<&dyn AnyResult, ErrorObject>,
+        out: &mut dyn Outbox,
+    ) {
+        let Some((id, batch)) = self.inbound.remove(request) else { return };
+        let revision = self.revision().unwrap_or(Revision::LATEST_LEGACY);
+        let written = match answer {
+            Ok(result) => self.reply_result(&id, batch, result, revision, out),
+            Err(error) => Err(error),
+        };
+        if let Err(error) = written {
+            self.reply_error(Some(&id), batch, &error, out);
+        }
+    }
+
+    /// A request has come, or the era of the server that sent it has become known.
+    pub(super) fn handle_request(&mut self, request: Held, out: &mut dyn Outbox) {
+        // The sending half is closed: there is no way to answer any more.
+        if matches!(self.phase, Phase::Ending { .. }) {
+            return;
+        }
+        let Held { id, method, params, batch } = request;
+        match self.era() {
+            Some(Era::Modern) => self.diagnose(Diagnostic::ForbiddenRequest { id, method }),
+            // A ping does not wait for the verdict: any server but a modern one may send it.
+            _ if &*method == Ping::NAME => {
+                if let Err(error) =
+                    self.reply_result(&id, batch, &EmptyResult::new(), Revision::LATEST_LEGACY, out)
+                {
+                    self.reply_error(Some(&id), batch, &error, out);
+                }
+            }
+            None => self.hold(Held { id, method, params, batch }, out),
+            Some(Era::Legacy) => {
+                if let Err(error) = self.take_request(&id, &method, params, batch) {
+                    self.reply_error(Some(&id), batch, &error, out);
+                }
+            }
+        }
+    }
+
+    /// Keeps a request until the era is known.
+    fn hold(&mut self, request: Held, out: &mut dyn Outbox) {
+        let bytes = self.held_bytes.saturating_add(request.bytes());
+        if self.held.len() < self.config.limits.requests_in && bytes <= self.config.limits.event_bytes / 2 {
+            self.held_bytes = bytes;
+            self.held.push_back(request);
+        } else {
+            let error = ErrorObject::new(code::INTERNAL_ERROR, "too many requests before the handshake");
+            self.reply_error(Some(&request.id), request.batch, &error, out);
+        }
+    }
+
+    /// Hands a legacy server's request to the application, or says why not.
+    fn take_request(
+        &mut self,
+        id: &Id,
+        method: &Text,
+        params: Option<Raw>,
+        batch: Option<BatchId>,
+    ) -> Result<(), ErrorObject> {
+        let method = self.admit_request(method, params.as_ref())?;
+        let held = Held { id: id.clone(), method: Text::from_static(method.name), params, batch };
+        let bytes = held.bytes();
+        let refused = if self.events.pressure(bytes) >= Pressure::Requests {
+            Refused::Full
+        } else {
+            match self.inbound.insert(held.id, batch) {
+                Ok(request) => {
+                    self.events.push(Event::Request { id: request, method, params: held.params }, bytes);
+                    return Ok(());
+                }
+                Err(refused) => refused,
+            }
+        };
+        Err(match refused {
+            Refused::Duplicate => {
+                ErrorObject::new(code::INVALID_REQUEST, "a request with this id is still unanswered")
+            }
+            Refused::Full => ErrorObject::new(code::INTERNAL_ERROR, "too many requests are unanswered"),
+        })
+    }
+
+    /// Whether this client declared that it answers such a request.
+    ///
+    /// <https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#capability-negotiation>
+    fn admit_request(&self, method: &Text, params: Option<&Raw>) -> Result<&'static MethodInfo, ErrorObject> {
+        let revision = self.revision().unwrap_or(Revision::LATEST_LEGACY);
+        let unknown = || ErrorObject::new(code::METHOD_NOT_FOUND, format!("unknown method {:?}", &**method));
+        let info = MethodInfo::find(method, Direction::ServerToClient, revision).ok_or_else(unknown)?;
+        if !info.client_allows(&self.config.capabilities) {
+            return Err(unknown());
+        }
+        match undeclared(&self.config.capabilities, info, params) {
+            Some(needed) => {
+                let what = format!("this client does not declare {:?}", needed.path());
+                Err(ErrorObject::new(code::INVALID_PARAMS, what))
+            }
+            None => Ok(info),
+        }
+    }
+
+    /// The server no longer wants an answer.
+    pub(super) fn withdraw(&mut self, id: &Id, reason: Option<String>, out: &mut dyn Outbox) {
+        if let Some(at) = self.held.iter().position(|held| held.id == *id)
+            && let Some(held) = self.held.remove(at)
+        {
+            self.held_bytes = self.held_bytes.saturating_sub(held.bytes());
+            return;
+        }
+        let Some(request) = self.inbound.find(id) else { return };
+        let Some((_, batch)) = self.inbound.remove(request) else { return };
+        let bytes = reason.as_ref().map_or(0, String::len);
+        // That it was cancelled must be told; why is worth no more than a notification.
+        let reason = reason.filter(|_| self.events.pressure(bytes) == Pressure::None);
+        let bytes = reason.as_ref().map_or(0, String::len);
+        self.events.push(Event::RequestCancelled { id: request, reason }, bytes);
+        if let Some(batch) = batch {
+            self.close_batch(batch, out);
+        }
+    }
+
+    // --- Answers ---
+
+    fn reply_result(
+        &mut self,
+        id: &Id,
+        batch: Option<BatchId>,
+        result: &dyn AnyResult,
+        revision: Revision,
+        out: &mut dyn Outbox,
+    ) -> Result<(), ErrorObject> {
+        self.reply(Some(id), batch, out, |buffer| {
+            write::result(buffer, id, |buffer| result.write_result(buffer, revision, None))
+        })
+        .map_err(|error| {
+            ErrorObject::new(code::INTERNAL_ERROR, format!("the result does not encode: {error}"))
+        })
+    }
+
+    pub(super) fn reply_error(
+        &mut self,
+        id: Option<&Id>,
+        batch: Option<BatchId>,
+        error: &ErrorObject,
+        out: &mut dyn Outbox,
+    ) {
+        let name = id.map_or(ErrorId::Null, ErrorId::Known);
+        let plain = ErrorObject::new(error.code, error.message.clone());
+        // Data of our own making always encodes; an application's that does not is left out.
+        let _ = self.reply(id, batch, out, |buffer| {
+            write::error(buffer, name, error).or_else(|_| write::error(buffer, name, &plain))
+        });
+    }
+
+    /// Writes the answer to one request, on its own or into its batch, unless so many wait already that the connection
+    /// is of no use.
+    fn reply(
+        &mut self,
+        id: Option<&Id>,
+        batch: Option<BatchId>,
+        out: &mut dyn Outbox,
+        write: impl FnOnce(&mut Vec<u8>) -> Result<(), serde_json::Error>,
+    ) -> Result<(), serde_json::Error> {
+        if matches!(self.phase, Phase::Ending { .. }) {
+            return Ok(());
+        }
+        match batch {
+            None => {
+                write(out.buffer())?;
+                out.commit(About::Reply(id));
+            }
+            Some(batch) => {
+                self.batches.answer(batch, write)?;
+                self.close_batch(batch, out);
+            }
+        }
+        let limits = &self.config.limits;
+        let waiting = out.queued().saturating_add(self.batches.bytes());
+        if waiting > limits.queued_bytes.saturating_add(limits.reply_bytes) {
+            self.abort(Closed::Lost(Lost::Failed("overloaded: the server does not read its answers".into())));
+        }
+        Ok(())
+    }
+
+    /// One answer that a batch waits for has come, or never will.
+    pub(super) fn close_batch(&mut self, batch: BatchId, out: &mut dyn Outbox) {
+        if let Some(answers) = self.batches.close(batch) {
+            out.buffer().extend_from_slice(&answers);
+            out.commit(About::Reply(None));
+        }
+    }
+}
