@@ -186,7 +186,7 @@ impl Server {
 
     // --- Notifications of any kind ---
 
-    /// Whether the client has read enough that it may be told more.
+    /// Whether the client is there, and has read enough that it may be told more.
     pub(super) fn has_room(&mut self, out: &dyn Outbox) -> bool {
         if self.is_closed() {
             return false;
