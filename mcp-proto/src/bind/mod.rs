@@ -45,7 +45,7 @@ pub use framing::{Framing, Newline, Whole};
 pub use server::{ChannelServer, StreamServer};
 
 /// Either role, as a binding needs it. It is implemented by the peers of this crate.
-pub trait Peer {
+pub trait Peer: sealed::Sealed {
     /// What it tells its application.
     type Event;
 
@@ -71,6 +71,14 @@ pub trait Peer {
     fn limits(&self) -> &Limits;
     /// How long queued bytes may wait without any being taken.
     fn write_timeout(&self) -> Duration;
+}
+
+mod sealed {
+    pub trait Sealed {}
+    #[cfg(feature = "client")]
+    impl Sealed for crate::peer::client::Client {}
+    #[cfg(feature = "server")]
+    impl Sealed for crate::peer::server::Server {}
 }
 
 /// A peer on its transport.

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::rpc::Raw;
-use crate::schema::{Era, Implementation, Revision, ServerCapabilities, meta};
+use crate::schema::{Era, Implementation, Revision, ServerCapabilities};
 
 use super::ServerInfo;
 
@@ -129,5 +129,3 @@ pub(super) fn choose(versions: &[String]) -> Option<Revision> {
     let offered = |revision: &&Revision| versions.iter().any(|version| version == revision.as_str());
     Revision::MODERN.iter().chain(Revision::LEGACY).find(offered).copied()
 }
-
-const _: () = assert!(meta::SERVER_INFO.len() == "io.modelcontextprotocol/serverInfo".len());
