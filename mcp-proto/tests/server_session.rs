@@ -165,9 +165,8 @@ fn an_answer_in_a_batch_that_can_not_be_read_ends_its_request() {
 }
 
 fn closed(s: &mut Scripted) -> Option<Closed> {
-    s.events()
-        .into_iter()
-        .find_map(|event| if let Event::Closed(closed) = event { Some(closed) } else { None })
+    let closed = |event| if let Event::Closed(closed) = event { Some(closed) } else { None };
+    s.events().into_iter().find_map(closed)
 }
 
 /// S1.1
