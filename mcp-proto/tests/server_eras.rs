@@ -8,8 +8,8 @@ use mcp_proto::peer::server::{Answer, Eras, Event, ListKind};
 use mcp_proto::peer::{Lost, Outcome, Refusal, RequestOptions};
 use mcp_proto::rpc::ErrorObject;
 use mcp_proto::schema::{
-    CallToolResult, Elicit, InputRequest, InputRequests, InputRequiredResult, ListRoots, LoggingLevel,
-    LoggingMessageParams, Number, ProgressParams,
+    CallToolResult, ClientCapability, Elicit, InputRequest, InputRequests, InputRequiredResult, ListRoots,
+    LoggingLevel, LoggingMessageParams, Number, ProgressParams,
 };
 use serde_json::{Value, json};
 
@@ -49,6 +49,40 @@ fn discovery_lists_modern_versions_capabilities_and_instructions() {
     assert_eq!(result["instructions"], "Be kind.");
     assert_eq!(result["capabilities"]["tools"], json!({"listChanged": true}));
     assert!(result["ttlMs"].is_u64() && result["cacheScope"].is_string());
+}
+
+/// S1.2
+#[test]
+fn each_modern_request_speaks_for_itself_whatever_the_one_before_said() {
+    let info = "io.modelcontextprotocol/clientInfo";
+    let capabilities = "io.modelcontextprotocol/clientCapabilities";
+    let level = "io.modelcontextprotocol/logLevel";
+    let mut s = Scripted::new(config());
+    let mut id = 0;
+    let mut heard = |own: Value| {
+        id += 1;
+        s.modern(id, "tools/list", json!({ "_meta": own }));
+        let context = s.events().into_iter().find_map(|event| match event {
+            Event::Request { context, .. } => Some(context),
+            _ => None,
+        });
+        let context = context.expect("no request reached the application");
+        (
+            context.client_info.map(|info| info.name.clone()),
+            context.client_capabilities.has(ClientCapability::Roots),
+            context.log_level,
+            context.progress_token,
+        )
+    };
+    let plain = (Some("c".to_owned()), false, None, None);
+    assert_eq!(heard(json!({})), plain);
+    assert_eq!(heard(json!({})), plain);
+    assert_eq!(heard(json!({"progressToken": 7})).3, Some(7.into()));
+    assert_eq!(heard(json!({ info: {"name": "d", "version": "1"} })).0.as_deref(), Some("d"));
+    assert_eq!(heard(json!({ info: null })).0, None);
+    assert!(heard(json!({ capabilities: {"roots": {}} })).1);
+    assert_eq!(heard(json!({ level: "error" })).2, Some(LoggingLevel::Error));
+    assert_eq!(heard(json!({})), plain);
 }
 
 /// S1.5

@@ -9,8 +9,8 @@ use serde::ser::{Serialize, SerializeMap};
 use crate::peer::RequestOptions;
 use crate::rpc::{Id, Raw, write};
 use crate::schema::{
-    At, CacheScope, CustomParams, Json, LoggingLevel, Meta, Method, MethodInfo, Params, ResultFields,
-    ResultType, Revision, meta,
+    At, CacheScope, ClientCapabilities, CustomParams, Implementation, Json, LoggingLevel, Meta, Method,
+    MethodInfo, Params, ResultFields, ResultType, Revision, meta,
 };
 
 /// What the protocol itself puts into a modern request's `_meta`, encoded once per connection.
@@ -18,9 +18,42 @@ use crate::schema::{
 /// <https://modelcontextprotocol.io/specification/2026-07-28/basic#meta>
 #[derive(Clone, Debug)]
 pub(crate) struct ProtocolMeta {
-    pub(crate) revision: Revision,
-    pub(crate) client_info: Option<Json>,
-    pub(crate) capabilities: Json,
+    /// An object that is not closed yet.
+    open: Vec<u8>,
+}
+
+impl ProtocolMeta {
+    /// Of a client at `revision`. What does not encode becomes an empty object.
+    pub(crate) fn new(
+        revision: Revision,
+        info: Option<&Implementation>,
+        capabilities: &ClientCapabilities,
+    ) -> Self {
+        let mut open = b"{\"".to_vec();
+        let mut member = |name: &str, value: Result<Json, serde_json::Error>| {
+            let value = value.unwrap_or_else(|_| Json::empty_object());
+            for part in [name, "\":", value.as_str(), ",\""] {
+                open.extend_from_slice(part.as_bytes());
+            }
+        };
+        member(meta::PROTOCOL_VERSION, Ok(revision.as_str().into()));
+        if let Some(info) = info {
+            member(meta::CLIENT_INFO, Json::encode(&At(info, revision)));
+        }
+        member(meta::CLIENT_CAPABILITIES, Json::encode(&At(capabilities, revision)));
+        open.truncate(open.len().saturating_sub(",\"".len()));
+        Self { open }
+    }
+}
+
+/// Appends a member to an object that has been opened.
+fn entry<T: Serialize + ?Sized>(out: &mut Vec<u8>, name: &str, value: &T) -> Result<(), serde_json::Error> {
+    if out.last() != Some(&b'{') {
+        out.push(b',');
+    }
+    write::json(out, name)?;
+    out.push(b':');
+    write::json(out, value)
 }
 
 /// The `_meta` of one message.
@@ -54,34 +87,32 @@ impl Merged<'_> {
         let MetaEntries { protocol, progress, log_level: _, options } = self.entries;
         protocol.is_none() && progress.is_none() && options.is_none_or(Meta::is_empty) && self.own.is_empty()
     }
-}
 
-impl Serialize for Merged<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+    /// Appends it as one JSON object.
+    fn write(&self, out: &mut Vec<u8>) -> Result<(), serde_json::Error> {
         let entries = self.entries;
-        let mut map = serializer.serialize_map(None)?;
-        if let Some(protocol) = entries.protocol {
-            map.serialize_entry(meta::PROTOCOL_VERSION, protocol.revision.as_str())?;
-            if let Some(info) = &protocol.client_info {
-                map.serialize_entry(meta::CLIENT_INFO, info)?;
-            }
-            map.serialize_entry(meta::CLIENT_CAPABILITIES, &protocol.capabilities)?;
-            if let Some(level) = entries.log_level {
-                map.serialize_entry(meta::LOG_LEVEL, level.as_str())?;
+        match entries.protocol {
+            None => out.push(b'{'),
+            Some(protocol) => {
+                out.extend_from_slice(&protocol.open);
+                if let Some(level) = entries.log_level {
+                    entry(out, meta::LOG_LEVEL, level.as_str())?;
+                }
             }
         }
         if let Some(token) = entries.progress {
-            map.serialize_entry(meta::PROGRESS_TOKEN, &token)?;
+            entry(out, meta::PROGRESS_TOKEN, &token)?;
         }
         let chosen = entries.options.into_iter().flat_map(Meta::iter);
         for (key, value) in chosen.filter(|(key, _)| !entries.decides(key)) {
-            map.serialize_entry(key, value)?;
+            entry(out, key, value)?;
         }
         let overridden = |key: &str| entries.options.is_some_and(|options| options.get(key).is_some());
         for (key, value) in self.own.iter().filter(|(key, _)| !entries.decides(key) && !overridden(key)) {
-            map.serialize_entry(key, value)?;
+            entry(out, key, value)?;
         }
-        map.end()
+        out.push(b'}');
+        Ok(())
     }
 }
 
@@ -105,16 +136,13 @@ pub trait AnyParams {
     ) -> Result<(), serde_json::Error>;
 }
 
-struct WithMeta<'a, P>(&'a P, Revision, MetaEntries<'a>);
+/// Everything but `_meta`.
+struct Fields<'a, P>(&'a P, Revision);
 
-impl<P: Params> Serialize for WithMeta<'_, P> {
+impl<P: Params> Serialize for Fields<'_, P> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         self.0.serialize_fields_at(self.1, &mut map)?;
-        let merged = Merged { entries: self.2, own: self.0.meta() };
-        if !merged.is_empty() {
-            map.serialize_entry("_meta", &merged)?;
-        }
         map.end()
     }
 }
@@ -130,7 +158,20 @@ impl<P: Params> AnyParams for P {
         revision: Revision,
         entries: MetaEntries<'_>,
     ) -> Result<(), serde_json::Error> {
-        write::json(out, &WithMeta(self, revision, entries))
+        write::json(out, &Fields(self, revision))?;
+        let merged = Merged { entries, own: self.meta() };
+        if merged.is_empty() {
+            return Ok(());
+        }
+        // The object is opened again: most of `_meta` is text already.
+        out.pop();
+        if out.last() != Some(&b'{') {
+            out.push(b',');
+        }
+        out.extend_from_slice(b"\"_meta\":");
+        merged.write(out)?;
+        out.push(b'}');
+        Ok(())
     }
 }
 

@@ -1,10 +1,12 @@
 //! Names with values, in the order in which they came.
 
+use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::{self, Vec};
 use core::fmt;
+use core::iter;
 use core::slice;
 
 use serde::de::MapAccess;
@@ -14,6 +16,9 @@ use super::json::Json;
 use super::read::{Attempt, Fields, Read, Text};
 use super::write::{Projection, Viewed, WriteAt};
 
+/// A name: the program's own where it is known, without allocation.
+type Name = Cow<'static, str>;
+
 /// Names with values, in the order in which they came.
 ///
 /// Looking up a name walks the whole map: these are small. A peer that sends a name twice has both kept and the last
@@ -22,7 +27,7 @@ use super::write::{Projection, Viewed, WriteAt};
 pub struct Map<V> {
     /// Most maps of a message are empty, and every object has some: an empty one takes one word.
     #[expect(clippy::box_collection)]
-    entries: Option<Box<Vec<(String, V)>>>,
+    entries: Option<Box<Vec<(Name, V)>>>,
 }
 
 impl<V> Map<V> {
@@ -31,11 +36,11 @@ impl<V> Map<V> {
         Self { entries: None }
     }
 
-    fn entries(&self) -> &[(String, V)] {
+    fn entries(&self) -> &[(Name, V)] {
         self.entries.as_deref().map_or(&[], Vec::as_slice)
     }
 
-    fn entries_mut(&mut self) -> &mut Vec<(String, V)> {
+    fn entries_mut(&mut self) -> &mut Vec<(Name, V)> {
         self.entries.get_or_insert_default()
     }
 
@@ -56,7 +61,7 @@ impl<V> Map<V> {
 
     /// Gives `name` a value, and returns the one it had.
     pub fn insert(&mut self, name: impl Into<String>, value: impl Into<V>) -> Option<V> {
-        let (name, value) = (name.into(), value.into());
+        let (name, value) = (Name::Owned(name.into()), value.into());
         match self.get_mut(&name) {
             Some(old) => Some(core::mem::replace(old, value)),
             None => {
@@ -95,7 +100,7 @@ impl<V> Map<V> {
     }
 
     /// Adds what was read, without a look at what is there already: a peer must not make reading quadratic.
-    pub(crate) fn push(&mut self, name: impl Into<String>, value: V) {
+    pub(crate) fn push(&mut self, name: impl Into<Name>, value: V) {
         self.entries_mut().push((name.into(), value));
     }
 }
@@ -120,13 +125,13 @@ impl<V: fmt::Debug> fmt::Debug for Map<V> {
 
 /// The entries of a [`Map`].
 #[derive(Clone, Debug)]
-pub struct Iter<'a, V>(slice::Iter<'a, (String, V)>);
+pub struct Iter<'a, V>(slice::Iter<'a, (Name, V)>);
 
 impl<'a, V> Iterator for Iter<'a, V> {
     type Item = (&'a str, &'a V);
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.0.next().map(|(name, value)| (name.as_str(), value))
+        self.0.next().map(|(name, value)| (&**name, value))
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
@@ -136,7 +141,7 @@ impl<'a, V> Iterator for Iter<'a, V> {
 
 impl<V> DoubleEndedIterator for Iter<'_, V> {
     fn next_back(&mut self) -> Option<Self::Item> {
-        self.0.next_back().map(|(name, value)| (name.as_str(), value))
+        self.0.next_back().map(|(name, value)| (&**name, value))
     }
 }
 
@@ -151,10 +156,11 @@ impl<'a, V> IntoIterator for &'a Map<V> {
 
 impl<V> IntoIterator for Map<V> {
     type Item = (String, V);
-    type IntoIter = vec::IntoIter<(String, V)>;
+    type IntoIter = iter::Map<vec::IntoIter<(Name, V)>, fn((Name, V)) -> (String, V)>;
 
     fn into_iter(self) -> Self::IntoIter {
-        self.entries.map_or_else(Vec::new, |entries| *entries).into_iter()
+        let entries = self.entries.map_or_else(Vec::new, |entries| *entries);
+        entries.into_iter().map(|(name, value)| (name.into_owned(), value))
     }
 }
 
@@ -190,28 +196,39 @@ impl<V: WriteAt> WriteAt for Map<V> {
     }
 }
 
-/// One odd value makes the whole map odd.
+/// Reads a map in which the names `known` are likely.
+pub(crate) fn read_knowing<'de, V: Read + WriteAt, A: MapAccess<'de>>(
+    map: A,
+    known: &[&'static str],
+) -> Result<Attempt<Map<V>>, A::Error> {
+    let mut fields = Fields::new(map);
+    let mut entries = Map::new();
+    while let Some(name) = fields.name()? {
+        match fields.value::<V>()? {
+            Ok(value) => match known.iter().find(|known| **known == name) {
+                Some(name) => entries.push(*name, value),
+                None => entries.push(name.into_owned(), value),
+            },
+            // One odd value makes the whole map odd.
+            Err(odd) => {
+                let mut text = Text::object();
+                entries.iter().for_each(|(name, value)| text.entry(name, value));
+                text.entry(&name, &odd.json);
+                while let Some(name) = fields.name()? {
+                    text.entry(&name, &fields.json()?);
+                }
+                return Ok(Err(text.finish(format!("`{name}`: {odd}"))));
+            }
+        }
+    }
+    Ok(Ok(entries))
+}
+
 impl<V: Read + WriteAt> Read for Map<V> {
     const EXPECTED: &'static str = "an object";
 
     fn from_map<'de, A: MapAccess<'de>>(map: A) -> Result<Attempt<Self>, A::Error> {
-        let mut fields = Fields::new(map);
-        let mut entries = Self::new();
-        while let Some(name) = fields.name()? {
-            match fields.value::<V>()? {
-                Ok(value) => entries.push(name, value),
-                Err(odd) => {
-                    let mut text = Text::object();
-                    entries.iter().for_each(|(name, value)| text.entry(name, value));
-                    text.entry(&name, &odd.json);
-                    while let Some(name) = fields.name()? {
-                        text.entry(&name, &fields.json()?);
-                    }
-                    return Ok(Err(text.finish(format!("`{name}`: {odd}"))));
-                }
-            }
-        }
-        Ok(Ok(entries))
+        read_knowing(map, &[])
     }
 }
 

@@ -7,7 +7,7 @@ use super::capabilities::ClientCapabilities;
 use super::json::Json;
 use super::lifecycle::Implementation;
 use super::logging::LoggingLevel;
-use super::map::{Iter, Map};
+use super::map::{Iter, Map, read_knowing};
 use super::object::Optional;
 use super::peek::peek;
 use super::read::{Attempt, Read};
@@ -44,6 +44,9 @@ const RESERVED: &[(&str, Revisions)] = &[
     (SERVER_INFO, Revisions::MODERN),
     (RELATED_TASK, Revisions::only(Revision::V2025_11_25)),
 ];
+
+/// The keys that most messages have.
+const FREQUENT: &[&str] = &[PROGRESS_TOKEN, PROTOCOL_VERSION, CLIENT_INFO, CLIENT_CAPABILITIES, SERVER_INFO];
 
 /// The `_meta` of a message or an object: names with JSON values, in order.
 ///
@@ -211,7 +214,7 @@ impl Read for Meta {
     }
 
     fn from_map<'de, A: MapAccess<'de>>(map: A) -> Result<Attempt<Self>, A::Error> {
-        Map::from_map(map).map(|read| read.map(Self))
+        read_knowing(map, FREQUENT).map(|read| read.map(Self))
     }
 }
 

@@ -323,7 +323,7 @@ macro_rules! object {
                         } )*
                         _ => {
                             let json = fields.json()?;
-                            rest.extra.push(name, json);
+                            rest.extra.push(name.into_owned(), json);
                         }
                     }
                 }

@@ -29,7 +29,7 @@ use crate::peer::encode::{ProtocolMeta, Template};
 use crate::peer::events::{EventQueue, Pressure};
 use crate::peer::{Entry, Inbound, Lost, Outbound, Outcome, Refusal, RequestId, Stage};
 use crate::rpc::{Id, Raw, Text};
-use crate::schema::{Era, Json, Revision};
+use crate::schema::{Era, Revision};
 
 pub use config::{ClientConfig, ConnectTimeouts, Keepalive, Mode, Verdict};
 pub use event::{Closed, ConnectError, Diagnostic, Event, ServerInfo};
@@ -281,15 +281,8 @@ impl Client {
 
     /// What every modern request carries, encoded once.
     fn protocol_meta(&self, revision: Revision) -> ProtocolMeta {
-        let at = |value: Result<Json, _>| value.unwrap_or_else(|_: serde_json::Error| Json::empty_object());
-        ProtocolMeta {
-            revision,
-            client_info: self
-                .config
-                .send_info
-                .then(|| at(Json::encode(&crate::schema::At(&self.config.info, revision)))),
-            capabilities: at(Json::encode(&crate::schema::At(&self.config.capabilities, revision))),
-        }
+        let ClientConfig { info, send_info, capabilities, .. } = &self.config;
+        ProtocolMeta::new(revision, send_info.then_some(info), capabilities)
     }
 
     /// Ends everything: each request with an outcome, the connection with `closed`.

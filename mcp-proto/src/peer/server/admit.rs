@@ -17,14 +17,17 @@
 use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
+use core::fmt;
 
-use serde::Deserialize;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use crate::rpc::{ErrorObject, Id, Raw, code};
 use crate::schema::{
-    ClientCapabilities, Direction, Discover, Era, Initialize, LoggingLevel, Method, MethodInfo, Ping,
-    Revision, UnsupportedVersionData,
+    ClientCapabilities, Direction, Discover, Era, Implementation, Initialize, LoggingLevel, Method,
+    MethodInfo, Ping, Revision, UnsupportedVersionData,
 };
 
 use super::event::RequestContext;
@@ -62,8 +65,9 @@ pub(super) enum Place {
 
 #[derive(Deserialize)]
 struct Params<'a> {
-    #[serde(borrow, rename = "_meta")]
-    meta: Option<&'a RawValue>,
+    #[serde(borrow, rename = "_meta", deserialize_with = "by_name")]
+    #[serde(default)]
+    meta: Keys<'a>,
 }
 
 #[derive(Deserialize, Default)]
@@ -78,9 +82,90 @@ struct Keys<'a> {
     level: Option<&'a RawValue>,
     #[serde(borrow, rename = "progressToken")]
     progress: Option<&'a RawValue>,
-    /// The length of all of it, in bytes.
-    #[serde(skip)]
-    bytes: usize,
+}
+
+impl Keys<'_> {
+    /// The length of all values, in bytes.
+    fn bytes(&self) -> usize {
+        let values = [self.version, self.capabilities, self.info, self.level, self.progress];
+        values.into_iter().flatten().fold(0, |sum, value| sum.saturating_add(value.get().len()))
+    }
+}
+
+/// Reads an object's members, or nothing of `null`; members by position would be taken for those of that name.
+fn by_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Keys<'de>, D::Error> {
+    struct ByName;
+
+    impl<'de> Visitor<'de> for ByName {
+        type Value = Keys<'de>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an object in _meta")
+        }
+
+        fn visit_unit<E>(self) -> Result<Keys<'de>, E> {
+            Ok(Keys::default())
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Keys<'de>, A::Error> {
+            Keys::deserialize(MapAccessDeserializer::new(map))
+        }
+    }
+
+    deserializer.deserialize_any(ByName)
+}
+
+/// What the last modern request of a connection said of its sender: the next one most likely says the same, and need
+/// not be decoded again.
+#[derive(Debug)]
+pub(super) struct Sender {
+    /// The values of the keys as they came, each followed by a line break.
+    text: String,
+    revision: Revision,
+    info: Option<Arc<Implementation>>,
+    capabilities: Arc<ClientCapabilities>,
+    log_level: Option<LoggingLevel>,
+}
+
+impl Sender {
+    /// The longest text that is kept, in bytes.
+    const KEPT_BYTES: usize = 1024;
+
+    fn texts<'a>(keys: &Keys<'a>) -> [&'a str; 4] {
+        [keys.version, keys.capabilities, keys.info, keys.level].map(|raw| raw.map_or("", RawValue::get))
+    }
+
+    fn is_of(&self, keys: &Keys<'_>) -> bool {
+        let mut rest = Some(self.text.as_str());
+        for text in Self::texts(keys) {
+            rest = rest.and_then(|rest| rest.strip_prefix(text)?.strip_prefix('\n'));
+        }
+        rest == Some("")
+    }
+
+    fn decode(config: &ServerConfig, keys: &Keys<'_>) -> Result<Self, ErrorObject> {
+        let Some(requested) = value::<String>(keys.version) else { return Err(missing(keys)) };
+        let spoken = Revision::parse(&requested).filter(|revision| config.eras.modern().contains(revision));
+        let Some(revision) = spoken else { return Err(unsupported(config, Some(requested))) };
+        let Some(capabilities) = value::<ClientCapabilities>(keys.capabilities) else {
+            return Err(missing(keys));
+        };
+        let log_level = match (keys.level, value::<LoggingLevel>(keys.level)) {
+            (Some(level), None) => return Err(invalid(format!("{} is no log level", level.get()))),
+            (_, level) => level,
+        };
+        let mut text = String::new();
+        for part in Self::texts(keys).into_iter().flat_map(|text| [text, "\n"]) {
+            text.push_str(part);
+        }
+        Ok(Self {
+            text,
+            revision,
+            info: value(keys.info).map(Arc::new),
+            capabilities: Arc::new(capabilities),
+            log_level,
+        })
+    }
 }
 
 fn value<'a, T: Deserialize<'a>>(raw: Option<&'a RawValue>) -> Option<T> {
@@ -95,6 +180,7 @@ fn invalid(what: impl Into<String>) -> ErrorObject {
 pub(super) fn admit(
     config: &ServerConfig,
     session: Option<&Session>,
+    last: &mut Option<Sender>,
     method: &str,
     params: Option<&Raw>,
     place: Place,
@@ -103,7 +189,7 @@ pub(super) fn admit(
     let modern = keys.version.is_some() || (keys.capabilities.is_some() && session.is_none());
     if modern && config.eras != Eras::LegacyOnly {
         return match place {
-            Place::Alone => admit_modern(config, method, &keys),
+            Place::Alone => admit_modern(config, last, method, &keys),
             Place::Batch => {
                 Err(ErrorObject::new(code::INVALID_REQUEST, "the revision of this request has no batches"))
             }
@@ -135,21 +221,15 @@ pub(super) fn admit(
 fn keys(params: Option<&Raw>) -> Result<Keys<'_>, ErrorObject> {
     let Some(params) = params else { return Ok(Keys::default()) };
     // Members by position would be taken for those of that name.
-    if !params.as_str().starts_with('{') {
+    if !params.as_bytes().starts_with(b"{") {
         return Err(invalid("the parameters are not an object"));
     }
-    let Params { meta } = params.decode().map_err(|error| {
-        let code = if error.is_data() { code::INVALID_PARAMS } else { code::PARSE_ERROR };
-        ErrorObject::new(code, format!("the parameters can not be read: {error}"))
-    })?;
-    match meta.map(RawValue::get) {
-        None => Ok(Keys::default()),
-        Some(meta) if meta.starts_with('{') => {
-            let keys = serde_json::from_str::<Keys<'_>>(meta);
-            let keys = keys.map_err(|error| invalid(format!("_meta can not be read: {error}")))?;
-            Ok(Keys { bytes: meta.len(), ..keys })
+    match params.decode::<Params<'_>>() {
+        Ok(Params { meta }) => Ok(meta),
+        Err(error) => {
+            let code = if error.is_data() { code::INVALID_PARAMS } else { code::PARSE_ERROR };
+            Err(ErrorObject::new(code, format!("the parameters can not be read: {error}")))
         }
-        Some(_) => Err(invalid("_meta is not an object")),
     }
 }
 
@@ -162,30 +242,29 @@ fn version_of(params: &Raw) -> Option<&RawValue> {
     params.decode::<Version<'_>>().ok()?.version
 }
 
-fn admit_modern(config: &ServerConfig, method: &str, keys: &Keys<'_>) -> Result<Admitted, ErrorObject> {
-    let Some(requested) = value::<String>(keys.version) else { return Err(missing(keys)) };
-    let spoken = Revision::parse(&requested).filter(|revision| config.eras.modern().contains(revision));
-    let Some(revision) = spoken else { return Err(unsupported(config, Some(requested))) };
-    let Some(capabilities) = value::<ClientCapabilities>(keys.capabilities) else {
-        return Err(missing(keys));
+fn admit_modern(
+    config: &ServerConfig,
+    last: &mut Option<Sender>,
+    method: &str,
+    keys: &Keys<'_>,
+) -> Result<Admitted, ErrorObject> {
+    let sender = match last.take().filter(|last| last.is_of(keys)) {
+        Some(last) => last,
+        None => Sender::decode(config, keys)?,
     };
-    let log_level = match (keys.level, value::<LoggingLevel>(keys.level)) {
-        (Some(level), None) => return Err(invalid(format!("{} is no log level", level.get()))),
-        (_, level) => level,
+    let context = RequestContext {
+        era: Era::Modern,
+        revision: sender.revision,
+        client_info: sender.info.clone(),
+        client_capabilities: sender.capabilities.clone(),
+        progress_token: value::<Id>(keys.progress),
+        log_level: sender.log_level,
     };
-    let info = known(config, method, revision)?;
-    Ok(Admitted::Request(Asked {
-        info,
-        kept: keys.bytes,
-        context: RequestContext {
-            era: Era::Modern,
-            revision,
-            client_info: value(keys.info).map(Arc::new),
-            client_capabilities: Arc::new(capabilities),
-            progress_token: value::<Id>(keys.progress),
-            log_level,
-        },
-    }))
+    if sender.text.len() <= Sender::KEPT_BYTES {
+        *last = Some(sender);
+    }
+    let info = known(config, method, context.revision)?;
+    Ok(Admitted::Request(Asked { info, kept: keys.bytes(), context }))
 }
 
 fn admit_legacy(
@@ -197,7 +276,7 @@ fn admit_legacy(
     let info = known(config, method, session.revision)?;
     Ok(Admitted::Request(Asked {
         info,
-        kept: keys.bytes,
+        kept: keys.bytes(),
         context: RequestContext {
             era: Era::Legacy,
             revision: session.revision,

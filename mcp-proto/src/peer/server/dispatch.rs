@@ -34,7 +34,7 @@ impl Server {
         }
     }
 
-    fn admit(&self, request: &Request, batch: Option<BatchId>) -> Result<Admitted, ErrorObject> {
+    fn admit(&mut self, request: &Request, batch: Option<BatchId>) -> Result<Admitted, ErrorObject> {
         if !matches!(self.phase, Phase::Open) {
             return Err(ErrorObject::new(code::INTERNAL_ERROR, "the server is closing"));
         }
@@ -45,7 +45,14 @@ impl Server {
             ));
         }
         let place = if batch.is_some() { Place::Batch } else { Place::Alone };
-        admit(&self.config, self.session.as_ref(), &request.method, request.params.as_ref(), place)
+        admit(
+            &self.config,
+            self.session.as_ref(),
+            &mut self.sender,
+            &request.method,
+            request.params.as_ref(),
+            place,
+        )
     }
 
     fn open_session(

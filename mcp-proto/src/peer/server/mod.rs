@@ -72,6 +72,8 @@ pub struct Server {
     info: Option<Arc<Json>>,
     phase: Phase,
     session: Option<Session>,
+    /// Who made the last modern request.
+    sender: Option<admit::Sender>,
     inbound: Inbound<Served>,
     /// The sum of what is kept of each of them.
     kept: usize,
@@ -99,6 +101,7 @@ impl Server {
             info,
             phase: Phase::Open,
             session: None,
+            sender: None,
             inbound: Inbound::new(limits.requests_in.saturating_add(limits.subscriptions)),
             kept: 0,
             subscriptions: Subscriptions::default(),
