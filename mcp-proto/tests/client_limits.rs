@@ -2,6 +2,8 @@
 
 mod common;
 
+use std::sync::Arc;
+
 use core::time::Duration;
 
 use common::{Scripted, config};
@@ -135,4 +137,32 @@ fn a_server_that_takes_nothing_fails_the_connection() {
     s.advance(Duration::from_secs(60));
     assert!(matches!(s.outcome(request), Outcome::Lost(Lost::Failed(_))));
     assert_eq!(s.client.poll_link(), Some(LinkAction::Abort));
+}
+
+/// Contract 8: a small message keeps no more of the input than itself for long.
+#[test]
+fn events_that_wait_do_not_keep_the_input_they_came_in() {
+    struct Chunk {
+        bytes: Vec<u8>,
+        _alive: Arc<()>,
+    }
+    impl AsRef<[u8]> for Chunk {
+        fn as_ref(&self) -> &[u8] {
+            &self.bytes
+        }
+    }
+    let mut s = Scripted::modern(config());
+    let alive = Arc::new(());
+    for _ in 0..500 {
+        let message =
+            r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":1}}"#;
+        let padded = format!("{message}\n{}\n", " ".repeat(60_000));
+        s.client.handle_input(
+            s.now,
+            Bytes::from_owner(Chunk { bytes: padded.into_bytes(), _alive: alive.clone() }),
+        );
+    }
+    let kept = Arc::strong_count(&alive) - 1;
+    assert!(kept <= 20, "{kept} chunks are kept");
+    assert_eq!(s.take_events().len(), 500);
 }

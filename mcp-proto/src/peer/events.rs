@@ -2,6 +2,8 @@
 
 use alloc::collections::VecDeque;
 
+use crate::rpc::{ErrorObject, Malformed, Raw, Text};
+
 /// What is charged for an event beside the bytes it holds.
 const OVERHEAD: usize = 64;
 
@@ -18,6 +20,28 @@ pub(crate) enum Pressure {
     Results,
 }
 
+/// How many events may wait as slices of the input. Each may hold on to all the input that was read with it, so what
+/// waits behind them is copied out.
+const SLICES: usize = 16;
+
+/// What an event must be able to do to wait for long.
+pub(crate) trait Keep {
+    /// Copies what it has of the input into memory of its own.
+    fn keep(&mut self);
+}
+
+impl Keep for ErrorObject {
+    fn keep(&mut self) {
+        self.data = self.data.as_ref().map(Raw::detached);
+    }
+}
+
+impl Keep for Malformed {
+    fn keep(&mut self) {
+        self.recovered.method = self.recovered.method.as_ref().map(Text::detached);
+    }
+}
+
 /// A queue of events in wire order that knows its size.
 #[derive(Debug)]
 pub(crate) struct EventQueue<E> {
@@ -28,7 +52,7 @@ pub(crate) struct EventQueue<E> {
     dropped: u64,
 }
 
-impl<E> EventQueue<E> {
+impl<E: Keep> EventQueue<E> {
     pub(crate) fn new(most_events: usize, most_bytes: usize) -> Self {
         Self { events: VecDeque::new(), bytes: 0, most_events, most_bytes, dropped: 0 }
     }
@@ -53,7 +77,10 @@ impl<E> EventQueue<E> {
     }
 
     /// Queues an event that must not be lost; there are only as many as there are requests, commands and links.
-    pub(crate) fn push(&mut self, event: E, bytes: usize) {
+    pub(crate) fn push(&mut self, mut event: E, bytes: usize) {
+        if self.events.len() >= SLICES {
+            event.keep();
+        }
         let bytes = bytes.saturating_add(OVERHEAD);
         self.bytes = self.bytes.saturating_add(bytes);
         self.events.push_back((event, bytes));

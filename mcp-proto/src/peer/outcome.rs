@@ -4,6 +4,7 @@ use alloc::string::String;
 use core::fmt;
 use core::time::Duration;
 
+use crate::peer::events::Keep;
 use crate::rpc::{ErrorObject, Raw};
 use crate::schema::{ClientCapability, Method, Revision, ServerCapability};
 
@@ -58,6 +59,16 @@ impl Outcome {
                 raw.decode().map_err(|error| DecodeError::Result { method: M::NAME, error, raw })
             }
             other => Err(DecodeError::Outcome(other)),
+        }
+    }
+}
+
+impl Keep for Outcome {
+    fn keep(&mut self) {
+        match self {
+            Self::Result(raw) | Self::InputRequired(raw) => *raw = raw.detached(),
+            Self::Error(error) => error.keep(),
+            _ => {}
         }
     }
 }

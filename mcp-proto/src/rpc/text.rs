@@ -27,6 +27,12 @@ impl Text {
         Self(bytes)
     }
 
+    /// The same string in memory of its own: to be kept without keeping the message that it came in.
+    #[must_use]
+    pub fn detached(&self) -> Self {
+        Self(Bytes::copy_from_slice(&self.0))
+    }
+
     /// The string.
     #[must_use]
     pub fn as_str(&self) -> &str {

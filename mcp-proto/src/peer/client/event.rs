@@ -5,6 +5,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
+use crate::peer::events::Keep;
 use crate::peer::{InboundId, Lost, Outcome, RequestId};
 use crate::rpc::{ErrorObject, Id, Malformed, Raw, Recovered, Text};
 use crate::schema::{Era, Implementation, MethodInfo, ProgressParams, Revision, ServerCapabilities};
@@ -61,6 +62,25 @@ pub enum Event {
     Diagnostic(Diagnostic),
     /// The connection is over; no event follows.
     Closed(Closed),
+}
+
+impl Keep for Event {
+    fn keep(&mut self) {
+        match self {
+            Self::Notification { method, params, .. } => {
+                *method = method.detached();
+                *params = params.as_ref().map(Raw::detached);
+            }
+            Self::Request { params, .. } => *params = params.as_ref().map(Raw::detached),
+            Self::Outcome { outcome, .. } => outcome.keep(),
+            Self::Diagnostic(
+                Diagnostic::ForbiddenRequest { method, .. } | Diagnostic::InvalidNotification { method, .. },
+            ) => *method = method.detached(),
+            Self::Diagnostic(Diagnostic::Malformed(malformed)) => malformed.keep(),
+            Self::Diagnostic(Diagnostic::Error(error)) => error.keep(),
+            _ => {}
+        }
+    }
 }
 
 /// What is known of the server once the client is ready.

@@ -102,7 +102,7 @@ struct Pings {
 
 /// The client role of one connection, without its transport.
 ///
-/// Applications use it through a binding: [`StreamClient`](crate::bind::client::StreamClient) for byte streams.
+/// Applications use it through a binding: [`StreamClient`](crate::bind::StreamClient) for byte streams.
 #[derive(Debug)]
 pub struct Client {
     config: ClientConfig,

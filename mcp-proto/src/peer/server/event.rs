@@ -5,6 +5,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use core::fmt;
 
+use crate::peer::events::Keep;
 use crate::peer::{InboundId, Lost, Outcome, RequestId};
 use crate::rpc::{ErrorObject, Id, Malformed, Raw, Text};
 use crate::schema::{ClientCapabilities, Era, Implementation, LoggingLevel, ProgressParams, Revision};
@@ -70,6 +71,26 @@ pub enum Event {
     Diagnostic(Diagnostic),
     /// The connection is over; no event follows.
     Closed(Closed),
+}
+
+impl Keep for Event {
+    fn keep(&mut self) {
+        match self {
+            Self::Request { method, params, .. } | Self::Notification { method, params } => {
+                *method = method.detached();
+                *params = params.as_ref().map(Raw::detached);
+            }
+            Self::Outcome { outcome, .. } => outcome.keep(),
+            Self::Diagnostic(Diagnostic::Refused { method, error }) => {
+                *method = method.detached();
+                error.keep();
+            }
+            Self::Diagnostic(Diagnostic::InvalidNotification { method, .. }) => *method = method.detached(),
+            Self::Diagnostic(Diagnostic::Malformed(malformed)) => malformed.keep(),
+            Self::Diagnostic(Diagnostic::Error(error)) => error.keep(),
+            _ => {}
+        }
+    }
 }
 
 /// Who asks, and how.
