@@ -30,13 +30,16 @@ pub(crate) async fn with_server<T>(
 ) -> Result<T, Failure> {
     let (client, driver) = options(common).connect(program(command, common)?);
     let driver = smol::spawn(driver);
-    let result = match connected(&client, common).await {
-        Ok(connection) => work(&connection).await,
-        Err(failure) => Err(failure),
+    let (result, reports) = match connected(&client, common).await {
+        Ok(connection) => (work(&connection).await, Some(connection.reports)),
+        Err(failure) => (Err(failure), None),
     };
     client.close().await;
     // It ended as the work did, or is of no interest any more.
     let _ = driver.await;
+    if let Some(reports) = reports {
+        reports.finish().await;
+    }
     result
 }
 

@@ -14,8 +14,8 @@ use crate::trace;
 /// Prints log messages as they come, and progress as it is given, without one overwriting the other.
 pub(crate) struct Reports {
     bar: Arc<Mutex<Bar>>,
-    /// Listens for as long as this is kept.
-    _listener: Task<()>,
+    /// Listens until the connection is over, or this is dropped.
+    listener: Task<()>,
 }
 
 impl Reports {
@@ -39,7 +39,7 @@ impl Reports {
                 }
             }
         });
-        Self { bar, _listener: listener }
+        Self { bar, listener }
     }
 
     /// What a request calls with its progress.
@@ -49,6 +49,11 @@ impl Reports {
             let total = report.total.as_ref().map(mcp_proto::schema::Number::as_f64);
             with(&bar, |bar| bar.show(report.progress.as_f64(), total, report.message.as_deref()));
         }
+    }
+
+    /// Prints what has come and not been printed yet, once the connection is over.
+    pub(crate) async fn finish(self) {
+        self.listener.await;
     }
 
     /// Makes room for results.
