@@ -135,8 +135,8 @@ impl Peer for Server {
         Server::handle_frame(self, now, frame, out);
     }
 
-    fn handle_malformed(&mut self, now: Instant, malformed: Malformed, out: &mut dyn Outbox) {
-        Server::handle_malformed(self, now, malformed, out);
+    fn handle_malformed(&mut self, _: Instant, malformed: Malformed, out: &mut dyn Outbox) {
+        Server::handle_malformed(self, malformed, out);
     }
 
     fn handle_closed(&mut self, now: Instant, detail: &str, out: &mut dyn Outbox) {

@@ -56,7 +56,7 @@ impl Server {
     }
 
     /// Something came that is no message: it is answered with an error, under its id if that could be read.
-    pub fn handle_malformed(&mut self, _now: Instant, malformed: Malformed, out: &mut dyn Outbox) {
+    pub fn handle_malformed(&mut self, malformed: Malformed, out: &mut dyn Outbox) {
         if self.is_closed() {
             return;
         }
