@@ -10,7 +10,7 @@ use crate::Limits;
 use crate::codec::Lines;
 use crate::peer::{About, Outbox};
 use crate::rpc::{Id, write};
-use crate::schema::{Cancelled, Notification};
+use crate::schema::{Cancelled, Notification, Revision};
 
 /// A way of framing. It is implemented by [`Newline`] and [`Whole`].
 pub trait Framing: Outbox + sealed::Sealed {
@@ -147,6 +147,10 @@ fn cancel_by_notification(out: &mut impl Outbox, id: i64, reason: Option<&str>) 
     }
     let params = Params { request_id: Id::Number(id), reason };
     if write::notification(out.buffer(), Cancelled::NAME, |buffer| write::json(buffer, &params)).is_ok() {
-        out.commit(About::Notification { method: Cancelled::NAME, request: None });
+        out.commit(About::Notification {
+            method: Cancelled::NAME,
+            request: None,
+            revision: Revision::LATEST,
+        });
     }
 }

@@ -24,6 +24,8 @@
 #[cfg(feature = "client")]
 mod client;
 mod framing;
+#[cfg(feature = "http")]
+pub mod http;
 #[cfg(feature = "server")]
 mod server;
 

@@ -3,6 +3,7 @@
 use alloc::vec::Vec;
 
 use crate::rpc::Id;
+use crate::schema::Revision;
 
 /// What a message is, for bindings that treat kinds apart: an HTTP request is an exchange of its own, and a reply may
 /// use the quota that is kept for replies.
@@ -15,6 +16,8 @@ pub enum About<'a> {
         id: i64,
         /// Its method.
         method: &'a str,
+        /// The revision that it is written at.
+        revision: Revision,
     },
     /// A notification of this side.
     Notification {
@@ -22,6 +25,8 @@ pub enum About<'a> {
         method: &'a str,
         /// The peer's request that it belongs to, where it belongs to one.
         request: Option<&'a Id>,
+        /// The revision that it is written at.
+        revision: Revision,
     },
     /// The answer to a request of the other side; `None` where its id could not be read.
     Reply(Option<&'a Id>),

@@ -104,7 +104,7 @@ impl Client {
             params.write_params(buffer, revision, MetaEntries::default())
         })
         .map_err(|error| Refusal::Encode(error.to_string()))?;
-        out.commit(About::Notification { method, request: None });
+        out.commit(About::Notification { method, request: None, revision });
         Ok(())
     }
 
@@ -167,13 +167,13 @@ impl Client {
 
     /// Sends what waited for the server to be known.
     pub(super) fn flush_queued(&mut self, out: &mut dyn Outbox) {
+        let revision = self.revision().unwrap_or(Revision::LATEST);
         while let Some((number, template)) = self.queued.pop_first() {
             self.queued_bytes = self.queued_bytes.saturating_sub(template.bytes());
             let Some(entry) = self.outbound.get(number) else { continue };
             let progress = entry.progress.then_some(number);
             let sent = self.admit(&template.method, template.info).and_then(|()| {
                 let entries = self.entries(progress, &template.options);
-                let revision = self.revision().unwrap_or(Revision::LATEST);
                 write::request(out.buffer(), &Id::Number(number), &template.method, |buffer| {
                     template.write(buffer, revision, entries)
                 })
@@ -181,7 +181,7 @@ impl Client {
             });
             match sent {
                 Ok(()) => {
-                    out.commit(About::Request { id: number, method: &template.method });
+                    out.commit(About::Request { id: number, method: &template.method, revision });
                     if let Some(entry) = self.outbound.get_mut(number) {
                         entry.stage = Stage::Sent;
                     }
@@ -245,7 +245,7 @@ impl Client {
             params.write_params(buffer, revision, entries)
         })
         .map_err(|error| Refusal::Encode(error.to_string()))?;
-        out.commit(About::Request { id: number, method });
+        out.commit(About::Request { id: number, method, revision });
         entry.stage = Stage::Sent;
         self.outbound.insert(number, entry);
         Ok(())

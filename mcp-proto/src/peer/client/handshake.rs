@@ -47,10 +47,10 @@ fn object<'a, T: Deserialize<'a>>(raw: &'a Raw) -> Option<T> {
 
 /// What a server says of itself.
 #[derive(Debug)]
-pub(super) struct SelfDescription {
-    pub(super) implementation: Option<Implementation>,
-    pub(super) capabilities: Option<ServerCapabilities>,
-    pub(super) instructions: Option<String>,
+pub(crate) struct SelfDescription {
+    pub(crate) implementation: Option<Implementation>,
+    pub(crate) capabilities: Option<ServerCapabilities>,
+    pub(crate) instructions: Option<String>,
 }
 
 impl SelfDescription {
@@ -63,7 +63,7 @@ impl SelfDescription {
         }
     }
 
-    pub(super) fn into_info(self, era: Era, revision: Revision) -> ServerInfo {
+    pub(crate) fn into_info(self, era: Era, revision: Revision) -> ServerInfo {
         let Self { implementation, capabilities, instructions } = self;
         ServerInfo { era, revision, implementation, capabilities, instructions }
     }
@@ -71,13 +71,13 @@ impl SelfDescription {
 
 /// A valid answer to the probe.
 #[derive(Debug)]
-pub(super) struct Discovered {
-    pub(super) versions: Vec<String>,
-    pub(super) server: Box<SelfDescription>,
+pub(crate) struct Discovered {
+    pub(crate) versions: Vec<String>,
+    pub(crate) server: Box<SelfDescription>,
 }
 
 /// Reads a `DiscoverResult`: an object with an array of versions, whose result type is absent or `complete`.
-pub(super) fn discovered(result: &Raw) -> Option<Discovered> {
+pub(crate) fn discovered(result: &Raw) -> Option<Discovered> {
     let fields: Fields<'_> = object(result)?;
     if fields.result_type.is_some() && field::<String>(fields.result_type).as_deref() != Some("complete") {
         return None;
@@ -89,13 +89,13 @@ pub(super) fn discovered(result: &Raw) -> Option<Discovered> {
 
 /// A valid answer to `initialize`.
 #[derive(Debug)]
-pub(super) struct Initialized {
-    pub(super) version: String,
-    pub(super) server: Box<SelfDescription>,
+pub(crate) struct Initialized {
+    pub(crate) version: String,
+    pub(crate) server: Box<SelfDescription>,
 }
 
 /// Reads an `InitializeResult`: an object with a string `protocolVersion`.
-pub(super) fn initialized(result: &Raw) -> Option<Initialized> {
+pub(crate) fn initialized(result: &Raw) -> Option<Initialized> {
     let fields: Fields<'_> = object(result)?;
     let version = field(fields.protocol_version)?;
     Some(Initialized { version, server: Box::new(SelfDescription::read(&fields)) })
@@ -104,7 +104,7 @@ pub(super) fn initialized(result: &Raw) -> Option<Initialized> {
 /// The versions that an unsupported-version error offers; `None` if it has no readable list.
 ///
 /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning>
-pub(super) fn offered(data: Option<&Raw>) -> Option<Vec<String>> {
+pub(crate) fn offered(data: Option<&Raw>) -> Option<Vec<String>> {
     #[derive(Deserialize)]
     struct Data {
         supported: Vec<String>,
@@ -113,7 +113,7 @@ pub(super) fn offered(data: Option<&Raw>) -> Option<Vec<String>> {
 }
 
 /// The capabilities that a missing-capability error requires, as the names of its top-level entries and as text.
-pub(super) fn required(data: Option<&Raw>) -> Option<(Vec<String>, String)> {
+pub(crate) fn required(data: Option<&Raw>) -> Option<(Vec<String>, String)> {
     #[derive(Deserialize)]
     struct Data<'a> {
         #[serde(borrow, rename = "requiredCapabilities")]
@@ -125,7 +125,7 @@ pub(super) fn required(data: Option<&Raw>) -> Option<(Vec<String>, String)> {
 }
 
 /// The newest version that both sides know: a modern one first.
-pub(super) fn choose(versions: &[String]) -> Option<Revision> {
+pub(crate) fn choose(versions: &[String]) -> Option<Revision> {
     let offered = |revision: &&Revision| versions.iter().any(|version| version == revision.as_str());
     Revision::MODERN.iter().chain(Revision::LEGACY).find(offered).copied()
 }

@@ -21,7 +21,7 @@ use crate::schema::{
 use super::detect::Act;
 use super::{
     Client, Closed, ConnectError, Diagnostic, Event, Held, LinkAction, Phase, Pings, ServerInfo, State,
-    handshake,
+    Verdict, handshake,
 };
 
 /// The least time between pings, whatever is configured: pings without a pause would keep everything else from being
@@ -278,7 +278,7 @@ impl Client {
     /// What kind of result a result is, by the method that was asked and the result's own word.
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/basic#resulttype>
-    fn classify(&self, info: Option<&'static MethodInfo>, result: Raw) -> Outcome {
+    pub(super) fn classify(&self, info: Option<&'static MethodInfo>, result: Raw) -> Outcome {
         if self.era() != Some(Era::Modern) {
             return Outcome::Result(result);
         }
@@ -422,22 +422,10 @@ impl Client {
         match act {
             Act::Wait => {}
             Act::Probe(version) => {
-                let number = self.outbound.mint();
-                self.probe = Some(number);
-                let protocol = self.protocol_meta(version);
-                let entries = MetaEntries { protocol: Some(&protocol), ..MetaEntries::default() };
-                self.write(number, Discover::NAME, &EmptyParams::default(), version, entries, out);
+                self.probe = Some(self.write_probe(version, out));
             }
             Act::Initialize(version) => {
-                let number = self.outbound.mint();
-                self.initialize = Some(number);
-                let params = InitializeParams::new(
-                    version.as_str(),
-                    self.config.capabilities.clone(),
-                    self.config.info.clone(),
-                );
-                self.write(number, Initialize::NAME, &params, version, MetaEntries::default(), out);
-                self.set_state(State::Initializing);
+                self.initialize = Some(self.write_initialize(version, out));
             }
             Act::Reopen => {
                 self.probe = None;
@@ -465,15 +453,25 @@ impl Client {
     }
 
     fn become_ready(&mut self, now: Instant, info: ServerInfo, out: &mut dyn Outbox) {
+        // A server that answers both is spoken to in legacy this time, and in modern from the start the next.
+        let version = self.detect.also_modern().unwrap_or(info.revision);
+        let probe_breaks_it = self.detect.probe_breaks_it();
+        self.start(now, info, Verdict { era: version.era(), version, probe_breaks_it }, out);
+    }
+
+    /// Requests go out from now on.
+    pub(super) fn start(&mut self, now: Instant, info: ServerInfo, verdict: Verdict, out: &mut dyn Outbox) {
         let (era, revision) = (info.era, info.revision);
-        self.settle(info);
+        self.protocol = (era == Era::Modern).then(|| self.protocol_meta(revision));
+        self.verdict = Some(verdict);
+        self.server = Some(info);
         if era == Era::Legacy {
             self.set_state(State::Initialized);
             let written = write::notification(out.buffer(), Initialized::NAME, |buffer| {
                 EmptyParams::default().write_params(buffer, revision, MetaEntries::default())
             });
             if written.is_ok() {
-                out.commit(About::Notification { method: Initialized::NAME, request: None });
+                out.commit(About::Notification { method: Initialized::NAME, request: None, revision });
             }
             self.pings = self.config.keepalive.map(|keepalive| Pings {
                 next: now + keepalive.interval.max(SHORTEST_INTERVAL),
@@ -502,6 +500,28 @@ impl Client {
         }
     }
 
+    /// Writes the era probe, and returns its id.
+    pub(super) fn write_probe(&mut self, version: Revision, out: &mut dyn Outbox) -> i64 {
+        let number = self.outbound.mint();
+        let protocol = self.protocol_meta(version);
+        let entries = MetaEntries { protocol: Some(&protocol), ..MetaEntries::default() };
+        self.write(number, Discover::NAME, &EmptyParams::default(), version, entries, out);
+        number
+    }
+
+    /// Writes the legacy handshake's request, and returns its id.
+    pub(super) fn write_initialize(&mut self, version: Revision, out: &mut dyn Outbox) -> i64 {
+        let number = self.outbound.mint();
+        let params = InitializeParams::new(
+            version.as_str(),
+            self.config.capabilities.clone(),
+            self.config.info.clone(),
+        );
+        self.write(number, Initialize::NAME, &params, version, MetaEntries::default(), out);
+        self.set_state(State::Initializing);
+        number
+    }
+
     /// Writes a request of the machine's own.
     fn write(
         &mut self,
@@ -516,7 +536,7 @@ impl Client {
             params.write_params(buffer, revision, entries)
         });
         match written {
-            Ok(()) => out.commit(About::Request { id: number, method }),
+            Ok(()) => out.commit(About::Request { id: number, method, revision }),
             Err(error) => {
                 self.fail_connect(ConnectError::Unexpected { during: method, what: error.to_string() })
             }

@@ -12,11 +12,13 @@
 //! From any state but the first, the end of the link leads to `Disconnected`; during `Connected` and `Initializing` a
 //! fresh link may be asked for once (see [`Mode::Auto`]).
 
+#[cfg(feature = "http")]
+mod by_binding;
 mod commands;
 mod config;
 mod detect;
 mod event;
-mod handshake;
+pub(crate) mod handshake;
 mod inputs;
 mod link;
 mod requests;
@@ -325,15 +327,5 @@ impl Client {
     fn fail_connect(&mut self, error: ConnectError) {
         self.finish(Closed::Connect(error));
         self.link.push_back(LinkAction::Abort);
-    }
-
-    /// What the server told about itself, boxed by detection.
-    fn settle(&mut self, info: ServerInfo) {
-        self.protocol = (info.era == Era::Modern).then(|| self.protocol_meta(info.revision));
-        // A server that answers both is spoken to in legacy this time, and in modern from the start the next.
-        let version = self.detect.also_modern().unwrap_or(info.revision);
-        let probe_breaks_it = self.detect.probe_breaks_it();
-        self.verdict = Some(Verdict { era: version.era(), version, probe_breaks_it });
-        self.server = Some(info);
     }
 }

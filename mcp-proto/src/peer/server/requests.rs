@@ -60,7 +60,7 @@ impl Server {
             request.params.write_params(buffer, revision, entries)
         })
         .map_err(|error| Refusal::Encode(error.to_string()))?;
-        out.commit(About::Request { id: number, method: request.method });
+        out.commit(About::Request { id: number, method: request.method, revision });
         entry.stage = Stage::Sent;
         self.outbound.insert(number, entry);
         Ok(RequestId::new(number))

@@ -244,7 +244,7 @@ pub(super) fn write_notification(
 ) -> Result<(), serde_json::Error> {
     let entries = MetaEntries { options: meta, ..MetaEntries::default() };
     write::notification(out.buffer(), method, |buffer| params.write_params(buffer, revision, entries))?;
-    out.commit(About::Notification { method, request });
+    out.commit(About::Notification { method, request, revision });
     Ok(())
 }
 

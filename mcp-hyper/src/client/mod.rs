@@ -1,0 +1,1 @@
+//! Clients: hyper connections that carry the exchanges of an HTTP client machine.

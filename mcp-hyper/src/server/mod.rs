@@ -1,0 +1,1 @@
+//! Servers: hyper connections whose requests are exchanges of an HTTP server.

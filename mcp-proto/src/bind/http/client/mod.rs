@@ -1,0 +1,1 @@
+//! The client role over HTTP: one logical peer over many exchanges.
