@@ -3,13 +3,13 @@
 //! It is the example `mcp`, which `cargo test` builds along with the tests; to run these alone, build it first.
 #![cfg(unix)]
 
-mod common;
-
 use std::path::PathBuf;
 use std::process::Output;
+use std::time::Duration;
 
-use common::run;
 use serde_json::{Value, json};
+use smol::Timer;
+use smol::future::{FutureExt as _, block_on};
 use smol::process::Command;
 
 /// The program, where cargo puts examples.
@@ -26,12 +26,17 @@ struct Ran {
     err: String,
 }
 
-fn output(args: &[&str]) -> Output {
-    run(Command::new(program()).args(args).kill_on_drop(true).output()).unwrap()
+/// Runs a program to its end, for twenty seconds at most.
+fn output(command: &mut Command) -> Output {
+    let late = async {
+        Timer::after(Duration::from_secs(20)).await;
+        panic!("still not done after twenty seconds")
+    };
+    block_on(command.kill_on_drop(true).output().or(late)).unwrap()
 }
 
 fn mcp(args: &[&str]) -> Ran {
-    let output = output(args);
+    let output = output(Command::new(program()).args(args));
     let text = |bytes| String::from_utf8(bytes).unwrap();
     Ran { code: output.status.code().unwrap(), out: text(output.stdout), err: text(output.stderr) }
 }
@@ -146,7 +151,8 @@ fn resources_are_listed_and_read_as_they_are() {
         assert_eq!(result["contents"][0]["text"], "Hello, Ada!");
     }
     let program = program();
-    let logo = output(&["read", "demo://logo", "--", program.to_str().unwrap(), "serve"]);
+    let read = ["read", "demo://logo", "--", program.to_str().unwrap(), "serve"];
+    let logo = output(Command::new(&program).args(read));
     assert!(logo.stdout.starts_with(b"\x89PNG\r\n\x1a\n"), "bytes, where there is no terminal");
 }
 
@@ -236,7 +242,7 @@ fn the_server_answers_what_was_asked_before_its_input_ended() {
         r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#,
         program.display()
     );
-    let output = run(Command::new("sh").args(["-c", &script]).kill_on_drop(true).output()).unwrap();
+    let output = output(Command::new("sh").args(["-c", &script]));
     assert!(output.status.success());
     let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(answer["id"], 1);
