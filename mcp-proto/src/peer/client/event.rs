@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use crate::peer::events::Keep;
-use crate::peer::{InboundId, Lost, Outcome, RequestId};
+use crate::peer::{HttpError, InboundId, Lost, Outcome, RequestId};
 use crate::rpc::{ErrorObject, Id, Malformed, Raw, Recovered, Text};
 use crate::schema::{Era, Implementation, MethodInfo, ProgressParams, Revision, ServerCapabilities};
 
@@ -245,6 +245,13 @@ pub enum ConnectError {
         /// What is wrong with the answer.
         what: String,
     },
+    /// The exchange of HTTP ended with a status and no answer to the handshake.
+    Http {
+        /// What was being tried.
+        during: &'static str,
+        /// The status, and how the body begins.
+        error: HttpError,
+    },
     /// No answer came in time.
     TimedOut {
         /// What was being tried.
@@ -267,6 +274,11 @@ pub enum ConnectError {
         /// How that became clear.
         evidence: String,
     },
+    /// Nothing that was tried led anywhere.
+    Tried(
+        /// How each ended, in order; the last one decided.
+        Vec<ConnectError>,
+    ),
     /// The server ended on the era probe, and the link can not be opened a second time.
     ProbeBroke {
         /// What the transport had to say.
@@ -287,6 +299,14 @@ impl fmt::Display for ConnectError {
             Self::Refused { during, error } => write!(f, "the server refused {during}: {error}"),
             Self::Unexpected { during, what } => {
                 write!(f, "the server's answer to {during} is not valid: {what}")
+            }
+            Self::Http { during, error } => write!(f, "the server answered {during} with {error}"),
+            Self::Tried(tried) => {
+                for (number, error) in tried.iter().enumerate() {
+                    f.write_str(if number == 0 { "" } else { "; then " })?;
+                    error.fmt(f)?;
+                }
+                Ok(())
             }
             Self::TimedOut { during } => write!(f, "the server did not answer {during} in time"),
             Self::NoCommonVersion { ours, theirs } => write!(
