@@ -1,20 +1,13 @@
 //! Newline framing.
 
 use alloc::collections::VecDeque;
-use alloc::vec::Vec;
 use core::ops::Range;
 
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::{Buf, Bytes};
 use memchr::{memchr, memrchr};
 
-/// How much is kept of the beginning of an over-long line, in bytes.
-const HEAD_BYTES: usize = 4096;
-/// How much is kept of the end of an over-long line, in bytes: some peers write the id last.
-const TAIL_BYTES: usize = 1024;
-/// Lines that cross chunks are put together in a buffer that is used again once they are dropped; one of more than this
-/// takes the buffer along.
-const KEPT_BYTES: usize = 128 * 1024;
-const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
+use super::BYTE_ORDER_MARK;
+use super::partial::Partial;
 
 /// Cuts a byte stream into lines, whatever the pieces it comes in.
 ///
@@ -41,7 +34,6 @@ const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 /// ```
 #[derive(Debug)]
 pub struct Lines {
-    max_bytes: usize,
     /// The chunk that is being searched.
     front: Bytes,
     /// How far it has been.
@@ -50,8 +42,6 @@ pub struct Lines {
     chunks: VecDeque<Bytes>,
     /// What came of the line whose end has not come yet.
     partial: Partial,
-    /// The longest line so far that crossed chunks and left its buffer.
-    longest: usize,
     /// Whether a line has ended yet: before that, a byte order mark may come.
     started: bool,
     /// Whether a line has ended, and nothing is held of the next one.
@@ -74,29 +64,15 @@ pub enum Line {
     },
 }
 
-#[derive(Debug)]
-enum Partial {
-    Held(BytesMut),
-    Skipping { head: Bytes, tail: Vec<u8>, bytes: usize },
-}
-
-impl Default for Partial {
-    fn default() -> Self {
-        Self::Held(BytesMut::new())
-    }
-}
-
 impl Lines {
     /// For lines of up to `max_bytes`, counted without `\n`.
     #[must_use]
     pub fn new(max_bytes: usize) -> Self {
         Self {
-            max_bytes,
             front: Bytes::new(),
             at: 0,
             chunks: VecDeque::new(),
-            partial: Partial::default(),
-            longest: 0,
+            partial: Partial::new(max_bytes),
             started: false,
             plain: false,
         }
@@ -124,7 +100,7 @@ impl Lines {
             };
             let end = start.saturating_add(length);
             self.at = end.saturating_add(1);
-            if !self.plain || length > self.max_bytes {
+            if !self.plain || length > self.partial.max_bytes() {
                 match self.end_of_line(start..end) {
                     Some(line) => return Some(line),
                     None => continue,
@@ -141,7 +117,10 @@ impl Lines {
         let mut piece = core::mem::take(&mut self.front);
         piece.advance(self.at.min(piece.len()));
         self.at = 0;
-        self.hold(&piece);
+        if !piece.is_empty() {
+            self.plain = false;
+            self.partial.push(&piece);
+        }
         self.front = self.chunks.pop_front()?;
         Some(())
     }
@@ -150,12 +129,11 @@ impl Lines {
     #[cold]
     fn end_of_line(&mut self, piece: Range<usize>) -> Option<Line> {
         let piece = self.front.slice(piece);
-        let line = match &self.partial {
-            Partial::Held(held) if held.is_empty() => self.whole(piece),
-            _ => {
-                self.hold(&piece);
-                self.take_partial()
-            }
+        let line = if self.partial.len() == 0 {
+            self.partial.limit(piece)
+        } else {
+            self.partial.push(&piece);
+            self.partial.take()
         };
         self.plain = true;
         self.present(line)
@@ -166,7 +144,7 @@ impl Lines {
     ///
     /// Lines that had ended before are still polled.
     pub fn handle_eof(&mut self) -> Option<Line> {
-        let mut rest = Self::new(self.max_bytes);
+        let mut rest = Self::new(self.partial.max_bytes());
         rest.started = self.started;
         loop {
             let (mut chunk, last) = match self.chunks.pop_back() {
@@ -199,81 +177,8 @@ impl Lines {
     /// How many bytes are held: input not yet polled, and the line that has not ended.
     #[must_use]
     pub fn buffered(&self) -> usize {
-        let partial = match &self.partial {
-            Partial::Held(held) => held.len(),
-            Partial::Skipping { head, tail, .. } => head.len().saturating_add(tail.len()),
-        };
-        let partial = partial.saturating_add(self.front.len().saturating_sub(self.at));
+        let partial = self.partial.buffered().saturating_add(self.front.len().saturating_sub(self.at));
         self.chunks.iter().fold(partial, |sum, chunk| sum.saturating_add(chunk.len()))
-    }
-
-    /// Adds a piece to the line that has not ended.
-    fn hold(&mut self, piece: &[u8]) {
-        if piece.is_empty() {
-            return;
-        }
-        self.plain = false;
-        match &mut self.partial {
-            Partial::Held(held) => {
-                let length = held.len().saturating_add(piece.len());
-                if length <= self.max_bytes {
-                    if length > held.capacity() {
-                        // Twice what it takes, so that the copies that growing costs stay linear.
-                        let wanted = length.saturating_mul(2).max(self.longest).min(self.max_bytes);
-                        held.reserve(wanted.saturating_sub(held.len()));
-                    }
-                    held.extend_from_slice(piece);
-                    return;
-                }
-                let head_bytes = HEAD_BYTES.min(self.max_bytes);
-                let mut line = core::mem::take(held);
-                let missing = head_bytes.saturating_sub(line.len());
-                let (of_head, rest) = piece.split_at_checked(missing).unwrap_or((piece, &[]));
-                line.extend_from_slice(of_head);
-                let mut tail = Vec::new();
-                keep_end(&mut tail, line.get(head_bytes..).unwrap_or_default());
-                keep_end(&mut tail, rest);
-                let head = Bytes::copy_from_slice(line.get(..head_bytes).unwrap_or_default());
-                self.partial = Partial::Skipping { head, tail, bytes: length };
-            }
-            Partial::Skipping { tail, bytes, .. } => {
-                *bytes = bytes.saturating_add(piece.len());
-                keep_end(tail, piece);
-            }
-        }
-    }
-
-    /// The line that was held, whose end has come.
-    fn take_partial(&mut self) -> Line {
-        if let Partial::Held(held) = &mut self.partial {
-            let line = held.split().freeze();
-            if line.len() > KEPT_BYTES {
-                *held = BytesMut::new();
-            } else {
-                self.longest = self.longest.max(line.len());
-            }
-            return Line::Whole(line);
-        }
-        match core::mem::take(&mut self.partial) {
-            Partial::Held(held) => Line::Whole(held.freeze()),
-            Partial::Skipping { head, mut tail, bytes } => {
-                let surplus = tail.len().saturating_sub(TAIL_BYTES);
-                tail.drain(..surplus);
-                Line::TooLong { head, tail: Bytes::from(tail), bytes }
-            }
-        }
-    }
-
-    /// A line that lies in one chunk.
-    fn whole(&self, line: Bytes) -> Line {
-        let bytes = line.len();
-        if bytes <= self.max_bytes {
-            return Line::Whole(line);
-        }
-        let mut head = line;
-        let mut tail = head.split_off(HEAD_BYTES.min(self.max_bytes).min(bytes));
-        tail.advance(tail.len().saturating_sub(TAIL_BYTES));
-        Line::TooLong { head, tail, bytes }
     }
 
     /// Strips what is not the line's own; nothing is left of a blank line.
@@ -297,50 +202,18 @@ fn content(line: &[u8]) -> Option<usize> {
     (!text.iter().all(u8::is_ascii_whitespace)).then_some(text.len())
 }
 
-/// Appends to a tail of which only the last [`TAIL_BYTES`] count, in amortised linear time.
-fn keep_end(tail: &mut Vec<u8>, piece: &[u8]) {
-    let surplus = piece.len().saturating_sub(TAIL_BYTES);
-    tail.extend_from_slice(piece.get(surplus..).unwrap_or_default());
-    if tail.len() > TAIL_BYTES.saturating_mul(4) {
-        let surplus = tail.len().saturating_sub(TAIL_BYTES);
-        tail.drain(..surplus);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Every byte is searched once, as nothing is left to search after a poll; and a line that grows is moved a few
-    /// times only.
+    /// With what [`Partial`] promises: a line costs linear time however it is chopped.
     #[test]
-    fn a_line_in_single_bytes_costs_linear_time() {
-        const BYTES: usize = 1024 * 1024;
-        let mut lines = Lines::new(BYTES);
-        let (mut moves, mut capacity) = (0, 0);
-        for _ in 0..BYTES {
+    fn nothing_is_searched_twice() {
+        let mut lines = Lines::new(99);
+        for _ in 0..9 {
             lines.handle_input(Bytes::from_static(b"x"));
             assert_eq!(lines.poll_line(), None);
             assert!(lines.front.is_empty() && lines.chunks.is_empty());
-            let Partial::Held(held) = &lines.partial else { panic!("the line is within the limit") };
-            if held.capacity() != capacity {
-                (moves, capacity) = (moves + 1, held.capacity());
-            }
-        }
-        assert!(moves <= 21, "{moves} moves");
-        assert!(capacity <= 2 * BYTES, "{capacity} bytes for a line of {BYTES}");
-    }
-
-    #[test]
-    fn the_buffer_of_a_very_long_line_goes_with_it() {
-        let mut lines = Lines::new(usize::MAX);
-        for length in [KEPT_BYTES + 1, KEPT_BYTES] {
-            lines.handle_input(Bytes::from(alloc::vec![b'x'; length]));
-            assert_eq!(lines.poll_line(), None);
-            lines.handle_input(Bytes::from_static(b"\n"));
-            drop(lines.poll_line());
-            let Partial::Held(held) = &mut lines.partial else { panic!("nothing is over-long") };
-            assert_eq!(held.try_reclaim(KEPT_BYTES), length == KEPT_BYTES);
         }
     }
 }

@@ -1,5 +1,13 @@
-//! Framing alone: where one message ends and the next begins.
+//! Framing alone: where one message ends and the next begins; and what is said about messages beside them.
 
+#[cfg(feature = "http")]
+pub mod header;
 mod lines;
+pub mod media;
+mod partial;
+pub mod sse;
 
 pub use lines::{Line, Lines};
+pub use sse::{Sse, SseEvent, SseItem};
+
+const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";

@@ -181,7 +181,12 @@ impl Client {
             });
             match sent {
                 Ok(()) => {
-                    out.commit(About::Request { id: number, method: &template.method, revision });
+                    out.commit(About::Request {
+                        id: number,
+                        method: &template.method,
+                        related: None,
+                        revision,
+                    });
                     if let Some(entry) = self.outbound.get_mut(number) {
                         entry.stage = Stage::Sent;
                     }
@@ -218,7 +223,9 @@ impl Client {
         let default = |ordinary: Duration| if lasting { Duration::MAX } else { ordinary };
         let timeout = options.timeout.unwrap_or(default(self.config.request_timeout));
         let maximum = options.maximum.unwrap_or(default(self.config.request_maximum.max(timeout)));
-        Entry::new(info, now, timeout, maximum, progress)
+        let mut entry = Entry::new(info, now, timeout, maximum, progress);
+        entry.reissue = options.reissue;
+        entry
     }
 
     fn entries<'a>(&'a self, progress: Option<i64>, options: &'a RequestOptions) -> MetaEntries<'a> {
@@ -245,7 +252,7 @@ impl Client {
             params.write_params(buffer, revision, entries)
         })
         .map_err(|error| Refusal::Encode(error.to_string()))?;
-        out.commit(About::Request { id: number, method, revision });
+        out.commit(About::Request { id: number, method, related: None, revision });
         entry.stage = Stage::Sent;
         self.outbound.insert(number, entry);
         Ok(())

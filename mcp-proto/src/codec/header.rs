@@ -1,0 +1,95 @@
+//! Values of headers that are not plain text.
+//!
+//! A header can carry visible ASCII and spaces between. Any other value of a mirrored header travels as
+//! `=?base64?…?=`, with the base64 of its UTF-8 between the markers.
+//!
+//! <https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#value-encoding>
+
+use alloc::borrow::Cow;
+use alloc::string::String;
+use core::fmt;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
+const PREFIX: &str = "=?base64?";
+const SUFFIX: &str = "?=";
+
+/// Why the value of a header can not be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum HeaderValueError {
+    /// It has a character that no value of a header may have, at this position.
+    Character(usize),
+    /// It is marked as base64, and what is between the markers is not.
+    Base64,
+    /// It is base64 of bytes that are not UTF-8.
+    NotUtf8,
+}
+
+/// Makes the value of a header: the value itself if a header can carry it and nobody would take it for base64.
+///
+/// Tabs are encoded as well: a header may have them, and not every implementation lets them through.
+///
+/// ```
+/// use mcp_proto::codec::header;
+///
+/// assert_eq!(header::encode("us-west1"), "us-west1");
+/// assert_eq!(header::encode(" padded "), "=?base64?IHBhZGRlZCA=?=");
+/// ```
+#[must_use]
+pub fn encode(value: &str) -> Cow<'_, str> {
+    let plain = value.bytes().all(|byte| matches!(byte, b' '..=b'~'));
+    let padded = value.starts_with(' ') || value.ends_with(' ');
+    if plain && !padded && !is_marked(value) {
+        return Cow::Borrowed(value);
+    }
+    let mut encoded = String::from(PREFIX);
+    STANDARD.encode_string(value, &mut encoded);
+    encoded.push_str(SUFFIX);
+    Cow::Owned(encoded)
+}
+
+/// Reads the value of a header as it was received. Spaces and tabs around it do not belong to it.
+///
+/// The markers are case-sensitive; between them the standard alphabet with its padding is taken, and nothing else.
+///
+/// ```
+/// use mcp_proto::codec::header::{self, HeaderValueError};
+///
+/// assert_eq!(header::decode(b"us-west1").unwrap(), "us-west1");
+/// assert_eq!(header::decode(b"=?base64?IHBhZGRlZCA=?=").unwrap(), " padded ");
+/// assert_eq!(header::decode(b"=?base64?IHBhZGRlZCA?="), Err(HeaderValueError::Base64));
+/// assert_eq!(header::decode(b"Seattle\x00"), Err(HeaderValueError::Character(7)));
+/// ```
+pub fn decode(value: &[u8]) -> Result<Cow<'_, str>, HeaderValueError> {
+    if let Some(at) = value.iter().position(|byte| !matches!(byte, b'\t' | b' '..=b'~')) {
+        return Err(HeaderValueError::Character(at));
+    }
+    let text = core::str::from_utf8(value).map_err(|_| HeaderValueError::NotUtf8)?;
+    let text = text.trim_matches([' ', '\t']);
+    if !is_marked(text) {
+        return Ok(Cow::Borrowed(text));
+    }
+    let encoded = text.strip_prefix(PREFIX).and_then(|text| text.strip_suffix(SUFFIX));
+    let bytes = encoded.and_then(|encoded| STANDARD.decode(encoded).ok()).ok_or(HeaderValueError::Base64)?;
+    String::from_utf8(bytes).map(Cow::Owned).map_err(|_| HeaderValueError::NotUtf8)
+}
+
+/// Whether a reader takes it for base64. `=?base64?=` counts, as the specification asks for the two ends alone; nothing
+/// is encoded like that.
+fn is_marked(value: &str) -> bool {
+    value.starts_with(PREFIX) && value.ends_with(SUFFIX)
+}
+
+impl fmt::Display for HeaderValueError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Character(at) => write!(f, "a character that no header may have at byte {at}"),
+            Self::Base64 => f.write_str("marked as base64, and not base64"),
+            Self::NotUtf8 => f.write_str("base64 of what is not UTF-8"),
+        }
+    }
+}
+
+impl core::error::Error for HeaderValueError {}

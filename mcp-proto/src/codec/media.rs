@@ -1,0 +1,104 @@
+//! Media types: what a body is, and which a client takes.
+//!
+//! <https://www.rfc-editor.org/rfc/rfc9110.html#section-8.3.1>
+
+use core::iter;
+
+/// Whether a `Content-Type` is the type `full`, as `type/subtype`: without regard to case and parameters.
+///
+/// ```
+/// use mcp_proto::codec::media;
+///
+/// assert!(media::is(b"Application/JSON; charset=utf-8", "application/json"));
+/// assert!(!media::is(b"application/json-seq", "application/json"));
+/// ```
+#[must_use]
+pub fn is(content_type: &[u8], full: &str) -> bool {
+    let essence = pieces(content_type, b';').next().unwrap_or_default();
+    essence.trim_ascii().eq_ignore_ascii_case(full.as_bytes())
+}
+
+/// Whether the `Accept` headers of a request take the type `full`, as `type/subtype`.
+///
+/// The range that fits most closely decides, and of several such one is enough; `q=0` refuses. Other parameters are
+/// ignored. Without any range everything is taken.
+///
+/// <https://www.rfc-editor.org/rfc/rfc9110.html#section-12.5.1>
+///
+/// ```
+/// use mcp_proto::codec::media;
+///
+/// let accept: [&[u8]; 2] = [b"application/*;q=0.5, application/xml;q=0", b"text/html"];
+/// assert!(media::accepts(accept, "application/json"));
+/// assert!(!media::accepts(accept, "application/xml"));
+/// assert!(!media::accepts(accept, "text/event-stream"));
+/// assert!(media::accepts([], "text/event-stream"));
+/// ```
+#[must_use]
+pub fn accepts<'a>(values: impl IntoIterator<Item = &'a [u8]>, full: &str) -> bool {
+    let mut closest = None;
+    let mut any = false;
+    let ranges = values.into_iter().flat_map(|value| pieces(value, b','));
+    for range in ranges.map(<[u8]>::trim_ascii).filter(|range| !range.is_empty()) {
+        any = true;
+        let mut pieces = pieces(range, b';').map(<[u8]>::trim_ascii);
+        let closeness = pieces.next().and_then(|range| closeness(range, full.as_bytes()));
+        let verdict = closeness.map(|closeness| (closeness, !pieces.any(refuses)));
+        closest = closest.max(verdict);
+    }
+    closest.map_or(!any, |(_, taken)| taken)
+}
+
+/// How closely a range fits a type.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Closeness {
+    Anything,
+    Type,
+    Subtype,
+}
+
+fn closeness(range: &[u8], full: &[u8]) -> Option<Closeness> {
+    if range.eq_ignore_ascii_case(full) {
+        return Some(Closeness::Subtype);
+    }
+    let kind = range.strip_suffix(b"/*")?;
+    let slash = full.iter().position(|byte| *byte == b'/')?;
+    if kind == b"*" {
+        Some(Closeness::Anything)
+    } else {
+        full.get(..slash)?.eq_ignore_ascii_case(kind).then_some(Closeness::Type)
+    }
+}
+
+/// Whether a parameter is a weight of nothing.
+fn refuses(parameter: &[u8]) -> bool {
+    let Some(b"q=" | b"Q=") = parameter.get(..2) else { return false };
+    match parameter.get(2..) {
+        Some([b'0', rest @ ..]) => {
+            rest.is_empty()
+                || rest.strip_prefix(b".").is_some_and(|rest| rest.iter().all(|digit| *digit == b'0'))
+        }
+        _ => false,
+    }
+}
+
+/// What lies between the separators that are outside of quotes.
+fn pieces(value: &[u8], separator: u8) -> impl Iterator<Item = &[u8]> {
+    let mut rest = Some(value);
+    iter::from_fn(move || {
+        let value = rest?;
+        let (mut quoted, mut escaped) = (false, false);
+        let end = value.iter().position(|&byte| {
+            if escaped {
+                escaped = false;
+            } else if quoted && byte == b'\\' {
+                escaped = true;
+            } else if byte == b'"' {
+                quoted = !quoted;
+            }
+            !quoted && byte == separator
+        });
+        rest = end.and_then(|end| value.get(end.saturating_add(1)..));
+        Some(end.and_then(|end| value.get(..end)).unwrap_or(value))
+    })
+}

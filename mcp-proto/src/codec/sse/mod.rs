@@ -1,0 +1,403 @@
+//! Server-sent events.
+
+mod line;
+pub mod write;
+
+use alloc::borrow::Cow;
+use alloc::collections::VecDeque;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::ops::Range;
+use core::time::Duration;
+
+use bytes::Bytes;
+use memchr::memchr2;
+
+use super::Line;
+use super::partial::Partial;
+use line::{End, Field, Step, Unended};
+
+/// How long the value of a field other than `data` may be, in bytes: ids travel back in a header, where no server takes
+/// more.
+const FIELD_BYTES: usize = 4096;
+
+/// Cuts an event stream into events, whatever the pieces it comes in.
+///
+/// It decodes as browsers do: lines end with `\n`, `\r\n` or `\r`, a byte order mark at the very start is skipped,
+/// `data` of several lines is joined with `\n`, an id with a NUL and a `retry` of anything but digits are ignored, and so
+/// are comments and unknown fields, however long. An event whose data is empty is not reported: it carries no message;
+/// what it says of [`last_event_id`](Self::last_event_id) and [`retry`](Self::retry) counts.
+///
+/// Data on one line that lies in one chunk is a slice of that chunk; other data is copied together, in a buffer of at
+/// most twice the limit. The work is linear in the input however it is chopped, and the same events come out. An
+/// event whose data is over the limit is skipped to its end and then reported once, by the two ends of its data; the
+/// rest is not held. The value of any other field counts up to 4 KiB: a longer id or `retry` is ignored, the name of an
+/// event is cut. One `Sse` serves one stream.
+///
+/// <https://html.spec.whatwg.org/multipage/server-sent-events.html#event-stream-interpretation>
+///
+/// ```
+/// use mcp_proto::Bytes;
+/// use mcp_proto::codec::sse::{Sse, SseItem};
+///
+/// let mut events = Sse::new(1024);
+/// events.handle_input(Bytes::from_static(b": hello\n\nid: 1\ndata: {}\n\nda"));
+/// let Some(SseItem::Event(event)) = events.poll_item() else { panic!() };
+/// assert_eq!(event.data, "{}");
+/// assert_eq!(events.last_event_id(), Some("1"));
+/// assert_eq!(events.poll_item(), None);
+/// events.handle_input(Bytes::from_static(b"ta: [1"));
+/// assert_eq!(events.poll_item(), None);
+/// assert_eq!(events.handle_eof(), Some(2), "an event was cut off");
+/// ```
+#[derive(Clone, Debug)]
+pub struct Sse {
+    /// The chunk that is being searched.
+    front: Bytes,
+    /// How far it has been.
+    at: usize,
+    /// The chunks behind it.
+    chunks: VecDeque<Bytes>,
+    /// The line that has not ended.
+    line: Unended,
+    /// Whether the last line ended with a carriage return, to which a line feed may belong.
+    returned: bool,
+    /// The value of a field other than `data`, of the line that has not ended.
+    value: Vec<u8>,
+    data: Data,
+    /// The data that does not lie in one piece.
+    joined: Partial,
+    name: Cow<'static, str>,
+    /// The last id of the event that has not ended, if it has one.
+    next_id: String,
+    has_id: bool,
+    /// The last id of the events that have.
+    id: String,
+    retry: Option<Duration>,
+    /// Whether the input has ended.
+    over: bool,
+}
+
+/// What is known of the data of the event that has not ended.
+#[derive(Clone, Debug, Default)]
+enum Data {
+    /// It has none.
+    #[default]
+    None,
+    /// One line, within the limit, in one piece.
+    Slice(Bytes),
+    /// What is in [`Sse::joined`].
+    Joined,
+}
+
+/// What an event stream consists of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SseItem {
+    /// An event within the limit.
+    Event(SseEvent),
+    /// An event whose data is over the limit, and what was kept of the data, as of
+    /// [`Line::TooLong`](crate::codec::Line::TooLong).
+    TooLong {
+        /// Its beginning: at most 4 KiB, and no more than the limit.
+        head: Bytes,
+        /// Its end, as far as `head` does not reach: at most 1 KiB.
+        tail: Bytes,
+        /// Its whole length, in bytes; saturating.
+        bytes: usize,
+    },
+}
+
+/// One event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SseEvent {
+    /// Its type; empty for `message`, which is the type of an event that names none.
+    pub name: Cow<'static, str>,
+    /// Its data, never empty; not checked to be UTF-8.
+    pub data: Bytes,
+}
+
+impl Sse {
+    /// For events with up to `event_bytes` bytes of data, line breaks within it counted as one each.
+    #[must_use]
+    pub fn new(event_bytes: usize) -> Self {
+        Self {
+            front: Bytes::new(),
+            at: 0,
+            chunks: VecDeque::new(),
+            line: Unended::FIRST,
+            returned: false,
+            value: Vec::new(),
+            data: Data::None,
+            joined: Partial::new(event_bytes),
+            name: Cow::Borrowed(""),
+            next_id: String::new(),
+            has_id: false,
+            id: String::new(),
+            retry: None,
+            over: false,
+        }
+    }
+
+    /// Takes what was read. Several chunks may wait for [`poll_item`](Self::poll_item). After the end of the input
+    /// nothing is taken.
+    pub fn handle_input(&mut self, chunk: Bytes) {
+        if self.over || chunk.is_empty() {
+            return;
+        }
+        if self.at >= self.front.len() && self.chunks.is_empty() {
+            self.front = chunk;
+            self.at = 0;
+        } else {
+            self.chunks.push_back(chunk);
+        }
+    }
+
+    /// The next event that has ended, if any.
+    #[must_use]
+    pub fn poll_item(&mut self) -> Option<SseItem> {
+        loop {
+            let start = self.at;
+            let rest = self.front.get(start..).unwrap_or_default();
+            // Most lines of data are followed by a blank one: that is not worth a search.
+            let blank = (rest.first() == Some(&b'\n')).then_some(0);
+            let Some(length) = blank.or_else(|| memchr2(b'\n', b'\r', rest)) else {
+                self.next_chunk()?;
+                continue;
+            };
+            let end = start.saturating_add(length);
+            self.at = end.saturating_add(1);
+            let returned = core::mem::take(&mut self.returned);
+            if rest.get(length) == Some(&b'\r') {
+                match rest.get(length.saturating_add(1)) {
+                    Some(b'\n') => self.at = end.saturating_add(2),
+                    Some(_) => {}
+                    None => self.returned = true,
+                }
+            } else if returned && length == 0 {
+                continue;
+            }
+            if !self.line.is_begun() {
+                if length == 0 {
+                    if let Some(item) = self.end_of_event() {
+                        return Some(item);
+                    }
+                } else {
+                    self.whole_line(start..end);
+                }
+            } else if let Some(item) = self.end_of_line(start..end) {
+                return Some(item);
+            }
+        }
+    }
+
+    /// Takes the end of the input, and says how many bytes of data came of an event that has not ended. By the
+    /// specification such an event does not count: it is discarded, and its id with it.
+    ///
+    /// Events that had ended before are still polled.
+    pub fn handle_eof(&mut self) -> Option<usize> {
+        if core::mem::replace(&mut self.over, true) {
+            return None;
+        }
+        // Counts what is left without holding it.
+        let counting = Partial::counting(self.joined.len());
+        let joined = core::mem::replace(&mut self.joined, counting);
+        let mut rest = Self { over: false, ..self.clone() };
+        self.joined = joined;
+        while rest.poll_item().is_some() {}
+        if self.at >= self.front.len() && self.chunks.is_empty() {
+            self.discard();
+        }
+        let lost = match &rest.data {
+            Data::None => 0,
+            Data::Slice(data) => data.len(),
+            Data::Joined => rest.joined.len(),
+        };
+        (lost > 0).then_some(lost)
+    }
+
+    /// The id with which the stream can be resumed behind the last event that was polled; an event without data
+    /// counts once it has been passed over. None if the server gave none, or an empty one. Invalid UTF-8 in it is
+    /// replaced.
+    #[must_use]
+    pub fn last_event_id(&self) -> Option<&str> {
+        (!self.id.is_empty()).then_some(self.id.as_str())
+    }
+
+    /// How long the server last asked to wait before a reconnection.
+    #[must_use]
+    pub fn retry(&self) -> Option<Duration> {
+        self.retry
+    }
+
+    /// How many bytes are held: input not yet polled, and the event that has not ended.
+    #[must_use]
+    pub fn buffered(&self) -> usize {
+        let data = match &self.data {
+            Data::None => 0,
+            Data::Slice(data) => data.len(),
+            Data::Joined => self.joined.buffered(),
+        };
+        let held = data
+            .saturating_add(self.value.len())
+            .saturating_add(self.name.len())
+            .saturating_add(self.next_id.len())
+            .saturating_add(self.front.len().saturating_sub(self.at));
+        self.chunks.iter().fold(held, |sum, chunk| sum.saturating_add(chunk.len()))
+    }
+
+    /// Takes what is left of the front chunk into the line that has not ended, and goes on to the next one.
+    fn next_chunk(&mut self) -> Option<()> {
+        let chunk = core::mem::take(&mut self.front);
+        if let Some(piece) = chunk.get(core::mem::take(&mut self.at)..).filter(|piece| !piece.is_empty()) {
+            self.returned = false;
+            self.extend_line(piece);
+        }
+        if self.chunks.is_empty() {
+            if self.over {
+                self.discard();
+            }
+            return None;
+        }
+        self.front = self.chunks.pop_front()?;
+        Some(())
+    }
+
+    /// Drops the event that has not ended.
+    fn discard(&mut self) {
+        self.line = Unended::default();
+        self.value = Vec::new();
+        self.data = Data::None;
+        let _ = self.joined.take();
+        self.name = Cow::Borrowed("");
+        self.next_id = String::new();
+        self.has_id = false;
+    }
+
+    /// Takes a line that lies in one chunk and is not blank.
+    fn whole_line(&mut self, line: Range<usize>) {
+        let text = self.front.get(line.clone()).unwrap_or_default();
+        let (field, skipped) = Field::of_line(text);
+        let value = line.start.saturating_add(skipped).min(line.end)..line.end;
+        match field {
+            None => {}
+            Some(Field::Data) => {
+                if matches!(self.data, Data::None) && value.len() <= self.joined.max_bytes() {
+                    self.data = Data::Slice(self.front.slice(value));
+                } else {
+                    self.begin_data();
+                    self.joined.push(self.front.get(value).unwrap_or_default());
+                }
+            }
+            Some(field) => {
+                let front = self.front.clone();
+                self.set(field, front.get(value).unwrap_or_default());
+            }
+        }
+    }
+
+    /// Takes the end of a line that crosses chunks, or is the first one.
+    #[cold]
+    fn end_of_line(&mut self, piece: Range<usize>) -> Option<SseItem> {
+        let chunk = core::mem::take(&mut self.front);
+        self.extend_line(chunk.get(piece).unwrap_or_default());
+        self.front = chunk;
+        match core::mem::take(&mut self.line).end() {
+            End::Blank => return self.end_of_event(),
+            End::Bare(field) => {
+                self.begin_value(field);
+                self.end_value(field);
+            }
+            End::Value(field) => self.end_value(field),
+            End::Ignored => {}
+        }
+        None
+    }
+
+    /// Adds a piece to the line that has not ended.
+    fn extend_line(&mut self, mut piece: &[u8]) {
+        while let Some((byte, rest)) = piece.split_first() {
+            match self.line.step(*byte) {
+                Step::Taken => {}
+                Step::Colon(field) => self.begin_value(field),
+                Step::Value(Field::Data) => return self.joined.push(piece),
+                Step::Value(_) => {
+                    let room = FIELD_BYTES.saturating_add(1).saturating_sub(self.value.len());
+                    return self.value.extend_from_slice(piece.get(..room).unwrap_or(piece));
+                }
+                Step::Ignored => return,
+            }
+            piece = rest;
+        }
+    }
+
+    fn begin_value(&mut self, field: Field) {
+        match field {
+            Field::Data => self.begin_data(),
+            _ => self.value.clear(),
+        }
+    }
+
+    /// Begins a line of data that is not the only one, or does not lie in one chunk.
+    fn begin_data(&mut self) {
+        match core::mem::replace(&mut self.data, Data::Joined) {
+            Data::None => return,
+            Data::Slice(line) => self.joined.push(&line),
+            Data::Joined => {}
+        }
+        self.joined.push(b"\n");
+    }
+
+    fn end_value(&mut self, field: Field) {
+        if field != Field::Data {
+            let value = core::mem::take(&mut self.value);
+            self.set(field, &value);
+        }
+    }
+
+    /// Takes the value of a field, or more than counts of it.
+    fn set(&mut self, field: Field, value: &[u8]) {
+        match field {
+            Field::Data => {}
+            Field::Event => {
+                self.name = match value.get(..FIELD_BYTES).unwrap_or(value) {
+                    b"" | b"message" => Cow::Borrowed(""),
+                    b"endpoint" => Cow::Borrowed("endpoint"),
+                    name => Cow::Owned(String::from_utf8_lossy(name).into_owned()),
+                }
+            }
+            Field::Id => {
+                if value.len() <= FIELD_BYTES && !value.contains(&0) {
+                    self.next_id.clear();
+                    self.next_id.push_str(&String::from_utf8_lossy(value));
+                    self.has_id = true;
+                }
+            }
+            Field::Retry => {
+                if (1..=FIELD_BYTES).contains(&value.len()) && value.iter().all(u8::is_ascii_digit) {
+                    let milliseconds = value.iter().fold(0u64, |sum, digit| {
+                        sum.saturating_mul(10).saturating_add(u64::from(digit.wrapping_sub(b'0')))
+                    });
+                    self.retry = Some(Duration::from_millis(milliseconds));
+                }
+            }
+        }
+    }
+
+    fn end_of_event(&mut self) -> Option<SseItem> {
+        if core::mem::take(&mut self.has_id) {
+            core::mem::swap(&mut self.id, &mut self.next_id);
+            self.next_id.clear();
+        }
+        let name = core::mem::replace(&mut self.name, Cow::Borrowed(""));
+        let data = match core::mem::take(&mut self.data) {
+            Data::None => return None,
+            Data::Slice(data) => Line::Whole(data),
+            Data::Joined => self.joined.take(),
+        };
+        match data {
+            Line::Whole(data) if data.is_empty() => None,
+            Line::Whole(data) => Some(SseItem::Event(SseEvent { name, data })),
+            Line::TooLong { head, tail, bytes } => Some(SseItem::TooLong { head, tail, bytes }),
+        }
+    }
+}
