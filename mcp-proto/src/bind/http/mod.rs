@@ -8,6 +8,7 @@ pub mod client;
 mod fields;
 #[cfg(feature = "server")]
 pub mod server;
+pub mod tools;
 
 use alloc::string::String;
 use core::fmt;
