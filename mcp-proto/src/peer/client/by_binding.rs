@@ -92,6 +92,11 @@ impl Client {
         Some((entry.info, entry.reissue))
     }
 
+    /// The number of the request that has this id on the wire.
+    pub(crate) fn named(&self, wire: i64) -> i64 {
+        self.outbound.named(wire)
+    }
+
     /// Whether a request was sent and has not ended.
     pub(crate) fn is_sent(&self, number: i64) -> bool {
         self.outbound.get(number).is_some_and(|entry| entry.stage == Stage::Sent)
