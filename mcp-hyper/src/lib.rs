@@ -4,6 +4,6 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing))]
 
 mod client;
-mod server;
+pub mod server;
 
 pub use mcp_proto;
