@@ -18,7 +18,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response};
 use mcp_hyper::mcp_proto::front::Router;
-use mcp_hyper::server::ServerOptions;
+use mcp_hyper::ServerOptions;
 use measure::measure;
 use smol::net::TcpListener;
 use smol::{Async, LocalExecutor};

@@ -58,6 +58,17 @@ pub struct Limits {
     ///
     /// Default 1,024.
     pub subscriptions: usize,
+
+    /// How many requests of this side may be on their way over HTTP at once; further ones wait, in order. Streams that
+    /// stay open, such as subscriptions, are not counted, and notifications and replies have as many for themselves.
+    ///
+    /// Default 256: more than a server answers at once, and few enough for the sockets of one process.
+    pub exchanges: usize,
+
+    /// The longest header accepted or sent over HTTP, in bytes: a session, an event's id, a name.
+    ///
+    /// Default 16 KiB: what common servers take for all headers together.
+    pub header_bytes: usize,
 }
 
 impl Default for Limits {
@@ -73,6 +84,8 @@ impl Default for Limits {
             event_bytes: 128 * MIB,
             events: 65_536,
             subscriptions: 1024,
+            exchanges: 256,
+            header_bytes: 16 * 1024,
         }
     }
 }

@@ -19,7 +19,7 @@ use super::alarm::{Alarm, Timers};
 /// use std::task::{Context, Poll};
 ///
 /// use async_net::{TcpListener, TcpStream};
-/// use mcp_hyper::server::Listener;
+/// use mcp_hyper::Listener;
 ///
 /// /// Two ports, one server.
 /// struct Both(TcpListener, TcpListener);

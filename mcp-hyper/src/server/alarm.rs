@@ -34,11 +34,12 @@ impl Alarm {
                 timers.reset(sleep, deadline);
             }
             ready!(sleep.as_mut().poll(cx));
-            let early = *at < deadline;
-            self.set = None;
-            if !early {
+            if *at >= deadline {
+                self.set = None;
                 return Poll::Ready(());
             }
+            *at = deadline;
+            timers.reset(sleep, deadline);
         }
     }
 }

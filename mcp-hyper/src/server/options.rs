@@ -3,10 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use hyper::rt::Timer;
 use mcp_proto::front::{Mode, Multi, Router, SystemClock};
 use mcp_proto::peer::server::ServerConfig;
-use smol_hyper::rt::SmolTimer;
 
 use super::accept::Listener;
 use super::alarm::Timers;
@@ -19,6 +17,7 @@ use super::service::{HttpService, Shared};
 use super::stand_in::{HttpServer, http_server};
 use super::streams::ServerMode;
 use super::transport::Tls;
+use crate::runtime::{Runtime, Smol};
 
 /// How a router is served, and what it is served over.
 #[must_use = "options do nothing until something is served with them"]
@@ -41,7 +40,7 @@ impl<H: Mode> ServerOptions<H> {
             router,
             path: "/mcp".to_owned(),
             limits: ServerLimits::default(),
-            timers: Arc::new(SmolTimer::new()),
+            timers: Smol.timer(),
             tls: None,
             on_error: Arc::new(|_| {}),
         }
@@ -65,9 +64,10 @@ impl<H: Mode> ServerOptions<H> {
         self
     }
 
-    /// The timers of a runtime. Default: those of smol's reactor, which work under any executor.
-    pub fn timer(mut self, timer: impl Timer + Send + Sync + 'static) -> Self {
-        self.timers = Arc::new(timer);
+    /// The timers of another runtime. Default: those of [`Smol`], which work under any executor. Sockets come from the
+    /// [`Listener`], or from wherever the application has them.
+    pub fn runtime(mut self, runtime: &impl Runtime) -> Self {
+        self.timers = runtime.timer();
         self
     }
 
@@ -77,7 +77,7 @@ impl<H: Mode> ServerOptions<H> {
     pub fn tls(mut self, config: impl Into<Arc<futures_rustls::rustls::ServerConfig>>) -> Self {
         let mut config = config.into();
         if config.alpn_protocols.is_empty() {
-            Arc::make_mut(&mut config).alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+            Arc::make_mut(&mut config).alpn_protocols = crate::tls::PROTOCOLS.map(<[u8]>::to_vec).into();
         }
         self.tls = Some(config.into());
         self
@@ -101,7 +101,7 @@ impl<H: Mode> ServerOptions<H> {
     ///
     /// ```no_run
     /// # use mcp_hyper::mcp_proto::front::Router;
-    /// # use mcp_hyper::server::ServerOptions;
+    /// # use mcp_hyper::ServerOptions;
     /// # async fn example(router: Router, listener: async_net::TcpListener) -> std::io::Result<()> {
     /// let options = ServerOptions::new(router);
     /// let (server, driver) = options.listen_with(listener, |task| smol::spawn(task).detach());

@@ -205,6 +205,7 @@ impl From<Outcome> for Error {
             Outcome::TimedOut { after, maximum } => Self::TimedOut { after, maximum },
             Outcome::Cancelled => Self::Cancelled,
             Outcome::Refused(refusal) => Self::Refused(refusal),
+            Outcome::Http(error) => Self::Lost(Lost::Failed(alloc::format!("{error}"))),
         }
     }
 }

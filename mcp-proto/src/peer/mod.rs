@@ -19,10 +19,10 @@ pub mod server;
 
 pub use encode::{AnyParams, AnyResult, CacheHint, MetaEntries, Outgoing, Stamp};
 pub use inbound::InboundId;
-pub use options::{ProgressOption, RequestOptions};
+pub use options::{ProgressOption, Reissue, RequestOptions};
 pub use outbound::RequestId;
 pub use outbox::{About, Outbox};
-pub use outcome::{DecodeError, InvalidAnswer, Lost, Needed, Outcome, Refusal, RequestError};
+pub use outcome::{DecodeError, HttpError, InvalidAnswer, Lost, Needed, Outcome, Refusal, RequestError};
 
 pub(crate) use inbound::{Inbound, Refused};
 pub(crate) use outbound::{Entry, Outbound, Stage};

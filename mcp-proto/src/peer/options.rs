@@ -26,6 +26,21 @@ pub struct RequestOptions {
     pub log_level: Option<LoggingLevel>,
     /// Further `_meta` entries. Keys that the protocol reserves for itself are overwritten.
     pub meta: Meta,
+    /// Whether the request is made once more if its answer is lost on the way (HTTP only).
+    pub reissue: Reissue,
+}
+
+/// Whether a request is made once more, as a new one, if the connection that carries its answer breaks. The server may
+/// have acted on the first one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Reissue {
+    /// If the method only asks, or the tool is declared read-only or idempotent.
+    #[default]
+    WhereSafe,
+    /// In any case.
+    Always,
+    /// Never.
+    Never,
 }
 
 /// Whether a request asks for progress notifications.
@@ -73,6 +88,13 @@ impl RequestOptions {
     #[must_use]
     pub fn meta(mut self, meta: Meta) -> Self {
         self.meta = meta;
+        self
+    }
+
+    /// Sets whether to make the request once more if its answer is lost (HTTP only).
+    #[must_use]
+    pub fn reissue(mut self, reissue: Reissue) -> Self {
+        self.reissue = reissue;
         self
     }
 }

@@ -1,9 +1,11 @@
 //! The requests that this side has made and that have not ended.
 
+use alloc::collections::BTreeMap;
 use core::fmt;
 use core::time::Duration;
 
 use crate::Instant;
+use crate::peer::Reissue;
 use crate::rpc::Pending;
 use crate::schema::MethodInfo;
 
@@ -44,6 +46,10 @@ pub(crate) struct Entry {
     pub(crate) stage: Stage,
     /// Whether progress was asked for.
     pub(crate) progress: bool,
+    /// Whether it may be made once more if its answer is lost on the way.
+    pub(crate) reissue: Reissue,
+    /// Its id on the wire, where that is not its number.
+    wire: Option<i64>,
     /// The time without progress that ends it.
     timeout: Duration,
     started: Instant,
@@ -64,7 +70,17 @@ impl Entry {
         progress: bool,
     ) -> Self {
         let last = (maximum != Duration::MAX).then(|| now + maximum);
-        Self { info, stage: Stage::Queued, progress, timeout, started: now, waiting_since: now, last }
+        Self {
+            info,
+            stage: Stage::Queued,
+            progress,
+            reissue: Reissue::default(),
+            wire: None,
+            timeout,
+            started: now,
+            waiting_since: now,
+            last,
+        }
     }
 
     fn deadline(&self) -> Option<Instant> {
@@ -89,12 +105,14 @@ pub(crate) struct Expired {
 #[derive(Debug)]
 pub(crate) struct Outbound {
     entries: Pending<Entry>,
+    /// The numbers of requests that went out once more, by their ids on the wire.
+    renamed: BTreeMap<i64, i64>,
     next: i64,
 }
 
 impl Outbound {
     pub(crate) fn new() -> Self {
-        Self { entries: Pending::new(), next: 1 }
+        Self { entries: Pending::new(), renamed: BTreeMap::new(), next: 1 }
     }
 
     /// A number that this side has never used before.
@@ -122,12 +140,42 @@ impl Outbound {
     }
 
     pub(crate) fn remove(&mut self, number: i64) -> Option<Entry> {
-        self.entries.remove(number)
+        let entry = self.entries.remove(number)?;
+        self.forget_name(&entry);
+        Some(entry)
     }
 
     /// Takes any one request out, oldest first.
     pub(crate) fn pop(&mut self) -> Option<(i64, Entry)> {
-        self.entries.pop_first()
+        let (number, entry) = self.entries.pop_first()?;
+        self.forget_name(&entry);
+        Some((number, entry))
+    }
+
+    /// A new id on the wire for a request that goes out once more. Whoever has kept it knows it by its number.
+    #[cfg(feature = "http")]
+    pub(crate) fn rename(&mut self, number: i64) -> i64 {
+        let wire = self.mint();
+        if let Some(entry) = self.entries.get_mut(number)
+            && let Some(before) = entry.wire.replace(wire)
+        {
+            self.renamed.remove(&before);
+        }
+        if self.entries.get(number).is_some() {
+            self.renamed.insert(wire, number);
+        }
+        wire
+    }
+
+    /// The number of the request that has this id on the wire.
+    pub(crate) fn named(&self, wire: i64) -> i64 {
+        self.renamed.get(&wire).copied().unwrap_or(wire)
+    }
+
+    fn forget_name(&mut self, entry: &Entry) {
+        if let Some(wire) = entry.wire {
+            self.renamed.remove(&wire);
+        }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -156,6 +204,7 @@ impl Outbound {
 
     pub(crate) fn pop_expired(&mut self, now: Instant) -> Option<Expired> {
         let (number, entry) = self.entries.pop_expired(now)?;
+        self.forget_name(&entry);
         let maximum = entry.last.is_some_and(|last| last <= now);
         let since = if maximum { entry.started } else { entry.waiting_since };
         Some(Expired { number, after: now.saturating_since(since), maximum, entry })

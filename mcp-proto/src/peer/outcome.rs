@@ -33,6 +33,8 @@ pub enum Outcome {
     Cancelled,
     /// It was never sent.
     Refused(Refusal),
+    /// The exchange ended with a status and no answer.
+    Http(HttpError),
 }
 
 impl Outcome {
@@ -115,7 +117,26 @@ impl fmt::Display for Outcome {
             Self::TimedOut { after, maximum: true } => write!(f, "no answer within the maximum of {after:?}"),
             Self::Cancelled => f.write_str("cancelled"),
             Self::Refused(refusal) => refusal.fmt(f),
+            Self::Http(error) => error.fmt(f),
         }
+    }
+}
+
+/// Stand-in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HttpError {
+    /// status
+    pub status: u16,
+    /// excerpt
+    pub excerpt: String,
+    /// challenge
+    pub challenge: Option<String>,
+    /// retry
+    pub retry_after: Option<Duration>,
+}
+impl fmt::Display for HttpError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "status {}: {}", self.status, self.excerpt)
     }
 }
 

@@ -170,6 +170,8 @@ pub struct MethodInfo {
     pub cacheable: bool,
     /// Whether it may become a task: in 2025-11-25, and a tool call in the tasks extension.
     pub task: bool,
+    /// The parameter that says what a request is about. Over HTTP the header `Mcp-Name` repeats it (2026-07-28).
+    pub subject: Option<&'static str>,
 }
 
 impl MethodInfo {
@@ -187,6 +189,7 @@ impl MethodInfo {
         repeatable: false,
         cacheable: false,
         task: false,
+        subject: None,
     };
 
     /// Every method.
@@ -336,6 +339,7 @@ methods! {
         input_required: true,
         long: true,
         task: true,
+        subject: Some("name"),
     }
     /// Lists resources.
     ListResources = "resources/list" (ListResourcesParams) -> ListResourcesResult {
@@ -356,6 +360,7 @@ methods! {
         long: true,
         repeatable: true,
         cacheable: true,
+        subject: Some("uri"),
     }
     /// Follows a resource (2025-11-25 and earlier).
     SubscribeResource = "resources/subscribe" (SubscribeResourceParams) -> EmptyResult {
@@ -381,6 +386,7 @@ methods! {
         input_required: true,
         long: true,
         repeatable: true,
+        subject: Some("name"),
     }
     /// Completes an argument.
     Complete = "completion/complete" (CompleteParams) -> CompleteResult {
@@ -432,18 +438,21 @@ methods! {
         revisions: Revisions::MODERN,
         server: Some(ServerCapability::TasksExtension),
         repeatable: true,
+        subject: Some("taskId"),
     }
     /// Gives a task what it asked for (the tasks extension).
     UpdateTask = "tasks/update" (tasks::UpdateTaskParams) -> tasks::UpdateTaskResult {
         revisions: Revisions::MODERN,
         server: Some(ServerCapability::TasksExtension),
         repeatable: true,
+        subject: Some("taskId"),
     }
     /// Gives a task up (the tasks extension).
     CancelTask = "tasks/cancel" (tasks::CancelTaskParams) -> tasks::CancelTaskResult {
         revisions: Revisions::MODERN,
         server: Some(ServerCapability::TasksExtension),
         repeatable: true,
+        subject: Some("taskId"),
     }
     /// Asks how a task is doing (2025-11-25).
     LegacyGetTask = "tasks/get" (legacy::GetTaskParams) -> legacy::GetTaskResult {

@@ -8,6 +8,7 @@ pub mod client;
 mod fields;
 #[cfg(feature = "server")]
 pub mod server;
+pub mod tools;
 
 use alloc::string::String;
 use core::fmt;
@@ -19,6 +20,11 @@ pub use fields::Fields;
 pub struct ExchangeId(u64);
 
 impl ExchangeId {
+    #[cfg(feature = "client")]
+    pub(crate) const fn new(number: u64) -> Self {
+        Self(number)
+    }
+
     /// The number alone, for maps and logs.
     pub const fn number(self) -> u64 {
         self.0

@@ -1,6 +1,8 @@
 //! What the front needs of a client's machine, whatever carries its messages.
 
 use crate::Instant;
+#[cfg(feature = "http")]
+use crate::bind::http::client::HttpClient;
 use crate::bind::{Binding, Framing};
 use crate::peer::client::{self, ServerInfo, Verdict};
 use crate::peer::{AnyParams, AnyResult, InboundId, Lost, Outgoing, Refusal, RequestId};
@@ -77,6 +79,57 @@ impl<F: Framing> ClientMachine for Binding<client::Client, F> {
 
     fn abort(&mut self, _: Instant, why: Lost) {
         Self::abort(self, why);
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        Self::handle_timeout(self, now);
+    }
+
+    fn poll_event(&mut self) -> Option<client::Event> {
+        Self::poll_event(self)
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        Self::poll_timeout(self)
+    }
+
+    fn server(&self) -> Option<&ServerInfo> {
+        Self::server(self)
+    }
+
+    fn verdict(&self) -> Option<Verdict> {
+        Self::verdict(self)
+    }
+
+    fn state(&self) -> client::State {
+        Self::state(self)
+    }
+}
+
+#[cfg(feature = "http")]
+impl ClientMachine for HttpClient {
+    fn request(&mut self, now: Instant, request: Outgoing<'_>) -> Result<RequestId, Refusal> {
+        self.send(now, request)
+    }
+
+    fn notify(&mut self, now: Instant, method: &str, params: &dyn AnyParams) -> Result<(), Refusal> {
+        self.notify_custom(now, method, params)
+    }
+
+    fn cancel(&mut self, now: Instant, request: RequestId, reason: Option<&str>) {
+        Self::cancel(self, now, request, reason);
+    }
+
+    fn respond(&mut self, now: Instant, request: InboundId, answer: Result<&dyn AnyResult, ErrorObject>) {
+        Self::respond(self, now, request, answer);
+    }
+
+    fn close(&mut self, now: Instant) {
+        Self::close(self, now);
+    }
+
+    fn abort(&mut self, now: Instant, why: Lost) {
+        Self::abort(self, now, why);
     }
 
     fn handle_timeout(&mut self, now: Instant) {

@@ -1,11 +1,12 @@
 //! For a binding that finds out the server's era itself, and brings answers to the requests that they are for.
 
 use crate::Instant;
-use crate::peer::{Outbox, Outcome, Stage};
+use crate::peer::encode::MetaEntries;
+use crate::peer::{Outbox, Outcome, Reissue, Stage};
 use crate::rpc::{ErrorObject, Raw};
-use crate::schema::Revision;
+use crate::schema::{ListTools, ListToolsParams, Method, MethodInfo, Revision};
 
-use super::{Client, Closed, ConnectError, Diagnostic, Phase, ServerInfo, State, Verdict};
+use super::{Client, Closed, ConnectError, Diagnostic, Event, Phase, ServerInfo, State, Verdict};
 
 impl Client {
     /// Detection begins; the binding does it.
@@ -42,12 +43,22 @@ impl Client {
 
     /// The server has forgotten the session, or its era was another: requests wait until
     /// [`become_known`](Self::become_known). Those in flight stay so.
-    pub(crate) fn become_unknown(&mut self) {
-        if matches!(self.phase, Phase::Ready) {
-            self.phase = Phase::Detecting;
-            self.pings = None;
-            self.set_state(State::Connected);
+    ///
+    /// What the server has asked for is withdrawn with its session. Returns whether there is anything to go on with:
+    /// a client that closes does not begin anew.
+    pub(crate) fn become_unknown(&mut self) -> bool {
+        if !matches!(self.phase, Phase::Ready) {
+            return false;
         }
+        self.phase = Phase::Detecting;
+        self.pings = None;
+        self.forget_held();
+        self.batches.clear();
+        while let Some((id, _, _)) = self.inbound.pop() {
+            self.events.push(Event::RequestCancelled { id, reason: None }, 0);
+        }
+        self.set_state(State::Connected);
+        true
     }
 
     /// Detection has failed.
@@ -57,9 +68,33 @@ impl Client {
         }
     }
 
-    /// An id for a request that goes out once more, never used before.
-    pub(crate) fn mint(&mut self) -> i64 {
-        self.outbound.mint()
+    /// An id for a request that goes out once more, never used before. Its answer is still known by its number.
+    pub(crate) fn rename(&mut self, number: i64) -> i64 {
+        self.outbound.rename(number)
+    }
+
+    /// Asks for a page of the server's tools on the binding's own account, and returns the request's id. The answer is
+    /// the binding's as well.
+    pub(crate) fn list_tools(&mut self, cursor: Option<&str>, out: &mut dyn Outbox) -> i64 {
+        let number = self.outbound.mint();
+        let protocol = self.protocol.clone();
+        let entries = MetaEntries { protocol: protocol.as_ref(), ..MetaEntries::default() };
+        let mut params = ListToolsParams::new();
+        params.cursor = cursor.map(Into::into);
+        let revision = self.revision().unwrap_or(Revision::LATEST);
+        self.write(number, ListTools::NAME, &params, revision, entries, out);
+        number
+    }
+
+    /// What is known of a request that was sent and has not ended.
+    pub(crate) fn sent(&self, number: i64) -> Option<(Option<&'static MethodInfo>, Reissue)> {
+        let entry = self.outbound.get(number).filter(|entry| entry.stage == Stage::Sent)?;
+        Some((entry.info, entry.reissue))
+    }
+
+    /// The number of the request that has this id on the wire.
+    pub(crate) fn named(&self, wire: i64) -> i64 {
+        self.outbound.named(wire)
     }
 
     /// Whether a request was sent and has not ended.

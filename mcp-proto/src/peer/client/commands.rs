@@ -218,7 +218,9 @@ impl Client {
         let default = |ordinary: Duration| if lasting { Duration::MAX } else { ordinary };
         let timeout = options.timeout.unwrap_or(default(self.config.request_timeout));
         let maximum = options.maximum.unwrap_or(default(self.config.request_maximum.max(timeout)));
-        Entry::new(info, now, timeout, maximum, progress)
+        let mut entry = Entry::new(info, now, timeout, maximum, progress);
+        entry.reissue = options.reissue;
+        entry
     }
 
     fn entries<'a>(&'a self, progress: Option<i64>, options: &'a RequestOptions) -> MetaEntries<'a> {

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use crate::peer::events::Keep;
-use crate::peer::{InboundId, Lost, Outcome, RequestId};
+use crate::peer::{HttpError, InboundId, Lost, Outcome, RequestId};
 use crate::rpc::{ErrorObject, Id, Malformed, Raw, Recovered, Text};
 use crate::schema::{Era, Implementation, MethodInfo, ProgressParams, Revision, ServerCapabilities};
 
@@ -138,6 +138,28 @@ pub enum Diagnostic {
     },
     /// The verdict supplied on the server's era proved wrong; detection started over.
     VerdictDropped,
+    /// The server has forgotten the session, which is opened anew (legacy revisions over HTTP). What it kept for this
+    /// client is gone: subscriptions, the level of logging.
+    SessionLost,
+    /// A tool was left out of the list, because it can not be called over HTTP (2026-07-28).
+    ToolExcluded {
+        /// Its name.
+        name: String,
+        /// Why.
+        reason: String,
+    },
+    /// A notification or a reply was not taken by the server (HTTP).
+    NotTaken {
+        /// Its method, or that it is a reply.
+        what: String,
+        /// What the server said.
+        error: HttpError,
+    },
+    /// What the server says of its own accord is not heard, or not any more (legacy revisions over HTTP).
+    NotListening {
+        /// Why.
+        detail: String,
+    },
 }
 
 impl Diagnostic {
@@ -156,7 +178,11 @@ impl Diagnostic {
             }
             Self::ForbiddenRequest { id, method } => id_bytes(id).saturating_add(method.len()),
             Self::InvalidNotification { method, error } => method.len().saturating_add(error.len()),
+            Self::ToolExcluded { name, reason } => name.len().saturating_add(reason.len()),
+            Self::NotTaken { what, error } => what.len().saturating_add(error.excerpt.len()),
+            Self::NotListening { detail } => detail.len(),
             Self::ForbiddenBatch
+            | Self::SessionLost
             | Self::NotificationsDropped { .. }
             | Self::PingMissed { .. }
             | Self::VerdictDropped => 0,
@@ -191,6 +217,14 @@ impl fmt::Display for Diagnostic {
             Self::PingMissed { misses } => write!(f, "the server did not answer a ping ({misses} in a row)"),
             Self::VerdictDropped => {
                 f.write_str("the remembered era of the server was wrong; detecting it again")
+            }
+            Self::SessionLost => f.write_str("the server has forgotten the session; opening a new one"),
+            Self::ToolExcluded { name, reason } => {
+                write!(f, "the tool {name:?} can not be called over HTTP and is left out: {reason}")
+            }
+            Self::NotTaken { what, error } => write!(f, "the server did not take {what}: {error}"),
+            Self::NotListening { detail } => {
+                write!(f, "the server's own messages are not heard: {detail}")
             }
         }
     }

@@ -181,9 +181,10 @@ impl Client {
         let Recovered { id, kind, method } = &malformed.recovered;
         let answer = kind.is_none_or(|kind| kind == Kind::Response) && method.is_none();
         let (Some(Id::Number(number)), true) = (id, answer) else { return false };
-        if matches!(self.phase, Phase::Detecting) && [self.probe, self.initialize].contains(&Some(*number)) {
+        let number = self.outbound.named(*number);
+        if matches!(self.phase, Phase::Detecting) && [self.probe, self.initialize].contains(&Some(number)) {
             let unreadable = Raw::new("null").map_err(|error| ErrorObject::new(0, error.to_string()));
-            let act = if self.probe == Some(*number) {
+            let act = if self.probe == Some(number) {
                 self.detect.handle_probe(now, unreadable)
             } else {
                 self.detect.handle_initialize(now, unreadable)
@@ -191,15 +192,15 @@ impl Client {
             self.perform(now, act, out);
             return true;
         }
-        if !self.was_sent(*number) {
+        if !self.was_sent(number) {
             return false;
         }
-        self.take(*number);
+        self.take(number);
         let invalid = match malformed.kind {
             MalformedKind::TooLong { bytes } => InvalidAnswer::TooLong { bytes },
             _ => InvalidAnswer::Malformed(malformed.to_string()),
         };
-        self.end(*number, Outcome::Invalid(invalid));
+        self.end(number, Outcome::Invalid(invalid));
         true
     }
 
@@ -210,7 +211,7 @@ impl Client {
 
     fn handle_response(&mut self, now: Instant, response: Response, out: &mut dyn Outbox) {
         let number = match response.id {
-            Some(Id::Number(number)) => number,
+            Some(Id::Number(number)) => self.outbound.named(number),
             Some(id) => return self.diagnose(Diagnostic::UnknownAnswer(id)),
             None => return self.handle_error_without_id(now, response.outcome, out),
         };
@@ -326,7 +327,8 @@ impl Client {
         let Some(id) = params.request_id else { return };
         if self.era() == Some(Era::Modern) {
             // A server cancels only to end a subscription; one that ended by its result is gone already.
-            if let Id::Number(number) = id
+            if let Id::Number(wire) = id
+                && let number = self.outbound.named(wire)
                 && self.is_subscription(number)
             {
                 self.take(number);
@@ -343,10 +345,9 @@ impl Client {
             return None;
         }
         let params: EmptyParams = params?.decode().ok()?;
-        match params.meta.subscription_id()? {
-            Id::Number(number) if self.is_subscription(number) => Some(RequestId::new(number)),
-            _ => None,
-        }
+        let Id::Number(wire) = params.meta.subscription_id()? else { return None };
+        let number = self.outbound.named(wire);
+        self.is_subscription(number).then(|| RequestId::new(number))
     }
 
     // --- The clock ---
@@ -523,7 +524,7 @@ impl Client {
     }
 
     /// Writes a request of the machine's own.
-    fn write(
+    pub(super) fn write(
         &mut self,
         number: i64,
         method: &'static str,

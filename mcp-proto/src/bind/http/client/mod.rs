@@ -1,1 +1,506 @@
 //! The client role over HTTP: one logical peer over many exchanges.
+//!
+//! Every message is a POST. Its answer is one JSON value or a stream of events; a legacy server may also be listened to
+//! by GET. [`HttpClient`] finds out the server's era, keeps the session of a legacy one, resumes streams and sends again
+//! what may be sent again. The driver connects, writes, reads and tells how exchanges end; it decides nothing.
+//!
+//! ```text
+//! loop {
+//!     drain poll_action    → Open: send the request, Abort: break the exchange off
+//!     drain poll_event     → act
+//!     wait for: a head → handle_head | a piece of a body → handle_body | an end → handle_end
+//!             | poll_timeout → handle_timeout | a command
+//! }
+//! ```
+//!
+//! <https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http>
+
+mod address;
+mod answer;
+mod call;
+mod catalog;
+mod close;
+mod config;
+mod connect;
+mod detect;
+mod dialect;
+mod event_stream;
+mod exchange;
+mod headers;
+mod listen;
+mod outbox;
+mod read;
+mod session;
+mod timers;
+
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, VecDeque};
+use core::fmt;
+
+use bytes::Bytes;
+
+use crate::bind::http::{End, ExchangeId, Fields, Verb};
+use crate::peer::client::{Client, Closed, Event, ServerInfo, State, Verdict};
+use crate::peer::{AnyParams, AnyResult, InboundId, Lost, Refusal, RequestId, RequestOptions};
+use crate::rpc::ErrorObject;
+use crate::schema::{Method, Notification};
+use crate::{Instant, Limits};
+
+pub use address::UrlError;
+pub use config::{Backoff, HttpClientConfig, Listen};
+pub use outbox::{Action, Request};
+
+use address::Address;
+use answer::{Content, Events, Head, Whole};
+use call::Call;
+use catalog::{Catalog, Relist};
+use close::Closing;
+use config::Chance;
+use connect::Handshake;
+use detect::Detect;
+use event_stream::EventStream;
+use exchange::{Exchange, Purpose, Reading};
+use headers::Headers;
+use listen::Listener;
+use outbox::{Outgoing, Post, Said};
+use session::{Gate, Session};
+use timers::{Timer, Timers};
+
+/// A client whose server is reached over HTTP.
+///
+/// **Inputs** are the `handle_*` methods: none of them fails, whatever comes, and those for an exchange that is over or
+/// was aborted do nothing. **Outputs** are the `poll_*` methods. **Commands** are the others; a request made before the
+/// server is known waits for that.
+///
+/// ```
+/// use mcp_proto::bind::http::client::{Action, HttpClient, HttpClientConfig};
+/// use mcp_proto::bind::http::{End, Verb};
+/// use mcp_proto::peer::client::{ClientConfig, State};
+/// use mcp_proto::schema::Implementation;
+/// use mcp_proto::{Bytes, Instant};
+///
+/// let now = Instant::ORIGIN;
+/// let client = ClientConfig::new(Implementation::new("host", "1.0"));
+/// let mut client = HttpClient::new(HttpClientConfig::new(client, "http://localhost/mcp"), now)?;
+///
+/// let Some(Action::Open(probe)) = client.poll_action() else { panic!() };
+/// assert_eq!(probe.verb, Verb::Post);
+/// let answer = r#"{"jsonrpc":"2.0","id":1,"result":{"supportedVersions":["2026-07-28"],"capabilities":{}}}"#;
+/// client.handle_head(now, probe.exchange, 200, &[("content-type", "application/json")]);
+/// client.handle_body(now, probe.exchange, Bytes::from_static(answer.as_bytes()));
+/// client.handle_end(now, probe.exchange, End::Complete);
+/// assert_eq!(client.state(), State::Ready);
+/// # Ok::<(), mcp_proto::bind::http::client::UrlError>(())
+/// ```
+pub struct HttpClient {
+    peer: Client,
+    out: Outgoing,
+    config: HttpClientConfig,
+    /// The server's endpoint.
+    url: Address,
+    detect: Detect,
+    chance: Chance,
+    exchanges: BTreeMap<ExchangeId, Exchange>,
+    next_exchange: u64,
+    calls: BTreeMap<i64, Call>,
+    /// How many requests count as exchanges now.
+    busy: usize,
+    /// How many notifications and replies are on their way.
+    posting: usize,
+    /// Notifications and replies that never left, and go out again later.
+    paused: VecDeque<Post>,
+    timers: Timers,
+    gate: Gate,
+    session: Session,
+    /// The notification that opens the session, if it has to go out again.
+    opening: Option<Post>,
+    handshake: Option<Handshake>,
+    listener: Listener,
+    /// The one stream of HTTP+SSE, where the server speaks that.
+    events: Option<EventStream>,
+    tools: Catalog,
+    relisting: Option<Relist>,
+    /// Whether the server has shown itself to be of the era it is taken to be of.
+    proven: bool,
+    closing: Closing,
+}
+
+impl HttpClient {
+    /// A client that begins to find out what its server speaks.
+    ///
+    /// # Errors
+    /// If the URL is none of a server.
+    pub fn new(config: HttpClientConfig, now: Instant) -> Result<Self, UrlError> {
+        let url = Address::parse(&config.url)?;
+        let mut client = Self {
+            peer: Client::new(config.client.clone()),
+            out: Outgoing::default(),
+            url,
+            detect: Detect::new(&config.client, config.seed),
+            chance: Chance::new(config.seed),
+            exchanges: BTreeMap::new(),
+            next_exchange: 1,
+            calls: BTreeMap::new(),
+            busy: 0,
+            posting: 0,
+            paused: VecDeque::new(),
+            timers: Timers::default(),
+            gate: Gate::Shut,
+            session: Session::default(),
+            opening: None,
+            handshake: None,
+            listener: Listener::default(),
+            events: None,
+            tools: Catalog::default(),
+            relisting: None,
+            proven: false,
+            closing: Closing::No,
+            config,
+        };
+        client.peer.begin();
+        let act = client.detect.begin(now);
+        client.perform(now, act);
+        client.advance(now);
+        Ok(client)
+    }
+
+    // --- Commands ---
+
+    /// Asks the server. Before the connection is ready the request waits, and its time runs.
+    ///
+    /// # Errors
+    /// If it can not be sent; nothing has changed then.
+    pub fn request<M: Method>(
+        &mut self,
+        now: Instant,
+        params: &M::Params,
+        options: RequestOptions,
+    ) -> Result<RequestId, Refusal> {
+        self.send(now, crate::peer::Outgoing::new::<M>(params, options))
+    }
+
+    /// Asks the server, where the method is not known at compile time.
+    ///
+    /// # Errors
+    /// If it can not be sent; nothing has changed then.
+    pub fn send(&mut self, now: Instant, request: crate::peer::Outgoing<'_>) -> Result<RequestId, Refusal> {
+        self.run(now, |peer, out| peer.send(now, request, out))
+    }
+
+    /// Tells the server something.
+    ///
+    /// # Errors
+    /// If it can not be sent now.
+    pub fn notify<N: Notification>(&mut self, now: Instant, params: &N::Params) -> Result<(), Refusal> {
+        self.run(now, |peer, out| peer.notify::<N>(params, out))
+    }
+
+    /// Tells the server something, where the notification is not known at compile time.
+    ///
+    /// # Errors
+    /// If it can not be sent now.
+    pub fn notify_custom(
+        &mut self,
+        now: Instant,
+        method: &str,
+        params: &dyn AnyParams,
+    ) -> Result<(), Refusal> {
+        self.run(now, |peer, out| peer.notify_custom(method, params, out))
+    }
+
+    /// Stops waiting for a request. Its exchange is broken off, which tells a modern server; a legacy one is sent a
+    /// notification.
+    pub fn cancel(&mut self, now: Instant, request: RequestId, reason: Option<&str>) {
+        self.run(now, |peer, out| peer.cancel(now, request, reason, out));
+    }
+
+    /// Answers a request of the server (legacy revisions).
+    pub fn respond(&mut self, now: Instant, request: InboundId, answer: Result<&dyn AnyResult, ErrorObject>) {
+        self.run(now, |peer, out| peer.respond(request, answer, out));
+    }
+
+    /// Closes in an orderly way: lets requests in flight finish for a while, then ends the session, if there is one.
+    pub fn close(&mut self, now: Instant) {
+        self.run(now, |peer, out| peer.close(now, out));
+    }
+
+    /// Ends everything at once.
+    pub fn abort(&mut self, now: Instant, why: Lost) {
+        self.run(now, |peer, _| peer.abort(Closed::Lost(why)));
+    }
+
+    // --- Inputs ---
+
+    /// The head of an answer has come; heads of 1xx are left out.
+    pub fn handle_head(&mut self, now: Instant, exchange: ExchangeId, status: u16, fields: &dyn Fields) {
+        self.take_head(now, exchange, status, fields);
+        self.advance(now);
+    }
+
+    /// A piece of the body of an answer has come. However it is cut, the outcome is the same.
+    pub fn handle_body(&mut self, now: Instant, exchange: ExchangeId, piece: Bytes) {
+        let Some(entry) = self.exchanges.get_mut(&exchange) else { return };
+        match &mut entry.reading {
+            Reading::Nothing => {}
+            Reading::Whole(whole) => {
+                if !whole.add(piece) {
+                    // There is no use for the rest.
+                    self.out.abort(exchange);
+                    self.take_end(now, exchange, End::Complete);
+                }
+            }
+            Reading::Events(events) => {
+                events.sse.handle_input(piece);
+                self.read_events(now, exchange);
+            }
+        }
+        self.advance(now);
+    }
+
+    /// An exchange has ended, with or without an answer.
+    pub fn handle_end(&mut self, now: Instant, exchange: ExchangeId, end: End) {
+        self.take_end(now, exchange, end);
+        self.advance(now);
+    }
+
+    /// Time has passed. Does nothing if [`poll_timeout`](Self::poll_timeout) is later than `now`.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        // One step may lead to the next, whose time is over as well if it was given none.
+        while self.detect_deadline().is_some_and(|deadline| deadline <= now) {
+            let act = self.detect.handle_timeout(now);
+            self.perform(now, act);
+            self.advance(now);
+        }
+        while let Some(timer) = self.timers.pop(now) {
+            self.handle_timer(now, timer);
+        }
+        self.run(now, |peer, out| peer.handle_timeout(now, out));
+    }
+
+    // --- Outputs ---
+
+    /// What to do next.
+    #[must_use]
+    pub fn poll_action(&mut self) -> Option<Action> {
+        self.out.poll_action()
+    }
+
+    /// The next event.
+    #[must_use]
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.peer.poll_event()
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) is due, if nothing else happens first.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        if self.peer.is_closed() {
+            return None;
+        }
+        [self.peer.poll_timeout(), self.detect_deadline(), self.timers.next()].into_iter().flatten().min()
+    }
+
+    // --- Getters ---
+
+    /// Whether more of a body is welcome. It is advice: what comes nevertheless is taken, and events that wait too long
+    /// are shed.
+    pub fn wants_body(&self, exchange: ExchangeId) -> bool {
+        self.exchanges.contains_key(&exchange) && self.peer.wants_read()
+    }
+
+    /// How far the connection has come.
+    pub fn state(&self) -> State {
+        self.peer.state()
+    }
+
+    /// What is known of the server, once the client is ready.
+    pub fn server(&self) -> Option<&ServerInfo> {
+        self.peer.server()
+    }
+
+    /// What this connection found out about the server's era, for the next connection to the same URL.
+    pub fn verdict(&self) -> Option<Verdict> {
+        self.peer.verdict()
+    }
+
+    /// Whether the connection is over. Actions may still be left.
+    pub fn is_closed(&self) -> bool {
+        self.peer.is_closed()
+    }
+
+    /// How many bytes wait to be sent.
+    pub fn queued(&self) -> usize {
+        crate::peer::Outbox::queued(&self.out)
+    }
+
+    /// The peer, for its getters.
+    pub fn peer(&self) -> &Client {
+        &self.peer
+    }
+
+    // --- What the other files share ---
+
+    fn limits(&self) -> &Limits {
+        &self.config.client.limits
+    }
+
+    fn run<R>(&mut self, now: Instant, act: impl FnOnce(&mut Client, &mut Outgoing) -> R) -> R {
+        let result = act(&mut self.peer, &mut self.out);
+        self.advance(now);
+        result
+    }
+
+    fn is_detecting(&self) -> bool {
+        !self.peer.is_closed() && self.peer.state() != State::Ready
+    }
+
+    fn detect_deadline(&self) -> Option<Instant> {
+        self.detect.deadline().filter(|_| self.is_detecting())
+    }
+
+    /// Takes what the peer has said since, and sends what may be sent.
+    fn advance(&mut self, now: Instant) {
+        loop {
+            while let Some(said) = self.out.next_said() {
+                match said {
+                    Said::Request { id, method, revision, body } => {
+                        self.take_request(id, method, revision, body);
+                    }
+                    Said::Post(post) => self.take_post(post),
+                    Said::Cancel { id, reason } => self.cancel_call(id, reason.as_deref()),
+                }
+            }
+            self.send_waiting(now);
+            self.finish_closing(now);
+            if !self.follow_link(now) && self.out.is_quiet() {
+                return;
+            }
+        }
+    }
+
+    /// Sends what waits, as far as there is room.
+    fn send_waiting(&mut self, now: Instant) {
+        if self.gate != Gate::Open {
+            return;
+        }
+        let most = self.limits().exchanges;
+        while self.posting < most
+            && let Some(post) = self.out.next_post()
+        {
+            self.send_post(post);
+        }
+        while let Some(number) = self.out.next_lasting() {
+            self.send_call(now, number);
+        }
+        while self.busy < most
+            && let Some(number) = self.out.next_request()
+        {
+            self.send_call(now, number);
+        }
+    }
+
+    fn handle_timer(&mut self, now: Instant, timer: Timer) {
+        match timer {
+            Timer::Call(number) => self.resume_or_send(now, number),
+            Timer::Drain(exchange) => {
+                self.abort_exchange(exchange);
+            }
+            Timer::Listen => self.open_listener(),
+            Timer::Events => self.handle_events_timer(now),
+            Timer::Opening => self.open_again(),
+            Timer::Posts => self.post_again(),
+            Timer::Relist => self.end_relisting(now, false),
+        }
+        self.advance(now);
+    }
+
+    /// Begins an exchange.
+    fn begin(
+        &mut self,
+        purpose: Purpose,
+        verb: Verb,
+        url: Address,
+        headers: Headers,
+        body: Bytes,
+    ) -> ExchangeId {
+        let exchange = ExchangeId::new(self.next_exchange);
+        self.next_exchange = self.next_exchange.saturating_add(1);
+        if matches!(purpose, Purpose::Post(_)) {
+            self.posting = self.posting.saturating_add(1);
+        }
+        self.out.open(Request { exchange, verb, url: url.text(), headers, body });
+        let generation = self.session.generation;
+        let reading = Reading::Nothing;
+        let entry = Exchange { purpose, url, redirects: 0, generation, session: None, reading, rest: None };
+        self.exchanges.insert(exchange, entry);
+        exchange
+    }
+
+    fn remove_exchange(&mut self, id: ExchangeId) -> Option<Exchange> {
+        let exchange = self.exchanges.remove(&id)?;
+        self.timers.clear(Timer::Drain(id));
+        if matches!(exchange.purpose, Purpose::Post(_)) {
+            self.posting = self.posting.saturating_sub(1);
+        }
+        Some(exchange)
+    }
+
+    /// Breaks an exchange off; returns whether the server may know of it.
+    fn abort_exchange(&mut self, id: ExchangeId) -> bool {
+        self.remove_exchange(id).is_some() && self.out.abort(id)
+    }
+
+    fn take_head(&mut self, now: Instant, id: ExchangeId, status: u16, fields: &dyn Fields) {
+        let limits = *self.limits();
+        let Some(exchange) = self.exchanges.get_mut(&id) else { return };
+        if status < 200 || !matches!(exchange.reading, Reading::Nothing) {
+            return;
+        }
+        let mut head = Head::read(status, fields, limits.header_bytes);
+        let redirected = self.redirect(now, id, &head);
+        let Some(exchange) = self.exchanges.get_mut(&id) else { return };
+        if redirected {
+            exchange.reading = Reading::Whole(Box::new(Whole::new(head, limits.message_bytes)));
+            return;
+        }
+        let success = head.is_success();
+        exchange.session = head.session.take().filter(|_| success);
+        let purpose = exchange.purpose.clone();
+        let streams = success && head.content == Content::Events && status != 202 && status != 204;
+        if streams {
+            exchange.reading = Reading::Events(Box::new(Events::new(status, limits.message_bytes)));
+        } else {
+            exchange.reading = Reading::Whole(Box::new(Whole::new(head, limits.message_bytes)));
+        }
+        match purpose {
+            Purpose::Call(number) if success => self.note_success(number),
+            Purpose::Post(_) => {
+                // Whatever it has to say, nobody waits for it.
+                self.timers.set(Timer::Drain(id), now + session::POSTED);
+                if success {
+                    self.note_posted(now, id);
+                }
+            }
+            Purpose::Events if streams => self.note_events_begun(now),
+            Purpose::Listen { .. } | Purpose::Resume { .. } if streams => self.note_stream(now, &purpose),
+            _ => {}
+        }
+    }
+
+    fn take_end(&mut self, now: Instant, id: ExchangeId, end: End) {
+        if let Some(exchange) = self.remove_exchange(id) {
+            self.finish(now, exchange, end);
+        }
+    }
+}
+
+impl fmt::Debug for HttpClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpClient")
+            .field("url", &self.url)
+            .field("session", &self.session)
+            .field("exchanges", &self.exchanges.len())
+            .field("peer", &self.peer)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,245 @@
+//! What comes of an exchange: its head, and a body that is read when it is whole or event by event.
+
+use alloc::string::{String, ToString};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use bytes::Bytes;
+
+use crate::bind::http::{Fields, Sent, header};
+use crate::codec::{Sse, media};
+use crate::peer::{HttpError, InvalidAnswer};
+use crate::rpc::{self, ErrorObject, Frame, Raw};
+
+/// How much is read of a body that can be no message. The beginning of it is shown to people.
+const OTHER_BYTES: usize = 64 * 1024;
+/// How much of a body is looked at to be shown, in bytes. UTF-8 has at most four to a character.
+const EXCERPT_BYTES: usize = 4 * EXCERPT_CHARS;
+const EXCERPT_CHARS: usize = 512;
+
+/// What the body of an answer is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Content {
+    Json,
+    Events,
+    Other,
+}
+
+/// The head of an answer.
+#[derive(Debug)]
+pub(super) struct Head {
+    pub(super) status: u16,
+    pub(super) content: Content,
+    pub(super) session: Option<String>,
+    pub(super) location: Option<String>,
+    /// What is told of it if it turns out to be an error; the body is still to come.
+    pub(super) error: HttpError,
+}
+
+impl Head {
+    /// Reads a head. What is longer than `header_bytes` is left out.
+    pub(super) fn read(status: u16, fields: &dyn Fields, header_bytes: usize) -> Self {
+        let text = |name: &str| {
+            let value = fields.get(name).filter(|value| value.len() <= header_bytes)?;
+            core::str::from_utf8(value).ok().map(|value| value.trim().to_string())
+        };
+        let content = match fields.get("content-type") {
+            Some(value) if media::is(value, "application/json") => Content::Json,
+            Some(value) if media::is(value, "text/event-stream") => Content::Events,
+            _ => Content::Other,
+        };
+        let session = text(header::SESSION_ID)
+            .filter(|id| !id.is_empty() && id.bytes().all(|byte| (0x21..=0x7e).contains(&byte)));
+        let error = HttpError {
+            status,
+            excerpt: String::new(),
+            challenge: challenge(fields, header_bytes),
+            retry_after: text("retry-after").and_then(|value| value.parse().ok()).map(Duration::from_secs),
+        };
+        Self { status, content, session, location: text("location"), error }
+    }
+
+    pub(super) fn is_success(&self) -> bool {
+        (200..300).contains(&self.status)
+    }
+}
+
+/// All challenges of an answer, joined.
+fn challenge(fields: &dyn Fields, header_bytes: usize) -> Option<String> {
+    let mut joined = String::new();
+    fields.each("www-authenticate", &mut |value| {
+        let value = String::from_utf8_lossy(value);
+        if joined.len().saturating_add(value.len()) <= header_bytes {
+            if !joined.is_empty() {
+                joined.push_str(", ");
+            }
+            joined.push_str(value.trim());
+        }
+    });
+    (!joined.is_empty()).then_some(joined)
+}
+
+/// The beginning of a body, for people.
+pub(super) fn excerpt(body: &[u8]) -> String {
+    let head = body.get(..EXCERPT_BYTES).unwrap_or(body);
+    String::from_utf8_lossy(head).trim().chars().take(EXCERPT_CHARS).collect()
+}
+
+/// What is told of an exchange whose body says nothing.
+pub(super) fn http_error(status: u16, what: &str) -> HttpError {
+    HttpError { status, excerpt: what.into(), challenge: None, retry_after: None }
+}
+
+/// A body that is read when it is whole.
+#[derive(Debug)]
+pub(super) struct Whole {
+    pub(super) status: u16,
+    json: bool,
+    error: HttpError,
+    body: Body,
+    bytes: usize,
+    limit: usize,
+}
+
+#[derive(Debug)]
+enum Body {
+    Empty,
+    /// A slice of the input, as long as it lies in one.
+    Slice(Bytes),
+    Copied(Vec<u8>),
+}
+
+impl Whole {
+    pub(super) fn new(head: Head, message_bytes: usize) -> Self {
+        let json = head.content == Content::Json;
+        let limit = if json { message_bytes } else { message_bytes.min(OTHER_BYTES) };
+        Self { status: head.status, json, error: head.error, body: Body::Empty, bytes: 0, limit }
+    }
+
+    /// Appends a piece, and returns whether there is room for more.
+    pub(super) fn add(&mut self, piece: Bytes) -> bool {
+        let room = self.limit.saturating_sub(self.bytes);
+        self.bytes = self.bytes.saturating_add(piece.len());
+        let kept = piece.slice(..piece.len().min(room));
+        if !kept.is_empty() {
+            match &mut self.body {
+                Body::Empty => self.body = Body::Slice(kept),
+                Body::Slice(first) => {
+                    let mut copied = Vec::with_capacity(first.len().saturating_add(kept.len()));
+                    copied.extend_from_slice(first);
+                    copied.extend_from_slice(&kept);
+                    self.body = Body::Copied(copied);
+                }
+                Body::Copied(copied) => copied.extend_from_slice(&kept),
+            }
+        }
+        self.bytes <= self.limit
+    }
+
+    /// What it is, now that all of it has come or as much as is taken of it, and what is told of it if that is no
+    /// answer.
+    pub(super) fn finish(self, depth: usize) -> (Result<Option<Frame>, InvalidAnswer>, HttpError) {
+        let Self { json, mut error, body, bytes, limit, .. } = self;
+        let body = match body {
+            Body::Empty => Bytes::new(),
+            Body::Slice(slice) => slice,
+            Body::Copied(copied) => Bytes::from(copied),
+        };
+        error.excerpt = excerpt(&body);
+        let failed = !(200..300).contains(&error.status);
+        if bytes > limit {
+            let too_long = Err(InvalidAnswer::TooLong { bytes: limit.saturating_add(1) });
+            return (if json && !failed { too_long } else { Ok(None) }, error);
+        }
+        // Some servers send their errors as plain text, or with no type at all.
+        let looks_so = matches!(body.trim_ascii_start().first(), Some(b'{' | b'['));
+        if !looks_so {
+            let nothing = json && !failed && !body.is_empty();
+            let what = || InvalidAnswer::Malformed("it is neither an object nor an array".into());
+            return (if nothing { Err(what()) } else { Ok(None) }, error);
+        }
+        match rpc::read(&body, depth) {
+            Ok(frame) => (Ok(Some(frame)), error),
+            Err(malformed) if json && !failed => {
+                (Err(InvalidAnswer::Malformed(malformed.to_string())), error)
+            }
+            Err(_) => (Ok(None), error),
+        }
+    }
+
+    /// What is known if the rest of the body never comes: nothing but the status of a refusal.
+    pub(super) fn cut(self) -> Option<HttpError> {
+        let Self { mut error, body, .. } = self;
+        if let Body::Slice(body) = &body {
+            error.excerpt = excerpt(body);
+        } else if let Body::Copied(body) = &body {
+            error.excerpt = excerpt(body);
+        }
+        (!(200..300).contains(&error.status)).then_some(error)
+    }
+}
+
+/// A stream of events.
+#[derive(Debug)]
+pub(super) struct Events {
+    pub(super) sse: Sse,
+    pub(super) status: u16,
+    /// Whether any event has come on it.
+    pub(super) heard: bool,
+}
+
+impl Events {
+    pub(super) fn new(status: u16, message_bytes: usize) -> Self {
+        Self { sse: Sse::new(message_bytes), status, heard: false }
+    }
+
+    /// Where to go on if the stream breaks off.
+    pub(super) fn trail(&self, header_bytes: usize) -> Trail {
+        let sendable =
+            |id: &&str| !id.is_empty() && id.len() <= header_bytes && !id.contains(char::is_control);
+        Trail {
+            last_event: self.sse.last_event_id().filter(sendable).map(Arc::from),
+            retry: self.sse.retry(),
+            heard: self.heard,
+        }
+    }
+}
+
+/// What is left of a stream that has ended.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Trail {
+    /// The last event that can be named to a server.
+    pub(super) last_event: Option<Arc<str>>,
+    /// How long the server wants to be left alone.
+    pub(super) retry: Option<Duration>,
+    /// Whether any event has come on it.
+    pub(super) heard: bool,
+}
+
+impl Trail {
+    /// Whether the stream has brought anything: an event, or at least a place to go on from.
+    pub(super) fn has_advanced(&self) -> bool {
+        self.heard || self.last_event.is_some()
+    }
+}
+
+/// How an exchange that was to bring an answer ended.
+#[derive(Debug)]
+pub(super) enum Ended {
+    /// With the answer.
+    Answer {
+        status: u16,
+        answer: Result<Raw, ErrorObject>,
+        /// Whether it bears the id of the request.
+        own: bool,
+    },
+    /// With something that is no answer.
+    Other(HttpError),
+    /// With an answer that can not be read.
+    Invalid(InvalidAnswer, HttpError),
+    /// The stream ended in an orderly way, and the answer was not in it.
+    Unanswered(HttpError, Trail),
+    /// The connection failed.
+    Broken { sent: Sent, detail: String, refused: Option<HttpError>, trail: Trail },
+}

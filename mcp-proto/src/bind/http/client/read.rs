@@ -1,0 +1,287 @@
+//! Bodies become messages, and messages go where they belong.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::mem;
+
+use bytes::Bytes;
+
+use crate::Instant;
+use crate::bind::http::{End, ExchangeId, Sent};
+use crate::codec::{SseEvent, SseItem};
+use crate::peer::InvalidAnswer;
+use crate::rpc::{self, Frame, Id, Kind, Malformed, MalformedKind, Message, Response};
+
+use super::HttpClient;
+use super::answer::{Ended, Events, Whole, http_error};
+use super::call::Place;
+use super::connect::Handshake;
+use super::exchange::{Exchange, Purpose, Reading};
+use super::timers::Timer;
+
+/// How much may follow an answer on its stream, in bytes of events. Servers end the stream, or say a word or two more.
+const REST_BYTES: usize = 64 * 1024;
+/// How long a stream may go on after the answer.
+const REST_TIME: core::time::Duration = core::time::Duration::from_secs(1);
+
+impl HttpClient {
+    // --- Streams ---
+
+    /// Takes what has come on a stream.
+    pub(super) fn read_events(&mut self, now: Instant, id: ExchangeId) {
+        loop {
+            // Each event may end the exchange.
+            let Some(Exchange { reading: Reading::Events(events), rest, .. }) = self.exchanges.get_mut(&id)
+            else {
+                return;
+            };
+            let Some(item) = events.sse.poll_item() else { return };
+            events.heard = true;
+            if let Some(rest) = rest {
+                let bytes = match &item {
+                    SseItem::Event(event) => event.data.len(),
+                    SseItem::TooLong { bytes, .. } => *bytes,
+                };
+                match rest.checked_sub(bytes) {
+                    Some(left) => *rest = left,
+                    None => {
+                        self.abort_exchange(id);
+                        return;
+                    }
+                }
+            }
+            match item {
+                SseItem::Event(event) => self.handle_event(now, id, event),
+                SseItem::TooLong { head, tail, bytes } => {
+                    self.handle_malformed(now, id, Malformed::too_long(&head, &tail, bytes));
+                }
+            }
+        }
+    }
+
+    fn handle_event(&mut self, now: Instant, id: ExchangeId, event: SseEvent) {
+        let name: &str = &event.name;
+        if name.is_empty() || name == "message" {
+            return self.handle_text(now, id, &event.data);
+        }
+        let Some(exchange) = self.exchanges.get(&id) else { return };
+        match (&exchange.purpose, name) {
+            (Purpose::Events, "endpoint") => self.handle_endpoint(now, id, &event.data),
+            (&Purpose::Call(number), _) if self.config.dialect_002 && exchange.rest.is_none() => {
+                self.handle_dialect(now, id, number, &event);
+            }
+            _ => {}
+        }
+    }
+
+    fn handle_text(&mut self, now: Instant, id: ExchangeId, text: &Bytes) {
+        match rpc::read(text, self.limits().depth) {
+            Ok(frame) => self.handle_frame(now, id, frame),
+            Err(malformed) => self.handle_malformed(now, id, malformed),
+        }
+    }
+
+    /// A message on a stream.
+    fn handle_frame(&mut self, now: Instant, id: ExchangeId, frame: Frame) {
+        let Some(exchange) = self.exchanges.get(&id) else { return };
+        match frame {
+            Frame::Single(Message::Response(response)) => {
+                if exchange.rest.is_some() && self.answered_by(&response).is_none() {
+                    return;
+                }
+                self.handle_response(now, id, response);
+            }
+            frame => self.handle_others(now, frame),
+        }
+    }
+
+    /// An answer on a stream: to the request that the stream is for, if it can be.
+    fn handle_response(&mut self, now: Instant, id: ExchangeId, response: Response) {
+        let Some(exchange) = self.exchanges.get(&id) else { return };
+        let expected = if exchange.rest.is_none() { self.expected(&exchange.purpose) } else { None };
+        let own = matches!((&response.id, expected), (Some(Id::Number(id)), Some(wire)) if *id == wire);
+        if !own && let Some(number) = self.answered_by(&response) {
+            return self.answer_elsewhere(now, number, response.outcome);
+        }
+        // An error belongs to its exchange whatever its id; so does a result whose id was turned into a string.
+        let ours = match &response.id {
+            _ if expected.is_none() => false,
+            Some(Id::Number(_)) => own || response.outcome.is_err(),
+            Some(Id::String(_)) | None => true,
+        };
+        if !ours {
+            let frame = Frame::Single(Message::Response(response));
+            return self.peer.handle_frame(now, frame, &mut self.out);
+        }
+        let status = match &exchange.reading {
+            Reading::Events(events) => events.status,
+            _ => 200,
+        };
+        let (mut purpose, generation) = (exchange.purpose.clone(), exchange.generation);
+        let session = self.exchanges.get_mut(&id).and_then(|exchange| exchange.session.take());
+        match (&purpose, self.handshake) {
+            // On the one stream of HTTP+SSE only the handshake is expected.
+            (Purpose::Events, Some(handshake)) => {
+                purpose = Purpose::Initialize { wire: handshake.wire, body: Bytes::new() };
+                self.detach(now, handshake.exchange);
+            }
+            _ => self.detach(now, id),
+        }
+        let ended = Ended::Answer { status, answer: response.outcome, own };
+        self.conclude(now, purpose, generation, session, ended);
+    }
+
+    /// The id of the answer that an exchange is to bring.
+    fn expected(&self, purpose: &Purpose) -> Option<i64> {
+        match purpose {
+            Purpose::Probe { wire, .. } | Purpose::Initialize { wire, .. } => Some(*wire),
+            Purpose::Call(number) | Purpose::Resume { number, .. } => {
+                self.calls.get(number).map(|call| call.wire)
+            }
+            Purpose::Events => self.handshake.map(|handshake| handshake.wire),
+            _ => None,
+        }
+    }
+
+    /// The request with the server that has the id of an answer.
+    fn answered_by(&self, response: &Response) -> Option<i64> {
+        let Some(Id::Number(wire)) = response.id else { return None };
+        let number = self.peer.named(wire);
+        let call = self.calls.get(&number).filter(|call| call.wire == wire)?;
+        matches!(call.place, Place::Out(_) | Place::Accepted | Place::Pausing).then_some(number)
+    }
+
+    /// Messages that are no answers, or several at once.
+    fn handle_others(&mut self, now: Instant, frame: Frame) {
+        let answered: Vec<i64> = match &frame {
+            Frame::Single(_) => Vec::new(),
+            Frame::Batch(batch) => {
+                let responses = batch.clone().filter_map(|element| match element {
+                    Ok(Message::Response(response)) => self.answered_by(&response),
+                    _ => None,
+                });
+                responses.collect()
+            }
+        };
+        self.peer.handle_frame(now, frame, &mut self.out);
+        for number in answered {
+            if self.peer.sent(number).is_none()
+                && let Some(call) = self.take_call(number)
+            {
+                self.note_answered();
+                if let Place::Out(exchange) = call.place {
+                    self.detach(now, exchange);
+                }
+            }
+        }
+    }
+
+    /// Something on a stream that is no message, or one that was too long.
+    fn handle_malformed(&mut self, now: Instant, id: ExchangeId, malformed: Malformed) {
+        let Some(exchange) = self.exchanges.get(&id) else { return };
+        let recovered = &malformed.recovered;
+        let answer = recovered.method.is_none()
+            && match (&recovered.kind, &recovered.id, self.expected(&exchange.purpose)) {
+                (_, _, None) => false,
+                (Some(Kind::Response), None, _) => true,
+                (Some(Kind::Response) | None, Some(Id::Number(id)), Some(wire)) => *id == wire,
+                _ => false,
+            };
+        if !answer || exchange.rest.is_some() {
+            return self.peer.handle_malformed(now, malformed, &mut self.out);
+        }
+        let invalid = match malformed.kind {
+            MalformedKind::TooLong { bytes } => InvalidAnswer::TooLong { bytes },
+            _ => InvalidAnswer::Malformed(alloc::format!("{malformed}")),
+        };
+        let http = http_error(200, "");
+        let (purpose, generation) = match (&exchange.purpose, self.handshake) {
+            (Purpose::Events, Some(Handshake { wire, .. })) => {
+                (Purpose::Initialize { wire, body: Bytes::new() }, exchange.generation)
+            }
+            (purpose, _) => (purpose.clone(), exchange.generation),
+        };
+        if !matches!(exchange.purpose, Purpose::Events) {
+            self.detach(now, id);
+        }
+        self.conclude(now, purpose, generation, None, Ended::Invalid(invalid, http));
+    }
+
+    /// The answer has come: what follows it on the stream is taken for a while.
+    pub(super) fn detach(&mut self, now: Instant, id: ExchangeId) {
+        if let Some(exchange) = self.exchanges.get_mut(&id)
+            && exchange.rest.is_none()
+        {
+            exchange.rest = Some(REST_BYTES);
+            self.timers.set(Timer::Drain(id), now + REST_TIME);
+        }
+    }
+
+    // --- Ends ---
+
+    /// All of a body has come, or as much of it as is taken.
+    pub(super) fn finish_whole(&mut self, now: Instant, exchange: Exchange, whole: Whole) {
+        let status = whole.status;
+        let Exchange { purpose, generation, session, rest, .. } = exchange;
+        if rest.is_some() {
+            return;
+        }
+        let success = (200..300).contains(&status);
+        if success && self.answers_elsewhere(&purpose) {
+            return self.accepted(&purpose);
+        }
+        let expected = self.expected(&purpose);
+        let (frame, error) = whole.finish(self.limits().depth);
+        let ended = match frame {
+            Err(invalid) => Ended::Invalid(invalid, error),
+            Ok(None) => Ended::Other(error),
+            Ok(Some(Frame::Single(Message::Response(response)))) => {
+                let own =
+                    matches!((&response.id, expected), (Some(Id::Number(id)), Some(wire)) if *id == wire);
+                Ended::Answer { status, answer: response.outcome, own }
+            }
+            Ok(Some(frame @ Frame::Batch(_))) if success => {
+                // The answer may be among them.
+                self.handle_others(now, frame);
+                Ended::Other(error)
+            }
+            Ok(Some(_)) => Ended::Other(error),
+        };
+        self.conclude(now, purpose, generation, session, ended);
+    }
+
+    /// An exchange is over.
+    pub(super) fn finish(&mut self, now: Instant, exchange: Exchange, end: End) {
+        let Exchange { purpose, generation, rest, .. } = &exchange;
+        if rest.is_some() {
+            return;
+        }
+        let (purpose, generation) = (purpose.clone(), *generation);
+        let (sent, detail) = match &end {
+            End::Complete => (Sent::Maybe, String::new()),
+            End::Truncated(detail) => (Sent::Maybe, detail.clone()),
+            End::Failed { sent, detail } => (*sent, detail.clone()),
+        };
+        let mut exchange = exchange;
+        let ended = match (mem::replace(&mut exchange.reading, Reading::Nothing), end) {
+            (Reading::Nothing, _) => Ended::Broken { sent, detail, refused: None, trail: Default::default() },
+            (Reading::Whole(whole), End::Complete) => return self.finish_whole(now, exchange, *whole),
+            (Reading::Whole(whole), _) => {
+                Ended::Broken { sent: Sent::Maybe, detail, refused: whole.cut(), trail: Default::default() }
+            }
+            (Reading::Events(events), end) => self.finish_events(&events, end, detail),
+        };
+        self.conclude(now, purpose, generation, None, ended);
+    }
+
+    fn finish_events(&self, events: &Events, end: End, detail: String) -> Ended {
+        let trail = events.trail(self.limits().header_bytes);
+        match end {
+            End::Complete => {
+                let error = http_error(events.status, "the event stream ended without an answer");
+                Ended::Unanswered(error, trail)
+            }
+            _ => Ended::Broken { sent: Sent::Maybe, detail, refused: None, trail },
+        }
+    }
+}
