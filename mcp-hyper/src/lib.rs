@@ -21,5 +21,9 @@ pub use client::{
 #[cfg(feature = "tls")]
 pub use futures_rustls::rustls;
 pub use runtime::{Endpoint, Runtime, Smol, Stream};
+pub use server::{
+    Connection, ConnectionError, ConnectionTask, HttpService, Listener, Overrun, ResponseBody, ResponseFuture,
+    ServerDriver, ServerError, ServerLimits, ServerMode, ServerOptions, ServiceDriver, serve,
+};
 #[cfg(feature = "tls")]
 pub use tls::TlsError;

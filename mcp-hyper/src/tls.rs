@@ -8,7 +8,7 @@ use rustls::crypto::CryptoProvider;
 use rustls::{ClientConfig, ConfigBuilder, WantsVerifier};
 
 /// What is offered by ALPN, in order of preference.
-const PROTOCOLS: [&[u8]; 2] = [HTTP2, b"http/1.1"];
+pub(crate) const PROTOCOLS: [&[u8]; 2] = [HTTP2, b"http/1.1"];
 /// The name of HTTP/2 in ALPN.
 pub(crate) const HTTP2: &[u8] = b"h2";
 

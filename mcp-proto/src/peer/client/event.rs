@@ -26,6 +26,15 @@ pub enum Event {
         /// The progress.
         params: ProgressParams,
     },
+    /// A part of a result, of a server that sends it in parts (an opt-in of
+    /// [`HttpClientConfig`](crate::bind::http::client::HttpClientConfig)). The outcome has them all.
+    #[cfg(feature = "http")]
+    PartialResult {
+        /// The request.
+        request: RequestId,
+        /// Members of the result, as they came.
+        fragment: Raw,
+    },
     /// A request has ended.
     Outcome {
         /// The request.
@@ -73,6 +82,8 @@ impl Keep for Event {
             }
             Self::Request { params, .. } => *params = params.as_ref().map(Raw::detached),
             Self::Outcome { outcome, .. } => outcome.keep(),
+            #[cfg(feature = "http")]
+            Self::PartialResult { fragment, .. } => *fragment = fragment.detached(),
             Self::Diagnostic(
                 Diagnostic::ForbiddenRequest { method, .. } | Diagnostic::InvalidNotification { method, .. },
             ) => *method = method.detached(),

@@ -1,0 +1,252 @@
+//! One connection, from its first byte to its last.
+
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use futures_lite::{AsyncRead, AsyncWrite};
+use hyper::server::conn::{http1, http2};
+use mcp_proto::front::Multi;
+use smol_hyper::rt::FuturesIo;
+
+use super::alarm::{Alarm, Timers};
+use super::limits::HEADERS;
+use super::preface::{Beginning, Preface};
+use super::registry::Entry;
+use super::service::{ConnectionService, HttpService};
+use super::socket::Socket;
+use super::streams::{Queue, ServerMode, Streams};
+use super::transport::Transport;
+use super::watch::{Order, Overrun, Version, Watch};
+
+/// The least that hyper buffers of a connection of HTTP/1.
+const LEAST_BUFFER: usize = 8192;
+/// What it buffers at most, each way, beside longer headers. Whatever is longer goes through in pieces.
+const BUFFER: usize = 64 * 1024;
+
+/// A future that serves one connection until it ends.
+///
+/// It is `Send` unless the router is [`Local`](mcp_proto::front::Local). Dropping it closes the connection, and is to
+/// its exchanges as if the client had gone.
+///
+/// # Errors
+///
+/// [`ConnectionError`]; a client that leaves between two requests is none.
+#[must_use = "nothing happens unless it is polled"]
+pub struct Connection<Io, H: ServerMode = Multi> {
+    stage: Stage<Io, H>,
+    service: HttpService<H>,
+    watch: Arc<Watch>,
+    alarm: Alarm,
+    _entry: Entry,
+}
+
+type Http1<Io, H> = http1::Connection<FuturesIo<Socket<Transport<Io>>>, ConnectionService<H>>;
+type Http2<Io, H> =
+    http2::Connection<FuturesIo<Socket<Transport<Io>>>, ConnectionService<H>, <H as ServerMode>::Queue>;
+
+enum Stage<Io, H: ServerMode> {
+    /// Until it is known what is spoken.
+    Greeting {
+        io: Transport<Io>,
+        preface: Preface,
+    },
+    Http1(Pin<Box<Http1<Io, H>>>),
+    Http2 {
+        connection: Pin<Box<Http2<Io, H>>>,
+        streams: Streams<H::Task>,
+    },
+    Over,
+}
+
+impl<Io: AsyncRead + AsyncWrite + Unpin + 'static, H: ServerMode> Connection<Io, H> {
+    pub(super) fn new(service: HttpService<H>, io: Io) -> Self {
+        let shared = service.shared();
+        let watch = Arc::new(Watch::new(shared.limits.clone(), shared.timers.clone()));
+        let entry = shared.registry.enter(watch.clone());
+        let io = Transport::new(io, shared.tls.as_ref());
+        if io.is_shaking() {
+            watch.heard();
+        }
+        let stage = Stage::Greeting { io, preface: Preface::default() };
+        Self { stage, service, watch, alarm: Alarm::default(), _entry: entry }
+    }
+
+    /// Goes on with the connection. Ready when it is over.
+    fn poll_stage(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ConnectionError>> {
+        loop {
+            match &mut self.stage {
+                Stage::Greeting { io, preface } => {
+                    if io.is_shaking() {
+                        ready!(io.poll_handshake(cx)).map_err(ConnectionError::Handshake)?;
+                        self.watch.greeted();
+                    }
+                    let beginning = ready!(preface.poll_read(io, || self.watch.heard(), cx));
+                    let beginning = beginning.map_err(ConnectionError::Io)?;
+                    let Stage::Greeting { io, preface } = std::mem::replace(&mut self.stage, Stage::Over)
+                    else {
+                        return Poll::Ready(Ok(()));
+                    };
+                    let socket = Socket::new(io, preface, self.watch.clone());
+                    self.stage = match beginning {
+                        Beginning::Nothing => return Poll::Ready(Ok(())),
+                        Beginning::Http1 => self.http1(socket),
+                        Beginning::Http2 => self.http2(socket),
+                    };
+                }
+                Stage::Http1(connection) => {
+                    return connection.as_mut().poll(cx).map_err(ConnectionError::Http);
+                }
+                Stage::Http2 { connection, streams } => {
+                    // What one of them does may be for the other to go on with.
+                    let ended = connection.as_mut().poll(cx);
+                    if ended.is_ready() {
+                        return ended.map_err(ConnectionError::Http);
+                    }
+                    ready!(streams.poll(cx));
+                }
+                Stage::Over => return Poll::Ready(Ok(())),
+            }
+        }
+    }
+
+    fn http1(&self, socket: Socket<Transport<Io>>) -> Stage<Io, H> {
+        self.watch.set_version(Version::Http1);
+        let limits = self.watch.limits();
+        let header_bytes = usize::try_from(limits.header_bytes).unwrap_or(usize::MAX);
+        let mut builder = http1::Builder::new();
+        // Its own timer would run for idle connections as well, and cost each request.
+        builder
+            .header_read_timeout(None)
+            .max_header_size(header_bytes)
+            .max_buf_size(header_bytes.max(BUFFER).max(LEAST_BUFFER));
+        if limits.headers != HEADERS {
+            builder.max_headers(limits.headers);
+        }
+        let service = ConnectionService::new(self.service.clone(), self.watch.clone(), None);
+        Stage::Http1(Box::pin(builder.serve_connection(FuturesIo::new(socket), service)))
+    }
+
+    fn http2(&self, socket: Socket<Transport<Io>>) -> Stage<Io, H> {
+        self.watch.set_version(Version::Http2);
+        let limits = self.watch.limits();
+        let queue = Queue::new();
+        let mut builder = http2::Builder::new(H::Queue::from(queue.clone()));
+        builder
+            .timer(SharedTimers(self.watch.timers().clone()))
+            .max_concurrent_streams(limits.streams)
+            .max_header_list_size(limits.header_bytes)
+            .max_send_buf_size(BUFFER)
+            .keep_alive_interval(limits.ping_interval)
+            .keep_alive_timeout(limits.write_timeout);
+        let service = ConnectionService::new(self.service.clone(), self.watch.clone(), Some(queue.clone()));
+        let connection = Box::pin(builder.serve_connection(FuturesIo::new(socket), service));
+        let streams = Streams::new(queue, self.watch.timers().clone(), limits.write_timeout);
+        Stage::Http2 { connection, streams }
+    }
+
+    /// It takes no more requests.
+    fn retire(&mut self) {
+        match &mut self.stage {
+            Stage::Greeting { .. } | Stage::Over => self.stage = Stage::Over,
+            Stage::Http1(connection) => connection.as_mut().graceful_shutdown(),
+            Stage::Http2 { connection, .. } => connection.as_mut().graceful_shutdown(),
+        }
+        self.watch.retired();
+    }
+}
+
+impl<Io: AsyncRead + AsyncWrite + Unpin + 'static, H: ServerMode> Future for Connection<Io, H> {
+    type Output = Result<(), ConnectionError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        loop {
+            let ended = this.poll_stage(cx);
+            if ended.is_ready() {
+                this.stage = Stage::Over;
+                return ended;
+            }
+            let order = match this.watch.take_order(cx.waker()) {
+                Some(order) => order,
+                None => {
+                    let Some((deadline, order)) = this.watch.deadline() else { return Poll::Pending };
+                    ready!(this.alarm.poll_until(Some(deadline), this.watch.timers(), cx));
+                    order
+                }
+            };
+            match order {
+                Order::Retire => this.retire(),
+                Order::Cut(overrun) => {
+                    this.stage = Stage::Over;
+                    return Poll::Ready(Err(ConnectionError::Overrun(overrun)));
+                }
+            }
+        }
+    }
+}
+
+impl<Io, H: ServerMode> fmt::Debug for Connection<Io, H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connection").finish_non_exhaustive()
+    }
+}
+
+/// hyper wants a type to share.
+struct SharedTimers(Timers);
+
+impl hyper::rt::Timer for SharedTimers {
+    fn sleep(&self, duration: std::time::Duration) -> Pin<Box<dyn hyper::rt::Sleep>> {
+        self.0.sleep(duration)
+    }
+
+    fn sleep_until(&self, deadline: std::time::Instant) -> Pin<Box<dyn hyper::rt::Sleep>> {
+        self.0.sleep_until(deadline)
+    }
+
+    fn now(&self) -> std::time::Instant {
+        self.0.now()
+    }
+
+    fn reset(&self, sleep: &mut Pin<Box<dyn hyper::rt::Sleep>>, new_deadline: std::time::Instant) {
+        self.0.reset(sleep, new_deadline);
+    }
+}
+
+/// Why a connection did not end as it should.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ConnectionError {
+    /// There is no TLS with this client.
+    Handshake(io::Error),
+    /// The socket failed before anything was spoken.
+    Io(io::Error),
+    /// What the client sent is no HTTP, or it left in the middle of it.
+    Http(hyper::Error),
+    /// The client took too long.
+    Overrun(Overrun),
+}
+
+impl fmt::Display for ConnectionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Handshake(error) => write!(f, "the TLS handshake failed: {error}"),
+            Self::Io(error) => write!(f, "the socket failed: {error}"),
+            Self::Http(error) => write!(f, "{error}"),
+            Self::Overrun(overrun) => write!(f, "{overrun}"),
+        }
+    }
+}
+
+impl std::error::Error for ConnectionError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Handshake(error) | Self::Io(error) => Some(error),
+            Self::Http(error) => Some(error),
+            Self::Overrun(_) => None,
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! The futures that a server runs in.
+
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+
+use futures_util::Stream as _;
+use futures_util::stream::FuturesUnordered;
+use mcp_proto::front::{Clock as _, Mode, Multi, RouterError};
+
+use super::accept::{Listener, Patient};
+use super::alarm::Alarm;
+use super::connection::{Connection, ConnectionError};
+use super::service::HttpService;
+use super::stand_in::HttpServerDriver;
+use super::streams::ServerMode;
+
+/// How many connections are accepted before those that are there have a turn.
+const ACCEPTED_AT_ONCE: usize = 16;
+/// How long the last answers have to leave, once the time to make them is over.
+const LAST_ANSWERS: Duration = Duration::from_secs(2);
+
+/// The future that runs what outlives a connection: sessions and their handlers.
+///
+/// Nothing of 2025-11-25 and before works unless it is polled. It ends when the server has been closed, and the
+/// connections have finished or have had their time.
+///
+/// # Errors
+///
+/// What is wrong with the [router](mcp_proto::front::Router::check), as [`io::ErrorKind::InvalidInput`], before anything
+/// is served.
+#[must_use = "nothing happens unless the driver is polled"]
+pub struct ServiceDriver<H: Mode = Multi> {
+    service: HttpService<H>,
+    sessions: HttpServerDriver<H>,
+    sessions_ended: bool,
+    problem: Option<RouterError>,
+    alarm: Alarm,
+    close_timeout: Duration,
+    patience: Alarm,
+    /// When connections are cut, once the server is closing.
+    deadline: Option<Instant>,
+}
+
+impl<H: Mode> ServiceDriver<H> {
+    pub(super) fn new(
+        service: HttpService<H>,
+        sessions: HttpServerDriver<H>,
+        problem: Option<RouterError>,
+        close_timeout: Duration,
+    ) -> Self {
+        Self {
+            service,
+            sessions,
+            sessions_ended: false,
+            problem,
+            alarm: Alarm::default(),
+            close_timeout,
+            patience: Alarm::default(),
+            deadline: None,
+        }
+    }
+
+    /// Runs sessions. Ready once the server is closed and they have ended.
+    fn poll_sessions(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.sessions_ended {
+            return Poll::Ready(());
+        }
+        let shared = self.service.shared();
+        loop {
+            if self.sessions.poll(cx).is_ready() {
+                self.sessions_ended = true;
+                return Poll::Ready(());
+            }
+            let timeout = self
+                .sessions
+                .next_timeout()
+                .and_then(|at| shared.timers.now().checked_add(at.saturating_since(shared.clock.now())));
+            ready!(self.alarm.poll_until(timeout, &shared.timers, cx));
+        }
+    }
+}
+
+impl<H: Mode> Future for ServiceDriver<H> {
+    type Output = io::Result<()>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        if let Some(problem) = this.problem.take() {
+            return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidInput, problem)));
+        }
+        let sessions = this.poll_sessions(cx);
+        let shared = this.service.shared();
+        if !shared.server.is_closing() {
+            return Poll::Pending;
+        }
+        if this.deadline.is_none() {
+            shared.registry.retire();
+            let patience = this.close_timeout.saturating_add(LAST_ANSWERS);
+            this.deadline = shared.timers.now().checked_add(patience);
+        }
+        let connections = shared.registry.poll_fewer(1, cx);
+        if sessions.is_pending() || connections.is_pending() {
+            ready!(this.patience.poll_until(this.deadline, &shared.timers, cx));
+            shared.registry.cut();
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<H: Mode> fmt::Debug for ServiceDriver<H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServiceDriver").finish_non_exhaustive()
+    }
+}
+
+/// The future that a whole server runs in: it accepts connections and serves them.
+///
+/// Spawn it on any executor, or await it; nothing happens otherwise. It is `Send` unless the router is
+/// [`Local`](mcp_proto::front::Local). It ends when the server has been [closed](HttpServer::close): then it accepts
+/// nobody any more, and what is under way has
+/// [`close_timeout`](mcp_proto::peer::server::ServerConfig::close_timeout) to finish. Dropping it closes all
+/// connections at once.
+///
+/// # Errors
+///
+/// As [`ServiceDriver`]. Errors of accepting are none: they pass.
+#[must_use = "nothing happens unless the driver is polled"]
+pub struct ServerDriver<L: Listener, H: ServerMode = Multi> {
+    listener: Option<Patient<L>>,
+    service: HttpService<H>,
+    driver: ServiceDriver<H>,
+    connections: FuturesUnordered<Connection<L::Io, H>>,
+    on_error: OnError,
+    /// Who else takes the connections.
+    spawn: Option<Spawn<L::Io, H>>,
+}
+
+/// One connection, for an executor to run.
+pub type ConnectionTask = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+pub(super) type OnError = Arc<dyn Fn(&ServerError) + Send + Sync>;
+pub(super) type Spawn<Io, H> = Box<dyn Fn(Connection<Io, H>) + Send>;
+
+/// What goes wrong without ending a server.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ServerError {
+    /// Nobody could be accepted. It is tried again, after up to a second if it is about the system's means, such as
+    /// open files.
+    Accept(io::Error),
+    /// A connection did not end as it should.
+    Connection(ConnectionError),
+}
+
+impl fmt::Display for ServerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Accept(error) => write!(f, "no connection could be accepted: {error}"),
+            Self::Connection(error) => write!(f, "{error}"),
+        }
+    }
+}
+
+impl std::error::Error for ServerError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Accept(error) => Some(error),
+            Self::Connection(error) => error.source(),
+        }
+    }
+}
+
+impl<L: Listener, H: ServerMode> ServerDriver<L, H> {
+    pub(super) fn new(
+        listener: L,
+        service: HttpService<H>,
+        driver: ServiceDriver<H>,
+        on_error: OnError,
+        spawn: Option<Spawn<L::Io, H>>,
+    ) -> Self {
+        let listener = Some(Patient::new(listener, service.shared().timers.clone()));
+        Self { listener, service, driver, connections: FuturesUnordered::new(), on_error, spawn }
+    }
+
+    /// Ready once enough were accepted that the others should have a turn.
+    fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let shared = self.service.shared();
+        let Some(listener) = &mut self.listener else { return Poll::Pending };
+        for _ in 0..ACCEPTED_AT_ONCE {
+            ready!(shared.registry.poll_fewer(shared.limits.connections, cx));
+            match ready!(listener.poll_accept(cx)) {
+                Ok(io) => {
+                    let connection = self.service.connection(io);
+                    match &self.spawn {
+                        Some(spawn) => spawn(connection),
+                        None => self.connections.push(connection),
+                    }
+                }
+                Err(error) => (self.on_error)(&ServerError::Accept(error)),
+            }
+        }
+        Poll::Ready(())
+    }
+}
+
+impl<L: Listener + Unpin, H: ServerMode> Future for ServerDriver<L, H> {
+    type Output = io::Result<()>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        if let Poll::Ready(ended) = Pin::new(&mut this.driver).poll(cx) {
+            return Poll::Ready(ended);
+        }
+        if this.service.shared().server.is_closing() {
+            this.listener = None;
+        }
+        let accepted = this.poll_accept(cx);
+        while let Poll::Ready(Some(ended)) = Pin::new(&mut this.connections).poll_next(cx) {
+            if let Err(error) = ended {
+                (this.on_error)(&ServerError::Connection(error));
+            }
+        }
+        if accepted.is_ready() {
+            cx.waker().wake_by_ref();
+        }
+        Poll::Pending
+    }
+}
+
+impl<L: Listener, H: ServerMode> Drop for ServerDriver<L, H> {
+    fn drop(&mut self) {
+        self.service.shared().registry.cut();
+    }
+}
+
+impl<L: Listener, H: ServerMode> fmt::Debug for ServerDriver<L, H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServerDriver").field("connections", &self.connections.len()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,175 @@
+//! How a router is served.
+
+use std::fmt;
+use std::sync::Arc;
+
+use mcp_proto::front::{Mode, Multi, Router, SystemClock};
+use mcp_proto::peer::server::ServerConfig;
+
+use super::accept::Listener;
+use super::alarm::Timers;
+use super::connection::Connection;
+use super::driver::{ConnectionTask, OnError, ServerDriver, ServerError, ServiceDriver, Spawn};
+use super::entropy::SystemEntropy;
+use super::limits::ServerLimits;
+use super::registry::Registry;
+use super::service::{HttpService, Shared};
+use super::stand_in::{HttpServer, http_server};
+use super::streams::ServerMode;
+use super::transport::Tls;
+use crate::runtime::{Runtime, Smol};
+
+/// How a router is served, and what it is served over.
+#[must_use = "options do nothing until something is served with them"]
+pub struct ServerOptions<H: Mode = Multi> {
+    router: Arc<Router<H>>,
+    config: ServerConfig,
+    path: String,
+    limits: ServerLimits,
+    timers: Timers,
+    tls: Option<Tls>,
+    on_error: OnError,
+}
+
+impl<H: Mode> ServerOptions<H> {
+    /// The router's own [configuration](Router::config), at `/mcp`, without TLS.
+    pub fn new(router: impl Into<Arc<Router<H>>>) -> Self {
+        let router = router.into();
+        Self {
+            config: router.config(),
+            router,
+            path: "/mcp".to_owned(),
+            limits: ServerLimits::default(),
+            timers: Smol.timer(),
+            tls: None,
+            on_error: Arc::new(|_| {}),
+        }
+    }
+
+    /// Where connections find the server; everywhere else there is nothing. Default `/mcp`.
+    pub fn path(mut self, path: impl Into<String>) -> Self {
+        self.path = path.into();
+        self
+    }
+
+    /// Changes the configuration.
+    pub fn configure(mut self, change: impl FnOnce(&mut ServerConfig)) -> Self {
+        change(&mut self.config);
+        self
+    }
+
+    /// Changes what a client may make the server hold.
+    pub fn limits(mut self, change: impl FnOnce(&mut ServerLimits)) -> Self {
+        change(&mut self.limits);
+        self
+    }
+
+    /// The timers of another runtime. Default: those of [`Smol`], which work under any executor. Sockets come from the
+    /// [`Listener`], or from wherever the application has them.
+    pub fn runtime(mut self, runtime: &impl Runtime) -> Self {
+        self.timers = runtime.timer();
+        self
+    }
+
+    /// Encrypts connections. If the configuration names no protocols for ALPN, it is given those of HTTP/2 and
+    /// HTTP/1.1.
+    #[cfg(feature = "tls")]
+    pub fn tls(mut self, config: impl Into<Arc<futures_rustls::rustls::ServerConfig>>) -> Self {
+        let mut config = config.into();
+        if config.alpn_protocols.is_empty() {
+            Arc::make_mut(&mut config).alpn_protocols = crate::tls::PROTOCOLS.map(<[u8]>::to_vec).into();
+        }
+        self.tls = Some(config.into());
+        self
+    }
+
+    /// Shows what goes wrong without ending the server, for logs. `show` must not take long: the server waits for it.
+    pub fn on_error(mut self, show: impl Fn(&ServerError) + Send + Sync + 'static) -> Self {
+        self.on_error = Arc::new(show);
+        self
+    }
+
+    /// Accepts connections and serves them, all in one future.
+    pub fn listen<L: Listener>(self, listener: L) -> (HttpServer<H>, ServerDriver<L, H>)
+    where
+        H: ServerMode,
+    {
+        self.start(listener, None)
+    }
+
+    /// Accepts connections and has each served by a task of its own, for executors with several threads:
+    ///
+    /// ```no_run
+    /// # use mcp_hyper::mcp_proto::front::Router;
+    /// # use mcp_hyper::ServerOptions;
+    /// # async fn example(router: Router, listener: async_net::TcpListener) -> std::io::Result<()> {
+    /// let options = ServerOptions::new(router);
+    /// let (server, driver) = options.listen_with(listener, |task| smol::spawn(task).detach());
+    /// driver.await
+    /// # }
+    /// ```
+    pub fn listen_with<L: Listener>(
+        self,
+        listener: L,
+        spawn: impl Fn(ConnectionTask) + Send + 'static,
+    ) -> (HttpServer<H>, ServerDriver<L, H>)
+    where
+        H: ServerMode,
+        Connection<L::Io, H>: Send,
+    {
+        let on_error = self.on_error.clone();
+        let spawn = move |connection: Connection<L::Io, H>| {
+            let on_error = on_error.clone();
+            spawn(Box::pin(async move {
+                if let Err(error) = connection.await {
+                    on_error(&ServerError::Connection(error));
+                }
+            }));
+        };
+        self.start(listener, Some(Box::new(spawn)))
+    }
+
+    fn start<L: Listener>(
+        self,
+        listener: L,
+        spawn: Option<Spawn<L::Io, H>>,
+    ) -> (HttpServer<H>, ServerDriver<L, H>)
+    where
+        H: ServerMode,
+    {
+        let on_error = self.on_error.clone();
+        let (service, driver) = self.service();
+        let server = service.server().clone();
+        (server, ServerDriver::new(listener, service, driver, on_error, spawn))
+    }
+
+    /// A server to embed; the future has to be polled for as long as it is to serve.
+    pub fn service(self) -> (HttpService<H>, ServiceDriver<H>) {
+        let problem = self.router.check().err();
+        let clock = Arc::new(SystemClock::new());
+        let close_timeout = self.config.close_timeout;
+        let (server, driver) = http_server(self.router, clock.clone(), Arc::new(SystemEntropy));
+        let service = HttpService::new(Shared {
+            server,
+            clock,
+            timers: self.timers,
+            limits: Arc::new(self.limits),
+            registry: Arc::new(Registry::default()),
+            path: self.path,
+            tls: self.tls,
+        });
+        let driver = ServiceDriver::new(service.clone(), driver, problem, close_timeout);
+        (service, driver)
+    }
+}
+
+impl<H: Mode> fmt::Debug for ServerOptions<H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServerOptions")
+            .field("router", &self.router)
+            .field("config", &self.config)
+            .field("path", &self.path)
+            .field("limits", &self.limits)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,118 @@
+//! Which version of HTTP a client speaks.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use futures_lite::AsyncRead;
+
+/// What a client of HTTP/2 begins with. (RFC 9113, section 3.4)
+const HTTP2: [u8; 24] = *b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// The first bytes of a connection: read to see what is spoken, and read again by what speaks it.
+#[derive(Debug, Default)]
+pub(super) struct Preface {
+    bytes: [u8; HTTP2.len()],
+    read: usize,
+    taken: usize,
+}
+
+/// What a connection began with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Beginning {
+    Http1,
+    Http2,
+    /// The client has closed its side first.
+    Nothing,
+}
+
+impl Preface {
+    /// Reads until there is no doubt. `heard` is told of every byte.
+    pub(super) fn poll_read<Io: AsyncRead + Unpin>(
+        &mut self,
+        io: &mut Io,
+        mut heard: impl FnMut(),
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<Beginning>> {
+        loop {
+            let (seen, rest) = self.bytes.split_at_mut(self.read.min(HTTP2.len()));
+            if !HTTP2.starts_with(seen) {
+                return Poll::Ready(Ok(Beginning::Http1));
+            }
+            if rest.is_empty() {
+                return Poll::Ready(Ok(Beginning::Http2));
+            }
+            match ready!(Pin::new(&mut *io).poll_read(cx, rest))? {
+                0 if self.read == 0 => return Poll::Ready(Ok(Beginning::Nothing)),
+                // Whatever it is, it is no HTTP/2.
+                0 => return Poll::Ready(Ok(Beginning::Http1)),
+                count => self.read = self.read.saturating_add(count),
+            }
+            heard();
+        }
+    }
+
+    /// Moves what was read to the front of `buf`, and says how much.
+    pub(super) fn take(&mut self, buf: &mut [u8]) -> usize {
+        let rest = self.bytes.get(self.taken..self.read).unwrap_or_default();
+        let count = rest.len().min(buf.len());
+        if let (Some(to), Some(from)) = (buf.get_mut(..count), rest.get(..count)) {
+            to.copy_from_slice(from);
+        }
+        self.taken = self.taken.saturating_add(count);
+        count
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Cursor;
+    use std::task::Waker;
+
+    use super::*;
+
+    /// A reader that gives at most so many bytes at a time.
+    struct Chunks(Cursor<Vec<u8>>, usize);
+
+    impl AsyncRead for Chunks {
+        fn poll_read(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            buf: &mut [u8],
+        ) -> Poll<io::Result<usize>> {
+            let most = self.1.min(buf.len());
+            Poll::Ready(io::Read::read(&mut self.0, &mut buf[..most]))
+        }
+    }
+
+    fn begin(input: &[u8], chunk: usize) -> (Beginning, Vec<u8>) {
+        let mut reader = Chunks(Cursor::new(input.to_vec()), chunk);
+        let mut preface = Preface::default();
+        let mut cx = Context::from_waker(Waker::noop());
+        let Poll::Ready(Ok(beginning)) = preface.poll_read(&mut reader, || {}, &mut cx) else { panic!() };
+        let mut again = Vec::new();
+        let mut buf = [0; 7];
+        loop {
+            match preface.take(&mut buf) {
+                0 => break,
+                count => again.extend_from_slice(&buf[..count]),
+            }
+        }
+        io::Read::read_to_end(&mut reader.0, &mut again).unwrap();
+        (beginning, again)
+    }
+
+    #[test]
+    fn each_version_is_told_by_its_first_bytes_and_none_of_them_is_lost() {
+        let post = b"POST /mcp HTTP/1.1\r\nhost: a\r\n\r\n";
+        let put = b"PRIVATE / HTTP/1.1\r\n\r\n";
+        let two = [&HTTP2[..], b"frames"].concat();
+        for chunk in [1, 2, 5, 24, 100] {
+            assert_eq!(begin(post, chunk), (Beginning::Http1, post.to_vec()), "{chunk}");
+            assert_eq!(begin(put, chunk), (Beginning::Http1, put.to_vec()), "{chunk}");
+            assert_eq!(begin(&two, chunk), (Beginning::Http2, two.clone()), "{chunk}");
+            assert_eq!(begin(b"PRI", chunk), (Beginning::Http1, b"PRI".to_vec()), "{chunk}");
+            assert_eq!(begin(b"", chunk), (Beginning::Nothing, Vec::new()), "{chunk}");
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! What answers requests: for hyper, and for connections of this crate.
+
+use std::convert::Infallible;
+use std::fmt;
+use std::sync::Arc;
+
+use futures_lite::{AsyncRead, AsyncWrite};
+use http_body::Body;
+use hyper::body::Incoming;
+use hyper::header::HeaderMap;
+use hyper::service::Service;
+use hyper::{Request, Response};
+use mcp_proto::bind::http::Fields;
+use mcp_proto::front::{Mode, Multi, SystemClock};
+
+use super::alarm::{Alarm, Timers};
+use super::connection::Connection;
+use super::exchange::{Attached, ResponseBody, ResponseFuture, Ticking};
+use super::limits::ServerLimits;
+use super::registry::Registry;
+use super::stand_in::{HttpServer, RequestHead};
+use super::streams::{Pace, Queue, ServerMode};
+use super::transport::Tls;
+use super::watch::{Busy, Watch};
+
+/// A server to embed: under an accept loop of one's own, or under a router of one's own as a [`Service`] of hyper.
+///
+/// Clones share the server. See [`ServerOptions::service`](super::ServerOptions::service).
+pub struct HttpService<H: Mode = Multi>(Arc<Shared<H>>);
+
+pub(super) struct Shared<H: Mode> {
+    pub(super) server: HttpServer<H>,
+    pub(super) clock: Arc<SystemClock>,
+    pub(super) timers: Timers,
+    pub(super) limits: Arc<ServerLimits>,
+    pub(super) registry: Arc<Registry>,
+    pub(super) path: String,
+    pub(super) tls: Option<Tls>,
+}
+
+impl<H: Mode> HttpService<H> {
+    pub(super) fn new(shared: Shared<H>) -> Self {
+        Self(Arc::new(shared))
+    }
+
+    pub(super) fn shared(&self) -> &Shared<H> {
+        &self.0
+    }
+
+    /// The server's handle.
+    pub fn server(&self) -> &HttpServer<H> {
+        &self.0.server
+    }
+
+    fn exchange<B: Body>(&self, request: Request<B>, attached: Attached) -> ResponseFuture<B, H> {
+        let shared = &*self.0;
+        let (parts, body) = request.into_parts();
+        let fields = RequestFields {
+            headers: &parts.headers,
+            authority: parts.uri.authority().map(|authority| authority.as_str()),
+        };
+        let head = RequestHead { method: parts.method.as_str(), path: parts.uri.path(), fields: &fields };
+        let exchange = shared.server.exchange(&head);
+        // A body that is already there needs no time.
+        let deadline = if body.is_end_stream() {
+            None
+        } else {
+            shared.timers.now().checked_add(shared.limits.body_timeout)
+        };
+        let ticking =
+            Ticking { clock: shared.clock.clone(), timers: shared.timers.clone(), alarm: Alarm::default() };
+        ResponseFuture::new(body, exchange, ticking, deadline, attached)
+    }
+}
+
+impl<H: ServerMode> HttpService<H> {
+    /// Serves one connection, whatever it is: the future is all there is to it. It is TLS if the options say so, then
+    /// HTTP/1.1 or HTTP/2, as the client likes.
+    ///
+    /// It counts for [`ServerLimits::connections`] without being refused, and takes part when the server closes.
+    pub fn connection<Io: AsyncRead + AsyncWrite + Unpin + 'static>(&self, io: Io) -> Connection<Io, H> {
+        Connection::new(self.clone(), io)
+    }
+}
+
+impl<H: Mode> Clone for HttpService<H> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<H: Mode> fmt::Debug for HttpService<H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpService").field("limits", &self.0.limits).finish_non_exhaustive()
+    }
+}
+
+/// Answers any path: which of them are for MCP is for whoever calls it to say.
+impl<B: Body, H: Mode> Service<Request<B>> for HttpService<H> {
+    type Response = Response<ResponseBody<H>>;
+    type Error = Infallible;
+    type Future = ResponseFuture<B, H>;
+
+    fn call(&self, request: Request<B>) -> Self::Future {
+        self.exchange(request, Attached::default())
+    }
+}
+
+/// Answers the requests of one connection.
+pub(super) struct ConnectionService<H: ServerMode> {
+    service: HttpService<H>,
+    watch: Arc<Watch>,
+    /// Where the streams of HTTP/2 go.
+    queue: Option<Queue<H::Task>>,
+}
+
+impl<H: ServerMode> ConnectionService<H> {
+    pub(super) fn new(service: HttpService<H>, watch: Arc<Watch>, queue: Option<Queue<H::Task>>) -> Self {
+        Self { service, watch, queue }
+    }
+}
+
+impl<H: ServerMode> Service<Request<Incoming>> for ConnectionService<H> {
+    type Response = Response<ResponseBody<H>>;
+    type Error = Infallible;
+    type Future = ResponseFuture<Incoming, H>;
+
+    fn call(&self, request: Request<Incoming>) -> Self::Future {
+        let busy = Busy::new(self.watch.clone());
+        let pace = self.queue.as_ref().map(|queue| {
+            let pace = Pace::default();
+            queue.expect(pace.clone());
+            pace
+        });
+        let attached = Attached { busy: Some(busy), pace };
+        if request.uri().path() == self.service.shared().path {
+            self.service.exchange(request, attached)
+        } else {
+            ResponseFuture::not_found(attached)
+        }
+    }
+}
+
+/// The headers of a request, as hyper holds them.
+struct RequestFields<'a> {
+    headers: &'a HeaderMap,
+    /// HTTP/2 says the host here.
+    authority: Option<&'a str>,
+}
+
+impl Fields for RequestFields<'_> {
+    fn each<'a>(&'a self, name: &str, show: &mut dyn FnMut(&'a [u8])) {
+        let mut found = false;
+        for value in self.headers.get_all(name) {
+            found = true;
+            show(value.as_bytes());
+        }
+        if let (false, Some(authority), "host") = (found, self.authority, name) {
+            show(authority.as_bytes());
+        }
+    }
+}

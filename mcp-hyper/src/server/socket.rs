@@ -1,0 +1,96 @@
+//! A connection's socket, with an eye on what moves.
+
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use futures_lite::{AsyncRead, AsyncWrite};
+
+use super::preface::Preface;
+use super::watch::Watch;
+
+/// How much is read from a client that goes on sending after this side was closed.
+const DISCARDED: usize = 1024 * 1024;
+
+/// Reads what was looked at before, then the rest; tells the [`Watch`] what is heard and what is taken; and closes so
+/// that the client can still read the last answer.
+pub(super) struct Socket<Io> {
+    io: Io,
+    ahead: Preface,
+    watch: Arc<Watch>,
+    stuck: bool,
+    /// The client has closed its side.
+    ended: bool,
+    discarded: usize,
+}
+
+impl<Io> Socket<Io> {
+    /// A socket of which `ahead` was read already.
+    pub(super) fn new(io: Io, ahead: Preface, watch: Arc<Watch>) -> Self {
+        Self { io, ahead, watch, stuck: false, ended: false, discarded: 0 }
+    }
+
+    fn report<T>(&mut self, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        if written.is_pending() != self.stuck {
+            self.stuck = written.is_pending();
+            if self.stuck { self.watch.stuck() } else { self.watch.taken() }
+        }
+        written
+    }
+}
+
+impl<Io: AsyncRead + Unpin> AsyncRead for Socket<Io> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
+        let count = self.ahead.take(buf);
+        if count > 0 {
+            return Poll::Ready(Ok(count));
+        }
+        let count = ready!(Pin::new(&mut self.io).poll_read(cx, buf))?;
+        if count > 0 {
+            self.watch.heard();
+        } else if !buf.is_empty() {
+            self.ended = true;
+        }
+        Poll::Ready(Ok(count))
+    }
+}
+
+impl<Io: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Socket<Io> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.io).poll_write(cx, buf);
+        self.report(written)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.io).poll_write_vectored(cx, bufs);
+        self.report(written)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let flushed = Pin::new(&mut self.io).poll_flush(cx);
+        self.report(flushed)
+    }
+
+    /// A socket that is closed while input is unread resets the connection. So this waits, if it has to, for the client
+    /// to close its side; for how long is the watch's business.
+    fn poll_close(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let closed = Pin::new(&mut self.io).poll_close(cx);
+        ready!(self.report(closed))?;
+        if !self.watch.left() {
+            return Poll::Ready(Ok(()));
+        }
+        let mut scratch = [0; 4096];
+        while !self.ended && self.discarded < DISCARDED {
+            match ready!(Pin::new(&mut self.io).poll_read(cx, &mut scratch)) {
+                Ok(0) | Err(_) => self.ended = true,
+                Ok(count) => self.discarded = self.discarded.saturating_add(count),
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+}

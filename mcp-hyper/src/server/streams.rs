@@ -1,0 +1,180 @@
+//! The streams of a connection of HTTP/2, polled by the connection itself.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use futures_util::Stream as _;
+use futures_util::stream::FuturesUnordered;
+use hyper::body::Incoming;
+use hyper::rt::Executor;
+use hyper::rt::bounds::Http2ServerConnExec;
+use mcp_proto::front::{Local, Mode, Multi};
+
+use super::alarm::{Alarm, Timers};
+use super::exchange::{ResponseBody, ResponseFuture};
+
+/// Whether a server's futures may move between threads, as its router's handlers may: [`Multi`] or [`Local`]. There is
+/// nothing to implement.
+pub trait ServerMode: Mode {
+    /// What answers one request.
+    #[doc(hidden)]
+    type Task: Future<Output = ()> + Unpin + 'static;
+
+    /// Where HTTP/2 leaves it.
+    #[doc(hidden)]
+    type Queue: Http2ServerConnExec<ResponseFuture<Incoming, Self>, ResponseBody<Self>>
+        + From<Queue<Self::Task>>
+        + Unpin
+        + 'static;
+}
+
+impl ServerMode for Multi {
+    type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
+    type Queue = Queue<Self::Task>;
+}
+
+impl ServerMode for Local {
+    type Task = Pin<Box<dyn Future<Output = ()>>>;
+    type Queue = Queue<Self::Task>;
+}
+
+/// The way from hyper, which starts streams while it is polled, to the connection, which polls it.
+#[doc(hidden)]
+pub struct Queue<T>(Arc<Mutex<Inbox<T>>>);
+
+struct Inbox<T> {
+    /// Of the stream that is about to be started.
+    pace: Option<Pace>,
+    started: Vec<(T, Option<Pace>)>,
+}
+
+impl<T> Queue<T> {
+    pub(super) fn new() -> Self {
+        Self(Arc::new(Mutex::new(Inbox { pace: None, started: Vec::new() })))
+    }
+
+    fn inbox(&self) -> MutexGuard<'_, Inbox<T>> {
+        // Nothing that can panic happens under this lock.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The stream that hyper starts next goes at this pace. hyper starts one as soon as the service has been called
+    /// for it.
+    pub(super) fn expect(&self, pace: Pace) {
+        self.inbox().pace = Some(pace);
+    }
+
+    fn start(&self, task: T) {
+        let mut inbox = self.inbox();
+        let pace = inbox.pace.take();
+        inbox.started.push((task, pace));
+    }
+}
+
+impl<T> Clone for Queue<T> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<T> fmt::Debug for Queue<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Queue").finish_non_exhaustive()
+    }
+}
+
+impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Queue<<Multi as ServerMode>::Task> {
+    fn execute(&self, future: F) {
+        self.start(Box::pin(future));
+    }
+}
+
+impl<F: Future<Output = ()> + 'static> Executor<F> for Queue<<Local as ServerMode>::Task> {
+    fn execute(&self, future: F) {
+        self.start(Box::pin(future));
+    }
+}
+
+/// Whether the last piece of a body is still waiting to be taken.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Pace(Arc<AtomicBool>);
+
+impl Pace {
+    /// hyper wants more, or has a piece to send.
+    pub(super) fn set_waiting(&self, waiting: bool) {
+        self.0.store(waiting, Ordering::Relaxed);
+    }
+
+    fn is_waiting(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// The streams that are open.
+pub(super) struct Streams<T> {
+    queue: Queue<T>,
+    open: FuturesUnordered<Stream<T>>,
+    timers: Timers,
+    patience: std::time::Duration,
+}
+
+impl<T: Future<Output = ()> + Unpin> Streams<T> {
+    /// Streams that may stand still for as long as `patience`.
+    pub(super) fn new(queue: Queue<T>, timers: Timers, patience: std::time::Duration) -> Self {
+        Self { queue, open: FuturesUnordered::new(), timers, patience }
+    }
+
+    /// Goes on with every stream that has something to do. Ready if there was one.
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let started = std::mem::take(&mut self.queue.inbox().started);
+        let mut progress = !started.is_empty();
+        for (task, pace) in started {
+            self.open.push(Stream {
+                task,
+                pace,
+                timers: self.timers.clone(),
+                patience: self.patience,
+                alarm: Alarm::default(),
+                deadline: None,
+            });
+        }
+        while let Poll::Ready(Some(())) = Pin::new(&mut self.open).poll_next(cx) {
+            progress = true;
+        }
+        if progress { Poll::Ready(()) } else { Poll::Pending }
+    }
+}
+
+/// One stream. It is reset, by being dropped, when its client has taken nothing of it for too long.
+struct Stream<T> {
+    task: T,
+    pace: Option<Pace>,
+    timers: Timers,
+    patience: std::time::Duration,
+    alarm: Alarm,
+    deadline: Option<Instant>,
+}
+
+impl<T: Future<Output = ()> + Unpin> Future for Stream<T> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let this = &mut *self;
+        if Pin::new(&mut this.task).poll(cx).is_ready() {
+            return Poll::Ready(());
+        }
+        if this.pace.as_ref().is_some_and(Pace::is_waiting) {
+            let (timers, patience) = (&this.timers, this.patience);
+            let deadline = this.deadline.or_else(|| timers.now().checked_add(patience));
+            this.deadline = deadline;
+            return this.alarm.poll_until(deadline, timers, cx);
+        }
+        this.deadline = None;
+        Poll::Pending
+    }
+}

@@ -1,0 +1,125 @@
+//! What a connection is read from and written to: a stream as it is, or TLS over it.
+
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use futures_lite::{AsyncRead, AsyncWrite};
+
+#[cfg(feature = "tls")]
+pub(super) use encrypted::{Tls, Transport};
+#[cfg(not(feature = "tls"))]
+pub(super) use plain::{Tls, Transport};
+
+/// Anything that is read from and written to.
+trait Duplex: AsyncRead + AsyncWrite + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Duplex for S {}
+
+impl<Io: AsyncRead + AsyncWrite + Unpin + 'static> AsyncRead for Transport<Io> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
+        self.stream()?.poll_read(cx, buf)
+    }
+}
+
+impl<Io: AsyncRead + AsyncWrite + Unpin + 'static> AsyncWrite for Transport<Io> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        self.stream()?.poll_write(cx, buf)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.stream()?.poll_write_vectored(cx, bufs)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.stream()?.poll_flush(cx)
+    }
+
+    fn poll_close(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.stream()?.poll_close(cx)
+    }
+}
+
+/// Without TLS there is nothing but the stream.
+#[cfg(not(feature = "tls"))]
+mod plain {
+    use super::*;
+
+    /// There is none.
+    pub(in super::super) enum Tls {}
+
+    pub(in super::super) struct Transport<Io>(Io);
+
+    impl<Io: AsyncRead + AsyncWrite + Unpin + 'static> Transport<Io> {
+        pub(in super::super) fn new(io: Io, _: Option<&Tls>) -> Self {
+            Self(io)
+        }
+
+        pub(in super::super) fn is_shaking(&self) -> bool {
+            false
+        }
+
+        pub(in super::super) fn poll_handshake(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+
+        pub(super) fn stream(&mut self) -> io::Result<Pin<&mut dyn Duplex>> {
+            Ok(Pin::new(&mut self.0))
+        }
+    }
+}
+
+#[cfg(feature = "tls")]
+mod encrypted {
+    use std::future::Future as _;
+    use std::task::ready;
+
+    use futures_rustls::server::TlsStream;
+    use futures_rustls::{Accept, TlsAcceptor};
+
+    use super::*;
+
+    /// How connections are to be encrypted.
+    pub(in super::super) type Tls = TlsAcceptor;
+
+    /// A stream, once [`poll_handshake`](Self::poll_handshake) was ready.
+    pub(in super::super) enum Transport<Io> {
+        Plain(Io),
+        Shaking(Box<Accept<Io>>),
+        Tls(Box<TlsStream<Io>>),
+    }
+
+    impl<Io: AsyncRead + AsyncWrite + Unpin + 'static> Transport<Io> {
+        pub(in super::super) fn new(io: Io, tls: Option<&Tls>) -> Self {
+            match tls {
+                Some(tls) => Self::Shaking(Box::new(tls.accept(io))),
+                None => Self::Plain(io),
+            }
+        }
+
+        /// Whether there is a handshake to wait for.
+        pub(in super::super) fn is_shaking(&self) -> bool {
+            matches!(self, Self::Shaking(_))
+        }
+
+        /// Goes on with the handshake, if there is one.
+        pub(in super::super) fn poll_handshake(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+            if let Self::Shaking(accept) = self {
+                *self = Self::Tls(Box::new(ready!(Pin::new(accept).poll(cx))?));
+            }
+            Poll::Ready(Ok(()))
+        }
+
+        pub(super) fn stream(&mut self) -> io::Result<Pin<&mut dyn Duplex>> {
+            match self {
+                Self::Plain(io) => Ok(Pin::new(io)),
+                Self::Shaking(_) => Err(io::ErrorKind::NotConnected.into()),
+                Self::Tls(io) => Ok(Pin::new(&mut **io)),
+            }
+        }
+    }
+}

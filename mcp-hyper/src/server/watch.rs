@@ -1,0 +1,417 @@
+//! What a connection is doing, and until when it may.
+//!
+//! The parts of a connection report here: its socket what moves, its exchanges their beginning and end. Its future asks
+//! what to wait for. All of them run in one task; the server's driver is the only one that speaks from another.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+use std::time::{Duration, Instant};
+
+use super::alarm::Timers;
+use super::limits::ServerLimits;
+
+/// How long a client has to close its side once a connection is ending.
+const LINGER: Duration = Duration::from_secs(2);
+
+/// One connection's state.
+pub(super) struct Watch {
+    limits: Arc<ServerLimits>,
+    timers: Timers,
+    state: Mutex<State>,
+}
+
+struct State {
+    began: Instant,
+    version: Version,
+    /// Exchanges under way.
+    exchanges: usize,
+    /// When the last of them ended, or the connection began.
+    quiet: Instant,
+    /// When the first byte of the next one came.
+    heard: Option<Instant>,
+    /// Since when the client takes nothing.
+    stuck: Option<Instant>,
+    /// When the connection was told to take no more requests.
+    retired: Option<Instant>,
+    /// Part of a request will not be read.
+    unread: bool,
+    /// When this side was closed.
+    left: Option<Instant>,
+    order: Option<Order>,
+    waker: Option<Waker>,
+}
+
+/// What is spoken on a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Version {
+    /// Nothing yet.
+    Unknown,
+    Http1,
+    Http2,
+}
+
+/// What is to become of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Order {
+    /// It finishes what is under way, and takes nothing more.
+    Retire,
+    /// It ends now.
+    Cut(Overrun),
+}
+
+/// Which limit of a connection was reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Overrun {
+    /// [`ServerLimits::header_timeout`].
+    Headers,
+    /// [`ServerLimits::write_timeout`].
+    Write,
+    /// [`ServerLimits::idle_timeout`] or [`ServerLimits::lifetime`], and the client did not part.
+    Parting,
+    /// The server has closed, and its
+    /// [`close_timeout`](mcp_proto::peer::server::ServerConfig::close_timeout) has passed.
+    Closed,
+}
+
+impl fmt::Display for Overrun {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Headers => "the client took too long to send the headers of a request",
+            Self::Write => "the client takes nothing of what is written to it",
+            Self::Parting => "the connection was to end, and the client did not close it",
+            Self::Closed => "the server has closed",
+        })
+    }
+}
+
+impl Watch {
+    pub(super) fn new(limits: Arc<ServerLimits>, timers: Timers) -> Self {
+        let now = timers.now();
+        let state = State {
+            began: now,
+            version: Version::Unknown,
+            exchanges: 0,
+            quiet: now,
+            heard: None,
+            stuck: None,
+            retired: None,
+            unread: false,
+            left: None,
+            order: None,
+            waker: None,
+        };
+        Self { limits, timers, state: Mutex::new(state) }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Nothing that can panic happens under this lock.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn limits(&self) -> &ServerLimits {
+        &self.limits
+    }
+
+    pub(super) fn timers(&self) -> &Timers {
+        &self.timers
+    }
+
+    /// It is known what the client speaks.
+    pub(super) fn set_version(&self, version: Version) {
+        self.state().version = version;
+    }
+
+    /// Something was read.
+    pub(super) fn heard(&self) {
+        let mut state = self.state();
+        if state.exchanges == 0 && state.heard.is_none() {
+            state.heard = Some(self.timers.now());
+        }
+    }
+
+    /// The handshake is over: what was heard belonged to it.
+    pub(super) fn greeted(&self) {
+        let mut state = self.state();
+        state.heard = None;
+        state.quiet = self.timers.now();
+    }
+
+    /// The client takes nothing at the moment.
+    pub(super) fn stuck(&self) {
+        self.state().stuck = Some(self.timers.now());
+    }
+
+    /// The client has taken something.
+    pub(super) fn taken(&self) {
+        self.state().stuck = None;
+    }
+
+    /// This side is closed. Whether to wait for the other: a client that is still sending when the socket goes may lose
+    /// the answer that it has not read yet.
+    pub(super) fn left(&self) -> bool {
+        let mut state = self.state();
+        let is_sending = state.unread || (state.exchanges == 0 && state.heard.is_some());
+        if state.version != Version::Http1 || !is_sending {
+            return false;
+        }
+        state.left.get_or_insert_with(|| self.timers.now());
+        true
+    }
+
+    pub(super) fn exchange_began(&self) {
+        let mut state = self.state();
+        state.exchanges = state.exchanges.saturating_add(1);
+        state.heard = None;
+    }
+
+    pub(super) fn exchange_ended(&self) {
+        let mut state = self.state();
+        state.exchanges = state.exchanges.saturating_sub(1);
+        if state.exchanges == 0 {
+            state.quiet = self.timers.now();
+        }
+    }
+
+    /// The connection has done as it was told.
+    pub(super) fn retired(&self) {
+        self.state().retired.get_or_insert_with(|| self.timers.now());
+    }
+
+    /// An order from elsewhere. The one to cut is not taken back.
+    pub(super) fn order(&self, order: Order) {
+        let mut state = self.state();
+        if !matches!(state.order, Some(Order::Cut(_))) {
+            state.order = Some(order);
+        }
+        let waker = state.waker.take();
+        drop(state);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    /// An order, if there is one; otherwise the waker waits for it.
+    pub(super) fn take_order(&self, waker: &Waker) -> Option<Order> {
+        let mut state = self.state();
+        let order = state.order.take();
+        match &mut state.waker {
+            Some(known) => known.clone_from(waker),
+            none => *none = Some(waker.clone()),
+        }
+        order
+    }
+
+    /// Until when things may go on as they are, and what happens then.
+    pub(super) fn deadline(&self) -> Option<(Instant, Order)> {
+        let state = self.state();
+        let limits = &self.limits;
+        if let Some(left) = state.left {
+            return after(left, LINGER, Order::Cut(Overrun::Parting));
+        }
+        let stuck = state.stuck.and_then(|at| after(at, limits.write_timeout, Order::Cut(Overrun::Write)));
+        let silent = match (state.exchanges, state.retired, state.heard) {
+            (0, Some(retired), _) => after(retired.max(state.quiet), LINGER, Order::Cut(Overrun::Parting)),
+            // With HTTP/2 there is more to hear than requests.
+            (0, None, Some(at)) if state.version != Version::Http2 => {
+                after(at, limits.header_timeout, Order::Cut(Overrun::Headers))
+            }
+            (0, None, _) => after(state.quiet, limits.idle_timeout, Order::Retire),
+            _ => None,
+        };
+        let old = match (state.retired, limits.lifetime) {
+            (None, Some(lifetime)) => after(state.began, lifetime, Order::Retire),
+            _ => None,
+        };
+        [stuck, silent, old].into_iter().flatten().min_by_key(|(at, _)| *at)
+    }
+}
+
+/// `None` if that is beyond what the clock can show.
+fn after(at: Instant, delay: Duration, order: Order) -> Option<(Instant, Order)> {
+    Some((at.checked_add(delay)?, order))
+}
+
+/// An exchange under way on a connection; it ends when this is dropped.
+pub(super) struct Busy(Arc<Watch>);
+
+impl Busy {
+    pub(super) fn new(watch: Arc<Watch>) -> Self {
+        watch.exchange_began();
+        Self(watch)
+    }
+}
+
+impl Busy {
+    /// The rest of the request will not be read.
+    pub(super) fn unread(&self) {
+        self.0.state().unread = true;
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.exchange_ended();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::Future;
+    use std::pin::Pin;
+    use std::task::{Context, Poll};
+
+    use hyper::rt::{Sleep, Timer};
+
+    use super::*;
+
+    /// A clock that a test sets. Nobody here waits for it.
+    struct Fake {
+        origin: Instant,
+        passed: Mutex<Duration>,
+    }
+
+    struct Never;
+
+    impl Future for Never {
+        type Output = ();
+
+        fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+            Poll::Pending
+        }
+    }
+
+    impl Sleep for Never {}
+
+    impl Timer for Fake {
+        fn sleep(&self, _: Duration) -> Pin<Box<dyn Sleep>> {
+            Box::pin(Never)
+        }
+
+        fn sleep_until(&self, _: Instant) -> Pin<Box<dyn Sleep>> {
+            Box::pin(Never)
+        }
+
+        fn now(&self) -> Instant {
+            self.origin + *self.passed.lock().unwrap()
+        }
+    }
+
+    struct Case {
+        fake: Arc<Fake>,
+        watch: Arc<Watch>,
+    }
+
+    impl Case {
+        fn new(change: impl FnOnce(&mut ServerLimits)) -> Self {
+            let mut limits = ServerLimits::default();
+            change(&mut limits);
+            let fake = Arc::new(Fake { origin: Instant::now(), passed: Mutex::default() });
+            let watch = Arc::new(Watch::new(Arc::new(limits), fake.clone()));
+            Self { fake, watch }
+        }
+
+        fn pass(&self, seconds: u64) {
+            *self.fake.passed.lock().unwrap() += Duration::from_secs(seconds);
+        }
+
+        /// Seconds since the beginning.
+        fn deadline(&self) -> Option<(u64, Order)> {
+            let (at, order) = self.watch.deadline()?;
+            Some((at.duration_since(self.fake.origin).as_secs(), order))
+        }
+    }
+
+    #[test]
+    fn a_silent_connection_is_retired_and_then_cut() {
+        let case = Case::new(|_| {});
+        case.watch.set_version(Version::Http1);
+        assert_eq!(case.deadline(), Some((120, Order::Retire)));
+        case.pass(120);
+        case.watch.retired();
+        assert_eq!(case.deadline(), Some((122, Order::Cut(Overrun::Parting))));
+    }
+
+    #[test]
+    fn headers_have_their_time_from_their_first_byte() {
+        let case = Case::new(|_| {});
+        case.watch.set_version(Version::Http1);
+        case.pass(50);
+        case.watch.heard();
+        case.pass(5);
+        case.watch.heard();
+        assert_eq!(case.deadline(), Some((60, Order::Cut(Overrun::Headers))));
+        let busy = Busy::new(case.watch.clone());
+        assert_eq!(case.deadline(), None, "a handler may take its time");
+        case.watch.heard();
+        case.pass(1000);
+        drop(busy);
+        assert_eq!(case.deadline(), Some((1055 + 120, Order::Retire)));
+    }
+
+    #[test]
+    fn a_handshake_has_the_time_of_headers_and_the_first_request_its_own() {
+        let case = Case::new(|_| {});
+        case.watch.heard();
+        assert_eq!(case.deadline(), Some((10, Order::Cut(Overrun::Headers))));
+        case.pass(9);
+        case.watch.greeted();
+        assert_eq!(case.deadline(), Some((129, Order::Retire)));
+    }
+
+    #[test]
+    fn frames_of_http2_are_no_headers() {
+        let case = Case::new(|_| {});
+        case.watch.set_version(Version::Http2);
+        case.watch.heard();
+        assert_eq!(case.deadline(), Some((120, Order::Retire)));
+    }
+
+    #[test]
+    fn a_client_that_takes_nothing_is_cut_even_while_an_exchange_is_under_way() {
+        let case = Case::new(|_| {});
+        let _busy = Busy::new(case.watch.clone());
+        case.pass(7);
+        case.watch.stuck();
+        assert_eq!(case.deadline(), Some((37, Order::Cut(Overrun::Write))));
+        case.watch.taken();
+        assert_eq!(case.deadline(), None);
+    }
+
+    #[test]
+    fn an_old_connection_is_retired_whatever_it_does() {
+        let case = Case::new(|limits| limits.lifetime = Some(Duration::from_secs(30)));
+        let _busy = Busy::new(case.watch.clone());
+        assert_eq!(case.deadline(), Some((30, Order::Retire)));
+        case.watch.retired();
+        assert_eq!(case.deadline(), None, "what is under way is finished");
+    }
+
+    #[test]
+    fn only_a_client_that_may_still_be_sending_is_waited_for() {
+        let case = Case::new(|_| {});
+        case.watch.set_version(Version::Http1);
+        case.watch.heard();
+        drop(Busy::new(case.watch.clone()));
+        assert!(!case.watch.left());
+        let busy = Busy::new(case.watch.clone());
+        busy.unread();
+        assert!(case.watch.left());
+        assert_eq!(case.deadline(), Some((2, Order::Cut(Overrun::Parting))));
+
+        let case = Case::new(|_| {});
+        case.watch.set_version(Version::Http1);
+        case.watch.heard();
+        assert!(case.watch.left(), "half a head, or nonsense");
+    }
+
+    #[test]
+    fn an_order_to_cut_stands() {
+        let case = Case::new(|_| {});
+        case.watch.order(Order::Cut(Overrun::Closed));
+        case.watch.order(Order::Retire);
+        assert_eq!(case.watch.take_order(Waker::noop()), Some(Order::Cut(Overrun::Closed)));
+        assert_eq!(case.watch.take_order(Waker::noop()), None);
+    }
+}

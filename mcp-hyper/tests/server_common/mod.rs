@@ -1,0 +1,185 @@
+//! A server on a port of its own, and a client that knows nothing but bytes. Every wait is bounded.
+#![allow(dead_code, clippy::unwrap_used)]
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Nothing on a loopback takes this long.
+pub const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Waits until `done`.
+pub fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !done() {
+        assert!(begin.elapsed() < PATIENCE, "this never happened: {what}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// A client's connection.
+pub struct Raw {
+    pub stream: TcpStream,
+    read: Vec<u8>,
+}
+
+/// An answer, as far as its head.
+#[derive(Debug)]
+pub struct Head {
+    pub status: u16,
+    pub headers: Vec<(String, String)>,
+}
+
+impl Head {
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(key, _)| key == name).map(|(_, value)| &**value)
+    }
+}
+
+impl Raw {
+    pub fn connect(address: SocketAddr) -> Self {
+        let stream = TcpStream::connect(address).unwrap();
+        stream.set_nodelay(true).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_write_timeout(Some(PATIENCE)).unwrap();
+        Self { stream, read: Vec::new() }
+    }
+
+    pub fn send(&mut self, bytes: impl AsRef<[u8]>) {
+        self.stream.write_all(bytes.as_ref()).unwrap();
+    }
+
+    /// Posts a body with the usual headers and those of `more`, lines with their ends.
+    pub fn post(&mut self, path: &str, more: &str, body: &str) {
+        self.send(format!(
+            "POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+             accept: application/json, text/event-stream\r\n{more}content-length: {}\r\n\r\n{body}",
+            body.len()
+        ));
+    }
+
+    fn fill(&mut self) -> io::Result<usize> {
+        let mut buf = [0; 16 * 1024];
+        let count = self.stream.read(&mut buf)?;
+        self.read.extend_from_slice(&buf[..count]);
+        Ok(count)
+    }
+
+    /// Everything until `end`, inclusive.
+    pub fn until(&mut self, end: &str) -> String {
+        loop {
+            if let Some(at) = self.read.windows(end.len()).position(|window| window == end.as_bytes()) {
+                return String::from_utf8(self.read.drain(..at + end.len()).collect()).unwrap();
+            }
+            let count = self.fill().unwrap();
+            assert!(count > 0, "no {end:?} in {:?}", String::from_utf8_lossy(&self.read));
+        }
+    }
+
+    pub fn exactly(&mut self, bytes: usize) -> String {
+        while self.read.len() < bytes {
+            assert!(self.fill().unwrap() > 0, "the answer breaks off");
+        }
+        String::from_utf8(self.read.drain(..bytes).collect()).unwrap()
+    }
+
+    pub fn head(&mut self) -> Head {
+        let text = self.until("\r\n\r\n");
+        let mut lines = text.trim_end().split("\r\n");
+        let status = lines.next().unwrap().split(' ').nth(1).unwrap().parse().unwrap();
+        let headers = lines
+            .map(|line| line.split_once(':').unwrap())
+            .map(|(name, value)| (name.to_ascii_lowercase(), value.trim().to_owned()))
+            .collect();
+        Head { status, headers }
+    }
+
+    /// A whole answer.
+    pub fn answer(&mut self) -> (Head, String) {
+        let head = self.head();
+        let body = match head.get("content-length") {
+            Some(length) => self.exactly(length.parse().unwrap()),
+            None if head.get("transfer-encoding").is_some() => {
+                let mut body = String::new();
+                while let Some(chunk) = self.chunk() {
+                    body.push_str(&chunk);
+                }
+                body
+            }
+            None => String::new(),
+        };
+        (head, body)
+    }
+
+    /// The next piece of a chunked body.
+    pub fn chunk(&mut self) -> Option<String> {
+        let length = usize::from_str_radix(self.until("\r\n").trim_end(), 16).unwrap();
+        let chunk = self.exactly(length);
+        assert_eq!(self.until("\r\n"), "\r\n");
+        (length > 0).then_some(chunk)
+    }
+
+    /// Waits for the server to close the connection, in whatever way.
+    pub fn closed(&mut self) -> bool {
+        loop {
+            match self.fill() {
+                Ok(0) => return true,
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::ConnectionReset => return true,
+                Err(_) => return false,
+            }
+        }
+    }
+}
+
+/// A listener for smol, and where it listens.
+pub fn listener() -> (smol::net::TcpListener, SocketAddr) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    (listener.try_into().unwrap(), address)
+}
+
+/// Runs a server's future on a thread.
+pub fn run(driver: impl Future<Output = io::Result<()>> + Send + 'static) -> JoinHandle<io::Result<()>> {
+    std::thread::spawn(|| smol::block_on(driver))
+}
+
+/// Waits for it to end.
+pub fn ended(server: JoinHandle<io::Result<()>>) -> io::Result<()> {
+    wait_until("the driver ends", || server.is_finished());
+    server.join().unwrap()
+}
+
+/// Where hyper's client runs its connection of HTTP/2.
+#[derive(Clone, Copy)]
+pub struct Spawn;
+
+impl<F: Future<Output: Send> + Send + 'static> hyper::rt::Executor<F> for Spawn {
+    fn execute(&self, future: F) {
+        smol::spawn(future).detach();
+    }
+}
+
+pub type Sender = hyper::client::conn::http2::SendRequest<http_body_util::Full<bytes::Bytes>>;
+
+/// A client of HTTP/2 on any stream.
+pub async fn http2<S>(stream: S, tune: impl FnOnce(&mut hyper::client::conn::http2::Builder<Spawn>)) -> Sender
+where
+    S: smol::io::AsyncRead + smol::io::AsyncWrite + Send + Unpin + 'static,
+{
+    let mut builder = hyper::client::conn::http2::Builder::new(Spawn);
+    tune(&mut builder);
+    let (sender, connection) = builder.handshake(smol_hyper::rt::FuturesIo::new(stream)).await.unwrap();
+    smol::spawn(connection).detach();
+    sender
+}
+
+/// A POST with the usual headers.
+pub fn post(url: &str, body: &str) -> hyper::Request<http_body_util::Full<bytes::Bytes>> {
+    hyper::Request::post(url)
+        .header("content-type", "application/json")
+        .header("accept", "application/json, text/event-stream")
+        .body(http_body_util::Full::new(bytes::Bytes::copy_from_slice(body.as_bytes())))
+        .unwrap()
+}
