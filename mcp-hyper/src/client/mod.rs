@@ -1,1 +1,156 @@
 //! Clients: hyper connections that carry the exchanges of an HTTP client machine.
+
+mod body;
+mod connector;
+mod exchange;
+mod failure;
+mod headers;
+mod options;
+mod pool;
+mod proxy;
+mod target;
+mod transport;
+mod tunnel;
+mod wire;
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use mcp_proto::bind::http::client::{Action, HttpClient};
+use mcp_proto::front::{self, Client, Clock, Error, Mode, Multi};
+use mcp_proto::peer::client::Closed;
+
+use self::transport::{Happened, Transport};
+use crate::alarm::Alarm;
+use crate::fields::Headers;
+use crate::runtime::{Runtime, Smol};
+
+pub use headers::{HeaderError, HeaderProblem};
+pub use options::{ClientOptions, ConnectError};
+pub use proxy::{Proxy, ProxyError};
+pub use wire::WireEvent;
+
+/// How often the driver goes round before it lets others have a turn.
+const ROUNDS: usize = 4;
+/// How much it does in each round: of what has happened, and of what is to be done.
+const TURN: usize = 32;
+
+/// Talks to the server at this URL, `http` or `https`, with default [options](ClientOptions).
+///
+/// Connections are opened when the driver is polled, as many as are needed, and kept for the next request. Dropping the last
+/// [`Client`] ends it all in an orderly way while the driver runs.
+///
+/// ```no_run
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// smol::block_on(async {
+///     let (client, driver) = mcp_hyper::connect("https://example.com/mcp")?;
+///     smol::spawn(driver).detach();
+///
+///     for tool in client.list_tools().await? {
+///         println!("{}: {}", tool.name, tool.description.unwrap_or_default());
+///     }
+///     let sum = client.call_tool("get-sum", serde_json::json!({ "a": 2, "b": 3 })).await?;
+///     println!("{}", sum.text_content());
+///     client.close().await;
+///     Ok(())
+/// })
+/// # }
+/// ```
+///
+/// # Errors
+/// If the URL can not be used, or the environment names a proxy that can not. Whether there is a server is found out by the
+/// driver.
+pub fn connect(url: impl Into<String>) -> Result<(Client, ClientDriver), ConnectError> {
+    ClientOptions::default().connect(url)
+}
+
+/// The future that carries a client's messages, keeps its time and runs its [handlers](front::ClientHandlers).
+///
+/// Spawn it on any executor, or poll it beside the work; nothing happens otherwise. It is `Send` unless the handlers are
+/// [`Local`](front::Local). It polls all of its connections itself and spawns nothing, and what is idle costs nothing. It ends
+/// once the client is closed, with an error unless this side closed it: the same that the client's requests got.
+///
+/// Dropping it ends every exchange and connection at once.
+#[must_use = "nothing happens unless the driver is polled"]
+pub struct ClientDriver<H: Mode = Multi, R = Smol> {
+    front: front::ClientDriver<HttpClient, H>,
+    transport: Transport<R>,
+    alarm: Alarm,
+    clock: Arc<dyn Clock>,
+}
+
+impl<H: Mode, R: Runtime> ClientDriver<H, R> {
+    /// Hands over what the connections bring. Ready if there was anything.
+    fn poll_transport(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.transport.poll(self.clock.now(), cx).map(|happened| {
+            self.front.lock(|machine, now| match happened {
+                Happened::Head { exchange, status, headers } => {
+                    machine.handle_head(now, exchange, status.as_u16(), &Headers(&headers));
+                }
+                Happened::Body { exchange, bytes } => machine.handle_body(now, exchange, bytes),
+                Happened::End { exchange, end } => machine.handle_end(now, exchange, end),
+            });
+        })
+    }
+
+    /// Carries out what the machine wants. Ready if there was anything, as more may follow from it.
+    fn poll_machine(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let Self { front, transport, clock, .. } = self;
+        let polled = front.poll(cx, |machine, now| {
+            machine.handle_timeout(now);
+            let action = machine.poll_action();
+            let wanted: Vec<_> =
+                transport.unread().filter(|exchange| machine.wants_body(*exchange)).collect();
+            if action.is_some() || !wanted.is_empty() { Poll::Ready((action, wanted)) } else { Poll::Pending }
+        });
+        polled.map(|(action, wanted)| {
+            for exchange in wanted {
+                transport.read(exchange);
+            }
+            match action {
+                Some(Action::Open(request)) => transport.open(clock.now(), request),
+                Some(Action::Abort(exchange)) => transport.abort(clock.now(), exchange),
+                None => {}
+            }
+        })
+    }
+}
+
+impl<H: Mode, R: Runtime> Future for ClientDriver<H, R> {
+    type Output = Result<(), Error>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        for _ in 0..ROUNDS {
+            this.transport.handle_timeout(this.clock.now());
+            // What has happened comes first: a connection that was given back serves the next request. But neither waits
+            // for the end of the other.
+            let happened = (0..TURN).take_while(|_| this.poll_transport(cx).is_ready()).count();
+            let acted = (0..TURN).take_while(|_| this.poll_machine(cx).is_ready()).count();
+            if happened > 0 || acted > 0 {
+                continue;
+            }
+            if let Some(closed) = this.front.closed() {
+                return Poll::Ready(match closed {
+                    Closed::Done => Ok(()),
+                    closed => Err(Error::Closed(closed)),
+                });
+            }
+            let timeouts = [this.front.next_timeout(), this.transport.poll_timeout()];
+            if this.alarm.poll_until(timeouts.into_iter().flatten().min(), cx).is_pending() {
+                return Poll::Pending;
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+}
+
+impl<H: Mode, R> fmt::Debug for ClientDriver<H, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClientDriver").field("transport", &self.transport).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,302 @@
+//! Opening connections.
+
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures_lite::StreamExt as _;
+use futures_lite::future::or;
+use futures_util::stream::FuturesUnordered;
+use http::{HeaderValue, Request, header};
+use hyper::client::conn::{http1, http2};
+use smol_hyper::rt::FuturesIo;
+
+use super::body::Whole;
+use super::proxy::{self, Proxy};
+use super::target::{Origin, Scheme, Target};
+use super::tunnel;
+use crate::runtime::{Endpoint, Runtime, Stream};
+
+/// How long the next address is left alone while an earlier one has not answered. RFC 8305, section 5.
+const STAGGER: Duration = Duration::from_millis(250);
+/// What may be on its way of one stream of HTTP/2, in bytes.
+const STREAM_WINDOW: u32 = 256 * 1024;
+/// What may be on its way of all streams together, so that some that are not read hold up no others.
+const CONNECTION_WINDOW: u32 = 8 * 1024 * 1024;
+
+type Io = FuturesIo<Box<dyn Stream>>;
+
+/// A future that a connection needs to have polled.
+pub(super) type Background = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// What to know about how to connect.
+pub(super) struct Connector<R> {
+    pub(super) runtime: R,
+    pub(super) proxy: Proxy,
+    pub(super) unix_socket: Option<PathBuf>,
+    pub(super) prior_knowledge: bool,
+    pub(super) timeout: Duration,
+    #[cfg(feature = "tls")]
+    pub(super) tls: Option<Arc<futures_rustls::rustls::ClientConfig>>,
+    pub(super) background: Backlog,
+}
+
+/// A connection that is open.
+pub(super) enum Connection {
+    Http1(Http1),
+    Http2(Http2),
+}
+
+/// One request at a time.
+pub(super) struct Http1 {
+    pub(super) sender: http1::SendRequest<Whole>,
+    form: Form,
+    /// Whether a request was answered on it before.
+    pub(super) used: bool,
+}
+
+/// Many requests at once.
+#[derive(Clone)]
+pub(super) struct Http2 {
+    pub(super) sender: http2::SendRequest<Whole>,
+    /// Whether a request was answered on it before.
+    pub(super) used: bool,
+    task: Arc<Mutex<http2::Connection<Io, Whole, Backlog>>>,
+}
+
+/// How a request names what it asks for.
+#[derive(Clone)]
+enum Form {
+    /// By its path.
+    Origin,
+    /// By its whole URL, as it is for a proxy to forward.
+    Absolute { credentials: Option<HeaderValue> },
+}
+
+impl Http1 {
+    /// Makes a request one for this connection, whatever it was for before.
+    pub(super) fn address(&self, request: &mut Request<Whole>, target: &Target) {
+        *request.uri_mut() = match &self.form {
+            Form::Origin => target.origin_form(),
+            Form::Absolute { .. } => target.absolute_form(),
+        };
+        let headers = request.headers_mut();
+        if let Ok(host) = HeaderValue::try_from(target.origin.authority()) {
+            headers.insert(header::HOST, host);
+        }
+        match &self.form {
+            Form::Absolute { credentials: Some(credentials) } => {
+                headers.insert(header::PROXY_AUTHORIZATION, credentials.clone());
+            }
+            Form::Absolute { credentials: None } | Form::Origin => {
+                headers.remove(header::PROXY_AUTHORIZATION);
+            }
+        }
+    }
+}
+
+impl Http2 {
+    /// Makes a request one for this connection, whatever it was for before.
+    pub(super) fn address(request: &mut Request<Whole>, target: &Target) {
+        *request.uri_mut() = target.absolute_form();
+        // The URL says it; a proxy may have been asked before.
+        request.headers_mut().remove(header::HOST);
+        request.headers_mut().remove(header::PROXY_AUTHORIZATION);
+    }
+
+    /// How many requests the server takes at once.
+    pub(super) fn limit(&self) -> usize {
+        self.task.lock().unwrap_or_else(PoisonError::into_inner).current_max_send_streams()
+    }
+}
+
+/// Futures that connections want to have polled, until the driver takes them.
+#[derive(Clone, Default)]
+pub(super) struct Backlog(Arc<Mutex<Vec<Background>>>);
+
+impl Backlog {
+    fn push(&self, future: impl Future<Output = ()> + Send + 'static) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(Box::pin(future));
+    }
+
+    pub(super) fn take(&self) -> Vec<Background> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl<F: Future<Output = ()> + Send + 'static> hyper::rt::Executor<F> for Backlog {
+    fn execute(&self, future: F) {
+        self.push(future);
+    }
+}
+
+impl<R: Runtime> Connector<R> {
+    /// Opens a connection over which `origin` can be asked; says why not, for people.
+    pub(super) async fn connect(&self, origin: &Origin) -> Result<Connection, String> {
+        let opening = async {
+            let failed = |error| format!("can not connect to {}: {error}", origin.with_port());
+            self.open(origin).await.map_err(failed)
+        };
+        let patience = async {
+            self.runtime.timer().sleep(self.timeout).await;
+            Err(format!("no connection to {} within {:?}", origin.with_port(), self.timeout))
+        };
+        or(opening, patience).await
+    }
+
+    async fn open(&self, origin: &Origin) -> io::Result<Connection> {
+        let mut form = Form::Origin;
+        let mut stream = match (&self.unix_socket, self.proxy.server_for(origin)) {
+            (Some(path), _) => self.runtime.connect(&Endpoint::Unix(path.clone())).await?,
+            (None, None) => self.dial(&origin.host, origin.port).await?,
+            (None, Some(server)) => {
+                let mut stream = self.dial_proxy(server).await?;
+                if origin.scheme == Scheme::Https || self.prior_knowledge {
+                    tunnel::open(&mut *stream, origin, server.credentials.as_ref()).await?;
+                } else {
+                    form = Form::Absolute { credentials: server.credentials.clone() };
+                }
+                stream
+            }
+        };
+        let mut speaks_http2 = self.prior_knowledge;
+        if origin.scheme == Scheme::Https {
+            (stream, speaks_http2) = self.encrypt(stream, &origin.host).await?;
+        }
+        let io = FuturesIo::new(stream);
+        if speaks_http2 { self.greet_http2(io).await } else { self.greet_http1(io, form).await }
+    }
+
+    async fn greet_http1(&self, io: Io, form: Form) -> io::Result<Connection> {
+        let (sender, connection) = http1::handshake(io).await.map_err(io::Error::other)?;
+        // What goes wrong with it is told by its requests.
+        self.background.push(async move { drop(connection.await) });
+        Ok(Connection::Http1(Http1 { sender, form, used: false }))
+    }
+
+    async fn greet_http2(&self, io: Io) -> io::Result<Connection> {
+        let greeting = http2::Builder::new(self.background.clone())
+            .initial_stream_window_size(STREAM_WINDOW)
+            .initial_connection_window_size(CONNECTION_WINDOW)
+            .handshake(io);
+        let (sender, task) = greeting.await.map_err(io::Error::other)?;
+        let task = Arc::new(Mutex::new(task));
+        self.background.push(Polled(task.clone()));
+        Ok(Connection::Http2(Http2 { sender, used: false, task }))
+    }
+
+    async fn dial_proxy(&self, server: &proxy::Server) -> io::Result<Box<dyn Stream>> {
+        let Origin { scheme, host, port } = &*server.origin;
+        let named = |error| io::Error::other(format!("the proxy {host}:{port}: {error}"));
+        let stream = self.dial(host, *port).await.map_err(named)?;
+        match scheme {
+            Scheme::Http => Ok(stream),
+            Scheme::Https => self.encrypt(stream, host).await.map(|(stream, _)| stream).map_err(named),
+        }
+    }
+
+    /// Connects to the first address that answers.
+    async fn dial(&self, host: &str, port: u16) -> io::Result<Box<dyn Stream>> {
+        let mut addresses = alternating(self.runtime.resolve(host, port).await?).into_iter();
+        let timer = self.runtime.timer();
+        let mut attempts = FuturesUnordered::new();
+        let mut failure = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+        loop {
+            let next = addresses.next();
+            let more = next.is_some();
+            attempts.extend(
+                next.map(|address| async move { self.runtime.connect(&Endpoint::Tcp(address)).await }),
+            );
+            let stagger = async {
+                if more {
+                    timer.sleep(STAGGER).await;
+                } else {
+                    std::future::pending::<()>().await;
+                }
+                None
+            };
+            match or(async { Some(attempts.next().await) }, stagger).await {
+                Some(Some(Ok(stream))) => return Ok(stream),
+                Some(Some(Err(error))) => failure = error,
+                Some(None) => return Err(failure),
+                None => {}
+            }
+        }
+    }
+
+    /// The encrypted stream, and whether HTTP/2 is spoken on it.
+    #[cfg(feature = "tls")]
+    async fn encrypt(&self, stream: Box<dyn Stream>, host: &str) -> io::Result<(Box<dyn Stream>, bool)> {
+        use futures_rustls::TlsConnector;
+        use futures_rustls::pki_types::ServerName;
+
+        let config = match &self.tls {
+            Some(config) => config.clone(),
+            None => crate::tls::default_client().map_err(io::Error::other)?,
+        };
+        let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
+        let stream = TlsConnector::from(config).connect(name, stream).await?;
+        let speaks_http2 = stream.get_ref().1.alpn_protocol() == Some(crate::tls::HTTP2);
+        Ok((Box::new(stream), speaks_http2))
+    }
+
+    #[cfg(not(feature = "tls"))]
+    async fn encrypt(&self, _: Box<dyn Stream>, _: &str) -> io::Result<(Box<dyn Stream>, bool)> {
+        Err(io::Error::new(io::ErrorKind::Unsupported, "this was built without TLS"))
+    }
+}
+
+/// Polls a connection that others look at between the polls.
+struct Polled(Arc<Mutex<http2::Connection<Io, Whole, Backlog>>>);
+
+impl Future for Polled {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        // What goes wrong with it is told by its requests.
+        Pin::new(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner)).poll(cx).map(drop)
+    }
+}
+
+/// One family of addresses after the other in turn, beginning with the one that the resolver prefers. RFC 8305, section 4.
+fn alternating(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
+    let prefers_v6 = addresses.first().is_some_and(SocketAddr::is_ipv6);
+    let (first, second): (Vec<_>, Vec<_>) =
+        addresses.into_iter().partition(|address| address.is_ipv6() == prefers_v6);
+    let mut second = second.into_iter();
+    let mut order: Vec<_> =
+        first.into_iter().flat_map(|address| [Some(address), second.next()]).flatten().collect();
+    order.extend(second);
+    order
+}
+
+impl<R> fmt::Debug for Connector<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connector")
+            .field("proxy", &self.proxy)
+            .field("unix_socket", &self.unix_socket)
+            .field("timeout", &self.timeout)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn families_of_addresses_take_turns() {
+        let addresses =
+            |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect::<Vec<SocketAddr>>();
+        let given = addresses(&["[::1]:1", "[::2]:1", "1.1.1.1:1", "1.1.1.2:1", "1.1.1.3:1"]);
+        let expected = addresses(&["[::1]:1", "1.1.1.1:1", "[::2]:1", "1.1.1.2:1", "1.1.1.3:1"]);
+        assert_eq!(alternating(given), expected);
+        assert!(alternating(Vec::new()).is_empty());
+    }
+}

@@ -1,0 +1,218 @@
+//! The headers that the application adds.
+
+use std::fmt;
+
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+
+/// The headers that HTTP or the protocol needs for itself, beside everything that begins with `mcp-` or `proxy-`.
+const RESERVED: &[HeaderName] = &[
+    header::ACCEPT,
+    header::ACCEPT_ENCODING,
+    header::CONNECTION,
+    header::CONTENT_ENCODING,
+    header::CONTENT_LENGTH,
+    header::CONTENT_TYPE,
+    header::EXPECT,
+    header::HOST,
+    header::RANGE,
+    header::TE,
+    header::TRAILER,
+    header::TRANSFER_ENCODING,
+    header::UPGRADE,
+];
+
+/// Those of which the library that defines names knows none.
+const RESERVED_TOO: &[&str] = &["http2-settings", "keep-alive", "last-event-id"];
+
+const USER_AGENT: HeaderValue =
+    HeaderValue::from_static(concat!(env!("CARGO_PKG_NAME"), "/", env!("CARGO_PKG_VERSION")));
+
+/// A header that can not be added.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeaderError {
+    /// The name, as it was given.
+    pub name: String,
+    /// What is wrong with it.
+    pub problem: HeaderProblem,
+}
+
+/// What is wrong with a header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum HeaderProblem {
+    /// The name is no name of a header.
+    Name,
+    /// The value holds what no header may hold, such as a line break.
+    Value,
+    /// The protocol sets this header itself.
+    Reserved,
+}
+
+impl fmt::Display for HeaderError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, problem } = self;
+        match problem {
+            HeaderProblem::Name => write!(f, "{name:?} is no name of a header"),
+            HeaderProblem::Value => write!(f, "the value of the header {name} can not be sent"),
+            HeaderProblem::Reserved => write!(f, "the header {name} is set by the protocol itself"),
+        }
+    }
+}
+
+impl std::error::Error for HeaderError {}
+
+/// Adds to the headers of a request.
+type Refresh = Box<dyn FnMut(&mut HeaderMap) + Send>;
+
+/// What the application adds to every request.
+#[derive(Default)]
+pub(super) struct Additions {
+    fixed: HeaderMap,
+    refresh: Vec<Refresh>,
+    /// The first that could not be added.
+    refused: Option<HeaderError>,
+}
+
+impl Additions {
+    pub(super) fn add(&mut self, name: &str, value: &str) {
+        if let Err(problem) = self.try_add(name, value) {
+            self.refused.get_or_insert_with(|| HeaderError { name: name.to_owned(), problem });
+        }
+    }
+
+    fn try_add(&mut self, name: &str, value: &str) -> Result<(), HeaderProblem> {
+        let name = HeaderName::try_from(name).map_err(|_| HeaderProblem::Name)?;
+        let mut value = HeaderValue::try_from(value).map_err(|_| HeaderProblem::Value)?;
+        if is_reserved(&name) {
+            return Err(HeaderProblem::Reserved);
+        }
+        value.set_sensitive(is_secret(&name));
+        self.fixed.append(name, value);
+        Ok(())
+    }
+
+    pub(super) fn refresh(&mut self, refresh: Refresh) {
+        self.refresh.push(refresh);
+    }
+
+    pub(super) fn check(&mut self) -> Result<(), HeaderError> {
+        self.refused.take().map_or(Ok(()), Err)
+    }
+
+    /// Adds them to those of the protocol.
+    pub(super) fn apply(&mut self, headers: &mut HeaderMap) {
+        let mut added = self.fixed.clone();
+        for refresh in &mut self.refresh {
+            refresh(&mut added);
+        }
+        let mut last = None;
+        for (name, mut value) in added {
+            // A name is told once, however many values follow.
+            last = name.or(last);
+            let Some(name) = last.as_ref().filter(|name| !is_reserved(name)) else { continue };
+            if is_secret(name) {
+                value.set_sensitive(true);
+            }
+            headers.append(name, value);
+        }
+        headers.entry(header::USER_AGENT).or_insert(USER_AGENT);
+    }
+}
+
+fn is_reserved(name: &HeaderName) -> bool {
+    RESERVED.contains(name)
+        || RESERVED_TOO.contains(&name.as_str())
+        || ["mcp-", "proxy-"].iter().any(|prefix| name.as_str().starts_with(prefix))
+}
+
+/// Whether the value should not be shown.
+fn is_secret(name: &HeaderName) -> bool {
+    *name == header::AUTHORIZATION || *name == header::COOKIE || name.as_str().contains("key")
+}
+
+impl fmt::Debug for Additions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Additions").field("fixed", &self.fixed).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn applied(mut additions: Additions) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        headers.insert("mcp-method", HeaderValue::from_static("ping"));
+        headers.insert("accept", HeaderValue::from_static("application/json"));
+        additions.apply(&mut headers);
+        headers
+    }
+
+    #[test]
+    fn protocol_headers_are_refused_by_name_however_spelt() {
+        for name in [
+            "Mcp-Method",
+            "mcp-param-city",
+            "MCP-SESSION-ID",
+            "mcp-anything",
+            "Accept",
+            "Content-Type",
+            "content-length",
+            "Host",
+            "Last-Event-ID",
+            "Transfer-Encoding",
+            "connection",
+            "Proxy-Authorization",
+            "keep-alive",
+        ] {
+            let mut additions = Additions::default();
+            additions.add(name, "x");
+            let error = additions.check().unwrap_err();
+            assert_eq!((error.name.as_str(), error.problem), (name, HeaderProblem::Reserved));
+            assert!(!applied(additions).iter().any(|(_, value)| value == "x"));
+        }
+    }
+
+    #[test]
+    fn a_refreshed_header_never_replaces_one_of_the_protocol() {
+        let mut additions = Additions::default();
+        let mut count = 0;
+        additions.refresh(Box::new(move |headers| {
+            count += 1;
+            headers.insert("authorization", HeaderValue::try_from(format!("Bearer {count}")).unwrap());
+            headers.insert("mcp-method", HeaderValue::from_static("evil"));
+            headers.append("accept", HeaderValue::from_static("evil"));
+        }));
+        let mut headers = HeaderMap::new();
+        for round in 1..=2 {
+            headers.clear();
+            headers.insert("mcp-method", HeaderValue::from_static("ping"));
+            additions.apply(&mut headers);
+            assert_eq!(headers["authorization"], format!("Bearer {round}"));
+            assert!(headers["authorization"].is_sensitive());
+            assert_eq!(headers["mcp-method"], "ping");
+            assert!(!headers.contains_key("accept"));
+        }
+    }
+
+    #[test]
+    fn a_header_may_have_several_values_and_a_line_break_is_refused() {
+        let mut additions = Additions::default();
+        additions.add("X-Tag", "a");
+        additions.add("x-tag", "b");
+        additions.add("x-bad", "a\r\nb");
+        additions.add("no name", "a");
+        assert_eq!(additions.check().unwrap_err().problem, HeaderProblem::Value);
+        let headers = applied(additions);
+        assert_eq!(headers.get_all("x-tag").iter().collect::<Vec<_>>(), ["a", "b"]);
+        assert_eq!(headers["user-agent"], USER_AGENT);
+        assert!(!headers.contains_key("x-bad"));
+    }
+
+    #[test]
+    fn the_agent_can_be_named_by_the_application() {
+        let mut additions = Additions::default();
+        additions.add("User-Agent", "mine");
+        assert_eq!(applied(additions).get_all("user-agent").iter().collect::<Vec<_>>(), ["mine"]);
+    }
+}

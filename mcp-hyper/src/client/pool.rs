@@ -1,0 +1,183 @@
+//! The connections to one origin, and the requests that wait for one.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use http::Request;
+use mcp_proto::Instant;
+use mcp_proto::bind::http::ExchangeId;
+
+use super::body::Whole;
+use super::connector::{Connection, Http1, Http2};
+use super::target::Target;
+
+/// How many requests a connection to a server of HTTP/2 is expected to take at once, before it says so: what
+/// RFC 9113, section 6.5.2, recommends as the least.
+const EXPECTED_STREAMS: usize = 100;
+/// How much sooner than the server a connection is given up, so that they do not meet half-way.
+const MARGIN: Duration = Duration::from_secs(1);
+
+/// The connections to one origin, and the requests that wait for one.
+#[derive(Default)]
+pub(super) struct Pool {
+    /// By when they are given up. The one used last is the one to use next.
+    idle: BTreeMap<(Instant, u64), Http1>,
+    shared: BTreeMap<u64, Shared>,
+    /// In the order of their exchanges.
+    waiting: BTreeMap<ExchangeId, (Target, Request<Whole>)>,
+    /// How many connections are being opened.
+    opening: usize,
+    /// Whether the server is known to speak HTTP/2.
+    multiplexes: bool,
+    numbers: u64,
+}
+
+/// A connection that takes many requests at once.
+struct Shared {
+    connection: Http2,
+    requests: usize,
+    idle_since: Instant,
+}
+
+/// A connection for one request.
+pub(super) struct Lent {
+    pub(super) connection: Connection,
+    /// To be given back, if it is shared.
+    pub(super) shared: Option<u64>,
+}
+
+impl Pool {
+    pub(super) fn wait(&mut self, exchange: ExchangeId, target: Target, request: Request<Whole>) {
+        self.waiting.insert(exchange, (target, request));
+    }
+
+    pub(super) fn leave(&mut self, exchange: ExchangeId) {
+        self.waiting.remove(&exchange);
+    }
+
+    /// A request whose turn it is, and the connection for it.
+    pub(super) fn next(&mut self, now: Instant) -> Option<(ExchangeId, Target, Request<Whole>, Lent)> {
+        if self.waiting.is_empty() {
+            return None;
+        }
+        let lent = self.lend(now)?;
+        let (exchange, (target, request)) = self.waiting.pop_first()?;
+        Some((exchange, target, request, lent))
+    }
+
+    /// How many more connections to open; they count as being opened from now on.
+    pub(super) fn missing(&mut self) -> usize {
+        let missing = self.waiting.len().div_ceil(self.expected()).saturating_sub(self.opening);
+        self.opening += missing;
+        missing
+    }
+
+    fn expected(&self) -> usize {
+        if self.multiplexes { EXPECTED_STREAMS } else { 1 }
+    }
+
+    /// A connection was opened.
+    pub(super) fn opened(&mut self, now: Instant, connection: Connection, idle: Duration) {
+        self.opening = self.opening.saturating_sub(1);
+        match connection {
+            Connection::Http1(connection) => {
+                self.multiplexes = false;
+                self.keep(now, connection, idle, None);
+            }
+            Connection::Http2(connection) => {
+                self.multiplexes = true;
+                // Others that were opened meanwhile have made it superfluous.
+                if self.waiting.is_empty() && self.shared.values().any(Shared::has_room) {
+                    return;
+                }
+                self.numbers += 1;
+                self.shared.insert(self.numbers, Shared { connection, requests: 0, idle_since: now });
+            }
+        }
+    }
+
+    /// A connection could not be opened; these requests have nothing to wait for.
+    pub(super) fn not_opened(&mut self) -> Vec<ExchangeId> {
+        self.opening = self.opening.saturating_sub(1);
+        let served = self.opening * self.expected();
+        let mut failed = Vec::new();
+        while self.waiting.len() > served
+            && let Some((exchange, _)) = self.waiting.pop_first()
+        {
+            failed.push(exchange);
+        }
+        failed
+    }
+
+    /// A connection can take another request. The server may have said how long it keeps it.
+    pub(super) fn keep(&mut self, now: Instant, connection: Http1, idle: Duration, kept: Option<Duration>) {
+        let idle = kept.map_or(idle, |kept| idle.min(kept.saturating_sub(MARGIN)));
+        self.numbers += 1;
+        self.idle.insert((now + idle, self.numbers), connection);
+    }
+
+    /// A request is through with its shared connection.
+    pub(super) fn give_back(&mut self, now: Instant, shared: u64) {
+        if let Some(shared) = self.shared.get_mut(&shared) {
+            shared.requests = shared.requests.saturating_sub(1);
+            shared.idle_since = now;
+        }
+    }
+
+    /// A request was answered on it.
+    pub(super) fn has_served(&mut self, shared: u64) {
+        if let Some(shared) = self.shared.get_mut(&shared) {
+            shared.connection.used = true;
+        }
+    }
+
+    /// A connection takes no more requests.
+    pub(super) fn discard(&mut self, shared: u64) {
+        self.shared.remove(&shared);
+    }
+
+    fn lend(&mut self, now: Instant) -> Option<Lent> {
+        self.shared.retain(|_, shared| !shared.connection.sender.is_closed());
+        for (number, shared) in &mut self.shared {
+            if shared.has_room() {
+                shared.requests += 1;
+                let connection = Connection::Http2(shared.connection.clone());
+                return Some(Lent { connection, shared: Some(*number) });
+            }
+        }
+        while let Some(((until, _), connection)) = self.idle.pop_last() {
+            // One that is new has to be heard of first.
+            if !connection.used || (until > now && connection.sender.is_ready()) {
+                return Some(Lent { connection: Connection::Http1(connection), shared: None });
+            }
+        }
+        None
+    }
+
+    /// Closes what was idle for too long.
+    pub(super) fn expire(&mut self, now: Instant, idle: Duration) {
+        while let Some(entry) = self.idle.first_entry()
+            && entry.key().0 <= now
+        {
+            entry.remove();
+        }
+        self.shared.retain(|_, shared| shared.requests > 0 || shared.idle_since + idle > now);
+    }
+
+    /// When something will have been idle for too long.
+    pub(super) fn next_expiry(&self, idle: Duration) -> Option<Instant> {
+        let shared = self.shared.values().filter(|shared| shared.requests == 0);
+        let shared = shared.map(|shared| shared.idle_since + idle);
+        shared.chain(self.idle.first_key_value().map(|((until, _), _)| *until)).min()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.idle.is_empty() && self.shared.is_empty() && self.waiting.is_empty() && self.opening == 0
+    }
+}
+
+impl Shared {
+    fn has_room(&self) -> bool {
+        self.requests < self.connection.limit()
+    }
+}

@@ -1,0 +1,217 @@
+//! Proxies: which one, and for what.
+
+mod exceptions;
+
+use std::fmt;
+use std::sync::Arc;
+
+use http::{HeaderValue, Uri};
+
+use self::exceptions::Exceptions;
+use super::target::{Origin, Scheme, credentials};
+
+/// Whether requests go through a proxy.
+///
+/// Encrypted connections are tunnelled (`CONNECT`), so that the proxy sees nothing but the name of the server; others are
+/// forwarded. The proxy is spoken to over HTTP/1.1, encrypted if its URL begins with `https`; a user and a password in
+/// the URL are sent to it. Servers on this machine (`localhost`, `127.0.0.0/8`, `::1`) are never asked for through a
+/// proxy, unless [that is wanted](Self::for_loopback).
+///
+/// ```
+/// use mcp_hyper::Proxy;
+///
+/// let proxy = Proxy::through("http://proxy.example.com:3128")?.except("example.com, 10.0.0.0/8");
+/// # Ok::<(), mcp_hyper::ProxyError>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Proxy {
+    http: Option<Server>,
+    https: Option<Server>,
+    exceptions: Exceptions,
+    loopback: bool,
+}
+
+/// A URL that is no proxy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProxyError {
+    /// Where it was found: the name of a variable, or empty.
+    pub variable: String,
+}
+
+impl fmt::Display for ProxyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.variable.as_str() {
+            "" => f.write_str("this is not the URL of an HTTP proxy"),
+            variable => write!(f, "the value of {variable} is not the URL of an HTTP proxy"),
+        }
+    }
+}
+
+impl std::error::Error for ProxyError {}
+
+/// A proxy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Server {
+    /// Where it listens.
+    pub(super) origin: Arc<Origin>,
+    /// What it is told in `proxy-authorization`.
+    pub(super) credentials: Option<HeaderValue>,
+}
+
+impl Proxy {
+    /// No proxy.
+    #[must_use]
+    pub fn none() -> Self {
+        Self::default()
+    }
+
+    /// What the environment says, as most programs understand it.
+    ///
+    /// `https_proxy` or `HTTPS_PROXY` is for encrypted connections, `http_proxy` or `HTTP_PROXY` for others, and
+    /// `no_proxy` or `NO_PROXY` lists [exceptions](Self::except). The lower-case name counts first; an empty value means
+    /// no proxy. Where `REQUEST_METHOD` is set, as for CGI programs, `HTTP_PROXY` is ignored: whoever sends such a
+    /// program a request could set it.
+    ///
+    /// # Errors
+    /// If a variable is set to something else.
+    pub fn from_environment() -> Result<Self, ProxyError> {
+        Self::from_variables(|name| std::env::var(name).ok())
+    }
+
+    fn from_variables(variable: impl Fn(&str) -> Option<String>) -> Result<Self, ProxyError> {
+        let first = |names: &[&'static str]| -> Option<(&'static str, String)> {
+            names.iter().find_map(|name| variable(name).map(|value| (*name, value)))
+        };
+        let server = |names: &[&'static str]| match first(names) {
+            Some((_, value)) if value.trim().is_empty() => Ok(None),
+            Some((name, value)) => match Server::parse(value.trim()) {
+                Some(server) => Ok(Some(server)),
+                None => Err(ProxyError { variable: name.to_owned() }),
+            },
+            None => Ok(None),
+        };
+        let is_cgi = variable("REQUEST_METHOD").is_some();
+        let http: &[&'static str] = if is_cgi { &["http_proxy"] } else { &["http_proxy", "HTTP_PROXY"] };
+        let exceptions = first(&["no_proxy", "NO_PROXY"]).map(|(_, list)| list).unwrap_or_default();
+        let proxy =
+            Self { http: server(http)?, https: server(&["https_proxy", "HTTPS_PROXY"])?, ..Self::none() };
+        Ok(proxy.except(&exceptions))
+    }
+
+    /// This one, for everything. A URL without a scheme is one of `http`.
+    ///
+    /// # Errors
+    /// If it is not a URL of HTTP.
+    pub fn through(url: &str) -> Result<Self, ProxyError> {
+        let server = Server::parse(url).ok_or(ProxyError { variable: String::new() })?;
+        Ok(Self { http: Some(server.clone()), https: Some(server), ..Self::none() })
+    }
+
+    /// Not for these: names (of which each stands for everything below it as well), addresses and networks such as
+    /// `10.0.0.0/8`, each with a port if it is for that port alone; `*` stands for everything. They are separated by
+    /// commas or spaces.
+    #[must_use]
+    pub fn except(mut self, list: &str) -> Self {
+        self.exceptions.add(list);
+        self
+    }
+
+    /// Also for servers on this machine.
+    #[must_use]
+    pub fn for_loopback(mut self) -> Self {
+        self.loopback = true;
+        self
+    }
+
+    /// The proxy to ask for this origin, if any.
+    pub(super) fn server_for(&self, origin: &Origin) -> Option<&Server> {
+        let server = match origin.scheme {
+            Scheme::Http => self.http.as_ref()?,
+            Scheme::Https => self.https.as_ref()?,
+        };
+        let direct = self.exceptions.contain(&origin.host, origin.port)
+            || (!self.loopback && exceptions::is_loopback(&origin.host));
+        (!direct).then_some(server)
+    }
+}
+
+impl Server {
+    fn parse(url: &str) -> Option<Self> {
+        let url = if url.contains("://") { url.to_owned() } else { format!("http://{url}") };
+        let target = super::target::Target::parse(&url)?;
+        let credentials = Uri::try_from(url).ok()?.authority().and_then(credentials);
+        Some(Self { origin: target.origin, credentials })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::target::Target;
+    use super::*;
+
+    fn from(variables: &[(&str, &str)]) -> Result<Proxy, ProxyError> {
+        Proxy::from_variables(|name| {
+            variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+        })
+    }
+
+    fn asked(proxy: &Proxy, url: &str) -> Option<String> {
+        let target = Target::parse(url).unwrap();
+        proxy.server_for(&target.origin).map(|server| server.origin.with_port())
+    }
+
+    #[test]
+    fn each_scheme_has_its_variable_and_the_lower_case_name_counts_first() {
+        let proxy = from(&[
+            ("http_proxy", "http://a:1"),
+            ("HTTP_PROXY", "http://b:1"),
+            ("HTTPS_PROXY", "https://user:pw@c"),
+        ]);
+        let proxy = proxy.unwrap();
+        assert_eq!(asked(&proxy, "http://x.org/").as_deref(), Some("a:1"));
+        assert_eq!(asked(&proxy, "https://x.org/").as_deref(), Some("c:443"));
+        let server = proxy.https.unwrap();
+        assert_eq!(server.origin.scheme, Scheme::Https);
+        assert_eq!(server.credentials.unwrap(), "Basic dXNlcjpwdw==");
+    }
+
+    #[test]
+    fn an_empty_variable_means_no_proxy_even_before_a_full_one() {
+        let proxy = from(&[("http_proxy", ""), ("HTTP_PROXY", "http://b:1")]).unwrap();
+        assert_eq!(asked(&proxy, "http://x.org/"), None);
+    }
+
+    #[test]
+    fn a_cgi_program_does_not_believe_http_proxy() {
+        let proxy = from(&[("REQUEST_METHOD", "GET"), ("HTTP_PROXY", "evil:1"), ("HTTPS_PROXY", "b:1")]);
+        let proxy = proxy.unwrap();
+        assert_eq!(asked(&proxy, "http://x.org/"), None);
+        assert_eq!(asked(&proxy, "https://x.org/").as_deref(), Some("b:1"));
+        let proxy = from(&[("REQUEST_METHOD", "GET"), ("http_proxy", "b:1")]).unwrap();
+        assert_eq!(asked(&proxy, "http://x.org/").as_deref(), Some("b:1"));
+    }
+
+    #[test]
+    fn what_is_no_http_proxy_is_an_error_that_names_its_variable() {
+        assert_eq!(from(&[("HTTPS_PROXY", "socks5://a:1")]).unwrap_err().variable, "HTTPS_PROXY");
+        assert_eq!(Proxy::through("").unwrap_err().variable, "");
+    }
+
+    #[test]
+    fn this_machine_is_asked_directly_unless_told_otherwise() {
+        let proxy = Proxy::through("proxy:3128").unwrap();
+        for url in ["http://localhost/", "http://app.LOCALHOST:80/", "https://127.1.2.3/", "http://[::1]/"] {
+            assert_eq!(asked(&proxy, url), None, "{url}");
+            assert_eq!(asked(&proxy.clone().for_loopback(), url).as_deref(), Some("proxy:3128"), "{url}");
+        }
+        assert!(asked(&proxy, "http://localhost.example.com/").is_some());
+    }
+
+    #[test]
+    fn exceptions_are_asked_directly() {
+        let proxy = from(&[("http_proxy", "p:1"), ("NO_PROXY", "internal.example, 10.0.0.0/8")]).unwrap();
+        assert_eq!(asked(&proxy, "http://a.internal.example/"), None);
+        assert_eq!(asked(&proxy, "http://10.3.4.5/"), None);
+        assert!(asked(&proxy, "http://11.3.4.5/").is_some());
+    }
+}

@@ -1,0 +1,175 @@
+//! Where a request goes.
+
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use http::uri::{Authority, PathAndQuery};
+use http::{HeaderValue, Uri};
+
+/// Whether a connection is encrypted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Scheme {
+    Http,
+    Https,
+}
+
+impl Scheme {
+    fn default_port(self) -> u16 {
+        match self {
+            Self::Http => 80,
+            Self::Https => 443,
+        }
+    }
+
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Http => "http",
+            Self::Https => "https",
+        }
+    }
+}
+
+/// What a connection can serve: every URL that begins the same.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Origin {
+    pub(super) scheme: Scheme,
+    /// In lower case, an IPv6 address without its brackets.
+    pub(super) host: String,
+    pub(super) port: u16,
+}
+
+impl Origin {
+    /// As it stands in the `host` header: with the port unless it goes without saying.
+    pub(super) fn authority(&self) -> String {
+        if self.port == self.scheme.default_port() { self.bracketed() } else { self.with_port() }
+    }
+
+    /// As CONNECT wants it: with the port.
+    pub(super) fn with_port(&self) -> String {
+        format!("{}:{}", self.bracketed(), self.port)
+    }
+
+    fn bracketed(&self) -> String {
+        if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() }
+    }
+}
+
+/// A URL, taken apart.
+#[derive(Clone, Debug)]
+pub(super) struct Target {
+    pub(super) origin: Arc<Origin>,
+    pub(super) path: PathAndQuery,
+    /// User and password of the URL, as a value of `authorization`.
+    pub(super) credentials: Option<HeaderValue>,
+}
+
+impl Target {
+    /// `None` if it is not an absolute URL of HTTP.
+    pub(super) fn parse(url: &str) -> Option<Self> {
+        let uri = Uri::try_from(url).ok()?;
+        let scheme = match uri.scheme_str()? {
+            "http" => Scheme::Http,
+            "https" => Scheme::Https,
+            _ => return None,
+        };
+        let authority = uri.authority()?;
+        let host = authority.host();
+        let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+        if host.is_empty() {
+            return None;
+        }
+        let port = match authority.port() {
+            Some(port) => port.as_u16(),
+            None => scheme.default_port(),
+        };
+        Some(Self {
+            origin: Arc::new(Origin { scheme, host: host.to_ascii_lowercase(), port }),
+            path: uri.path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/")),
+            credentials: credentials(authority),
+        })
+    }
+
+    /// The path alone: the form that a server itself is asked in.
+    pub(super) fn origin_form(&self) -> Uri {
+        Uri::from(self.path.clone())
+    }
+
+    /// The whole URL: the form that a proxy is asked in, and that HTTP/2 wants.
+    pub(super) fn absolute_form(&self) -> Uri {
+        let uri = Uri::builder()
+            .scheme(self.origin.scheme.as_str())
+            .authority(self.origin.authority())
+            .path_and_query(self.path.clone());
+        uri.build().unwrap_or_else(|_| self.origin_form())
+    }
+}
+
+/// `user:password@` as a value of `authorization` or `proxy-authorization`.
+pub(super) fn credentials(authority: &Authority) -> Option<HeaderValue> {
+    let (user_info, _) = authority.as_str().rsplit_once('@')?;
+    let (user, password) = user_info.split_once(':').unwrap_or((user_info, ""));
+    let mut plain = percent_decoded(user);
+    plain.push(b':');
+    plain.extend(percent_decoded(password));
+    let mut value = HeaderValue::try_from(format!("Basic {}", BASE64.encode(plain))).ok()?;
+    value.set_sensitive(true);
+    Some(value)
+}
+
+fn percent_decoded(text: &str) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&first, after)) = rest.split_first() {
+        let digits = after.get(..2).and_then(|digits| std::str::from_utf8(digits).ok());
+        let decoded = digits.filter(|_| first == b'%').and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        bytes.push(decoded.unwrap_or(first));
+        rest = if decoded.is_some() { after.get(2..).unwrap_or_default() } else { after };
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn target(url: &str) -> Target {
+        Target::parse(url).unwrap()
+    }
+
+    #[test]
+    fn a_url_falls_apart_into_origin_path_and_credentials() {
+        let target = target("HTTPS://User:p%40ss@Example.COM/mcp?key=1");
+        assert_eq!(target.origin.with_port(), "example.com:443");
+        assert_eq!(target.origin.authority(), "example.com");
+        assert_eq!(target.origin_form(), "/mcp?key=1");
+        assert_eq!(target.absolute_form(), "https://example.com/mcp?key=1");
+        let credentials = target.credentials.unwrap();
+        assert_eq!(credentials, format!("Basic {}", BASE64.encode("User:p@ss")));
+        assert!(credentials.is_sensitive());
+    }
+
+    #[test]
+    fn ports_and_addresses_keep_their_form() {
+        let v6 = target("http://[::1]:8080");
+        assert_eq!((v6.origin.host.as_str(), v6.origin.port), ("::1", 8080));
+        assert_eq!(v6.origin.authority(), "[::1]:8080");
+        assert_eq!(v6.origin_form(), "/");
+        assert_eq!(target("http://a:80/").origin, target("http://A/").origin);
+        assert_ne!(target("http://a/").origin, target("https://a/").origin);
+        assert!(target("http://a/").credentials.is_none());
+    }
+
+    #[test]
+    fn what_is_no_url_of_http_is_none() {
+        for url in ["/mcp", "ftp://a/", "a:80", "http:///x", "http://a b/", "http://:80/"] {
+            assert!(Target::parse(url).is_none(), "{url}");
+        }
+    }
+
+    #[test]
+    fn an_odd_percent_sign_stands_for_itself() {
+        assert_eq!(percent_decoded("%41%4"), b"A%4");
+        assert_eq!(percent_decoded("%zz%"), b"%zz%");
+    }
+}

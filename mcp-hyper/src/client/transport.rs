@@ -1,0 +1,317 @@
+//! Carries exchanges over connections.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_lite::Stream as _;
+use futures_util::future::AbortHandle;
+use futures_util::stream::FuturesUnordered;
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use http::{Method, Request as HttpRequest, StatusCode};
+use mcp_proto::Instant;
+use mcp_proto::bind::http::client::Request;
+use mcp_proto::bind::http::{End, ExchangeId, Sent, Verb};
+
+use super::body::Whole;
+use super::connector::Connector;
+use super::exchange::{Answer, Step, Task, Used};
+use super::failure::Failure;
+use super::headers::Additions;
+use super::pool::Pool;
+use super::target::{Origin, Target};
+use super::wire::{Tap, WireEvent};
+use crate::runtime::Runtime;
+
+/// What became of an exchange.
+pub(super) enum Happened {
+    Head { exchange: ExchangeId, status: StatusCode, headers: HeaderMap },
+    Body { exchange: ExchangeId, bytes: Bytes },
+    End { exchange: ExchangeId, end: End },
+}
+
+/// Carries exchanges over connections. Whatever it has under way is polled by [`poll`](Self::poll) and ends when it is dropped.
+pub(super) struct Transport<R> {
+    connector: Arc<Connector<R>>,
+    additions: Additions,
+    wire: Tap,
+    idle: Duration,
+    pools: BTreeMap<Arc<Origin>, Pool>,
+    exchanges: BTreeMap<ExchangeId, Exchange>,
+    /// The exchanges of which nothing is read until somebody wants it.
+    unread: BTreeMap<ExchangeId, Answer>,
+    tasks: FuturesUnordered<Task>,
+    happened: VecDeque<Happened>,
+}
+
+struct Exchange {
+    origin: Arc<Origin>,
+    /// Stops what is polled for it; absent while nothing is.
+    abort: Option<AbortHandle>,
+    /// The shared connection that it is on.
+    shared: Option<u64>,
+}
+
+impl<R: Runtime> Transport<R> {
+    pub(super) fn new(connector: Connector<R>, additions: Additions, wire: Tap, idle: Duration) -> Self {
+        Self {
+            connector: Arc::new(connector),
+            additions,
+            wire,
+            idle,
+            pools: BTreeMap::new(),
+            exchanges: BTreeMap::new(),
+            unread: BTreeMap::new(),
+            tasks: FuturesUnordered::new(),
+            happened: VecDeque::new(),
+        }
+    }
+
+    /// Starts an exchange.
+    pub(super) fn open(&mut self, now: Instant, request: Request) {
+        let exchange = request.exchange;
+        let (target, request) = match self.prepare(request) {
+            Ok(prepared) => prepared,
+            Err(detail) => return self.end(exchange, End::Failed { sent: Sent::No, detail }),
+        };
+        self.wait(now, exchange, target, request);
+    }
+
+    fn prepare(&mut self, request: Request) -> Result<(Target, HttpRequest<Whole>), String> {
+        let target =
+            Target::parse(&request.url).ok_or_else(|| format!("{} is not a URL of HTTP", request.url))?;
+        let mut prepared = HttpRequest::new(Whole(request.body));
+        *prepared.method_mut() = match request.verb {
+            Verb::Get => Method::GET,
+            Verb::Post => Method::POST,
+            Verb::Delete => Method::DELETE,
+        };
+        let headers = prepared.headers_mut();
+        for (name, value) in request.headers {
+            let named = HeaderName::try_from(&*name).ok().zip(HeaderValue::try_from(value).ok());
+            let (name, value) = named.ok_or_else(|| format!("the header {name} can not be sent"))?;
+            headers.append(name, value);
+        }
+        self.additions.apply(headers);
+        if let Some(credentials) = &target.credentials {
+            headers.entry(header::AUTHORIZATION).or_insert_with(|| credentials.clone());
+        }
+        self.wire.show(WireEvent::Request {
+            exchange: request.exchange,
+            method: prepared.method(),
+            url: &request.url,
+            headers: prepared.headers(),
+            body: &prepared.body().0,
+        });
+        Ok((target, prepared))
+    }
+
+    fn wait(&mut self, now: Instant, exchange: ExchangeId, target: Target, request: HttpRequest<Whole>) {
+        let origin = target.origin.clone();
+        self.exchanges.insert(exchange, Exchange { origin: origin.clone(), abort: None, shared: None });
+        self.pools.entry(origin.clone()).or_default().wait(exchange, target, request);
+        self.supply(now, &origin);
+    }
+
+    /// Gives connections to requests that wait, and opens more if there are not enough.
+    fn supply(&mut self, now: Instant, origin: &Arc<Origin>) {
+        let Some(pool) = self.pools.get_mut(origin) else { return };
+        while let Some((exchange, target, request, lent)) = pool.next(now) {
+            let (task, abort) = Task::ask(exchange, request, target, lent.connection);
+            if let Some(exchange) = self.exchanges.get_mut(&exchange) {
+                exchange.abort = Some(abort);
+                exchange.shared = lent.shared;
+            }
+            self.tasks.push(task);
+        }
+        for _ in 0..pool.missing() {
+            let (connector, origin) = (self.connector.clone(), origin.clone());
+            self.tasks.push(Task::Free(Box::pin(async move {
+                let opened = connector.connect(&origin).await;
+                Step::Connected { origin, opened }
+            })));
+        }
+    }
+
+    /// Stops an exchange. Nothing more is heard of it.
+    pub(super) fn abort(&mut self, now: Instant, exchange: ExchangeId) {
+        self.unread.remove(&exchange);
+        let Some(Exchange { origin, abort, shared }) = self.exchanges.remove(&exchange) else { return };
+        if let Some(abort) = abort {
+            abort.abort();
+        }
+        if let Some(pool) = self.pools.get_mut(&origin) {
+            pool.leave(exchange);
+            if let Some(shared) = shared {
+                pool.give_back(now, shared);
+            }
+        }
+        self.supply(now, &origin);
+    }
+
+    /// The exchanges that have answers of which nothing is being read.
+    pub(super) fn unread(&self) -> impl Iterator<Item = ExchangeId> {
+        self.unread.keys().copied()
+    }
+
+    /// Reads on.
+    pub(super) fn read(&mut self, exchange: ExchangeId) {
+        if let Some(answer) = self.unread.remove(&exchange) {
+            let (task, abort) = Task::read(exchange, answer);
+            if let Some(exchange) = self.exchanges.get_mut(&exchange) {
+                exchange.abort = Some(abort);
+            }
+            self.tasks.push(task);
+        }
+    }
+
+    /// What happened. An answer is not read further until [`read`](Self::read) says so.
+    pub(super) fn poll(&mut self, now: Instant, cx: &mut Context<'_>) -> Poll<Happened> {
+        loop {
+            self.tasks.extend(self.connector.background.take().into_iter().map(Task::background));
+            if let Some(happened) = self.happened.pop_front() {
+                self.show(&happened);
+                return Poll::Ready(happened);
+            }
+            match Pin::new(&mut self.tasks).poll_next(cx) {
+                Poll::Ready(Some(step)) => self.take(now, step),
+                // What was polled may have brought more to poll.
+                Poll::Ready(None) | Poll::Pending => {
+                    let more = self.connector.background.take();
+                    if more.is_empty() {
+                        return Poll::Pending;
+                    }
+                    self.tasks.extend(more.into_iter().map(Task::background));
+                }
+            }
+        }
+    }
+
+    fn take(&mut self, now: Instant, step: Step) {
+        match step {
+            Step::Nothing => {}
+            Step::Connected { origin, opened } => {
+                let Some(pool) = self.pools.get_mut(&origin) else { return };
+                match opened {
+                    Ok(connection) => pool.opened(now, connection, self.idle),
+                    Err(detail) => {
+                        for exchange in pool.not_opened() {
+                            let end = End::Failed { sent: Sent::No, detail: detail.clone() };
+                            self.end(exchange, end);
+                        }
+                    }
+                }
+                self.supply(now, &origin);
+            }
+            Step::Ready { origin, connection, keep } => {
+                let pool = self.pools.entry(origin.clone()).or_default();
+                pool.keep(now, connection, self.idle, keep);
+                self.supply(now, &origin);
+            }
+            Step::Answered { exchange, status, headers, answer } => {
+                self.pause(exchange, answer);
+                if let Some(running) = self.exchanges.get(&exchange)
+                    && let Some(shared) = running.shared
+                    && let Some(pool) = self.pools.get_mut(&running.origin)
+                {
+                    pool.has_served(shared);
+                }
+                self.happened.push_back(Happened::Head { exchange, status, headers });
+            }
+            Step::Data { exchange, bytes, answer } => {
+                self.pause(exchange, answer);
+                self.happened.push_back(Happened::Body { exchange, bytes });
+            }
+            Step::Ended { exchange, end, answer } => {
+                let Answer { origin, connection, keep, .. } = answer;
+                self.release(now, exchange);
+                if let (End::Complete, Some(connection)) = (&end, connection) {
+                    self.tasks.push(Task::becoming_ready(origin.clone(), connection, keep));
+                }
+                self.end(exchange, end);
+                self.supply(now, &origin);
+            }
+            Step::Unanswered { exchange, target, failure, on } => {
+                let origin = target.origin.clone();
+                let shared = self.release(now, exchange);
+                if let Some(pool) = self.pools.get_mut(&origin)
+                    && let Some(shared) = shared
+                    && failure.ends_connection()
+                {
+                    pool.discard(shared);
+                }
+                match (failure, on) {
+                    (Failure::Unsent(request, _), Used::Before) => self.wait(now, exchange, target, request),
+                    (Failure::Unsent(_, detail), Used::New) => {
+                        self.end(exchange, End::Failed { sent: Sent::No, detail });
+                    }
+                    (Failure::Lost { sent, detail, .. }, _) => {
+                        self.end(exchange, End::Failed { sent, detail })
+                    }
+                }
+                self.supply(now, &origin);
+            }
+        }
+    }
+
+    /// Keeps an answer until more of it is wanted.
+    fn pause(&mut self, exchange: ExchangeId, answer: Answer) {
+        if let Some(running) = self.exchanges.get_mut(&exchange) {
+            running.abort = None;
+            self.unread.insert(exchange, answer);
+        }
+    }
+
+    /// An exchange is through with its connection; returns the number of a shared one.
+    fn release(&mut self, now: Instant, exchange: ExchangeId) -> Option<u64> {
+        let exchange = self.exchanges.get_mut(&exchange)?;
+        let shared = exchange.shared.take()?;
+        if let Some(pool) = self.pools.get_mut(&exchange.origin) {
+            pool.give_back(now, shared);
+        }
+        Some(shared)
+    }
+
+    fn end(&mut self, exchange: ExchangeId, end: End) {
+        self.exchanges.remove(&exchange);
+        self.happened.push_back(Happened::End { exchange, end });
+    }
+
+    fn show(&mut self, happened: &Happened) {
+        self.wire.show(match happened {
+            Happened::Head { exchange, status, headers } => {
+                WireEvent::Head { exchange: *exchange, status: *status, headers }
+            }
+            Happened::Body { exchange, bytes } => WireEvent::Body { exchange: *exchange, bytes },
+            Happened::End { exchange, end } => WireEvent::End { exchange: *exchange, end },
+        });
+    }
+
+    /// Closes connections that were idle for too long.
+    pub(super) fn handle_timeout(&mut self, now: Instant) {
+        if self.poll_timeout().is_some_and(|due| due <= now) {
+            for pool in self.pools.values_mut() {
+                pool.expire(now, self.idle);
+            }
+            self.pools.retain(|_, pool| !pool.is_empty());
+        }
+    }
+
+    /// When a connection will have been idle for too long.
+    pub(super) fn poll_timeout(&self) -> Option<Instant> {
+        self.pools.values().filter_map(|pool| pool.next_expiry(self.idle)).min()
+    }
+}
+
+impl<R> fmt::Debug for Transport<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Transport")
+            .field("connector", &self.connector)
+            .field("exchanges", &self.exchanges.len())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,15 @@
+//! Headers as hyper holds them, for the machines.
+
+use http::HeaderMap;
+use mcp_proto::bind::http::Fields;
+
+/// The headers of a message.
+pub(crate) struct Headers<'h>(pub(crate) &'h HeaderMap);
+
+impl Fields for Headers<'_> {
+    fn each<'a>(&'a self, name: &str, show: &mut dyn FnMut(&'a [u8])) {
+        for value in self.0.get_all(name) {
+            show(value.as_bytes());
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! What is needed of a runtime: names, sockets and timers.
+
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use async_net::TcpStream;
+#[cfg(unix)]
+use async_net::unix::UnixStream;
+use futures_lite::{AsyncRead, AsyncWrite};
+use hyper::rt::{Sleep, Timer};
+
+/// A runtime: where names are looked up, connections opened and time is waited for.
+///
+/// [`Smol`] works under every executor, as its reactor brings a thread of its own where nobody runs it. Another runtime is
+/// worth implementing to have one reactor instead of two. Nothing is ever spawned.
+///
+/// ```
+/// use std::io;
+/// use std::net::SocketAddr;
+/// use std::sync::Arc;
+///
+/// use hyper::rt::Timer;
+/// use mcp_hyper::{Endpoint, Runtime, Smol, Stream};
+///
+/// /// Smol, except that nothing leaves this machine.
+/// #[derive(Debug)]
+/// struct AtHome;
+///
+/// impl Runtime for AtHome {
+///     async fn resolve(&self, _host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+///         Ok(vec![([127, 0, 0, 1], port).into()])
+///     }
+///
+///     async fn connect(&self, endpoint: &Endpoint) -> io::Result<Box<dyn Stream>> {
+///         Smol.connect(endpoint).await
+///     }
+///
+///     fn timer(&self) -> Arc<dyn Timer + Send + Sync> {
+///         Smol.timer()
+///     }
+/// }
+/// ```
+pub trait Runtime: Send + Sync + 'static {
+    /// Looks up a name. The port goes unchanged into each of the addresses.
+    ///
+    /// # Errors
+    /// If there is no such name, or nobody to ask.
+    fn resolve(&self, host: &str, port: u16) -> impl Future<Output = io::Result<Vec<SocketAddr>>> + Send;
+
+    /// Opens a connection. Small writes to TCP should leave at once: `TCP_NODELAY`.
+    ///
+    /// # Errors
+    /// If there is nobody, or an endpoint of this kind is not to be had.
+    fn connect(&self, endpoint: &Endpoint) -> impl Future<Output = io::Result<Box<dyn Stream>>> + Send;
+
+    /// Timers, as hyper wants them.
+    fn timer(&self) -> Arc<dyn Timer + Send + Sync>;
+}
+
+/// Where a connection leads to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Endpoint {
+    /// An address of TCP.
+    Tcp(SocketAddr),
+    /// A Unix domain socket.
+    Unix(PathBuf),
+}
+
+/// A connection that can be read and written. There is nothing to implement.
+pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin + 'static {}
+
+impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> Stream for S {}
+
+impl fmt::Debug for dyn Stream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Stream")
+    }
+}
+
+/// Smol's sockets and timers: [`async_net`] and [`async_io`]. They need no particular executor.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Smol;
+
+impl Runtime for Smol {
+    async fn resolve(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+        async_net::resolve((host, port)).await
+    }
+
+    async fn connect(&self, endpoint: &Endpoint) -> io::Result<Box<dyn Stream>> {
+        match endpoint {
+            Endpoint::Tcp(address) => {
+                let stream = TcpStream::connect(address).await?;
+                stream.set_nodelay(true)?;
+                Ok(Box::new(stream))
+            }
+            #[cfg(unix)]
+            Endpoint::Unix(path) => Ok(Box::new(UnixStream::connect(path).await?)),
+            #[cfg(not(unix))]
+            Endpoint::Unix(_) => Err(io::ErrorKind::Unsupported.into()),
+        }
+    }
+
+    fn timer(&self) -> Arc<dyn Timer + Send + Sync> {
+        Arc::new(Self)
+    }
+}
+
+impl Timer for Smol {
+    fn sleep(&self, duration: Duration) -> Pin<Box<dyn Sleep>> {
+        Box::pin(SmolSleep(async_io::Timer::after(duration)))
+    }
+
+    fn sleep_until(&self, deadline: Instant) -> Pin<Box<dyn Sleep>> {
+        Box::pin(SmolSleep(async_io::Timer::at(deadline)))
+    }
+}
+
+struct SmolSleep(async_io::Timer);
+
+impl Future for SmolSleep {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        Pin::new(&mut self.0).poll(cx).map(drop)
+    }
+}
+
+impl Sleep for SmolSleep {}

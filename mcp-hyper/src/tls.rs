@@ -1,0 +1,75 @@
+//! Which servers are trusted, and how they are spoken to.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use futures_rustls::rustls;
+use rustls::crypto::CryptoProvider;
+use rustls::{ClientConfig, ConfigBuilder, WantsVerifier};
+
+/// What is offered by ALPN, in order of preference.
+const PROTOCOLS: [&[u8]; 2] = [HTTP2, b"http/1.1"];
+/// The name of HTTP/2 in ALPN.
+pub(crate) const HTTP2: &[u8] = b"h2";
+
+/// Why no encrypted connection can be made.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum TlsError {
+    /// What the system trusts can not be found out.
+    Roots(rustls::Error),
+    /// The crate was built without roots, so they are to be given.
+    NoRoots,
+}
+
+impl fmt::Display for TlsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Roots(error) => write!(f, "the system's trusted certificates can not be read: {error}"),
+            Self::NoRoots => f.write_str("it is not said which certificates are trusted"),
+        }
+    }
+}
+
+impl std::error::Error for TlsError {}
+
+/// The same for all clients of the process, so that reading the system's certificates is paid for once and sessions are
+/// resumed across clients.
+pub(crate) fn default_client() -> Result<Arc<ClientConfig>, TlsError> {
+    static DEFAULT: OnceLock<Arc<ClientConfig>> = OnceLock::new();
+    if let Some(config) = DEFAULT.get() {
+        return Ok(config.clone());
+    }
+    let provider = CryptoProvider::get_default().cloned();
+    let provider = provider.unwrap_or_else(|| Arc::new(rustls::crypto::ring::default_provider()));
+    let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let config = trusting_default(builder.map_err(TlsError::Roots)?)?;
+    Ok(DEFAULT.get_or_init(|| with_protocols(config)).clone())
+}
+
+/// Offers what this crate speaks, unless the application has said what to offer.
+pub(crate) fn with_protocols(mut config: ClientConfig) -> Arc<ClientConfig> {
+    if config.alpn_protocols.is_empty() {
+        config.alpn_protocols = PROTOCOLS.map(<[u8]>::to_vec).into();
+    }
+    Arc::new(config)
+}
+
+#[cfg(feature = "platform-roots")]
+fn trusting_default(builder: ConfigBuilder<ClientConfig, WantsVerifier>) -> Result<ClientConfig, TlsError> {
+    use rustls_platform_verifier::BuilderVerifierExt as _;
+
+    let builder = builder.with_platform_verifier().map_err(TlsError::Roots)?;
+    Ok(builder.with_no_client_auth())
+}
+
+#[cfg(all(feature = "bundled-roots", not(feature = "platform-roots")))]
+fn trusting_default(builder: ConfigBuilder<ClientConfig, WantsVerifier>) -> Result<ClientConfig, TlsError> {
+    let roots = rustls::RootCertStore::from_iter(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
+    Ok(builder.with_root_certificates(roots).with_no_client_auth())
+}
+
+#[cfg(not(any(feature = "bundled-roots", feature = "platform-roots")))]
+fn trusting_default(_: ConfigBuilder<ClientConfig, WantsVerifier>) -> Result<ClientConfig, TlsError> {
+    Err(TlsError::NoRoots)
+}
