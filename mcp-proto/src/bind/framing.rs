@@ -136,8 +136,24 @@ impl Outbox for Whole {
     }
 }
 
-/// <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/cancellation>
 fn cancel_by_notification(out: &mut impl Outbox, id: i64, reason: Option<&str>) {
+    if write_cancelled(out.buffer(), id, reason).is_ok() {
+        out.commit(About::Notification {
+            method: Cancelled::NAME,
+            request: None,
+            revision: Revision::LATEST,
+        });
+    }
+}
+
+/// Appends the notification that request `id` of this side is not waited for any more.
+///
+/// <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/cancellation>
+pub(super) fn write_cancelled(
+    out: &mut Vec<u8>,
+    id: i64,
+    reason: Option<&str>,
+) -> Result<(), serde_json::Error> {
     #[derive(serde::Serialize)]
     struct Params<'a> {
         #[serde(rename = "requestId")]
@@ -146,11 +162,5 @@ fn cancel_by_notification(out: &mut impl Outbox, id: i64, reason: Option<&str>) 
         reason: Option<&'a str>,
     }
     let params = Params { request_id: Id::Number(id), reason };
-    if write::notification(out.buffer(), Cancelled::NAME, |buffer| write::json(buffer, &params)).is_ok() {
-        out.commit(About::Notification {
-            method: Cancelled::NAME,
-            request: None,
-            revision: Revision::LATEST,
-        });
-    }
+    write::notification(out, Cancelled::NAME, |buffer| write::json(buffer, &params))
 }
