@@ -22,6 +22,7 @@
 //! | choose a proxy, or none | [`Proxy`] |
 //! | watch the wire | [`ClientOptions::on_wire`] and its [`WireEvent`]s |
 //! | use another runtime's sockets and timers | [`Runtime`] |
+//! | be a server | [`serve`], with more to say [`ServerOptions`] |
 //!
 //! Whatever has to do with MCP is in `mcp_proto`: handles, handlers and results in [`mcp_proto::front`]; what HTTP has to
 //! do with it in [`mcp_proto::bind::http`]. The drivers here open connections, move heads and bodies, and tell the time.
