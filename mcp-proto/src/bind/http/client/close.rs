@@ -83,7 +83,7 @@ impl HttpClient {
         self.paused.clear();
         self.opening = None;
         self.relisting = None;
-        self.handshake = None;
+        self.handshakes.clear();
         self.session.id = None;
         self.timers.clear_all();
         self.out.clear();

@@ -8,8 +8,8 @@ use bytes::Bytes;
 
 use crate::Instant;
 use crate::bind::http::{ExchangeId, Verb};
-use crate::peer::client::{ServerInfo, Verdict};
-use crate::peer::{Lost, Outcome};
+use crate::peer::client::{Diagnostic, ServerInfo, Verdict};
+use crate::peer::{HttpError, Lost, Outcome};
 use crate::schema::{Discover, Era, Method, Revision};
 
 use super::answer::{Ended, Head};
@@ -31,6 +31,9 @@ pub(super) struct Handshake {
 impl HttpClient {
     /// Does what detection wants.
     pub(super) fn perform(&mut self, now: Instant, act: Act) {
+        if self.detect.take_verdict_dropped() {
+            self.peer.report(Diagnostic::VerdictDropped);
+        }
         match act {
             Act::Wait => {}
             Act::Probe(version) => self.send_probe(version),
@@ -39,7 +42,7 @@ impl HttpClient {
                 self.abandon_handshake();
                 self.open_events(now);
             }
-            Act::Settle { server, verdict } => self.settle(now, server, verdict),
+            Act::Settle { server, verdict } => self.settle(now, *server, verdict),
             Act::Fail(error) => {
                 self.abandon_handshake();
                 self.peer.give_up(error);
@@ -48,7 +51,10 @@ impl HttpClient {
     }
 
     fn send_probe(&mut self, version: Revision) {
-        self.abandon_handshake();
+        self.close_events();
+        if !matches!(self.handshaking(), Some(Purpose::Probe { .. })) {
+            self.abandon_handshake();
+        }
         let wire = self.peer.probe(version, &mut self.out);
         let Some((revision, body)) = self.out.take_own(wire) else { return };
         // A method of this crate's own is a header as it is.
@@ -56,30 +62,37 @@ impl HttpClient {
             headers::modern(Discover::NAME, revision, &body, None).unwrap_or_else(|_| headers::posted());
         let purpose = Purpose::Probe { wire, body: body.clone(), revision };
         let exchange = self.begin(purpose, Verb::Post, self.url.clone(), headers, body);
-        self.handshake = Some(Handshake { exchange, wire });
+        self.handshakes.push(Handshake { exchange, wire });
     }
 
     fn send_initialize(&mut self, version: Revision) {
-        self.abandon_handshake();
+        if self.events.is_some() || !matches!(self.handshaking(), Some(Purpose::Initialize { .. })) {
+            self.abandon_handshake();
+        }
         let wire = self.peer.initialize(version, &mut self.out);
         let Some((_, body)) = self.out.take_own(wire) else { return };
         let purpose = Purpose::Initialize { wire, body: body.clone() };
         let url = self.post_url();
         let exchange = self.begin(purpose, Verb::Post, url, headers::posted(), body);
-        self.handshake = Some(Handshake { exchange, wire });
+        self.handshakes.push(Handshake { exchange, wire });
+    }
+
+    /// What the last step asked. What was asked before it, and not answered in time, may still be.
+    fn handshaking(&self) -> Option<&Purpose> {
+        let last = self.handshakes.last()?;
+        self.exchanges.get(&last.exchange).map(|exchange| &exchange.purpose)
     }
 
     /// Whatever the last step was waiting for, nobody waits for it any more.
     fn abandon_handshake(&mut self) {
-        self.session.id = None;
-        if let Some(Handshake { exchange, .. }) = self.handshake.take() {
+        for Handshake { exchange, .. } in core::mem::take(&mut self.handshakes) {
             self.abort_exchange(exchange);
         }
     }
 
     fn settle(&mut self, now: Instant, server: ServerInfo, verdict: Verdict) {
         let era = server.era;
-        self.handshake = None;
+        self.abandon_handshake();
         if era == Era::Modern {
             self.session.id = None;
         }
@@ -123,14 +136,17 @@ impl HttpClient {
         ended: Ended,
     ) {
         match purpose {
-            Purpose::Probe { .. } => {
-                self.handshake = None;
+            Purpose::Probe { wire, .. } => {
+                self.handshakes.retain(|handshake| handshake.wire != wire);
                 let act = self.detect.handle_probe(now, reply(ended));
                 self.perform(now, act);
             }
-            Purpose::Initialize { .. } => {
-                self.handshake = None;
-                let found = matches!(ended, Ended::Answer { status: 200..300, answer: Ok(_), .. });
+            Purpose::Initialize { wire, .. } => {
+                self.handshakes.retain(|handshake| handshake.wire != wire);
+                let found = matches!(
+                    ended,
+                    Ended::Answer { http: HttpError { status: 200..300, .. }, answer: Ok(_), .. }
+                );
                 self.session.id = session.filter(|_| found && self.events.is_none()).map(Arc::from);
                 let act = self.detect.handle_initialize(now, reply(ended));
                 self.perform(now, act);
@@ -211,7 +227,8 @@ impl HttpClient {
     fn moved(&mut self, purpose: &Purpose, from: ExchangeId, to: ExchangeId) {
         match purpose {
             Purpose::Probe { wire, .. } | Purpose::Initialize { wire, .. } => {
-                self.handshake = Some(Handshake { exchange: to, wire: *wire });
+                self.handshakes.retain(|handshake| handshake.wire != *wire);
+                self.handshakes.push(Handshake { exchange: to, wire: *wire });
             }
             Purpose::Call(number) | Purpose::Resume { number, .. } => {
                 if let Some(call) = self.calls.get_mut(number).filter(|call| call.place == Place::Out(from)) {
@@ -232,8 +249,8 @@ impl HttpClient {
 /// What detection is told.
 fn reply(ended: Ended) -> Reply {
     match ended {
-        Ended::Answer { status, answer: Ok(result), .. } => Reply::Result { status, result },
-        Ended::Answer { status, answer: Err(error), .. } => Reply::Error { status, error },
+        Ended::Answer { http, answer: Ok(result), .. } => Reply::Result { status: http.status, result },
+        Ended::Answer { http, answer: Err(error), .. } => Reply::Error { error, http },
         Ended::Other(error) | Ended::Invalid(_, error) | Ended::Unanswered(error, _) => Reply::Other(error),
         Ended::Broken { detail, .. } => Reply::Failed { detail, retry_after: None },
     }

@@ -28,7 +28,8 @@ pub(super) struct EventStream {
     pub(super) endpoint: Option<Address>,
     /// Whether a session has been opened over it: what fails now is not the first attempt.
     known: bool,
-    failures: u32,
+    /// How often in a row it ended.
+    pub(super) failures: u32,
 }
 
 impl HttpClient {
@@ -41,6 +42,14 @@ impl HttpClient {
         events.exchange = Some(exchange);
         events.endpoint = None;
         self.timers.set(Timer::Events, now + self.config.events_timeout);
+    }
+
+    /// The server is asked in another way.
+    pub(super) fn close_events(&mut self) {
+        self.timers.clear(Timer::Events);
+        if let Some(exchange) = self.events.take().and_then(|events| events.exchange) {
+            self.abort_exchange(exchange);
+        }
     }
 
     /// The head has come; now the endpoint must.
@@ -72,12 +81,12 @@ impl HttpClient {
     pub(super) fn conclude_events(&mut self, now: Instant, ended: Ended) {
         self.timers.clear(Timer::Events);
         let (reply, detail) = match ended {
-            Ended::Unanswered(error, _) | Ended::Other(error) | Ended::Invalid(_, error) => {
+            Ended::Answer { http: error, .. }
+            | Ended::Unanswered(error, _)
+            | Ended::Other(error)
+            | Ended::Invalid(_, error) => {
                 let detail = alloc::format!("{error}");
                 (Reply::Other(error), detail)
-            }
-            Ended::Answer { status, .. } => {
-                (Reply::Other(HttpError::new(status, "")), alloc::format!("status {status}"))
             }
             Ended::Broken { detail, .. } => {
                 (Reply::Failed { detail: detail.clone(), retry_after: None }, detail)
@@ -103,7 +112,7 @@ impl HttpClient {
             let act = self.detect.handle_events(now, Err(reply));
             return self.perform(now, act);
         }
-        if had_endpoint && self.handshake.is_some() {
+        if had_endpoint && !self.handshakes.is_empty() {
             // Whatever was being asked has no way to be answered any more.
             self.session.fruitless = self.session.fruitless.saturating_add(1);
         }

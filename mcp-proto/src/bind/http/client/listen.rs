@@ -43,8 +43,7 @@ pub(super) struct Listener {
 
 impl HttpClient {
     /// Asks for the server's own messages, now that the session has begun.
-    pub(super) fn listen(&mut self, now: Instant) {
-        let _ = now;
+    pub(super) fn listen(&mut self) {
         let revision = self.peer.server().map(|server| server.revision);
         let offered = revision
             .is_some_and(|revision| revision.era() == Era::Legacy && revision >= Revision::V2025_03_26);
@@ -103,7 +102,7 @@ impl HttpClient {
                 }
                 (Trail { retry: error.retry_after, ..Trail::default() }, format!("{error}"))
             }
-            Ended::Answer { status, .. } => (Trail::default(), format!("status {status}")),
+            Ended::Answer { http, .. } => (Trail::default(), format!("status {}", http.status)),
         };
         let steady = began.is_some_and(|began| now.saturating_since(began) >= STEADY);
         if trail.has_advanced() || steady {
