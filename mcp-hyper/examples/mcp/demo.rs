@@ -26,7 +26,7 @@ pub(crate) async fn demo_over_http(common: &Common, screen: &mut Screen) -> Resu
     let failed = |error: std::io::Error| Failure::Server(format!("serving over HTTP: {error}"));
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.map_err(failed)?;
     let url = format!("http://{}/mcp", listener.local_addr().map_err(failed)?);
-    let serving = smol::spawn(async { todo!() });
+    let serving = smol::spawn(mcp_hyper::serve(listener, demo_server::router()));
     let server = [OsString::from(url)];
     let toured = with_server(&server, common, async |connection| tour(connection, screen).await).await;
     serving.cancel().await;

@@ -3,6 +3,9 @@
 use std::io::{IsTerminal as _, Write as _};
 use std::net::SocketAddr;
 
+use mcp_hyper::ServerOptions;
+use mcp_proto::bind::http::server::LegacyPaths;
+use smol::net::TcpListener;
 
 use crate::demo_server;
 use crate::failure::Failure;
@@ -17,4 +20,15 @@ pub(crate) async fn stdio() -> Result<(), Failure> {
     served.map_err(|error| Failure::Server(format!("serving standard input and output: {error}")))
 }
 
-pub(crate) async fn http(_: SocketAddr, _: bool) -> Result<(), Failure> { todo!() }
+pub(crate) async fn http(address: SocketAddr, legacy_sse: bool) -> Result<(), Failure> {
+    let failed = |error: std::io::Error| Failure::Server(format!("serving {address}: {error}"));
+    let listener = TcpListener::bind(address).await.map_err(failed)?;
+    let at = listener.local_addr().map_err(failed)?;
+    let _ = writeln!(anstream::stderr(), "Serving http://{at}/mcp. Ctrl-C ends it.");
+    let mut options = ServerOptions::new(demo_server::router());
+    if legacy_sse {
+        options = options.configure(|config| config.legacy_sse = Some(LegacyPaths::default()));
+    }
+    let (_, driver) = options.listen(listener);
+    driver.await.map_err(failed)
+}
