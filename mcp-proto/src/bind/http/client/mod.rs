@@ -480,7 +480,7 @@ impl HttpClient {
                 // Whatever it has to say, nobody waits for it.
                 self.timers.set(Timer::Drain(id), now + session::POSTED);
                 if success {
-                    self.note_posted(now, id);
+                    self.note_posted(id);
                 }
             }
             Purpose::Events if streams => self.note_events_begun(now),
