@@ -12,21 +12,24 @@ use bytes::{Buf as _, Bytes};
 use http_body::{Body, Frame, SizeHint};
 use hyper::header::{CONNECTION, HeaderName, HeaderValue};
 use hyper::{Response, StatusCode};
-use mcp_proto::front::{Clock as _, Mode, Multi, SystemClock};
+use mcp_proto::front::{Mode, Multi};
 
-use super::alarm::{Alarm, Timers};
 use super::stand_in::{BodyKind, HttpExchange, ResponseHead};
 use super::streams::Pace;
+use super::time::{Alarm, RuntimeClock};
 use super::watch::Busy;
 
 /// The time as an exchange needs it.
 pub(super) struct Ticking {
-    pub(super) clock: Arc<SystemClock>,
-    pub(super) timers: Timers,
-    pub(super) alarm: Alarm,
+    clock: Arc<RuntimeClock>,
+    alarm: Alarm,
 }
 
 impl Ticking {
+    pub(super) fn new(clock: Arc<RuntimeClock>) -> Self {
+        Self { clock, alarm: Alarm::default() }
+    }
+
     /// Ready once the exchange wants to be told the time, or at `deadline`.
     fn poll_until(
         &mut self,
@@ -34,10 +37,9 @@ impl Ticking {
         deadline: Option<Instant>,
         cx: &mut Context<'_>,
     ) -> Poll<()> {
-        let timeout =
-            timeout.and_then(|at| self.timers.now().checked_add(at.saturating_since(self.clock.now())));
+        let timeout = timeout.and_then(|at| self.clock.at(at));
         let first = [timeout, deadline].into_iter().flatten().min();
-        self.alarm.poll_until(first, &self.timers, cx)
+        self.alarm.poll_until(first, self.clock.timers(), cx)
     }
 }
 

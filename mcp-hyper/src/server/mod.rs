@@ -1,7 +1,6 @@
 //! Servers: hyper connections whose requests are exchanges of an HTTP server.
 
 mod accept;
-mod alarm;
 mod connection;
 mod driver;
 mod entropy;
@@ -14,6 +13,7 @@ mod service;
 mod socket;
 mod stand_in;
 mod streams;
+mod time;
 mod transport;
 mod watch;
 

@@ -3,11 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
-use mcp_proto::front::{Mode, Multi, Router, SystemClock};
+use mcp_proto::front::{Mode, Multi, Router};
 use mcp_proto::peer::server::ServerConfig;
 
 use super::accept::Listener;
-use super::alarm::Timers;
 use super::connection::Connection;
 use super::driver::{ConnectionTask, OnError, ServerDriver, ServerError, ServiceDriver, Spawn};
 use super::entropy::SystemEntropy;
@@ -16,6 +15,7 @@ use super::registry::Registry;
 use super::service::{HttpService, Shared};
 use super::stand_in::{HttpServer, http_server};
 use super::streams::ServerMode;
+use super::time::{RuntimeClock, Timers};
 use super::transport::Tls;
 use crate::runtime::{Runtime, Smol};
 
@@ -146,13 +146,12 @@ impl<H: Mode> ServerOptions<H> {
     /// A server to embed; the future has to be polled for as long as it is to serve.
     pub fn service(self) -> (HttpService<H>, ServiceDriver<H>) {
         let problem = self.router.check().err();
-        let clock = Arc::new(SystemClock::new());
+        let clock = Arc::new(RuntimeClock::new(self.timers));
         let close_timeout = self.config.close_timeout;
         let (server, driver) = http_server(self.router, clock.clone(), Arc::new(SystemEntropy));
         let service = HttpService::new(Shared {
             server,
             clock,
-            timers: self.timers,
             limits: Arc::new(self.limits),
             registry: Arc::new(Registry::default()),
             path: self.path,

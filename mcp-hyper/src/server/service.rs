@@ -11,15 +11,15 @@ use hyper::header::HeaderMap;
 use hyper::service::Service;
 use hyper::{Request, Response};
 use mcp_proto::bind::http::Fields;
-use mcp_proto::front::{Mode, Multi, SystemClock};
+use mcp_proto::front::{Mode, Multi};
 
-use super::alarm::{Alarm, Timers};
 use super::connection::Connection;
 use super::exchange::{Attached, ResponseBody, ResponseFuture, Ticking};
 use super::limits::ServerLimits;
 use super::registry::Registry;
 use super::stand_in::{HttpServer, RequestHead};
 use super::streams::{Pace, Queue, ServerMode};
+use super::time::RuntimeClock;
 use super::transport::Tls;
 use super::watch::{Busy, Watch};
 
@@ -30,8 +30,7 @@ pub struct HttpService<H: Mode = Multi>(Arc<Shared<H>>);
 
 pub(super) struct Shared<H: Mode> {
     pub(super) server: HttpServer<H>,
-    pub(super) clock: Arc<SystemClock>,
-    pub(super) timers: Timers,
+    pub(super) clock: Arc<RuntimeClock>,
     pub(super) limits: Arc<ServerLimits>,
     pub(super) registry: Arc<Registry>,
     pub(super) path: String,
@@ -62,14 +61,9 @@ impl<H: Mode> HttpService<H> {
         let head = RequestHead { method: parts.method.as_str(), path: parts.uri.path(), fields: &fields };
         let exchange = shared.server.exchange(&head);
         // A body that is already there needs no time.
-        let deadline = if body.is_end_stream() {
-            None
-        } else {
-            shared.timers.now().checked_add(shared.limits.body_timeout)
-        };
-        let ticking =
-            Ticking { clock: shared.clock.clone(), timers: shared.timers.clone(), alarm: Alarm::default() };
-        ResponseFuture::new(body, exchange, ticking, deadline, attached)
+        let deadline =
+            if body.is_end_stream() { None } else { shared.clock.after(shared.limits.body_timeout) };
+        ResponseFuture::new(body, exchange, Ticking::new(shared.clock.clone()), deadline, attached)
     }
 }
 
