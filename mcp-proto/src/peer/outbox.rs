@@ -16,6 +16,8 @@ pub enum About<'a> {
         id: i64,
         /// Its method.
         method: &'a str,
+        /// The peer's request on whose behalf it is made, where it is made on behalf of one.
+        related: Option<&'a Id>,
         /// The revision that it is written at.
         revision: Revision,
     },

@@ -25,14 +25,23 @@ pub trait ServerMachine {
     /// Tells those who asked that a resource has changed.
     fn resource_updated(&mut self, now: Instant, uri: &str);
 
-    /// Asks the client (legacy revisions).
+    /// Asks the client (legacy revisions), on behalf of its own request `of` or of none.
     ///
     /// # Errors
     /// If it can not be sent; nothing has changed then.
-    fn request(&mut self, now: Instant, request: Outgoing<'_>) -> Result<RequestId, Refusal>;
+    fn request(
+        &mut self,
+        now: Instant,
+        of: Option<InboundId>,
+        request: Outgoing<'_>,
+    ) -> Result<RequestId, Refusal>;
 
     /// Stops waiting for a request, and tells the client so.
     fn cancel(&mut self, now: Instant, request: RequestId, reason: Option<&str>);
+
+    /// Lets go of the stream that is to carry a request's answer, where each request has one and the client can fetch
+    /// the answer later. Does nothing otherwise.
+    fn release(&mut self, _now: Instant, _request: InboundId) {}
 
     /// Closes in an orderly way.
     fn close(&mut self, now: Instant);
@@ -74,7 +83,13 @@ impl<F: Framing> ServerMachine for Binding<server::Server, F> {
         Self::resource_updated(self, now, uri);
     }
 
-    fn request(&mut self, now: Instant, request: Outgoing<'_>) -> Result<RequestId, Refusal> {
+    fn request(
+        &mut self,
+        now: Instant,
+        _of: Option<InboundId>,
+        request: Outgoing<'_>,
+    ) -> Result<RequestId, Refusal> {
+        // All messages share one stream.
         self.send(now, request)
     }
 
