@@ -4,14 +4,15 @@
 use core::task::{Context, Poll, Waker};
 use core::time::Duration;
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use mcp_proto::Bytes;
 use mcp_proto::bind::http::server::{BodyKind, HttpServerConfig, RequestHead, ResponseHead};
 use mcp_proto::codec::{Sse, SseItem};
 use mcp_proto::front::http::{Entropy, HttpExchange, HttpServer, HttpServerDriver, http_server};
-use mcp_proto::front::{Mode, Multi, Router};
+use mcp_proto::front::{self, Mode, Multi, NoArguments, Router};
+use mcp_proto::schema::{ServerCapability, Tool};
 use serde_json::{Value, json};
 
 use crate::front_common::{TestClock, Wakes};
@@ -306,5 +307,99 @@ impl<H: Mode> Caller<H> {
     pub fn time(&mut self) {
         self.exchange.handle_timeout();
         self.turn();
+    }
+}
+
+/// What the handlers of [`held`] share with the test.
+#[derive(Clone, Default)]
+pub struct Held(Arc<Mutex<HeldState>>);
+
+#[derive(Default)]
+struct HeldState {
+    contexts: Vec<front::Context>,
+    answer: Option<String>,
+    wakers: Vec<Waker>,
+    dropped: usize,
+}
+
+impl Held {
+    /// The context of the handler that began last.
+    #[track_caller]
+    pub fn context(&self) -> front::Context {
+        self.0.lock().unwrap().contexts.pop().expect("the handler has not begun")
+    }
+
+    /// Lets every handler end, with this.
+    pub fn release(&self, answer: &str) {
+        let wakers = {
+            let mut state = self.0.lock().unwrap();
+            state.answer = Some(answer.to_owned());
+            core::mem::take(&mut state.wakers)
+        };
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    /// How many handlers are gone.
+    pub fn dropped(&self) -> usize {
+        self.0.lock().unwrap().dropped
+    }
+}
+
+/// A server that offers:
+/// - `add`, which adds `a` and `b`;
+/// - `hold`, which hands its context to the test and ends when that says so;
+/// - `work`, which reports progress twice;
+/// - resources, lists and tasks to be told of.
+pub fn router() -> (Router, Held) {
+    let held = Held::default();
+    let holding = held.clone();
+    let router = Router::new("web", "1.0.0")
+        .declare(ServerCapability::ToolsListChanged)
+        .declare(ServerCapability::ResourcesSubscribe)
+        .declare(ServerCapability::ResourcesListChanged)
+        .declare(ServerCapability::Logging)
+        .extension("io.modelcontextprotocol/tasks", json!({}))
+        .tool_with(tool("add"), async |Add { a, b }, _| (a + b).to_string())
+        .tool_with(tool("work"), async |NoArguments {}, cx: front::Context| {
+            cx.progress(1);
+            cx.progress(2);
+            "done"
+        })
+        .tool_with(tool("hold"), move |NoArguments {}, cx: front::Context| {
+            holding.0.lock().unwrap().contexts.push(cx);
+            let holding = OnDrop(holding.clone());
+            async move { core::future::poll_fn(|cx| holding.poll(cx)).await }
+        });
+    (router, held)
+}
+
+fn tool(name: &str) -> Tool {
+    Tool::new(name, "A tool", json!({"type": "object"}))
+}
+
+#[derive(serde::Deserialize)]
+struct Add {
+    a: i64,
+    b: i64,
+}
+
+struct OnDrop(Held);
+
+impl OnDrop {
+    fn poll(&self, cx: &mut Context<'_>) -> Poll<String> {
+        let mut state = self.0.0.lock().unwrap();
+        match state.answer.clone() {
+            Some(answer) => Poll::Ready(answer),
+            None => {
+                state.wakers.push(cx.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+}
+
+impl Drop for OnDrop {
+    fn drop(&mut self) {
+        self.0.0.lock().unwrap().dropped += 1;
     }
 }
