@@ -45,6 +45,13 @@ pub trait Outbox {
     /// Ends the message that was appended.
     fn commit(&mut self, about: About<'_>);
 
+    /// Ends the message that was appended, an error that answers a request of the other side; `None` where its id could
+    /// not be read. For bindings that show by more than the message what went wrong.
+    fn commit_error(&mut self, id: Option<&Id>, code: i64) {
+        let _ = code;
+        self.commit(About::Reply(id));
+    }
+
     /// The bytes committed and not yet handed to the transport.
     fn queued(&self) -> usize;
 

@@ -9,7 +9,7 @@ use core::task::{Poll, Waker};
 use serde::Serialize;
 
 use super::Link;
-use crate::front::slots::{self, Follow, Link as _};
+use crate::front::slots::{self, Follow};
 use crate::front::{Error, Request};
 use crate::peer::server::RequestContext;
 use crate::peer::{InboundId, Outcome, Outgoing, Refusal, RequestId};
