@@ -101,7 +101,7 @@ impl<F: Framing> Binding<Server, F> {
     /// # Errors
     /// If it can not be sent; nothing has changed then.
     pub fn send(&mut self, now: Instant, request: Outgoing<'_>) -> Result<RequestId, Refusal> {
-        self.run(now, |server, out| server.request(now, request, out))
+        self.run(now, |server, out| server.request(now, None, request, out))
     }
 
     /// Stops waiting for a request of this side, and tells the client so.

@@ -16,6 +16,8 @@ pub enum About<'a> {
         id: i64,
         /// Its method.
         method: &'a str,
+        /// The peer's request on whose behalf it is made, where it is made on behalf of one.
+        related: Option<&'a Id>,
         /// The revision that it is written at.
         revision: Revision,
     },
@@ -42,6 +44,13 @@ pub trait Outbox {
 
     /// Ends the message that was appended.
     fn commit(&mut self, about: About<'_>);
+
+    /// Ends the message that was appended, an error that answers a request of the other side; `None` where its id could
+    /// not be read. For bindings that show by more than the message what went wrong.
+    fn commit_error(&mut self, id: Option<&Id>, code: i64) {
+        let _ = code;
+        self.commit(About::Reply(id));
+    }
 
     /// The bytes committed and not yet handed to the transport.
     fn queued(&self) -> usize;

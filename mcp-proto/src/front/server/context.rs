@@ -9,9 +9,10 @@ use core::task::{Poll, Waker};
 use serde::Serialize;
 
 use super::Link;
+use crate::front::slots::{self, Follow};
 use crate::front::{Error, Request};
 use crate::peer::server::RequestContext;
-use crate::peer::{InboundId, Refusal};
+use crate::peer::{InboundId, Outcome, Outgoing, Refusal, RequestId};
 use crate::schema::{
     ClientCapabilities, CreateMessage, CreateMessageParams, Elicit, ElicitParams, Era, Implementation, Json,
     ListRoots, ListRootsParams, LoggingLevel, LoggingMessageParams, Method, Number, ProgressParams, Revision,
@@ -126,6 +127,14 @@ impl Context {
         poll_fn(|cx| waiting.poll(cx.waker())).await;
     }
 
+    /// Lets go of the connection that waits for the answer, for work that takes long: the client fetches the answer
+    /// later (2025-11-25 over HTTP). Where that is not possible, nothing happens.
+    ///
+    /// <https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#sending-messages-to-the-server>
+    pub fn release_stream(&self) {
+        self.link.connection.command(|_, machine, now, _| machine.release(now, self.id));
+    }
+
     /// Asks the client, where the revision lets servers do that (2025-11-25 and earlier).
     ///
     /// It is refused if the client has not declared that it can be asked, and cancelled when it is dropped. To newer
@@ -138,7 +147,8 @@ impl Context {
                 Err(Error::Refused(Refusal::Revision { method: M::NAME.into(), revision: self.revision() }))
             }
         };
-        Request::new(self.link.clone(), params)
+        let link = Related { link: self.link.clone(), of: self.id };
+        Request::new(Arc::new(link), params)
     }
 
     /// Asks the person who uses the client. As [`request`](Self::request).
@@ -160,6 +170,30 @@ impl Context {
     /// <https://modelcontextprotocol.io/specification/2025-11-25/client/roots>
     pub fn roots(&self) -> Request<ListRoots> {
         self.request(ListRootsParams::new())
+    }
+}
+
+/// The connection, for what is asked on behalf of one request of the client.
+struct Related {
+    link: Arc<Link>,
+    of: InboundId,
+}
+
+impl slots::Link for Related {
+    fn send(&self, request: Outgoing<'_>, follow: Follow) -> Result<RequestId, Error> {
+        self.link.ask(Some(self.of), request, follow)
+    }
+
+    fn poll_progress(&self, request: RequestId, waker: Waker) -> Poll<Option<ProgressParams>> {
+        self.link.poll_progress(request, waker)
+    }
+
+    fn poll_outcome(&self, request: RequestId, waker: Waker) -> Poll<Outcome> {
+        self.link.poll_outcome(request, waker)
+    }
+
+    fn abandon(&self, request: RequestId, reason: Option<&str>) {
+        self.link.abandon(request, reason);
     }
 }
 

@@ -38,13 +38,14 @@ impl ServerCore {
         &mut self,
         machine: &mut M,
         now: Instant,
+        of: Option<InboundId>,
         request: Outgoing<'_>,
         follow: Follow,
     ) -> Result<RequestId, Error> {
         if self.driver_gone {
             return Err(Error::Lost(Lost::DriverDropped));
         }
-        let request = machine.request(now, request)?;
+        let request = machine.request(now, of, request)?;
         self.slots.open(request, follow);
         Ok(request)
     }
@@ -112,6 +113,9 @@ impl<M: ServerMachine + ?Sized> Core<M> for ServerCore {
                 }
                 server::Event::Closed(closed) => self.finish(closed, wakers),
             }
+        }
+        while let Some(waker) = machine.poll_waker() {
+            wakers.wake(Some(waker));
         }
     }
 

@@ -23,7 +23,7 @@ use super::shared::Shared;
 use super::slots::{self, Follow};
 use super::{Clock, Mode};
 use crate::peer::server::{Closed, ListKind, Session};
-use crate::peer::{Outcome, Outgoing, RequestId};
+use crate::peer::{InboundId, Outcome, Outgoing, RequestId};
 use crate::schema::{Json, LoggingLevel, LoggingMessageParams, Method, ProgressParams};
 
 use self::core::ServerCore;
@@ -167,9 +167,16 @@ impl Source<ServerEvent> for Hearing {
     }
 }
 
+impl Link {
+    /// Asks the client, on behalf of its own request `of` or of none.
+    fn ask(&self, of: Option<InboundId>, request: Outgoing<'_>, follow: Follow) -> Result<RequestId, Error> {
+        self.connection.command(|core, machine, now, _| core.send(machine, now, of, request, follow))
+    }
+}
+
 impl slots::Link for Link {
     fn send(&self, request: Outgoing<'_>, follow: Follow) -> Result<RequestId, Error> {
-        self.connection.command(|core, machine, now, _| core.send(machine, now, request, follow))
+        self.ask(None, request, follow)
     }
 
     fn poll_progress(&self, request: RequestId, waker: Waker) -> Poll<Option<ProgressParams>> {

@@ -181,7 +181,12 @@ impl Client {
             });
             match sent {
                 Ok(()) => {
-                    out.commit(About::Request { id: number, method: &template.method, revision });
+                    out.commit(About::Request {
+                        id: number,
+                        method: &template.method,
+                        related: None,
+                        revision,
+                    });
                     if let Some(entry) = self.outbound.get_mut(number) {
                         entry.stage = Stage::Sent;
                     }
@@ -247,7 +252,7 @@ impl Client {
             params.write_params(buffer, revision, entries)
         })
         .map_err(|error| Refusal::Encode(error.to_string()))?;
-        out.commit(About::Request { id: number, method, revision });
+        out.commit(About::Request { id: number, method, related: None, revision });
         entry.stage = Stage::Sent;
         self.outbound.insert(number, entry);
         Ok(())

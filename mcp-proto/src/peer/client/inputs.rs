@@ -537,7 +537,7 @@ impl Client {
             params.write_params(buffer, revision, entries)
         });
         match written {
-            Ok(()) => out.commit(About::Request { id: number, method, revision }),
+            Ok(()) => out.commit(About::Request { id: number, method, related: None, revision }),
             Err(error) => {
                 self.fail_connect(ConnectError::Unexpected { during: method, what: error.to_string() })
             }

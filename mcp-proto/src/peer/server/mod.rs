@@ -10,6 +10,7 @@ mod config;
 mod dispatch;
 mod event;
 mod inputs;
+mod prepared;
 mod requests;
 mod session;
 mod subscribe;
@@ -25,14 +26,18 @@ use crate::peer::batch::{BatchId, Batches};
 use crate::peer::events::{EventQueue, Pressure};
 use crate::peer::{About, Inbound, InboundId, Lost, Outbound, Outbox, Outcome, RequestId};
 use crate::rpc::{ErrorId, ErrorObject, Id, code, write};
-use crate::schema::{At, Era, Json, LoggingLevel, Method, MethodInfo, Number, Revision, SubscriptionsListen};
+use crate::schema::{Era, Json, LoggingLevel, Method, MethodInfo, Number, Revision, SubscriptionsListen};
 
 pub use commands::{Answer, missing_capabilities, resource_not_found};
 pub use config::{Eras, ServerConfig};
 pub use event::{Closed, Diagnostic, Event, RequestContext};
 pub use session::Session;
-pub use subscriptions::ListKind;
+pub use subscriptions::{ListKind, Topic};
 
+#[cfg(feature = "http")]
+pub(crate) use prepared::Prepared;
+#[cfg(not(feature = "http"))]
+use prepared::Prepared;
 use subscriptions::Subscriptions;
 
 /// What the machine is doing.
@@ -90,13 +95,13 @@ pub struct Server {
 impl Server {
     /// A server that waits for its client to begin.
     pub fn new(config: impl Into<Arc<ServerConfig>>) -> Self {
-        let config = config.into();
+        Self::prepared(&Prepared::new(config.into()))
+    }
+
+    /// The same, of what was prepared before: without allocating.
+    pub(crate) fn prepared(prepared: &Prepared) -> Self {
+        let Prepared { config, info } = prepared.clone();
         let limits = &config.limits;
-        let info = config
-            .send_info
-            .then(|| Json::encode(&At(&config.info, Revision::LATEST)).ok())
-            .flatten()
-            .map(Arc::new);
         Self {
             info,
             phase: Phase::Open,
@@ -129,6 +134,17 @@ impl Server {
     /// How many requests of the client have not been answered; subscriptions are not among them.
     pub fn unanswered(&self) -> usize {
         self.inbound.len().saturating_sub(self.subscriptions.listening())
+    }
+
+    /// What the client wants to be told of and has not been given up: each topic once, in no particular order.
+    pub fn topics(&self) -> impl Iterator<Item = &Topic> {
+        self.subscriptions.topics()
+    }
+
+    /// Whether a request of the client has not been answered.
+    #[cfg(feature = "http")]
+    pub(crate) fn owes(&self, id: &Id) -> bool {
+        self.inbound.find(id).is_some()
     }
 
     /// How many requests of this side have not ended.
@@ -289,11 +305,18 @@ impl Server {
         out: &mut dyn Outbox,
     ) {
         let name = id.map_or(ErrorId::Null, ErrorId::Known);
-        let plain = ErrorObject::new(error.code, error.message.clone());
         // Data of our own making always encodes; an application's that does not is left out.
-        let _ = self.reply(id, batch, out, |buffer| {
-            write::error(buffer, name, error).or_else(|_| write::error(buffer, name, &plain))
-        });
+        let write = |buffer: &mut Vec<u8>| {
+            write::error(buffer, name, error)
+                .or_else(|_| write::error(buffer, name, &ErrorObject::new(error.code, error.message.clone())))
+        };
+        if batch.is_some() {
+            // A batch is told of as a whole.
+            let _ = self.reply(id, batch, out, write);
+        } else if write(out.buffer()).is_ok() {
+            out.commit_error(id, error.code);
+            self.guard(out);
+        }
     }
 
     fn close_batch(&mut self, batch: BatchId, out: &mut dyn Outbox) {

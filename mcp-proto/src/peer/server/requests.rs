@@ -9,7 +9,7 @@ use crate::Instant;
 use crate::peer::declared::undeclared;
 use crate::peer::encode::MetaEntries;
 use crate::peer::{
-    About, Entry, Needed, Outbox, Outcome, Outgoing, ProgressOption, Refusal, RequestId, Stage,
+    About, Entry, InboundId, Needed, Outbox, Outcome, Outgoing, ProgressOption, Refusal, RequestId, Stage,
 };
 use crate::rpc::{Id, Raw, write};
 use crate::schema::{ClientCapability, CreateMessage, Direction, Elicit, Method, MethodInfo, Ping, Revision};
@@ -20,6 +20,9 @@ impl Server {
     /// Asks the client: only in a legacy session, and only what the client has declared. To ask a modern client, answer
     /// its request with [`Answer::InputRequired`](super::Answer::InputRequired).
     ///
+    /// `of` is the client's request on whose behalf this one is made: where each request has a stream of its own, this
+    /// one goes out on that. It changes nothing once that request is answered.
+    ///
     /// What waits for a person or a model has no timeout unless the options give it one.
     ///
     /// # Errors
@@ -27,6 +30,7 @@ impl Server {
     pub fn request(
         &mut self,
         now: Instant,
+        of: Option<InboundId>,
         request: Outgoing<'_>,
         out: &mut dyn Outbox,
     ) -> Result<RequestId, Refusal> {
@@ -60,7 +64,8 @@ impl Server {
             request.params.write_params(buffer, revision, entries)
         })
         .map_err(|error| Refusal::Encode(error.to_string()))?;
-        out.commit(About::Request { id: number, method: request.method, revision });
+        let related = of.and_then(|of| self.inbound.get(of)).map(|(id, _)| id);
+        out.commit(About::Request { id: number, method: request.method, related, revision });
         entry.stage = Stage::Sent;
         self.outbound.insert(number, entry);
         Ok(RequestId::new(number))

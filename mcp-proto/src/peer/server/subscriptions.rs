@@ -40,9 +40,12 @@ impl ListKind {
 }
 
 /// Something that changes.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Topic {
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Topic {
+    /// A list.
     List(ListKind),
+    /// A resource, by its URI.
     Resource(Box<str>),
     /// A task of the tasks extension.
     Task(Box<str>),
@@ -191,6 +194,11 @@ impl Subscriptions {
             }
         }
         unused
+    }
+
+    /// What anybody wants to know of.
+    pub(super) fn topics(&self) -> impl Iterator<Item = &Topic> {
+        self.subscribers.keys()
     }
 
     /// Who wants to know.

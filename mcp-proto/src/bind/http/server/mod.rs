@@ -1,1 +1,48 @@
 //! The server role over HTTP: an exchange at a time for the modern era, sessions for the legacy one.
+//!
+//! Whoever has an HTTP implementation drives it like this, for each request:
+//!
+//! ```text
+//! Intake::new(setup, head)        the head is checked                → Err(Answer): send it
+//! intake.handle_body(bytes) …     the body is collected, bounded     → Err(Answer): send it
+//! intake.finish()                 → Routed:
+//!     Answer                      send it
+//!     Modern                      Exchange::open; then its head and body, until it ends
+//!     Open                        Session::open, kept by its id; send the answer
+//!     Session                     find it; Session::handle_post
+//!     Listen, Delete              find it; Session::listen, Session::delete
+//!     LegacyEvents, LegacyPost    the same for clients of 2024-11-05
+//! ```
+//!
+//! An [`Exchange`] shares nothing but the [`Setup`] with any other. A [`Session`] has several streams, each the body of
+//! one answer. Nothing in here locks, waits, reads a clock or draws random numbers.
+//!
+//! Which request is answered how:
+//!
+//! | request | answer |
+//! |---|---|
+//! | a version in `_meta`, or a modern one in the header | an exchange: 400 with -32020 if headers and body differ, -32022 if the version is not spoken, -32602 if `_meta` lacks what it must have; 404 with -32601 for unknown methods |
+//! | `initialize` without | a new session |
+//! | anything else with the id of a session | in that session, or 404 |
+//! | anything else | 400 |
+//!
+//! <https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http>
+//! <https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#streamable-http>
+
+mod answer;
+mod commands;
+mod config;
+mod exchange;
+mod id;
+mod intake;
+mod origin;
+mod output;
+mod route;
+
+pub use answer::{Answer, BodyKind, Chunk, Headers, ResponseHead};
+pub use config::{HttpServerConfig, LegacyPaths, Setup};
+pub use exchange::Exchange;
+pub use id::SessionId;
+pub use intake::{Intake, RequestHead};
+pub use origin::{Hosts, Origins};
+pub use route::{ModernRequest, Post, Routed};

@@ -1,0 +1,137 @@
+//! What goes back: heads and whole answers.
+
+use alloc::borrow::Cow;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use bytes::Bytes;
+
+use crate::bind::http::header;
+use crate::rpc::{ErrorId, ErrorObject, Id, code, write};
+
+use super::Post;
+
+/// The headers of an answer.
+pub type Headers = Vec<(&'static str, Cow<'static, str>)>;
+
+/// The head of an answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ResponseHead {
+    /// The status.
+    pub status: u16,
+    /// The headers but for those that say how long the body is.
+    pub headers: Headers,
+    /// What body follows.
+    pub body: BodyKind,
+}
+
+/// What body an answer has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BodyKind {
+    /// None.
+    Empty,
+    /// One of so many bytes.
+    Whole(usize),
+    /// One whose length is not known, to be passed on as it comes.
+    Stream,
+}
+
+/// The next part of a body.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Chunk {
+    /// These bytes, never none.
+    Bytes(Bytes),
+    /// Nothing yet.
+    Pending,
+    /// Nothing more.
+    End,
+}
+
+/// A whole answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// The status.
+    pub status: u16,
+    /// The headers but for the length of the body.
+    pub headers: Headers,
+    /// The body, perhaps none.
+    pub body: Bytes,
+}
+
+pub(super) const JSON: &str = "application/json";
+pub(super) const EVENTS: &str = "text/event-stream";
+
+impl Answer {
+    /// One without a body.
+    #[must_use]
+    pub fn empty(status: u16) -> Self {
+        Self { status, headers: Vec::new(), body: Bytes::new() }
+    }
+
+    /// The answer to what was asked in a session that there is none of, or none any more: the client opens a new one.
+    #[must_use]
+    pub fn session_unknown(post: Option<&Post>) -> Self {
+        let id = post.and_then(Post::request_id);
+        Self::refusal(404, name(id), code::INVALID_REQUEST, "there is no session of this id")
+    }
+
+    /// The answer to a client that asks for a session when there are too many, or when the server is closing.
+    #[must_use]
+    pub fn no_more_sessions(post: Option<&Post>) -> Self {
+        let id = post.and_then(Post::request_id);
+        Self::refusal(503, name(id), code::INTERNAL_ERROR, "no more sessions can be opened")
+    }
+
+    pub(super) fn json(status: u16, body: Bytes) -> Self {
+        Self { status, headers: [("content-type", Cow::Borrowed(JSON))].to_vec(), body }
+    }
+
+    pub(super) fn refusal(status: u16, id: ErrorId<'_>, code: i64, message: impl Into<String>) -> Self {
+        Self::error(status, id, &ErrorObject::new(code, message))
+    }
+
+    pub(super) fn error(status: u16, id: ErrorId<'_>, error: &ErrorObject) -> Self {
+        let mut body = Vec::new();
+        // It has no data but what was encoded here.
+        let _ = write::error(&mut body, id, error);
+        Self::json(status, Bytes::from(body))
+    }
+
+    #[must_use]
+    pub(super) fn with(mut self, name: &'static str, value: impl Into<Cow<'static, str>>) -> Self {
+        self.headers.push((name, value.into()));
+        self
+    }
+
+    /// The head of it.
+    #[must_use]
+    pub fn head(&self) -> ResponseHead {
+        let body = if self.body.is_empty() { BodyKind::Empty } else { BodyKind::Whole(self.body.len()) };
+        ResponseHead { status: self.status, headers: self.headers.clone(), body }
+    }
+}
+
+fn name(id: Option<&Id>) -> ErrorId<'_> {
+    id.map_or(ErrorId::Null, ErrorId::Known)
+}
+
+/// The head of a stream of events.
+pub(super) fn stream_head() -> ResponseHead {
+    let headers = [
+        ("content-type", Cow::Borrowed(EVENTS)),
+        // Neither kept nor gathered on its way: events are for now.
+        ("cache-control", Cow::Borrowed("no-store, no-transform")),
+        ("x-accel-buffering", Cow::Borrowed("no")),
+    ];
+    ResponseHead { status: 200, headers: headers.to_vec(), body: BodyKind::Stream }
+}
+
+pub(super) fn json_head(status: u16, bytes: usize) -> ResponseHead {
+    let headers = [("content-type", Cow::Borrowed(JSON))].to_vec();
+    ResponseHead { status, headers, body: BodyKind::Whole(bytes) }
+}
+
+/// The header that names a session.
+pub(super) fn session_header(id: super::SessionId) -> (&'static str, Cow<'static, str>) {
+    (header::SESSION_ID, Cow::Owned(id.text()))
+}

@@ -1,0 +1,159 @@
+//! One request that stands alone, and its answer.
+
+use alloc::string::String;
+use core::fmt;
+use core::time::Duration;
+
+use crate::Instant;
+use crate::peer::server::{self as peer, ListKind, Server, Topic};
+use crate::peer::{InboundId, Lost, Outgoing, Refusal, RequestId};
+use crate::rpc::{Frame, Message, Raw};
+use crate::schema::tasks::TaskUpdatedParams;
+use crate::schema::{LoggingMessageParams, ProgressParams};
+
+use super::answer::{Chunk, ResponseHead};
+use super::commands::commands;
+use super::output::{Output, Stage};
+use super::{ModernRequest, Setup};
+
+/// One request of the modern era, from its admission to the end of its answer.
+///
+/// The answer is one JSON value if the first thing to be sent is the reply, and a stream of events otherwise. The
+/// client's disconnect cancels the request.
+///
+/// **Inputs** are the `handle_*` methods, **outputs** the `poll_*` methods; they depend on no order.
+///
+/// <https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#receiving-messages>
+pub struct Exchange {
+    setup: Setup,
+    server: Server,
+    output: Output,
+    /// When the client last took something, or there was nothing to take.
+    waiting_since: Option<Instant>,
+    /// When a comment is due.
+    comment_at: Option<Instant>,
+}
+
+impl ModernRequest {
+    /// The method that is asked for.
+    pub fn method(&self) -> &str {
+        &self.request.method
+    }
+
+    /// The parameters, not decoded.
+    pub fn params(&self) -> Option<&Raw> {
+        self.request.params.as_ref()
+    }
+}
+
+impl Exchange {
+    /// Takes a request in. What the protocol answers by itself is answered at once; else there is an event for the
+    /// application.
+    #[must_use]
+    pub fn open(setup: &Setup, request: ModernRequest, now: Instant) -> Self {
+        let mut exchange = Self {
+            setup: setup.clone(),
+            server: Server::prepared(setup.modern()),
+            output: Output::new(request.accepts),
+            waiting_since: None,
+            comment_at: None,
+        };
+        let frame = Frame::Single(Message::Request(request.request));
+        exchange.run(now, |server, out| server.handle_frame(now, frame, out));
+        exchange.output.stage = Stage::Handling;
+        exchange.comment_at = exchange.next_comment(now);
+        exchange
+    }
+
+    fn run<R>(&mut self, now: Instant, act: impl FnOnce(&mut Server, &mut Output) -> R) -> R {
+        use crate::peer::Outbox;
+        let before = self.output.queued();
+        let result = act(&mut self.server, &mut self.output);
+        if self.server.is_closed() {
+            self.output.end();
+        }
+        let queued = self.output.queued();
+        if queued == 0 {
+            self.waiting_since = None;
+        } else {
+            self.waiting_since.get_or_insert(now);
+        }
+        if queued > before {
+            self.comment_at = self.next_comment(now);
+        }
+        result
+    }
+
+    fn write_deadline(&self) -> Option<Instant> {
+        Some(self.waiting_since? + self.setup.config().server.write_timeout)
+    }
+
+    fn next_comment(&self, now: Instant) -> Option<Instant> {
+        let every = self.setup.config().keepalive;
+        (every != Duration::MAX).then(|| now + every)
+    }
+
+    fn comment_deadline(&self) -> Option<Instant> {
+        // One that was not taken shows that another would not be.
+        self.comment_at.filter(|_| !self.output.is_over() && self.waiting_since.is_none())
+    }
+
+    // --- Inputs ---
+
+    /// The client does not wait for the answer any more.
+    pub fn handle_disconnect(&mut self, now: Instant) {
+        self.run(now, |server, out| {
+            server.abort(peer::Closed::Lost(Lost::Disconnected(String::new())));
+            out.clear();
+        });
+    }
+
+    /// Time has passed. Does nothing if [`poll_timeout`](Self::poll_timeout) is later than `now`.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        if self.write_deadline().is_some_and(|deadline| deadline <= now) {
+            let waited = self.setup.config().server.write_timeout;
+            self.run(now, |server, out| {
+                server.fail(alloc::format!("the client took nothing of its answer for {waited:?}"));
+                out.clear();
+            });
+        }
+        self.run(now, |server, out| server.handle_timeout(now, out));
+        if self.comment_deadline().is_some_and(|deadline| deadline <= now) {
+            self.comment_at = self.next_comment(now);
+            self.run(now, |_, out| out.keep_alive());
+        }
+    }
+
+    // --- Outputs ---
+
+    /// The head of the answer, once it is known what it is.
+    #[must_use]
+    pub fn poll_head(&mut self) -> Option<ResponseHead> {
+        self.output.head()
+    }
+
+    /// The next part of the body. Ask again only when that has been written: what stays in here is what its write
+    /// timeout and its limits see.
+    #[must_use]
+    pub fn poll_body(&mut self) -> Chunk {
+        self.waiting_since = None;
+        self.output.take()
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) is due, if nothing else happens first.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        [self.server.poll_timeout(), self.write_deadline(), self.comment_deadline()]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+}
+
+commands!(Exchange);
+
+impl fmt::Debug for Exchange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Exchange").field("server", &self.server).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,180 @@
+//! The answer to one request that stands alone, as the peer writes it.
+
+use alloc::vec::Vec;
+use core::mem;
+
+use bytes::Bytes;
+
+use crate::peer::{About, Outbox};
+use crate::rpc::{ErrorId, ErrorObject, Id, code, write};
+
+use super::answer::{self, Chunk, ResponseHead};
+use super::intake::Accepts;
+
+/// What comes first decides what the answer is: the reply makes it one JSON value with a status, anything else a stream
+/// of events with status 200.
+#[derive(Debug)]
+pub(super) struct Output {
+    accepts: Accepts,
+    pub(super) stage: Stage,
+    form: Form,
+    /// Whole messages, then the one that is being written.
+    buffer: Vec<u8>,
+    whole: usize,
+    /// Whether the reply is in it: nothing follows.
+    replied: bool,
+}
+
+/// Who answers now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// The peer, which looks whether the request is one to be answered.
+    Admission,
+    /// The application.
+    Handling,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    Undecided,
+    Json { status: u16 },
+    Events,
+}
+
+/// What stands before each message, so that it need not be moved to make an event of it.
+const DATA: &[u8] = b"data: ";
+
+impl Output {
+    pub(super) fn new(accepts: Accepts) -> Self {
+        Self {
+            accepts,
+            stage: Stage::Admission,
+            form: Form::Undecided,
+            buffer: Vec::new(),
+            whole: 0,
+            replied: false,
+        }
+    }
+
+    /// Whether the reply has been written, or never will be.
+    pub(super) fn is_over(&self) -> bool {
+        self.replied
+    }
+
+    /// Writes a comment, which makes it a stream if it is not decided yet.
+    pub(super) fn keep_alive(&mut self) {
+        if self.replied || self.accepts == Accepts::Json {
+            return;
+        }
+        self.form = Form::Events;
+        self.buffer.truncate(self.whole);
+        crate::codec::sse::write::comment(&mut self.buffer);
+        self.whole = self.buffer.len();
+    }
+
+    /// Nothing more comes. What was not answered never will be.
+    pub(super) fn end(&mut self) {
+        if !self.replied {
+            self.replied = true;
+            if self.form == Form::Undecided {
+                let error =
+                    ErrorObject::new(code::INTERNAL_ERROR, "the server has ended before it could answer");
+                // It has no data that could fail to encode.
+                let _ = write::error(self.buffer(), ErrorId::Absent, &error);
+                self.whole = self.buffer.len();
+                self.form = Form::Json { status: 503 };
+            }
+        }
+    }
+
+    /// The client is gone.
+    pub(super) fn clear(&mut self) {
+        self.end();
+        self.buffer = Vec::new();
+        self.whole = 0;
+    }
+
+    pub(super) fn head(&self) -> Option<ResponseHead> {
+        match self.form {
+            Form::Undecided => None,
+            Form::Json { status } => Some(answer::json_head(status, self.whole.saturating_sub(DATA.len()))),
+            Form::Events => Some(answer::stream_head()),
+        }
+    }
+
+    pub(super) fn take(&mut self) -> Chunk {
+        self.buffer.truncate(self.whole);
+        let bytes = match self.form {
+            Form::Undecided => return Chunk::Pending,
+            _ => Bytes::from(mem::take(&mut self.buffer)),
+        };
+        self.whole = 0;
+        let bytes = match self.form {
+            Form::Json { .. } => bytes.slice(DATA.len().min(bytes.len())..),
+            _ => bytes,
+        };
+        match () {
+            () if !bytes.is_empty() => Chunk::Bytes(bytes),
+            () if self.replied => Chunk::End,
+            () => Chunk::Pending,
+        }
+    }
+
+    fn event(&mut self) {
+        self.form = Form::Events;
+        self.buffer.extend_from_slice(b"\n\n");
+        self.whole = self.buffer.len();
+    }
+
+    fn reply(&mut self, status: u16) {
+        if self.replied {
+            return;
+        }
+        self.replied = true;
+        if self.form == Form::Undecided && (self.accepts != Accepts::Events || status != 200) {
+            self.form = Form::Json { status };
+            self.whole = self.buffer.len();
+        } else {
+            self.event();
+        }
+    }
+}
+
+impl Outbox for Output {
+    fn buffer(&mut self) -> &mut Vec<u8> {
+        self.buffer.truncate(self.whole);
+        self.buffer.extend_from_slice(DATA);
+        &mut self.buffer
+    }
+
+    fn commit(&mut self, about: About<'_>) {
+        match about {
+            About::Reply(_) => self.reply(200),
+            // What follows the reply has nobody to read it, such as that a subscription which has ended is cancelled.
+            About::Notification { .. } if !self.replied && self.accepts != Accepts::Json => self.event(),
+            About::Notification { .. } | About::Request { .. } => {}
+        }
+    }
+
+    fn commit_error(&mut self, _: Option<&Id>, error: i64) {
+        self.reply(match (error, self.stage) {
+            (
+                code::HEADER_MISMATCH
+                | code::MISSING_REQUIRED_CLIENT_CAPABILITY
+                | code::UNSUPPORTED_PROTOCOL_VERSION,
+                _,
+            ) => 400,
+            (_, Stage::Handling) => 200,
+            (code::METHOD_NOT_FOUND, Stage::Admission) => 404,
+            (code::INTERNAL_ERROR, Stage::Admission) => 503,
+            (_, Stage::Admission) => 400,
+        });
+    }
+
+    fn queued(&self) -> usize {
+        self.whole
+    }
+
+    /// A server has asked nothing here.
+    fn cancel(&mut self, _: i64, _: Option<&str>) {}
+}
