@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt as _, Full};
+use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::service::{Service as _, service_fn};
 use hyper::{Request, Response};

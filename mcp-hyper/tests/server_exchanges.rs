@@ -58,7 +58,7 @@ fn there_is_nothing_at_other_paths() {
     let mut client = Raw::connect(served().address);
     for path in ["/", "/mcp/", "/mcp/x", "/MCP"] {
         client.post(path, "", "{}");
-        assert_eq!(client.head().status, 404, "{path}");
+        assert_eq!(client.answer().0.status, 404, "{path}");
     }
     client.echo("still there");
 }

@@ -10,12 +10,12 @@ use std::time::{Duration, Instant};
 
 use futures_util::Stream as _;
 use futures_util::stream::FuturesUnordered;
+use mcp_proto::front::http::HttpServerDriver;
 use mcp_proto::front::{Mode, Multi, RouterError};
 
 use super::accept::{Listener, Patient};
 use super::connection::{Connection, ConnectionError};
 use super::service::HttpService;
-use super::stand_in::HttpServerDriver;
 use super::streams::ServerMode;
 use super::time::Alarm;
 

@@ -11,7 +11,6 @@ mod preface;
 mod registry;
 mod service;
 mod socket;
-mod stand_in;
 mod streams;
 mod time;
 mod transport;

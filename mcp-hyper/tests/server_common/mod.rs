@@ -31,6 +31,8 @@ pub fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
 pub struct Raw {
     pub stream: TcpStream,
     read: Vec<u8>,
+    /// What has come of a stream of events.
+    events: String,
 }
 
 /// An answer, as far as its head.
@@ -52,7 +54,7 @@ impl Raw {
         stream.set_nodelay(true).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_write_timeout(Some(PATIENCE)).unwrap();
-        Self { stream, read: Vec::new() }
+        Self { stream, read: Vec::new(), events: String::new() }
     }
 
     pub fn send(&mut self, bytes: impl AsRef<[u8]>) {
@@ -328,17 +330,16 @@ impl Raw {
 
     /// The data of the next event of a stream; comments are passed over.
     pub fn event(&mut self) -> Value {
-        let mut seen = String::new();
         loop {
-            seen.push_str(&self.chunk().expect("the stream goes on"));
-            while let Some(end) = seen.find("\n\n") {
-                let event: String = seen.drain(..end + 2).collect();
+            while let Some(end) = self.events.find("\n\n") {
+                let event: String = self.events.drain(..end + 2).collect();
                 let data: Vec<_> = event.lines().filter_map(|line| line.strip_prefix("data: ")).collect();
                 if !data.is_empty() {
-                    assert_eq!(seen, "", "one event to a piece");
                     return serde_json::from_str(&data.join("\n")).unwrap();
                 }
             }
+            let more = self.chunk().expect("the stream goes on");
+            self.events.push_str(&more);
         }
     }
 }

@@ -219,7 +219,7 @@ impl Outbox for Outgoing {
         let body = Bytes::from(mem::take(&mut self.message));
         self.bytes = self.bytes.saturating_add(body.len());
         self.said.push_back(match about {
-            About::Request { id, method, revision } => {
+            About::Request { id, method, revision, .. } => {
                 Said::Request { id, method: method.into(), revision, body }
             }
             About::Notification { method, revision, .. } => {
