@@ -5,11 +5,11 @@ mod router_common;
 
 use std::collections::BTreeMap;
 
-use mcp_proto::front::{HandlerError, Router, RouterError, TemplateError};
+use mcp_proto::front::{Answered, HandlerError, Router, RouterError, TemplateError};
 use mcp_proto::rpc::code;
 use mcp_proto::schema::{
-    BlobResourceContents, EmptyResult, ListTools, ListToolsResult, Prompt, PromptArgument, PromptMessage,
-    ReadResourceResult, Resource, ResourceContents, ResourceTemplate, Tool,
+    BlobResourceContents, EmptyResult, InputRequiredResult, ListTools, ListToolsResult, Prompt,
+    PromptArgument, PromptMessage, ReadResourceResult, Resource, ResourceContents, ResourceTemplate, Tool,
 };
 use router_common::Served;
 use serde::Deserialize;
@@ -166,6 +166,23 @@ fn a_prompt_without_a_required_argument_is_refused() {
 fn a_prompt_that_does_not_exist_is_refused() {
     let error = Served::modern(reviews()).error("prompts/get", json!({"name": "rewrite"}));
     assert_eq!(error["code"], code::INVALID_PARAMS);
+}
+
+#[test]
+fn a_raw_prompt_gets_the_answers_to_what_it_asked_for() {
+    let router = Router::new("x", "1").prompt_raw(Prompt::new("p"), async |get, _| match get.request_state {
+        Some(state) => Answered::Result(state),
+        None => {
+            let mut needed = InputRequiredResult::new();
+            needed.request_state = Some("round two".into());
+            Answered::InputRequired(needed)
+        }
+    });
+    let mut s = Served::modern(router);
+    let first = s.result("prompts/get", json!({"name": "p"}));
+    assert_eq!(first["resultType"], "input_required");
+    let second = s.result("prompts/get", json!({"name": "p", "requestState": first["requestState"]}));
+    assert_eq!(second["messages"][0]["content"]["text"], "round two");
 }
 
 #[test]

@@ -130,6 +130,13 @@ fn an_id_counts_once_its_event_has_ended() {
 }
 
 #[test]
+fn an_id_that_counts_no_longer_is_not_held() {
+    let mut events = Sse::new(99);
+    events.handle_input(Bytes::from_static(b"id: 1\n\nid: 2\n\n"));
+    assert_eq!((events.poll_item(), events.buffered()), (None, 0));
+}
+
+#[test]
 fn an_empty_id_takes_the_last_one_back() {
     assert_eq!(decode("id: 1\n\nid\n\n").id, None);
     assert_eq!(decode("id: 1\n\nid:\n\n").id, None);
@@ -297,8 +304,8 @@ fn other_values_count_up_to_four_kibibytes() {
 }
 
 #[test]
-fn sixteen_mebibytes_in_single_bytes_are_one_event() {
-    const BYTES: usize = 16 * 1024 * 1024;
+fn two_mebibytes_in_single_bytes_are_one_event() {
+    const BYTES: usize = 2 * 1024 * 1024;
     let mut events = Sse::new(BYTES);
     events.handle_input(Bytes::from_static(b"data:"));
     let byte = Bytes::from_static(b"x");
@@ -401,5 +408,15 @@ proptest! {
         let name = if name == "message" { String::new() } else { name };
         let event = SseItem::Event(SseEvent { name: name.into(), data: data.into() });
         prop_assert_eq!(seen, Seen { items: vec![(event, Some(id.clone()))], id: Some(id), retry: None, lost: None });
+    }
+}
+
+#[cfg(feature = "fuzzing")]
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_fuzz_body_finds_nothing(limit in 0u8..4, size in any::<u8>(), stream in noise()) {
+        mcp_proto::fuzzing::sse(&[&[limit, size], &stream[..]].concat());
     }
 }

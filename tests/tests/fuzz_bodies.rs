@@ -24,6 +24,17 @@ fn lines_are_the_same_however_they_are_cut() {
 }
 
 #[test]
+fn events_are_the_same_however_they_are_cut() {
+    run(fuzzing::sse);
+}
+
+/// C4.8, S3.9
+#[test]
+fn header_values_come_back_as_they_were_and_never_panic() {
+    run(fuzzing::header);
+}
+
+#[test]
 fn envelopes_are_read_or_refused_and_never_panic() {
     run(fuzzing::envelope);
 }
@@ -43,12 +54,14 @@ fn a_server_holds_its_contracts_under_any_operations() {
 /// The committed corpora, and every input that once broke something.
 #[test]
 fn the_corpora_run_clean() {
-    let targets: [(&str, Body); 5] = [
+    let targets: [(&str, Body); 7] = [
         ("client", fuzzing::client),
         ("envelope", fuzzing::envelope),
+        ("header", fuzzing::header),
         ("lines", fuzzing::lines),
         ("schema", fuzzing::schema),
         ("server", fuzzing::server),
+        ("sse", fuzzing::sse),
     ];
     let corpus = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus");
     for (target, body) in targets {

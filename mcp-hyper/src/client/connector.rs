@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use futures_lite::StreamExt as _;
@@ -67,7 +67,8 @@ pub(super) struct Http2 {
     pub(super) sender: http2::SendRequest<Whole>,
     /// Whether a request was answered on it before.
     pub(super) used: bool,
-    task: Arc<Mutex<http2::Connection<Io, Whole, Backlog>>>,
+    /// Absent once it is over: requests that wait in it are given back when it is dropped.
+    task: Arc<Mutex<Option<http2::Connection<Io, Whole, Backlog>>>>,
 }
 
 /// How a request names what it asks for.
@@ -110,9 +111,10 @@ impl Http2 {
         request.headers_mut().remove(header::PROXY_AUTHORIZATION);
     }
 
-    /// How many requests the server takes at once.
+    /// How many requests the server takes at once; none any more once the connection is over.
     pub(super) fn limit(&self) -> usize {
-        self.task.lock().unwrap_or_else(PoisonError::into_inner).current_max_send_streams()
+        let task = self.task.lock().unwrap_or_else(PoisonError::into_inner);
+        task.as_ref().map_or(0, http2::Connection::current_max_send_streams)
     }
 }
 
@@ -186,7 +188,7 @@ impl<R: Runtime> Connector<R> {
             .initial_connection_window_size(CONNECTION_WINDOW)
             .handshake(io);
         let (sender, task) = greeting.await.map_err(io::Error::other)?;
-        let task = Arc::new(Mutex::new(task));
+        let task = Arc::new(Mutex::new(Some(task)));
         self.background.push(Polled(task.clone()));
         Ok(Connection::Http2(Http2 { sender, used: false, task }))
     }
@@ -253,14 +255,19 @@ impl<R: Runtime> Connector<R> {
 }
 
 /// Polls a connection that others look at between the polls.
-struct Polled(Arc<Mutex<http2::Connection<Io, Whole, Backlog>>>);
+struct Polled(Arc<Mutex<Option<http2::Connection<Io, Whole, Backlog>>>>);
 
 impl Future for Polled {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        // What goes wrong with it is told by its requests.
-        Pin::new(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner)).poll(cx).map(drop)
+        let mut task = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(connection) = &mut *task {
+            // What goes wrong with it is told by its requests.
+            let _ = ready!(Pin::new(connection).poll(cx));
+        }
+        *task = None;
+        Poll::Ready(())
     }
 }
 

@@ -27,9 +27,19 @@ pub(super) struct Pool {
     waiting: BTreeMap<ExchangeId, (Target, Request<Whole>)>,
     /// How many connections are being opened.
     opening: usize,
-    /// Whether the server is known to speak HTTP/2.
-    multiplexes: bool,
+    /// How many requests a connection takes at once, as far as is known.
+    streams: Streams,
     numbers: u64,
+}
+
+/// How many requests a connection takes at once.
+#[derive(Clone, Copy, Default)]
+enum Streams {
+    /// It is not known to be more.
+    #[default]
+    One,
+    /// So many, as far as the server has said.
+    Many(usize),
 }
 
 /// A connection that takes many requests at once.
@@ -73,7 +83,10 @@ impl Pool {
     }
 
     fn expected(&self) -> usize {
-        if self.multiplexes { EXPECTED_STREAMS } else { 1 }
+        match self.streams {
+            Streams::One => 1,
+            Streams::Many(streams) => streams.max(1),
+        }
     }
 
     /// A connection was opened.
@@ -81,13 +94,16 @@ impl Pool {
         self.opening = self.opening.saturating_sub(1);
         match connection {
             Connection::Http1(connection) => {
-                self.multiplexes = false;
+                self.streams = Streams::One;
                 self.keep(now, connection, idle, None);
             }
             Connection::Http2(connection) => {
-                self.multiplexes = true;
+                if let Streams::One = self.streams {
+                    self.streams = Streams::Many(EXPECTED_STREAMS);
+                }
                 // Others that were opened meanwhile have made it superfluous.
-                if self.waiting.is_empty() && self.shared.values().any(Shared::has_room) {
+                let expected = self.expected();
+                if self.waiting.is_empty() && self.shared.values().any(|shared| shared.has_room(expected)) {
                     return;
                 }
                 self.numbers += 1;
@@ -128,6 +144,7 @@ impl Pool {
     pub(super) fn has_served(&mut self, shared: u64) {
         if let Some(shared) = self.shared.get_mut(&shared) {
             shared.connection.used = true;
+            self.streams = Streams::Many(shared.connection.limit());
         }
     }
 
@@ -138,8 +155,9 @@ impl Pool {
 
     fn lend(&mut self, now: Instant) -> Option<Lent> {
         self.shared.retain(|_, shared| !shared.connection.sender.is_closed());
+        let expected = self.expected();
         for (number, shared) in &mut self.shared {
-            if shared.has_room() {
+            if shared.has_room(expected) {
                 shared.requests += 1;
                 let connection = Connection::Http2(shared.connection.clone());
                 return Some(Lent { connection, shared: Some(*number) });
@@ -177,7 +195,10 @@ impl Pool {
 }
 
 impl Shared {
-    fn has_room(&self) -> bool {
-        self.requests < self.connection.limit()
+    /// Before the first answer the server may not have said what it takes, which is then expected to be what it was on
+    /// other connections.
+    fn has_room(&self, expected: usize) -> bool {
+        let limit = self.connection.limit();
+        self.requests < if self.connection.used { limit } else { limit.min(expected) }
     }
 }

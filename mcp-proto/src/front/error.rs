@@ -6,7 +6,7 @@ use core::time::Duration;
 
 #[cfg(feature = "client")]
 use crate::peer::client::Closed;
-use crate::peer::{DecodeError, InvalidAnswer, Lost, Outcome, Refusal};
+use crate::peer::{DecodeError, HttpError, InvalidAnswer, Lost, Outcome, Refusal};
 use crate::rpc::{ErrorObject, Raw};
 
 /// Why a call has no result.
@@ -36,6 +36,8 @@ pub enum Error {
     InputRequired(Raw),
     /// The other side answered with something that is no answer.
     Invalid(InvalidAnswer),
+    /// The exchange of HTTP ended with a status and no answer.
+    Http(HttpError),
     /// The other side answered with a result that is not what the method promises.
     Decode {
         /// The method.
@@ -98,6 +100,7 @@ impl Error {
         match self {
             Self::Peer(_)
             | Self::Invalid(_)
+            | Self::Http(_)
             | Self::Decode { .. }
             | Self::InputRequired(_)
             | Self::Pages(_) => Fault::Peer,
@@ -164,6 +167,7 @@ impl fmt::Display for Error {
             Self::Peer(error) => write!(f, "the peer answered with an error: {error}"),
             Self::InputRequired(_) => f.write_str("the server needs input before it can answer"),
             Self::Invalid(invalid) => invalid.fmt(f),
+            Self::Http(error) => error.fmt(f),
             Self::Decode { method, error, .. } => write!(f, "the result of {method} is not valid: {error}"),
             Self::TimedOut { after, maximum: false } => {
                 write!(f, "no answer and no progress within {after:?}")
@@ -185,6 +189,7 @@ impl core::error::Error for Error {
         match self {
             Self::Peer(error) => Some(error),
             Self::Decode { error, .. } => Some(error),
+            Self::Http(error) => Some(error),
             Self::Lost(lost) => Some(lost),
             Self::Refused(refusal) => Some(refusal),
             Self::Pages(error) => Some(error),
@@ -201,11 +206,11 @@ impl From<Outcome> for Error {
             Outcome::InputRequired(raw) => Self::InputRequired(raw),
             Outcome::Error(error) => Self::Peer(error),
             Outcome::Invalid(invalid) => Self::Invalid(invalid),
+            Outcome::Http(error) => Self::Http(error),
             Outcome::Lost(lost) => Self::Lost(lost),
             Outcome::TimedOut { after, maximum } => Self::TimedOut { after, maximum },
             Outcome::Cancelled => Self::Cancelled,
             Outcome::Refused(refusal) => Self::Refused(refusal),
-            Outcome::Http(error) => Self::Lost(Lost::Failed(alloc::format!("{error}"))),
         }
     }
 }

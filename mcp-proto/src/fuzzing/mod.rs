@@ -11,15 +11,19 @@
 
 mod client;
 mod envelope;
+mod header;
 mod lines;
 mod schema;
 mod server;
+mod sse;
 
 use arbitrary::{Arbitrary, Unstructured};
 
 pub use envelope::envelope;
+pub use header::header;
 pub use lines::lines;
 pub use schema::schema;
+pub use sse::sse;
 
 /// Runs a body on structured input made from a fuzzer's bytes.
 fn structured<T: for<'a> Arbitrary<'a>>(data: &[u8], body: impl FnOnce(&T)) {

@@ -20,6 +20,8 @@ pub enum Outcome {
     Error(ErrorObject),
     /// The peer answered with something that is no answer to this request.
     Invalid(InvalidAnswer),
+    /// The exchange of HTTP ended with a status and no answer.
+    Http(HttpError),
     /// The connection ended first; whether the peer has acted on the request is not known.
     Lost(Lost),
     /// No answer came in time. If the request was sent, the peer has been told that nobody waits any more.
@@ -33,8 +35,6 @@ pub enum Outcome {
     Cancelled,
     /// It was never sent.
     Refused(Refusal),
-    /// The exchange ended with a status and no answer.
-    Http(HttpError),
 }
 
 impl Outcome {
@@ -47,6 +47,7 @@ impl Outcome {
                 error.message.len().saturating_add(data)
             }
             Self::Invalid(InvalidAnswer::Malformed(text) | InvalidAnswer::ResultType(text)) => text.len(),
+            Self::Http(error) => error.bytes(),
             _ => 0,
         }
     }
@@ -110,6 +111,7 @@ impl fmt::Display for Outcome {
             Self::InputRequired(_) => f.write_str("the server needs input before it can answer"),
             Self::Error(error) => write!(f, "the peer answered with an error: {error}"),
             Self::Invalid(invalid) => invalid.fmt(f),
+            Self::Http(error) => error.fmt(f),
             Self::Lost(lost) => lost.fmt(f),
             Self::TimedOut { after, maximum: false } => {
                 write!(f, "no answer and no progress within {after:?}")
@@ -117,26 +119,7 @@ impl fmt::Display for Outcome {
             Self::TimedOut { after, maximum: true } => write!(f, "no answer within the maximum of {after:?}"),
             Self::Cancelled => f.write_str("cancelled"),
             Self::Refused(refusal) => refusal.fmt(f),
-            Self::Http(error) => error.fmt(f),
         }
-    }
-}
-
-/// Stand-in.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HttpError {
-    /// status
-    pub status: u16,
-    /// excerpt
-    pub excerpt: String,
-    /// challenge
-    pub challenge: Option<String>,
-    /// retry
-    pub retry_after: Option<Duration>,
-}
-impl fmt::Display for HttpError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "status {}: {}", self.status, self.excerpt)
     }
 }
 
@@ -166,6 +149,67 @@ impl fmt::Display for InvalidAnswer {
         }
     }
 }
+
+/// What an exchange of HTTP brought instead of an answer.
+///
+/// ```
+/// use mcp_proto::peer::HttpError;
+///
+/// let error = HttpError::new(404, "<html>\n  Not here</html>");
+/// assert_eq!(error.to_string(), "HTTP status 404: <html> Not here</html>");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct HttpError {
+    /// The status.
+    pub status: u16,
+    /// How the body begins: at most [`EXCERPT`](Self::EXCERPT) characters, without line breaks and what else is not
+    /// for display.
+    pub excerpt: String,
+    /// How the server wants the client to authenticate: its `WWW-Authenticate` headers, joined by commas.
+    pub challenge: Option<String>,
+    /// How long the server wants the client to wait before it asks again.
+    pub retry_after: Option<Duration>,
+}
+
+impl HttpError {
+    /// How many characters of a body are kept: enough to see which program wrote it, and why.
+    pub const EXCERPT: usize = 512;
+
+    /// A status, and the body as far as it was read.
+    pub fn new(status: u16, body: &str) -> Self {
+        let mut excerpt = String::new();
+        let mut room = Self::EXCERPT;
+        for word in body.split(|char: char| char.is_whitespace() || char.is_control()) {
+            let gap = if excerpt.is_empty() || word.is_empty() { "" } else { " " };
+            for char in gap.chars().chain(word.chars()).take(room) {
+                excerpt.push(char);
+                room = room.saturating_sub(1);
+            }
+            if room == 0 {
+                break;
+            }
+        }
+        Self { status, excerpt, challenge: None, retry_after: None }
+    }
+
+    /// How many bytes of the peer's it holds.
+    pub(crate) fn bytes(&self) -> usize {
+        self.excerpt.len().saturating_add(self.challenge.as_ref().map_or(0, String::len))
+    }
+}
+
+impl fmt::Display for HttpError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "HTTP status {}", self.status)?;
+        match &*self.excerpt {
+            "" => Ok(()),
+            excerpt => write!(f, ": {excerpt}"),
+        }
+    }
+}
+
+impl core::error::Error for HttpError {}
 
 /// Why an answer can no longer come.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -38,3 +38,9 @@ impl<N: AsRef<str>, V: AsRef<[u8]>, const COUNT: usize> Fields for [(N, V); COUN
         self.as_slice().each(name, show);
     }
 }
+
+impl<F: Fields + ?Sized> Fields for &F {
+    fn each<'a>(&'a self, name: &str, show: &mut dyn FnMut(&'a [u8])) {
+        (**self).each(name, show);
+    }
+}

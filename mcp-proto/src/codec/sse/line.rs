@@ -27,6 +27,9 @@ impl Field {
 
     /// The field of a whole line, and what comes before its value: the name, the colon and one space.
     pub(super) fn of_line(line: &[u8]) -> (Option<Self>, usize) {
+        if let [b'd', b'a', b't', b'a', b':', value @ ..] = line {
+            return (Some(Self::Data), if value.first() == Some(&b' ') { 6 } else { 5 });
+        }
         let name_end = line.iter().take(NAME_BYTES.saturating_add(1)).position(|byte| *byte == b':');
         let Some(name_end) = name_end else { return (Self::named(line), line.len()) };
         let value = name_end.saturating_add(1);

@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use core::ops::Range;
 use core::time::Duration;
 
-use bytes::{Buf, Bytes};
+use bytes::Bytes;
 use memchr::memchr2;
 
 use super::Line;
@@ -68,8 +68,9 @@ pub struct Sse {
     /// The data that does not lie in one piece.
     joined: Partial,
     name: Cow<'static, str>,
-    /// The last id of the event that has not ended.
-    next_id: Option<String>,
+    /// The last id of the event that has not ended, if it has one.
+    next_id: String,
+    has_id: bool,
     /// The last id of the events that have.
     id: String,
     retry: Option<Duration>,
@@ -95,7 +96,7 @@ pub enum SseItem {
     /// An event within the limit.
     Event(SseEvent),
     /// An event whose data is over the limit, and what was kept of the data, as of
-    /// [`Line::TooLong`](crate::codec::Line::TooLong).
+    /// [`Line::TooLong`].
     TooLong {
         /// Its beginning: at most 4 KiB, and no more than the limit.
         head: Bytes,
@@ -129,7 +130,8 @@ impl Sse {
             data: Data::None,
             joined: Partial::new(event_bytes),
             name: Cow::Borrowed(""),
-            next_id: None,
+            next_id: String::new(),
+            has_id: false,
             id: String::new(),
             retry: None,
             over: false,
@@ -156,7 +158,9 @@ impl Sse {
         loop {
             let start = self.at;
             let rest = self.front.get(start..).unwrap_or_default();
-            let Some(length) = memchr2(b'\n', b'\r', rest) else {
+            // Most lines of data are followed by a blank one: that is not worth a search.
+            let blank = (rest.first() == Some(&b'\n')).then_some(0);
+            let Some(length) = blank.or_else(|| memchr2(b'\n', b'\r', rest)) else {
                 self.next_chunk()?;
                 continue;
             };
@@ -236,27 +240,25 @@ impl Sse {
         let held = data
             .saturating_add(self.value.len())
             .saturating_add(self.name.len())
-            .saturating_add(self.next_id.as_ref().map_or(0, String::len))
+            .saturating_add(self.next_id.len())
             .saturating_add(self.front.len().saturating_sub(self.at));
         self.chunks.iter().fold(held, |sum, chunk| sum.saturating_add(chunk.len()))
     }
 
     /// Takes what is left of the front chunk into the line that has not ended, and goes on to the next one.
     fn next_chunk(&mut self) -> Option<()> {
-        let mut piece = core::mem::take(&mut self.front);
-        piece.advance(self.at.min(piece.len()));
-        self.at = 0;
-        if !piece.is_empty() {
+        let chunk = core::mem::take(&mut self.front);
+        if let Some(piece) = chunk.get(core::mem::take(&mut self.at)..).filter(|piece| !piece.is_empty()) {
             self.returned = false;
-            self.extend_line(&piece);
+            self.extend_line(piece);
         }
-        let Some(front) = self.chunks.pop_front() else {
+        if self.chunks.is_empty() {
             if self.over {
                 self.discard();
             }
             return None;
-        };
-        self.front = front;
+        }
+        self.front = self.chunks.pop_front()?;
         Some(())
     }
 
@@ -267,7 +269,8 @@ impl Sse {
         self.data = Data::None;
         let _ = self.joined.take();
         self.name = Cow::Borrowed("");
-        self.next_id = None;
+        self.next_id = String::new();
+        self.has_id = false;
     }
 
     /// Takes a line that lies in one chunk and is not blank.
@@ -295,7 +298,9 @@ impl Sse {
     /// Takes the end of a line that crosses chunks, or is the first one.
     #[cold]
     fn end_of_line(&mut self, piece: Range<usize>) -> Option<SseItem> {
-        self.extend_line(&self.front.slice(piece));
+        let chunk = core::mem::take(&mut self.front);
+        self.extend_line(chunk.get(piece).unwrap_or_default());
+        self.front = chunk;
         match core::mem::take(&mut self.line).end() {
             End::Blank => return self.end_of_event(),
             End::Bare(field) => {
@@ -362,9 +367,9 @@ impl Sse {
             }
             Field::Id => {
                 if value.len() <= FIELD_BYTES && !value.contains(&0) {
-                    let id = self.next_id.get_or_insert_default();
-                    id.clear();
-                    id.push_str(&String::from_utf8_lossy(value));
+                    self.next_id.clear();
+                    self.next_id.push_str(&String::from_utf8_lossy(value));
+                    self.has_id = true;
                 }
             }
             Field::Retry => {
@@ -379,8 +384,9 @@ impl Sse {
     }
 
     fn end_of_event(&mut self) -> Option<SseItem> {
-        if let Some(id) = self.next_id.take() {
-            self.id = id;
+        if core::mem::take(&mut self.has_id) {
+            core::mem::swap(&mut self.id, &mut self.next_id);
+            self.next_id.clear();
         }
         let name = core::mem::replace(&mut self.name, Cow::Borrowed(""));
         let data = match core::mem::take(&mut self.data) {

@@ -98,6 +98,10 @@ impl<M: ClientMachine + ?Sized> Core<M> for ClientCore {
                     self.publish(&Event::State(state), wakers);
                 }
                 client::Event::Progress { request, params } => self.slots.progress(request, params, wakers),
+                #[cfg(feature = "http")]
+                client::Event::PartialResult { request, fragment } => {
+                    self.publish(&Event::PartialResult { request, fragment }, wakers);
+                }
                 client::Event::Outcome { request, outcome } => self.slots.settle(request, outcome, wakers),
                 client::Event::Notification { method, params, subscription } => {
                     let notification = Notification { method, params };

@@ -2,7 +2,11 @@
 
 use crate::front::Notification;
 use crate::front::events::Told;
+#[cfg(feature = "http")]
+use crate::peer::RequestId;
 use crate::peer::client::{Closed, Diagnostic, State};
+#[cfg(feature = "http")]
+use crate::rpc::Raw;
 
 /// Something that concerns the connection rather than one request.
 #[derive(Clone, Debug)]
@@ -13,6 +17,15 @@ pub enum Event {
     /// The server sent a notification that belongs to no request and no [`Subscription`](super::Subscription) of this
     /// side.
     Notification(Notification),
+    /// A part of a result, of a server that sends it in parts (an opt-in of
+    /// [`HttpClientConfig`](crate::bind::http::client::HttpClientConfig)). The request's own answer has them all.
+    #[cfg(feature = "http")]
+    PartialResult {
+        /// The request: see [`Call::id`](crate::front::Call::id).
+        request: RequestId,
+        /// Members of the result, as they came.
+        fragment: Raw,
+    },
     /// Something was wrong that ended no request; it is worth a line in a log.
     Diagnostic(Diagnostic),
     /// So many events were lost here, because they were not taken in time. Lists and resources may have changed.
@@ -29,6 +42,8 @@ impl Event {
     pub(crate) fn bytes(&self) -> usize {
         match self {
             Self::Notification(notification) => notification.bytes(),
+            #[cfg(feature = "http")]
+            Self::PartialResult { fragment, .. } => fragment.as_bytes().len(),
             Self::State(_) | Self::Diagnostic(_) | Self::Missed { .. } | Self::Closed(_) => 0,
         }
     }

@@ -360,7 +360,7 @@ impl<M: Mode> Router<M> {
     /// # drop(router);
     /// ```
     #[must_use]
-    pub fn prompt<A, F, H>(mut self, prompt: Prompt, handler: H) -> Self
+    pub fn prompt<A, F, H>(self, prompt: Prompt, handler: H) -> Self
     where
         A: DeserializeOwned + 'static,
         F: Future<Output: PromptOutput> + 'static,
@@ -378,22 +378,35 @@ impl<M: Mode> Router<M> {
                     .map_err(|error| Reply::Error(misfit("prompts/get", &error)))
             },
             move |revision: Revision, output: F::Output| {
-                let answered = output.into_prompt_result().map(|answered| match answered {
-                    Answered::Result(mut result) => {
-                        if result.description.is_none() {
-                            result.description.clone_from(&described);
-                        }
-                        Answered::Result(result)
-                    }
-                    needed @ Answered::InputRequired(_) => needed,
-                });
-                output::reply(answered, revision)
+                output::prompt_reply(output, described.as_deref(), revision)
             },
         );
+        self.add_prompt(prompt, erased)
+    }
+
+    /// A prompt whose handler takes the request as it came, and with it the answers to what an earlier attempt asked
+    /// for.
+    #[must_use]
+    pub fn prompt_raw<F, H>(self, prompt: Prompt, handler: H) -> Self
+    where
+        F: Future<Output: PromptOutput> + 'static,
+        H: Fn(GetPromptParams, Context) -> F + Handler<M, GetPromptParams, Context, F>,
+    {
+        let described = prompt.description.clone();
+        let erased = handler.erase(
+            |get: GetPromptParams, context: &Context| Ok((get, context.revision())),
+            move |revision: Revision, output: F::Output| {
+                output::prompt_reply(output, described.as_deref(), revision)
+            },
+        );
+        self.add_prompt(prompt, erased)
+    }
+
+    fn add_prompt(mut self, prompt: Prompt, handler: M::Handler<GetPromptParams, Context>) -> Self {
         if prompt.name.is_empty() {
             self.note(RouterError::PromptName);
         }
-        if let Err(name) = self.prompts.insert(prompt.name.clone(), prompt, erased) {
+        if let Err(name) = self.prompts.insert(prompt.name.clone(), prompt, handler) {
             self.note(RouterError::Duplicate { what: "prompt", name });
         }
         self.declare(ServerCapability::Prompts)

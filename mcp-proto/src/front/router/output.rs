@@ -336,6 +336,20 @@ pub(crate) fn tool_reply(output: impl ToolOutput) -> Reply {
     }
 }
 
+/// The answer to a request for a prompt, which is described as it is listed unless it describes itself.
+pub(crate) fn prompt_reply(output: impl PromptOutput, described: Option<&str>, revision: Revision) -> Reply {
+    let answered = output.into_prompt_result().map(|answered| match answered {
+        Answered::Result(mut result) => {
+            if result.description.is_none() {
+                result.description = described.map(String::from);
+            }
+            Answered::Result(result)
+        }
+        needed @ Answered::InputRequired(_) => needed,
+    });
+    reply(answered, revision)
+}
+
 /// Any other answer.
 pub(crate) fn reply<R: crate::peer::AnyResult + Send + 'static>(
     answered: Result<Answered<R>, HandlerError>,

@@ -2,7 +2,7 @@
 
 use crate::Instant;
 use crate::peer::encode::MetaEntries;
-use crate::peer::{Outbox, Outcome, Reissue, Stage};
+use crate::peer::{Outbox, Outcome, Reissue, RequestId, Stage};
 use crate::rpc::{ErrorObject, Raw};
 use crate::schema::{ListTools, ListToolsParams, Method, MethodInfo, Revision};
 
@@ -97,11 +97,6 @@ impl Client {
         self.outbound.named(wire)
     }
 
-    /// Whether a request was sent and has not ended.
-    pub(crate) fn is_sent(&self, number: i64) -> bool {
-        self.outbound.get(number).is_some_and(|entry| entry.stage == Stage::Sent)
-    }
-
     /// The answer to a request, whatever id it bore.
     pub(crate) fn handle_answer(&mut self, now: Instant, number: i64, answer: Result<Raw, ErrorObject>) {
         let Some(entry) = self.take(number) else { return };
@@ -111,6 +106,13 @@ impl Client {
         };
         self.end(number, outcome);
         self.advance_close(now);
+    }
+
+    /// A part of the answer to a request has come.
+    pub(crate) fn tell_fragment(&mut self, number: i64, fragment: Raw) {
+        let bytes = fragment.as_bytes().len();
+        let request = RequestId::new(number);
+        self.events.push_or_drop(Event::PartialResult { request, fragment }, bytes);
     }
 
     /// A request has ended without an answer.

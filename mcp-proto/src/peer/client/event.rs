@@ -26,6 +26,15 @@ pub enum Event {
         /// The progress.
         params: ProgressParams,
     },
+    /// A part of a result, of a server that sends it in parts (an opt-in of
+    /// [`HttpClientConfig`](crate::bind::http::client::HttpClientConfig)). The outcome has them all.
+    #[cfg(feature = "http")]
+    PartialResult {
+        /// The request.
+        request: RequestId,
+        /// Members of the result, as they came.
+        fragment: Raw,
+    },
     /// A request has ended.
     Outcome {
         /// The request.
@@ -73,6 +82,8 @@ impl Keep for Event {
             }
             Self::Request { params, .. } => *params = params.as_ref().map(Raw::detached),
             Self::Outcome { outcome, .. } => outcome.keep(),
+            #[cfg(feature = "http")]
+            Self::PartialResult { fragment, .. } => *fragment = fragment.detached(),
             Self::Diagnostic(
                 Diagnostic::ForbiddenRequest { method, .. } | Diagnostic::InvalidNotification { method, .. },
             ) => *method = method.detached(),
@@ -279,6 +290,13 @@ pub enum ConnectError {
         /// What is wrong with the answer.
         what: String,
     },
+    /// The exchange of HTTP ended with a status and no answer to the handshake.
+    Http {
+        /// What was being tried.
+        during: &'static str,
+        /// The status, and how the body begins.
+        error: HttpError,
+    },
     /// No answer came in time.
     TimedOut {
         /// What was being tried.
@@ -301,6 +319,11 @@ pub enum ConnectError {
         /// How that became clear.
         evidence: String,
     },
+    /// Nothing that was tried led anywhere.
+    Tried(
+        /// How each ended, in order; the last one decided.
+        Vec<ConnectError>,
+    ),
     /// The server ended on the era probe, and the link can not be opened a second time.
     ProbeBroke {
         /// What the transport had to say.
@@ -321,6 +344,14 @@ impl fmt::Display for ConnectError {
             Self::Refused { during, error } => write!(f, "the server refused {during}: {error}"),
             Self::Unexpected { during, what } => {
                 write!(f, "the server's answer to {during} is not valid: {what}")
+            }
+            Self::Http { during, error } => write!(f, "the server answered {during} with {error}"),
+            Self::Tried(tried) => {
+                for (number, error) in tried.iter().enumerate() {
+                    f.write_str(if number == 0 { "" } else { "; then " })?;
+                    error.fmt(f)?;
+                }
+                Ok(())
             }
             Self::TimedOut { during } => write!(f, "the server did not answer {during} in time"),
             Self::NoCommonVersion { ours, theirs } => write!(

@@ -15,8 +15,7 @@ use crate::rpc::{self, ErrorObject, Frame, Raw};
 /// How much is read of a body that can be no message. The beginning of it is shown to people.
 const OTHER_BYTES: usize = 64 * 1024;
 /// How much of a body is looked at to be shown, in bytes. UTF-8 has at most four to a character.
-const EXCERPT_BYTES: usize = 4 * EXCERPT_CHARS;
-const EXCERPT_CHARS: usize = 512;
+const EXCERPT_BYTES: usize = 4 * HttpError::EXCERPT;
 
 /// What the body of an answer is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,12 +50,9 @@ impl Head {
         };
         let session = text(header::SESSION_ID)
             .filter(|id| !id.is_empty() && id.bytes().all(|byte| (0x21..=0x7e).contains(&byte)));
-        let error = HttpError {
-            status,
-            excerpt: String::new(),
-            challenge: challenge(fields, header_bytes),
-            retry_after: text("retry-after").and_then(|value| value.parse().ok()).map(Duration::from_secs),
-        };
+        let mut error = HttpError::new(status, "");
+        error.challenge = challenge(fields, header_bytes);
+        error.retry_after = text("retry-after").and_then(|value| value.parse().ok()).map(Duration::from_secs);
         Self { status, content, session, location: text("location"), error }
     }
 
@@ -81,14 +77,9 @@ fn challenge(fields: &dyn Fields, header_bytes: usize) -> Option<String> {
 }
 
 /// The beginning of a body, for people.
-pub(super) fn excerpt(body: &[u8]) -> String {
+fn excerpt(body: &[u8]) -> String {
     let head = body.get(..EXCERPT_BYTES).unwrap_or(body);
-    String::from_utf8_lossy(head).trim().chars().take(EXCERPT_CHARS).collect()
-}
-
-/// What is told of an exchange whose body says nothing.
-pub(super) fn http_error(status: u16, what: &str) -> HttpError {
-    HttpError { status, excerpt: what.into(), challenge: None, retry_after: None }
+    HttpError::new(0, &String::from_utf8_lossy(head)).excerpt
 }
 
 /// A body that is read when it is whole.

@@ -27,6 +27,7 @@ use crate::schema::{
 };
 
 use super::answer::{Ended, Trail};
+use super::dialect::Fragments;
 use super::exchange::Purpose;
 use super::headers::Headers;
 use super::outbox::Post;
@@ -77,6 +78,8 @@ pub(super) struct Call {
     pub(super) failures: u32,
     /// Where its answer broke off.
     pub(super) trail: Option<Trail>,
+    /// What has come of its result, of a server that sends it in parts.
+    pub(super) fragments: Option<Box<Fragments>>,
     /// Whether it has gone out once more because its answer was lost.
     reissued: bool,
     /// Whether it has gone out once more because of its headers.
@@ -119,6 +122,7 @@ impl HttpClient {
             slot: false,
             failures: 0,
             trail: None,
+            fragments: None,
             reissued: false,
             mismatched: false,
             version_repeated: false,
@@ -168,6 +172,7 @@ impl HttpClient {
         self.free_slot(number);
         let Some(call) = self.calls.get_mut(&number) else { return };
         call.trail = None;
+        call.fragments = None;
         call.place = Place::Waiting;
         match &call.body {
             Some(body) => self.out.wait(number, body.len(), call.lasting),

@@ -10,12 +10,12 @@ use bytes::Bytes;
 
 use crate::Instant;
 use crate::bind::http::{ExchangeId, Verb};
-use crate::peer::Lost;
 use crate::peer::client::Closed;
+use crate::peer::{HttpError, Lost};
 
 use super::HttpClient;
 use super::address::Address;
-use super::answer::{Ended, Trail, http_error};
+use super::answer::{Ended, Trail};
 use super::call::Place;
 use super::detect::Reply;
 use super::exchange::Purpose;
@@ -56,7 +56,7 @@ impl HttpClient {
         let Some(endpoint) = exchange.url.follow(reference) else {
             self.abort_exchange(id);
             let what = "the endpoint that it names is not at the same origin";
-            return self.fail_events(now, Reply::Other(http_error(200, what)), what);
+            return self.fail_events(now, Reply::Other(HttpError::new(200, what)), what);
         };
         events.endpoint = Some(endpoint);
         let known = core::mem::replace(&mut events.known, true);
@@ -77,7 +77,7 @@ impl HttpClient {
                 (Reply::Other(error), detail)
             }
             Ended::Answer { status, .. } => {
-                (Reply::Other(http_error(status, "")), alloc::format!("status {status}"))
+                (Reply::Other(HttpError::new(status, "")), alloc::format!("status {status}"))
             }
             Ended::Broken { detail, .. } => {
                 (Reply::Failed { detail: detail.clone(), retry_after: None }, detail)

@@ -9,11 +9,11 @@ use bytes::Bytes;
 use crate::Instant;
 use crate::bind::http::{End, ExchangeId, Sent};
 use crate::codec::{SseEvent, SseItem};
-use crate::peer::InvalidAnswer;
+use crate::peer::{HttpError, InvalidAnswer};
 use crate::rpc::{self, Frame, Id, Kind, Malformed, MalformedKind, Message, Response};
 
 use super::HttpClient;
-use super::answer::{Ended, Events, Whole, http_error};
+use super::answer::{Ended, Events, Whole};
 use super::call::Place;
 use super::connect::Handshake;
 use super::exchange::{Exchange, Purpose, Reading};
@@ -194,7 +194,7 @@ impl HttpClient {
             MalformedKind::TooLong { bytes } => InvalidAnswer::TooLong { bytes },
             _ => InvalidAnswer::Malformed(alloc::format!("{malformed}")),
         };
-        let http = http_error(200, "");
+        let http = HttpError::new(200, "");
         let (purpose, generation) = match (&exchange.purpose, self.handshake) {
             (Purpose::Events, Some(Handshake { wire, .. })) => {
                 (Purpose::Initialize { wire, body: Bytes::new() }, exchange.generation)
@@ -278,7 +278,7 @@ impl HttpClient {
         let trail = events.trail(self.limits().header_bytes);
         match end {
             End::Complete => {
-                let error = http_error(events.status, "the event stream ended without an answer");
+                let error = HttpError::new(events.status, "the event stream ended without an answer");
                 Ended::Unanswered(error, trail)
             }
             _ => Ended::Broken { sent: Sent::Maybe, detail, refused: None, trail },

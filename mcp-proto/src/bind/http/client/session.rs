@@ -6,8 +6,8 @@ use alloc::sync::Arc;
 use core::time::Duration;
 
 use crate::Instant;
-use crate::peer::Lost;
 use crate::peer::client::{Closed, Diagnostic};
+use crate::peer::{HttpError, Lost};
 use crate::schema::{Initialized, Notification};
 
 use crate::bind::http::{ExchangeId, Sent};
@@ -150,12 +150,12 @@ impl HttpClient {
         let opens = opens_session(&post) && self.gate == Gate::Opening;
         let (status, error) = match ended {
             Ended::Answer { status, answer: Err(error), .. } if !(200..300).contains(&status) => {
-                (status, super::answer::http_error(status, &alloc::format!("{error}")))
+                (status, HttpError::new(status, &alloc::format!("{error}")))
             }
             Ended::Other(error) | Ended::Broken { refused: Some(error), .. } => (error.status, error),
             Ended::Broken { sent: Sent::No, detail, .. } => return self.post_later(now, post, &detail),
             Ended::Broken { detail, .. } if opens => return self.post_later(now, post, &detail),
-            _ => (200, super::answer::http_error(200, "")),
+            _ => (200, HttpError::new(200, "")),
         };
         let lost = status == 404 && self.lose_session(now);
         if lost {

@@ -1,0 +1,76 @@
+//! The client that the official conformance suite tests: `tests/conformance` runs it.
+//!
+//! The suite starts it once for each scenario, with the URL of a server as the last argument and the scenario's name in
+//! `MCP_CONFORMANCE_SCENARIO`.
+
+mod basics;
+mod headers;
+mod input;
+mod rounds;
+
+use std::error::Error;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use mcp_proto::front::Client;
+use smol::Timer;
+
+/// How a scenario went.
+type Outcome<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
+
+/// The suite kills the shell that it started, but not what the shell has started.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+fn main() -> ExitCode {
+    match smol::block_on(run()) {
+        Ok(scenario) => {
+            // By this the suite's passing is told from nothing having happened.
+            println!("completed {scenario}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("conformance-client: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run() -> Outcome<String> {
+    let scenario = std::env::var("MCP_CONFORMANCE_SCENARIO")?;
+    let url = std::env::args().next_back().ok_or("no URL")?;
+    let deadline = async {
+        Timer::after(DEADLINE).await;
+        Err(format!("not done within {DEADLINE:?}").into())
+    };
+    smol::future::or(connected(&url, &scenario), deadline).await?;
+    Ok(scenario)
+}
+
+async fn connected(url: &str, scenario: &str) -> Outcome {
+    let options = mcp_smol::ClientOptions::new("conformance-client", env!("CARGO_PKG_VERSION"));
+    let (client, driver) = options.handlers(input::handlers()).connect(mcp_smol::Command::new(url));
+    let driver = smol::spawn(driver);
+    let outcome = perform(&client, scenario).await;
+    client.close().await;
+    let _ = driver.await;
+    outcome
+}
+
+async fn perform(client: &Client, scenario: &str) -> Outcome {
+    match scenario {
+        "initialize" | "request-metadata" => basics::introduction(client).await,
+        "tools_call" => basics::addition(client).await,
+        "elicitation-sep1034-client-defaults" => {
+            basics::call_listed(client, "test_client_elicitation_defaults").await
+        }
+        "sse-retry" => basics::call_listed(client, "test_reconnection").await,
+        "json-schema-ref-no-deref" => basics::listing(client).await,
+        "json-schema-2020-12-preservation" => basics::schema_echo(client).await,
+        "http-standard-headers" => headers::standard(client).await,
+        "http-custom-headers" => headers::custom(client).await,
+        "http-invalid-tool-headers" => headers::invalid(client).await,
+        "sep-2322-client-request-state" => rounds::request_state(client).await,
+        _ if scenario.starts_with("auth/") => basics::call_listed(client, "test-tool").await,
+        _ => basics::introduction(client).await,
+    }
+}

@@ -1,0 +1,134 @@
+//! Decoding event streams against the limit, a search for line breaks in the chunks, and against `sse-core`, a decoder
+//! without input and output too. Chunks are lent: nobody copies but who has to.
+//!
+//! `cargo bench -p mcp-proto --bench sse`
+
+mod measure;
+
+use std::hint::black_box;
+use std::num::NonZeroUsize;
+
+use bytes::Bytes;
+use mcp_proto::codec::sse::{Sse, write};
+use measure::measure;
+use sse_core::SseDecoder;
+
+const KIB: usize = 1024;
+const LIMIT: usize = 64 * KIB * KIB;
+
+fn main() {
+    println!(
+        "{:34} {:>10} {:>10} {:>10} {:>7} {:>7} {:>9} {:>12}",
+        "", "limit GB/s", "ours GB/s", "peer GB/s", "÷ limit", "× peer", "ns/event", "allocations"
+    );
+    let (small, large) = (events(&[120]), events(&[64_000]));
+    let mix = events(&[120, 1_000, 64_000]);
+    row("120 B events, 64 KiB chunks", &small, 64 * KIB);
+    row("64 KB events, 64 KiB chunks", &large, 64 * KIB);
+    row("64 KB events, 1 MiB chunks", &large, KIB * KIB);
+    for chunk in [64 * KIB, KIB, 16] {
+        row(&format!("mix of 120 B, 1 KB, 64 KB, {chunk} B chunks"), &mix, chunk);
+    }
+    growth();
+}
+
+struct Stream {
+    bytes: Vec<u8>,
+    events: usize,
+}
+
+/// Equal bytes of events of each length, evenly mixed: about 6 MB, more than the caches of a core hold.
+fn events(lengths: &[usize]) -> Stream {
+    let longest = lengths.iter().copied().max().unwrap_or_default();
+    let mut stream = Stream { bytes: Vec::new(), events: 0 };
+    while stream.bytes.len() < 6_000_000 {
+        for &length in lengths {
+            for _ in 0..longest / length {
+                let data: Vec<u8> = (0..length - 8).map(|n| b'a' + (n % 26) as u8).collect();
+                write::event(&mut stream.bytes, None, None, &data);
+                stream.events += 1;
+            }
+        }
+    }
+    stream
+}
+
+fn chunks(stream: &[u8], size: usize) -> Vec<Bytes> {
+    stream.chunks(size).map(Bytes::copy_from_slice).collect()
+}
+
+fn ours(chunks: &[Bytes]) {
+    let mut events = Sse::new(LIMIT);
+    for chunk in chunks {
+        events.handle_input(chunk.clone());
+        while let Some(item) = &events.poll_item() {
+            black_box(item);
+        }
+    }
+}
+
+fn row(name: &str, stream: &Stream, size: usize) {
+    let chunks = chunks(&stream.bytes, size);
+    let mut limit = || {
+        for chunk in &chunks {
+            for newline in memchr::memchr_iter(b'\n', black_box(chunk)) {
+                black_box(newline);
+            }
+        }
+    };
+    let mut decode = || ours(&chunks);
+    let mut peer = || {
+        let mut events = SseDecoder::with_limit(NonZeroUsize::new(LIMIT).expect("it is not zero"));
+        for chunk in &chunks {
+            let mut chunk = chunk.clone();
+            while let Some(event) = events.next(&mut chunk) {
+                let _ = black_box(event);
+            }
+        }
+    };
+    let [limit, decode, peer] = measure([&mut limit, &mut decode, &mut peer]);
+    let speed = |nanoseconds: f64| stream.bytes.len() as f64 / nanoseconds;
+    println!(
+        "{name:34} {:>10.1} {:>10.1} {:>10.1} {:>7.2} {:>7.1} {:>9.1} {:>12}",
+        speed(limit.nanoseconds),
+        speed(decode.nanoseconds),
+        speed(peer.nanoseconds),
+        limit.nanoseconds / decode.nanoseconds,
+        peer.nanoseconds / decode.nanoseconds,
+        decode.nanoseconds / stream.events as f64,
+        decode.allocations,
+    );
+}
+
+/// How the time grows with the event when that doubles: as 2 to the power of 1 if it is linear, of 2 if it is quadratic.
+/// The limit is to copy the chunks into a vector that grows: both pay for memory that no cache holds.
+fn growth() {
+    println!("\n{:34} {:>10} {:>10} {:>9} {:>9}", "", "limit GB/s", "ours GB/s", "limit ^", "ours ^");
+    let mut before = None;
+    for mebibytes in [1, 2, 4, 8, 16, 32] {
+        let mut stream = Vec::new();
+        write::event(&mut stream, None, None, &vec![b'a'; mebibytes * KIB * KIB]);
+        let chunks = chunks(&stream, KIB);
+        let mut limit = || {
+            let mut data = Vec::new();
+            for chunk in &chunks {
+                black_box(memchr::memchr(b'\n', chunk));
+                data.extend_from_slice(chunk);
+            }
+            black_box(data);
+        };
+        let costs = measure([&mut limit, &mut || ours(&chunks)]).map(|cost| cost.nanoseconds);
+        let exponents =
+            before.map_or([1.0; 2], |before: [f64; 2]| [0, 1].map(|n| (costs[n] / before[n]).log2()));
+        let speed = |nanoseconds: f64| stream.len() as f64 / nanoseconds;
+        println!(
+            "{:34} {:>10.1} {:>10.1} {:>9.2} {:>9.2}",
+            format!("one event of {mebibytes} MiB in 1 KiB chunks"),
+            speed(costs[0]),
+            speed(costs[1]),
+            exponents[0],
+            exponents[1],
+        );
+        before = Some(costs);
+    }
+}

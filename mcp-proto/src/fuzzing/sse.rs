@@ -1,0 +1,180 @@
+//! Event streams, whatever the chunks.
+
+use alloc::borrow::ToOwned;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use bytes::Bytes;
+
+use crate::codec::sse::{Sse, SseEvent, SseItem, write};
+
+/// Up to which length the value of a field other than `data` counts.
+const FIELD_BYTES: usize = 4096;
+/// What may be held beside the data: a value, a name and an id, of which invalid UTF-8 takes three times the space.
+const OTHER_BYTES: usize = 7 * FIELD_BYTES + 1;
+/// More than any input.
+const AMPLE: usize = 1 << 30;
+
+/// Decodes the input as a whole, by single bytes and in chunks of the sizes that it asks for, and checks that the same
+/// comes out, and the right thing; then writes events with parts of the input and reads them again.
+///
+/// The first byte picks the limit, the second the sizes of the chunks.
+pub fn sse(data: &[u8]) {
+    let [limit, sizes, stream @ ..] = data else { return };
+    let limit = usize::from(*limit) * 40;
+    let expected = straightforward(limit, stream);
+    assert_eq!(expected, chopped(limit, stream, |_| stream.len().max(1)), "as a whole");
+    assert_eq!(expected, chopped(limit, stream, |_| 1), "by single bytes");
+    let sizes = usize::from(*sizes);
+    assert_eq!(expected, chopped(limit, stream, |n| 1 + (n * 31 + sizes) % (sizes + 1)), "in chunks");
+    assert_eq!(expected, queued(limit, stream, sizes + 1), "in chunks that wait");
+    returns(stream, sizes);
+}
+
+/// What a stream says.
+#[derive(Debug, Default, PartialEq)]
+struct Said {
+    /// Each with the id to resume from behind it.
+    items: Vec<(SseItem, Option<String>)>,
+    id: Option<String>,
+    retry: Option<Duration>,
+    lost: Option<usize>,
+}
+
+fn drain(events: &mut Sse, items: &mut Vec<(SseItem, Option<String>)>) {
+    while let Some(item) = events.poll_item() {
+        items.push((item, events.last_event_id().map(ToOwned::to_owned)));
+    }
+}
+
+fn end(mut events: Sse, mut items: Vec<(SseItem, Option<String>)>) -> Said {
+    let lost = events.handle_eof();
+    drain(&mut events, &mut items);
+    assert_eq!(events.buffered(), 0, "something is left");
+    events.handle_input(Bytes::from_static(b"\n\ndata: late\n\n"));
+    assert_eq!((events.handle_eof(), events.poll_item()), (None, None), "something comes behind the end");
+    let id = events.last_event_id().map(ToOwned::to_owned);
+    Said { items, id, retry: events.retry(), lost }
+}
+
+fn chopped(limit: usize, stream: &[u8], size: impl Fn(usize) -> usize) -> Said {
+    let mut events = Sse::new(limit);
+    let mut items = Vec::new();
+    let (mut rest, mut n) = (stream, 0);
+    while !rest.is_empty() {
+        let (chunk, behind) = rest.split_at(size(n).min(rest.len()));
+        events.handle_input(Bytes::copy_from_slice(chunk));
+        drain(&mut events, &mut items);
+        assert!(events.buffered() <= limit.max(8 * 1024) + OTHER_BYTES, "holds more than its limits");
+        (rest, n) = (behind, n + 1);
+    }
+    end(events, items)
+}
+
+/// All input first, then its end, and only then the events.
+fn queued(limit: usize, stream: &[u8], size: usize) -> Said {
+    let mut events = Sse::new(limit);
+    for chunk in stream.chunks(size) {
+        events.handle_input(Bytes::copy_from_slice(chunk));
+    }
+    assert_eq!(events.buffered(), stream.len());
+    end(events, Vec::new())
+}
+
+/// What [`Sse`] is to find, as the specification says it.
+fn straightforward(limit: usize, stream: &[u8]) -> Said {
+    let mut said = Said::default();
+    let (mut data, mut name, mut id) = (Vec::new(), String::new(), None);
+    let mut rest = stream.strip_prefix("\u{FEFF}".as_bytes()).unwrap_or(stream);
+    while let Some(length) = rest.iter().position(|byte| b"\r\n".contains(byte)) {
+        let (line, behind) = rest.split_at(length);
+        rest = behind.strip_prefix(b"\r\n").unwrap_or(&behind[1..]);
+        if line.is_empty() {
+            said.id = id.clone().or(said.id);
+            let (data, name) = (core::mem::take(&mut data), core::mem::take(&mut name));
+            said.items.extend(item(limit, &data, name).map(|item| (item, said.id.clone())));
+            continue;
+        }
+        let (field, value) = field(line);
+        let short = value.len() <= FIELD_BYTES;
+        let text = String::from_utf8_lossy(&value[..value.len().min(FIELD_BYTES)]);
+        match field {
+            b"data" => {
+                data.extend_from_slice(value);
+                data.push(b'\n');
+            }
+            b"event" => name = text.into_owned(),
+            b"id" if short && !value.contains(&0) => id = Some(text.into_owned()),
+            b"retry" if short && !value.is_empty() && value.iter().all(u8::is_ascii_digit) => {
+                said.retry = Some(Duration::from_millis(text.parse().unwrap_or(u64::MAX)));
+            }
+            _ => {}
+        }
+    }
+    let mut lost = data.len().saturating_sub(1);
+    if let (b"data", value) = field(rest)
+        && rest.contains(&b':')
+    {
+        lost = data.len() + value.len();
+    }
+    said.lost = (lost > 0).then_some(lost);
+    said.id = said.id.filter(|id| !id.is_empty());
+    for (_, id) in &mut said.items {
+        *id = id.take().filter(|id| !id.is_empty());
+    }
+    said
+}
+
+fn field(line: &[u8]) -> (&[u8], &[u8]) {
+    let Some(colon) = line.iter().position(|byte| *byte == b':') else { return (line, b"") };
+    let value = &line[colon + 1..];
+    (&line[..colon], value.strip_prefix(b" ").unwrap_or(value))
+}
+
+fn item(limit: usize, data: &[u8], name: String) -> Option<SseItem> {
+    let data = data.strip_suffix(b"\n")?;
+    if data.len() > limit {
+        let head = limit.min(4096);
+        let tail = head.max(data.len().saturating_sub(1024));
+        return Some(SseItem::TooLong {
+            head: Bytes::copy_from_slice(&data[..head]),
+            tail: Bytes::copy_from_slice(&data[tail..]),
+            bytes: data.len(),
+        });
+    }
+    let name = if name == "message" { String::new() } else { name };
+    let data = Bytes::copy_from_slice(data);
+    (!data.is_empty()).then_some(SseItem::Event(SseEvent { name: name.into(), data }))
+}
+
+/// Writes events and reads them again.
+fn returns(input: &[u8], sizes: usize) {
+    let (id, data) = input.split_at(sizes.min(input.len()));
+    let id = String::from_utf8_lossy(id);
+    let mut out = Vec::new();
+    write::comment(&mut out);
+    write::priming(&mut out, "first", Some(Duration::from_millis(sizes as u64)));
+    write::event(&mut out, Some(&id), Some(&id), data);
+    let said = chopped(AMPLE, &out, |n| 1 + (n * 17 + sizes) % (sizes + 1));
+    assert_eq!(said, straightforward(AMPLE, &out));
+
+    let clean: String = id.chars().filter(|c| !"\r\n\0".contains(*c)).collect();
+    let data: Vec<u8> = data.iter().map(|byte| if *byte == b'\r' { b'\n' } else { *byte }).collect();
+    let breaks = |input: &[u8]| input.windows(2).filter(|pair| pair == b"\r\n").count();
+    let expected = data.len() - breaks(&input[sizes.min(input.len())..]);
+    assert_eq!(said.retry, Some(Duration::from_millis(sizes as u64)));
+    assert_eq!(said.id.unwrap_or_default(), clean, "another id comes back");
+    assert_eq!(said.lost, None, "an event that was written does not end");
+    match &said.items[..] {
+        [] => assert_eq!(expected, 0, "an event does not come back"),
+        [(SseItem::Event(event), _)] => {
+            let name = if clean == "message" { "" } else { &clean };
+            assert_eq!(event.name, name, "another name comes back");
+            assert_eq!(event.data.len(), expected, "other data comes back");
+            let text = |data: &[u8]| data.iter().copied().filter(|byte| *byte != b'\n').collect::<Vec<u8>>();
+            assert_eq!(text(&event.data), text(&data), "other data comes back");
+        }
+        items => panic!("one event comes back as {items:?}"),
+    }
+}
