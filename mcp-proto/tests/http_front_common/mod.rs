@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use mcp_proto::Bytes;
+use mcp_proto::bind::http::Fields;
 use mcp_proto::bind::http::server::{BodyKind, HttpServerConfig, RequestHead, ResponseHead};
 use mcp_proto::codec::{Sse, SseItem};
 use mcp_proto::front::http::{Entropy, HttpExchange, HttpServer, HttpServerDriver, http_server};
@@ -90,7 +91,7 @@ impl<H: Mode> Web<H> {
         ];
         all.retain(|(name, _)| !headers.iter().any(|(given, _)| given == name));
         all.extend_from_slice(headers);
-        let head = RequestHead { method, path: "/mcp", fields: &all[..] };
+        let head = RequestHead { method, path: "/mcp", fields: &Headers(&all) };
         let mut exchange = self.server.exchange(&head);
         if exchange.wants_body() && !body.is_empty() {
             exchange.handle_body(Bytes::copy_from_slice(body.as_bytes()));
@@ -181,6 +182,14 @@ impl<H: Mode> Web<H> {
     }
 }
 
+struct Headers<'a>(&'a [(&'a str, &'a str)]);
+
+impl Fields for Headers<'_> {
+    fn each<'a>(&'a self, name: &str, show: &mut dyn FnMut(&'a [u8])) {
+        self.0.each(name, show);
+    }
+}
+
 pub fn field<'a>(head: &'a ResponseHead, name: &str) -> Option<&'a str> {
     head.headers.iter().find(|(candidate, _)| *candidate == name).map(|(_, value)| &**value)
 }
@@ -218,7 +227,8 @@ impl<H: Mode> Caller<H> {
 
     /// Takes whatever there is.
     pub fn turn(&mut self) {
-        let mut cx = Context::from_waker(&self.waker);
+        let waker = self.waker.clone();
+        let mut cx = Context::from_waker(&waker);
         loop {
             if self.head.is_none() {
                 match self.exchange.poll_head(&mut cx) {

@@ -7,8 +7,8 @@ use core::task::{Context, Poll, Waker};
 
 use super::running::Running;
 use super::service::Service;
-use super::session::SessionCell;
-use crate::bind::http::server::{Answer, Chunk, Intake, RequestHead, ResponseHead, Routed, StreamId};
+use super::session::{SessionCell, StreamId};
+use crate::bind::http::server::{Answer, Chunk, Intake, RequestHead, ResponseHead, Routed};
 use crate::front::router::Router;
 use crate::front::{Mode, Multi};
 use crate::{Bytes, Instant};

@@ -11,7 +11,7 @@ use std::sync::Mutex;
 use crate::Instant;
 use crate::front::ServerMachine;
 use crate::front::signal::{Signal, lock};
-use crate::peer::server::ListKind;
+use crate::peer::server::{self, ListKind};
 use crate::schema::tasks::TaskUpdatedParams;
 
 /// Something that changes.
@@ -24,6 +24,17 @@ pub(super) enum Topic {
     Task(Arc<str>),
 }
 
+impl Topic {
+    /// What a machine calls so, where it is something that is told from here.
+    pub(super) fn of(topic: &server::Topic) -> Option<Self> {
+        match topic {
+            server::Topic::List(list) => Some(Self::List(*list)),
+            server::Topic::Resource(uri) => Some(Self::Resource((&**uri).into())),
+            server::Topic::Task(task) => Some(Self::Task((&**task).into())),
+        }
+    }
+}
+
 /// What has changed and its owner has not taken note of, and how the owner is woken.
 pub(super) struct Mailbox {
     changes: Mutex<Changes>,
@@ -31,7 +42,7 @@ pub(super) struct Mailbox {
 }
 
 /// The changed topics; of tasks, with the latest that was said of them.
-type Changes = BTreeMap<Topic, Option<Arc<TaskUpdatedParams>>>;
+pub(super) type Changes = BTreeMap<Topic, Option<Arc<TaskUpdatedParams>>>;
 
 impl Mailbox {
     fn mark(&self, topic: Topic, task: Option<Arc<TaskUpdatedParams>>) {
@@ -57,13 +68,13 @@ impl Mailbox {
 }
 
 /// Tells a machine of what has changed.
-pub(super) fn deliver<M: ServerMachine>(changes: Changes, machine: &mut M, now: Instant) {
+pub(super) fn deliver<M: ServerMachine>(changes: &Changes, machine: &mut M, now: Instant) {
     for (topic, task) in changes {
         match (topic, task) {
-            (Topic::List(list), _) => machine.list_changed(now, list),
-            (Topic::Resource(uri), _) => machine.resource_updated(now, &uri),
+            (Topic::List(list), _) => machine.list_changed(now, *list),
+            (Topic::Resource(uri), _) => machine.resource_updated(now, uri),
             (Topic::Task(_), Some(task)) => {
-                machine.task_updated(now, &task);
+                machine.task_updated(now, task);
             }
             // Nothing is marked so.
             (Topic::Lists | Topic::Task(_), _) => {}

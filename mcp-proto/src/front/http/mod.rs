@@ -65,6 +65,8 @@
 mod driver;
 mod exchange;
 mod hub;
+mod machine;
+mod running;
 mod service;
 mod session;
 

@@ -30,7 +30,7 @@ impl<H: Mode> Running<H> {
         let now = service.now();
         let open = || {
             let exchange = Exchange::open(&service.setup, request, now);
-            let topics: BTreeSet<Topic> = exchange.topics().map(Topic::from).collect();
+            let topics: BTreeSet<Topic> = exchange.topics().filter_map(Topic::of).collect();
             let shared = Arc::new(Shared::new(ServerCore::default(), exchange, service.clock.clone()));
             let signal = shared.signal().clone();
             (shared, (!topics.is_empty()).then_some((signal, topics)))
@@ -54,7 +54,7 @@ impl<H: Mode> Running<H> {
             self.closing |= closes;
             let changes = self.subscriber.as_ref().map(|subscriber| subscriber.mailbox().take());
             let polled = self.driver.poll(cx, |exchange, now| {
-                for changes in &changes {
+                if let Some(changes) = &changes {
                     deliver(changes, exchange, now);
                 }
                 if closes {
