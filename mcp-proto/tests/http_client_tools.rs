@@ -9,7 +9,7 @@ mod http_common;
 use http_common::{Wire, config, modern};
 use mcp_proto::peer::client::Diagnostic;
 use mcp_proto::peer::{Outcome, Refusal, RequestId, RequestOptions};
-use mcp_proto::schema::{CallTool, CallToolParams, ListTools, ListToolsParams};
+use mcp_proto::schema::{CallTool, CallToolParams, Json, ListTools, ListToolsParams};
 use serde_json::{Value, json};
 
 fn tool(name: &str, parameter: Value) -> Value {
@@ -29,8 +29,7 @@ fn page(tools: &Value) -> Value {
 }
 
 fn call(wire: &mut Wire, name: &str, arguments: &Value) -> RequestId {
-    let mut params = CallToolParams::new(name);
-    params.arguments = Some(serde_json::from_value(arguments.clone()).unwrap());
+    let params = CallToolParams::new(name).with_arguments(Json::encode(arguments).unwrap());
     wire.client.request::<CallTool>(wire.now, &params, RequestOptions::default()).unwrap()
 }
 

@@ -7,13 +7,14 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use serde::Deserialize;
-use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
 
-use super::{InvalidArgument, Level, Param, ParamHeaders, place};
+use super::{InvalidArgument, Level, ParamHeaders, place};
 use crate::codec::header;
 use crate::rpc::Raw;
 
-/// The integers that a double-precision number holds exactly, and no other number becomes.
+/// The greatest integer up to which a double-precision number holds each exactly.
 const MOST: u64 = (1 << 53) - 1;
 
 /// An argument that a header can repeat.
@@ -24,7 +25,22 @@ pub(super) enum Value<'a> {
     Boolean(bool),
 }
 
-impl Value<'_> {
+impl<'a> Value<'a> {
+    /// Reads an argument; `None` for null.
+    fn read(raw: &'a RawValue) -> Result<Option<Self>, Flaw> {
+        let text = raw.get();
+        Ok(Some(match text.as_bytes().first() {
+            Some(b'"') => Self::Text(serde_json::from_str::<Text<'_>>(text).map_err(Flaw::Json)?.0),
+            Some(b'-' | b'0'..=b'9') => Self::Integer(integer(text)?),
+            _ => match text {
+                "null" => return Ok(None),
+                "true" => Self::Boolean(true),
+                "false" => Self::Boolean(false),
+                _ => return Err(Flaw::Kind),
+            },
+        }))
+    }
+
     /// As a header carries it.
     pub(super) fn encode(self) -> String {
         match self {
@@ -38,9 +54,9 @@ impl Value<'_> {
     pub(super) fn equals(&self, given: &str) -> bool {
         match self {
             Self::Text(text) => *text == given,
-            Self::Integer(number) => {
-                let given = serde_json::from_str::<Number>(given).ok().and_then(|given| given.0.ok());
-                given == Some(*number)
+            Self::Integer(_) => {
+                let given: Option<&RawValue> = serde_json::from_str(given).ok();
+                given.is_some_and(|given| matches!(Value::read(given), Ok(Some(given)) if given == *self))
             }
             Self::Boolean(value) => given == if *value { "true" } else { "false" },
         }
@@ -55,7 +71,7 @@ pub(super) fn read<'a>(
     let mut walk = Walk { values: alloc::vec![None; headers.names.len()], path: Vec::new(), error: None };
     let Some(arguments) = arguments else { return Ok(walk.values) };
     let mut text = serde_json::Deserializer::from_str(arguments.as_str());
-    let root = Node { walk: &mut walk, header: None, below: &headers.root };
+    let root = Node { walk: &mut walk, below: &headers.root };
     let read = root.deserialize(&mut text).and_then(|()| text.end());
     match (read, walk.error) {
         (_, Some(error)) => Err(error),
@@ -78,29 +94,10 @@ impl Walk<'_, '_> {
     }
 }
 
-/// A place in the arguments that is marked, or leads to one that is.
+/// A place in the arguments that leads to a marked one.
 struct Node<'w, 'p, 'de> {
     walk: &'w mut Walk<'p, 'de>,
-    header: Option<usize>,
     below: &'p Level,
-}
-
-impl<'de> Node<'_, '_, 'de> {
-    fn set<E>(self, value: Value<'de>) -> Result<(), E> {
-        if let Some(slot) = self.header.and_then(|header| self.walk.values.get_mut(header)) {
-            *slot = Some(value);
-        }
-        Ok(())
-    }
-
-    fn number<E: serde::de::Error>(self, number: Result<i64, Flaw>) -> Result<(), E> {
-        match number {
-            _ if self.header.is_none() => Ok(()),
-            Ok(number) => self.set(Value::Integer(number)),
-            Err(Flaw::Kind) => Err(self.walk.fail(|at| InvalidArgument::Kind { at })),
-            Err(Flaw::Range) => Err(self.walk.fail(|at| InvalidArgument::Range { at })),
-        }
-    }
 }
 
 impl<'de> DeserializeSeed<'de> for Node<'_, '_, 'de> {
@@ -119,13 +116,10 @@ impl<'de> Visitor<'de> for Node<'_, '_, 'de> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        let Self { walk, header, below } = self;
-        if header.is_some() {
-            return Err(walk.fail(|at| InvalidArgument::Kind { at }));
-        }
+        let Self { walk, below } = self;
         let mut seen: Vec<&str> = Vec::new();
         while let Some(Text(name)) = map.next_key()? {
-            let Some((name, Param { header, below })) = below.0.get_key_value(&*name) else {
+            let Some((name, param)) = below.0.get_key_value(&*name) else {
                 map.next_value::<IgnoredAny>()?;
                 continue;
             };
@@ -134,42 +128,43 @@ impl<'de> Visitor<'de> for Node<'_, '_, 'de> {
                 return Err(walk.fail(|at| InvalidArgument::Twice { at }));
             }
             seen.push(name);
-            map.next_value_seed(Node { walk, header: *header, below })?;
+            match param.header.and_then(|header| walk.values.get_mut(header)) {
+                Some(slot) => match Value::read(map.next_value()?) {
+                    Ok(value) => *slot = value,
+                    Err(Flaw::Kind) => return Err(walk.fail(|at| InvalidArgument::Kind { at })),
+                    Err(Flaw::Range) => return Err(walk.fail(|at| InvalidArgument::Range { at })),
+                    Err(Flaw::Json(error)) => return Err(A::Error::custom(error)),
+                },
+                None => map.next_value_seed(Node { walk, below: &param.below })?,
+            }
             walk.path.pop();
         }
         Ok(())
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
-        if self.header.is_some() {
-            return Err(self.walk.fail(|at| InvalidArgument::Kind { at }));
-        }
         while seq.next_element::<IgnoredAny>()?.is_some() {}
         Ok(())
     }
 
-    fn visit_bool<E>(self, value: bool) -> Result<(), E> {
-        self.set(Value::Boolean(value))
+    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
+        Ok(())
     }
 
-    fn visit_i64<E: serde::de::Error>(self, value: i64) -> Result<(), E> {
-        self.number(of_i64(value))
+    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
+        Ok(())
     }
 
-    fn visit_u64<E: serde::de::Error>(self, value: u64) -> Result<(), E> {
-        self.number(of_u64(value))
+    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
+        Ok(())
     }
 
-    fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<(), E> {
-        self.number(of_f64(value))
+    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
+        Ok(())
     }
 
-    fn visit_borrowed_str<E>(self, value: &'de str) -> Result<(), E> {
-        self.set(Value::Text(Cow::Borrowed(value)))
-    }
-
-    fn visit_str<E>(self, value: &str) -> Result<(), E> {
-        self.set(Value::Text(Cow::Owned(value.into())))
+    fn visit_str<E>(self, _: &str) -> Result<(), E> {
+        Ok(())
     }
 
     fn visit_unit<E>(self) -> Result<(), E> {
@@ -181,55 +176,26 @@ impl<'de> Visitor<'de> for Node<'_, '_, 'de> {
 #[derive(Deserialize)]
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
-/// Why a number is nothing that a header can repeat.
-#[derive(Clone, Copy)]
+/// Why a value is nothing that a header can repeat.
 enum Flaw {
     Kind,
     Range,
+    Json(serde_json::Error),
 }
 
-fn of_i64(number: i64) -> Result<i64, Flaw> {
-    if number.unsigned_abs() <= MOST { Ok(number) } else { Err(Flaw::Range) }
-}
-
-fn of_u64(number: u64) -> Result<i64, Flaw> {
-    i64::try_from(number).map_err(|_| Flaw::Range).and_then(of_i64)
-}
-
-fn of_f64(number: f64) -> Result<i64, Flaw> {
-    // A conversion that saturates, and back: what is lost on the way was no integer, or none of these.
-    let whole = number as i64;
-    match of_i64(whole) {
-        Ok(_) if whole as f64 != number => Err(Flaw::Kind),
-        whole => whole,
-    }
-}
-
-/// A number that a header has.
-struct Number(Result<i64, Flaw>);
-
-impl<'de> Deserialize<'de> for Number {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Read;
-        impl Visitor<'_> for Read {
-            type Value = Number;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a number")
+/// The integer that a number of JSON is. serde_json's own reading of numbers with a fraction is not exact.
+fn integer(number: &str) -> Result<i64, Flaw> {
+    let whole = match number.parse::<i64>() {
+        Ok(whole) => whole,
+        Err(_) => {
+            let number: f64 = number.parse().map_err(|_| Flaw::Kind)?;
+            // A conversion that saturates, and back: what is lost on the way was no integer, or is out of range.
+            let whole = number as i64;
+            if whole.unsigned_abs() <= MOST && whole as f64 != number {
+                return Err(Flaw::Kind);
             }
-
-            fn visit_i64<E>(self, value: i64) -> Result<Number, E> {
-                Ok(Number(of_i64(value)))
-            }
-
-            fn visit_u64<E>(self, value: u64) -> Result<Number, E> {
-                Ok(Number(of_u64(value)))
-            }
-
-            fn visit_f64<E>(self, value: f64) -> Result<Number, E> {
-                Ok(Number(of_f64(value)))
-            }
+            whole
         }
-        deserializer.deserialize_any(Read)
-    }
+    };
+    if whole.unsigned_abs() <= MOST { Ok(whole) } else { Err(Flaw::Range) }
 }
