@@ -70,7 +70,7 @@ impl HttpClient {
     }
 
     /// Breaks off whatever is under way.
-    fn let_go(&mut self) {
+    pub(super) fn let_go(&mut self) {
         self.closing = Closing::Done;
         self.gate = Gate::Shut;
         let exchanges: Vec<ExchangeId> = self.exchanges.keys().copied().collect();

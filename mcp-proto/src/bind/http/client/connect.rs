@@ -111,6 +111,9 @@ impl HttpClient {
         let strange = self.calls.iter().filter(|(_, call)| call.revision.era() != era);
         let strange: Vec<i64> = strange.map(|(&number, _)| number).collect();
         for number in strange {
+            if let Some(Place::Out(exchange)) = self.calls.get(&number).map(|call| call.place) {
+                self.abort_exchange(exchange);
+            }
             let why = "the server speaks another era than before";
             self.end_call(now, number, Outcome::Lost(Lost::Disconnected(why.into())));
         }

@@ -5,6 +5,7 @@
 //! <https://modelcontextprotocol.io/specification/2024-11-05/basic/transports#http-with-sse>
 
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use bytes::Bytes;
 
@@ -65,7 +66,7 @@ impl HttpClient {
         let Some(endpoint) = exchange.url.follow(reference) else {
             self.abort_exchange(id);
             let what = "the endpoint that it names is not at the same origin";
-            return self.fail_events(now, Reply::Other(HttpError::new(200, what)), what);
+            return self.fail_events(now, Reply::Other(HttpError::new(200, what)), what, None);
         };
         events.endpoint = Some(endpoint);
         let known = core::mem::replace(&mut events.known, true);
@@ -80,6 +81,11 @@ impl HttpClient {
     /// The stream has ended, or never began.
     pub(super) fn conclude_events(&mut self, now: Instant, ended: Ended) {
         self.timers.clear(Timer::Events);
+        let retry = match &ended {
+            Ended::Unanswered(_, trail) | Ended::Broken { trail, .. } => trail.retry,
+            Ended::Other(error) => error.retry_after,
+            _ => None,
+        };
         let (reply, detail) = match ended {
             Ended::Answer { http: error, .. }
             | Ended::Unanswered(error, _)
@@ -92,7 +98,7 @@ impl HttpClient {
                 (Reply::Failed { detail: detail.clone(), retry_after: None }, detail)
             }
         };
-        self.fail_events(now, reply, &detail);
+        self.fail_events(now, reply, &detail, retry);
     }
 
     /// Neither head nor endpoint came in time.
@@ -101,10 +107,10 @@ impl HttpClient {
             self.abort_exchange(exchange);
         }
         let detail = "no `endpoint` event came in time";
-        self.fail_events(now, Reply::Failed { detail: detail.into(), retry_after: None }, detail);
+        self.fail_events(now, Reply::Failed { detail: detail.into(), retry_after: None }, detail, None);
     }
 
-    fn fail_events(&mut self, now: Instant, reply: Reply, detail: &str) {
+    fn fail_events(&mut self, now: Instant, reply: Reply, detail: &str, retry: Option<Duration>) {
         let Some(events) = &mut self.events else { return };
         events.exchange = None;
         let had_endpoint = events.endpoint.take().is_some();
@@ -127,7 +133,7 @@ impl HttpClient {
             return self.peer.lose(Closed::Lost(Lost::Disconnected(detail.into())));
         }
         let pause = backoff.pause(failures, &mut self.chance);
-        self.timers.set(Timer::Events, now + pause);
+        self.timers.set(Timer::Events, now + pause.max(retry.unwrap_or(Duration::ZERO)));
     }
 
     /// What the server had accepted can not be answered any more.

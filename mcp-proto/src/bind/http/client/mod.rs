@@ -372,6 +372,9 @@ impl HttpClient {
                     Said::Cancel { id, reason } => self.cancel_call(id, reason.as_deref()),
                 }
             }
+            if self.peer.is_closed() && self.closing != Closing::Done {
+                self.let_go();
+            }
             self.send_waiting(now);
             self.finish_closing(now);
             if !self.follow_link(now) && self.out.is_quiet() {
@@ -480,7 +483,7 @@ impl HttpClient {
                 // Whatever it has to say, nobody waits for it.
                 self.timers.set(Timer::Drain(id), now + session::POSTED);
                 if success {
-                    self.note_posted(now, id);
+                    self.note_posted(id);
                 }
             }
             Purpose::Events if streams => self.note_events_begun(now),

@@ -129,17 +129,17 @@ impl HttpClient {
     }
 
     /// The head of the answer to a message that is not answered has come, and is a success.
-    pub(super) fn note_posted(&mut self, now: Instant, id: ExchangeId) {
+    pub(super) fn note_posted(&mut self, id: ExchangeId) {
         if let Some(exchange) = self.exchanges.get(&id)
             && let Purpose::Post(post) = &exchange.purpose
             && opens_session(post)
             && exchange.generation == self.session.generation
         {
-            self.open_gate(now);
+            self.open_gate();
         }
     }
 
-    fn open_gate(&mut self, now: Instant) {
+    fn open_gate(&mut self) {
         if self.gate == Gate::Opening {
             self.gate = Gate::Open;
             self.timers.clear(Timer::Opening);
@@ -171,7 +171,7 @@ impl HttpClient {
             self.peer.report(Diagnostic::NotTaken { what: method.into(), error });
         }
         if opens {
-            self.open_gate(now);
+            self.open_gate();
         }
     }
 
@@ -202,7 +202,7 @@ impl HttpClient {
                 self.send_post(post);
                 self.timers.set(Timer::Opening, now + POSTED);
             }
-            None => self.open_gate(now),
+            None => self.open_gate(),
         }
     }
 
