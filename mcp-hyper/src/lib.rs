@@ -22,8 +22,8 @@ pub use client::{
 pub use futures_rustls::rustls;
 pub use runtime::{Endpoint, Runtime, Smol, Stream};
 pub use server::{
-    Connection, ConnectionError, ConnectionTask, HttpService, Listener, Overrun, ResponseBody, ResponseFuture,
-    ServerDriver, ServerError, ServerLimits, ServerMode, ServerOptions, ServiceDriver, serve,
+    Connection, ConnectionError, ConnectionTask, HttpService, Listener, Overrun, ResponseBody,
+    ResponseFuture, ServerDriver, ServerError, ServerLimits, ServerMode, ServerOptions, ServiceDriver, serve,
 };
 #[cfg(feature = "tls")]
 pub use tls::TlsError;

@@ -1,7 +1,7 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 mod server_common;
-use mcp_hyper::mcp_proto;
 use mcp_hyper::ServerOptions;
+use mcp_hyper::mcp_proto;
 use mcp_proto::front::Router;
 use server_common::*;
 use std::time::Duration;

@@ -130,6 +130,13 @@ fn an_id_counts_once_its_event_has_ended() {
 }
 
 #[test]
+fn an_id_that_counts_no_longer_is_not_held() {
+    let mut events = Sse::new(99);
+    events.handle_input(Bytes::from_static(b"id: 1\n\nid: 2\n\n"));
+    assert_eq!((events.poll_item(), events.buffered()), (None, 0));
+}
+
+#[test]
 fn an_empty_id_takes_the_last_one_back() {
     assert_eq!(decode("id: 1\n\nid\n\n").id, None);
     assert_eq!(decode("id: 1\n\nid:\n\n").id, None);

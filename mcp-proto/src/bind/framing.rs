@@ -136,7 +136,6 @@ impl Outbox for Whole {
     }
 }
 
-/// <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/cancellation>
 fn cancel_by_notification(out: &mut impl Outbox, id: i64, reason: Option<&str>) {
     if write_cancelled(out.buffer(), id, reason).is_ok() {
         out.commit(About::Notification {
@@ -147,10 +146,9 @@ fn cancel_by_notification(out: &mut impl Outbox, id: i64, reason: Option<&str>) 
     }
 }
 
-/// Appends the message that this side no longer waits for the request `id`.
+/// Appends the notification that request `id` of this side is not waited for any more.
 ///
-/// # Errors
-/// Never in practice: an integer and a string always encode.
+/// <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/cancellation>
 pub(super) fn write_cancelled(
     out: &mut Vec<u8>,
     id: i64,
@@ -164,5 +162,5 @@ pub(super) fn write_cancelled(
         reason: Option<&'a str>,
     }
     let params = Params { request_id: Id::Number(id), reason };
-    write::notification(out, Cancelled::NAME, |out| write::json(out, &params))
+    write::notification(out, Cancelled::NAME, |buffer| write::json(buffer, &params))
 }

@@ -108,6 +108,11 @@ pub enum Kind {
 }
 
 impl Malformed {
+    /// Whether it is not answered: it was to be an answer itself, or a notification.
+    pub(crate) fn is_silent(&self) -> bool {
+        matches!(self.recovered.kind, Some(Kind::Response | Kind::Notification))
+    }
+
     /// The error code to answer with: [`PARSE_ERROR`](code::PARSE_ERROR) for what is not JSON, and
     /// [`INVALID_REQUEST`](code::INVALID_REQUEST) for what is JSON, or may be, and is refused.
     #[must_use]

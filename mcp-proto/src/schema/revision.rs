@@ -174,6 +174,9 @@ pub struct Differences {
     pub ids_return: bool,
     /// Whether the server sends requests of its own, rather than asking in its results.
     pub server_requests: bool,
+    /// Whether a stream of events over HTTP begins with an event that has only an id, so that it can be released and
+    /// resumed.
+    pub primed_streams: bool,
     /// Whether requests carry version, identity and capabilities, and results their kind, identity and cache hints.
     pub stateless: bool,
     /// Whether change notifications and log messages come only when asked for by `subscriptions/listen` and `_meta`.
@@ -201,6 +204,7 @@ const V2024_11_05: Differences = Differences {
     url_elicitation_error: false,
     ids_return: false,
     server_requests: true,
+    primed_streams: false,
     stateless: false,
     notifications_on_request: false,
     completion_capability: false,
@@ -216,6 +220,7 @@ const V2025_06_18: Differences = Differences { batches: false, ..V2025_03_26 };
 
 const V2025_11_25: Differences = Differences {
     error_without_id: true,
+    primed_streams: true,
     invalid_arguments_are_results: true,
     url_elicitation_error: true,
     context_capability: true,
@@ -231,6 +236,7 @@ const V2026_07_28: Differences = Differences {
     url_elicitation_error: false,
     ids_return: true,
     server_requests: false,
+    primed_streams: false,
     stateless: true,
     notifications_on_request: true,
     context_capability: false,

@@ -96,7 +96,7 @@ pub enum SseItem {
     /// An event within the limit.
     Event(SseEvent),
     /// An event whose data is over the limit, and what was kept of the data, as of
-    /// [`Line::TooLong`](crate::codec::Line::TooLong).
+    /// [`Line::TooLong`].
     TooLong {
         /// Its beginning: at most 4 KiB, and no more than the limit.
         head: Bytes,

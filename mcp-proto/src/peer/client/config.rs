@@ -98,6 +98,9 @@ pub struct Verdict {
 }
 
 /// How long the steps of connecting may take.
+///
+/// Over HTTP the server runs already, and an answer crosses a network: the times differ. What is not answered in time is
+/// tried again there, for a probe that got no answer says nothing about the era.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnectTimeouts {
     /// The answer to the era probe. Default 5 s; then the legacy handshake is tried beside it.
@@ -106,6 +109,10 @@ pub struct ConnectTimeouts {
     pub initialize: Duration,
     /// How long a late answer to the probe is waited for after `initialize` was refused. Default 2 s.
     pub late_probe: Duration,
+    /// The answer to the era probe over HTTP. Default 10 s: a function in a cloud may have to be started.
+    pub probe_http: Duration,
+    /// The answer to `initialize` over HTTP. Default 30 s.
+    pub initialize_http: Duration,
     /// Everything together. Default 120 s.
     pub total: Duration,
 }
@@ -116,6 +123,8 @@ impl Default for ConnectTimeouts {
             probe: Duration::from_secs(5),
             initialize: Duration::from_secs(60),
             late_probe: Duration::from_secs(2),
+            probe_http: Duration::from_secs(10),
+            initialize_http: Duration::from_secs(30),
             total: Duration::from_secs(120),
         }
     }

@@ -297,6 +297,19 @@ pub enum ConnectError {
         /// The status, and how the body begins.
         error: HttpError,
     },
+    /// The exchange of HTTP brought no answer: there was no connection, or it broke off.
+    Failed {
+        /// What was being tried.
+        during: &'static str,
+        /// What the transport had to say.
+        detail: String,
+    },
+    /// A modern server says twice that the headers of the request do not fit its body: something on the way changes
+    /// them, or leaves them out.
+    HeadersChanged {
+        /// What the server says.
+        error: ErrorObject,
+    },
     /// No answer came in time.
     TimedOut {
         /// What was being tried.
@@ -346,6 +359,13 @@ impl fmt::Display for ConnectError {
                 write!(f, "the server's answer to {during} is not valid: {what}")
             }
             Self::Http { during, error } => write!(f, "the server answered {during} with {error}"),
+            Self::Failed { during, detail } => write!(f, "{during} failed: {detail}"),
+            Self::HeadersChanged { error } => {
+                write!(
+                    f,
+                    "something on the way to the server changes the headers of requests, or leaves them out: {error}"
+                )
+            }
             Self::Tried(tried) => {
                 for (number, error) in tried.iter().enumerate() {
                     f.write_str(if number == 0 { "" } else { "; then " })?;

@@ -87,8 +87,7 @@ impl Server {
 
     fn refuse_malformed(&mut self, malformed: Malformed, batch: Option<BatchId>, out: &mut dyn Outbox) {
         // An answer is never answered, and neither is a notification.
-        let silent = matches!(malformed.recovered.kind, Some(Kind::Response | Kind::Notification));
-        if silent {
+        if malformed.is_silent() {
             if let Some(batch) = batch {
                 self.close_batch(batch, out);
             }

@@ -147,6 +147,12 @@ impl Server {
         self.inbound.find(id).is_some()
     }
 
+    /// The id of an unanswered request of the client, as it stands on the wire.
+    #[cfg(feature = "http")]
+    pub(crate) fn wire_id(&self, request: InboundId) -> Option<&Id> {
+        self.inbound.get(request).map(|(id, _)| id)
+    }
+
     /// How many requests of this side have not ended.
     pub fn in_flight(&self) -> usize {
         self.outbound.len()

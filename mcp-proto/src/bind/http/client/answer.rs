@@ -220,7 +220,8 @@ impl Trail {
 pub(super) enum Ended {
     /// With the answer.
     Answer {
-        status: u16,
+        /// The status, and what else is told of the exchange if the answer is a refusal.
+        http: HttpError,
         answer: Result<Raw, ErrorObject>,
         /// Whether it bears the id of the request.
         own: bool,

@@ -293,8 +293,8 @@ impl HttpClient {
             return;
         }
         match ended {
-            Ended::Answer { status, answer: Err(error), own } => {
-                if !self.act_on_error(now, number, generation, status, &error, own) {
+            Ended::Answer { http, answer: Err(error), own } => {
+                if !self.act_on_error(now, number, generation, http.status, &error, own) {
                     self.note_answered();
                     self.answer_call(now, number, Err(error));
                 }

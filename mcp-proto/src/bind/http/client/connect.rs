@@ -8,8 +8,8 @@ use bytes::Bytes;
 
 use crate::Instant;
 use crate::bind::http::{ExchangeId, Verb};
-use crate::peer::client::{ServerInfo, Verdict};
-use crate::peer::{Lost, Outcome};
+use crate::peer::client::{Diagnostic, ServerInfo, Verdict};
+use crate::peer::{HttpError, Lost, Outcome};
 use crate::schema::{Discover, Era, Method, Revision};
 
 use super::answer::{Ended, Head};
@@ -31,6 +31,9 @@ pub(super) struct Handshake {
 impl HttpClient {
     /// Does what detection wants.
     pub(super) fn perform(&mut self, now: Instant, act: Act) {
+        if self.detect.take_verdict_dropped() {
+            self.peer.report(Diagnostic::VerdictDropped);
+        }
         match act {
             Act::Wait => {}
             Act::Probe(version) => self.send_probe(version),
@@ -39,7 +42,7 @@ impl HttpClient {
                 self.abandon_handshake();
                 self.open_events(now);
             }
-            Act::Settle { server, verdict } => self.settle(now, server, verdict),
+            Act::Settle { server, verdict } => self.settle(now, *server, verdict),
             Act::Fail(error) => {
                 self.abandon_handshake();
                 self.peer.give_up(error);
@@ -130,7 +133,10 @@ impl HttpClient {
             }
             Purpose::Initialize { .. } => {
                 self.handshake = None;
-                let found = matches!(ended, Ended::Answer { status: 200..300, answer: Ok(_), .. });
+                let found = matches!(
+                    ended,
+                    Ended::Answer { http: HttpError { status: 200..300, .. }, answer: Ok(_), .. }
+                );
                 self.session.id = session.filter(|_| found && self.events.is_none()).map(Arc::from);
                 let act = self.detect.handle_initialize(now, reply(ended));
                 self.perform(now, act);
@@ -232,8 +238,8 @@ impl HttpClient {
 /// What detection is told.
 fn reply(ended: Ended) -> Reply {
     match ended {
-        Ended::Answer { status, answer: Ok(result), .. } => Reply::Result { status, result },
-        Ended::Answer { status, answer: Err(error), .. } => Reply::Error { status, error },
+        Ended::Answer { http, answer: Ok(result), .. } => Reply::Result { status: http.status, result },
+        Ended::Answer { http, answer: Err(error), .. } => Reply::Error { error, http },
         Ended::Other(error) | Ended::Invalid(_, error) | Ended::Unanswered(error, _) => Reply::Other(error),
         Ended::Broken { detail, .. } => Reply::Failed { detail, retry_after: None },
     }

@@ -1,88 +1,609 @@
-//! Stand-in.
-use alloc::string::String;
+//! Which era the server speaks: the one algorithm for HTTP, as a machine of its own.
+//!
+//! It has up to three things to try: the era probe, a POST of `server/discover`; the handshake, a POST of `initialize`;
+//! and the stream of events of HTTP+SSE (2024-11-05), a GET, after which the handshake is posted where the stream says.
+//! An error in a body belongs to the request of its exchange, whatever id it bears.
+//!
+//! | what comes | to the probe | to the handshake |
+//! |---|---|---|
+//! | 2xx and the right result | the newest common version: modern, or the handshake at a legacy one | legacy (modern, if it names a modern version) |
+//! | any status, -32022 with a list | the probe or the handshake at the newest common version; the same version once more if it is in the list | modern, or the handshake at a legacy version, once |
+//! | any status, -32022 without a list | failure | failure |
+//! | any status, -32020 | once more, then failure: something changes the headers on the way | modern, at the version that was probed |
+//! | any status, -32021 | once more if this client has what is required, otherwise failure | failure |
+//! | 2xx and anything else, or nothing | the handshake | failure |
+//! | 404 and -32601 | the handshake | modern, if the probe got the same; otherwise the stream of events |
+//! | 400, 404, 405 and anything else | the handshake | the stream of events |
+//! | 401, 403, 407, 421, 451 | failure | failure |
+//! | any other 4xx | the handshake | failure |
+//! | 500, 501 and an error of JSON-RPC | the handshake | failure |
+//! | 408, 425, 429, any other 5xx | again, up to three times, then failure | the same |
+//! | no connection, a body that is cut, no answer in time | the same | the same |
+//! | 3xx that was not followed, any other status | failure | failure |
+//!
+//! | what comes | to the GET | to the handshake beside the stream of events |
+//! |---|---|---|
+//! | the `endpoint` event | the handshake | |
+//! | an initialize result | | legacy, unless it names a modern version |
+//! | -32022 with a list | | the handshake at a legacy version, once |
+//! | anything else | failure | failure |
+//!
+//! Legacy is concluded only from a valid initialize result, modern only from a valid discovery result or an error that
+//! only modern servers know. What may be over by the next attempt says nothing about the era: it never leads from the
+//! probe to the handshake, or from there to the stream of events.
+//!
+//! A supplied verdict of legacy, and a session that is opened anew, begin with the handshake. If it is refused, or
+//! answered by a modern error, the verdict is dropped, and detection runs once from the start. A modern verdict is put
+//! to the proof by the probe, which brings the server's capabilities as well.
+//!
+//! The probe and `initialize` are never cancelled. The exchange of one that was not answered in time is better left
+//! open: a late answer counts as long as the same step goes on.
+//!
+//! <https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#backward-compatibility>
+
+mod reply;
+#[cfg(test)]
+mod tests;
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::Instant;
-use crate::peer::HttpError;
-use crate::peer::client::{ClientConfig, ConnectError, ServerInfo, Verdict, handshake};
-use crate::rpc::{ErrorObject, Raw};
-use crate::schema::{Era, Revision};
+use crate::peer::client::handshake::{self, Discovered, SelfDescription};
+use crate::peer::client::{ClientConfig, ConnectError, ConnectTimeouts, Mode, ServerInfo, Verdict};
+use crate::rpc::{ErrorObject, code};
+use crate::schema::{ClientCapabilities, Era, Json, Revision};
 
-#[derive(Debug)]
-pub(super) enum Reply {
-    Result { status: u16, result: Raw },
-    Error { status: u16, error: ErrorObject },
-    Other(HttpError),
-    Failed { detail: String, retry_after: Option<Duration> },
-}
+use super::config::{Backoff, Chance};
 
+pub(super) use reply::Reply;
+use reply::{Meaning, Seen, is_modern};
+
+const PROBE: &str = "the era probe (server/discover)";
+const INITIALIZE: &str = "the handshake (initialize)";
+const EVENTS: &str = "the request for the event stream (GET)";
+/// More answers of "ask again" than any honest server has use for.
+const MOST_PROBES: u8 = 3;
+/// What may be over by the next attempt is tried again this often: a server that restarts, or is asked too much, is
+/// back within seconds; a person who mistyped an address should not wait for longer.
+const RETRIES: Backoff =
+    Backoff { first: Duration::from_millis(500), longest: Duration::from_secs(30), attempts: 3 };
+
+/// What is to be done next.
 #[derive(Debug)]
 pub(super) enum Act {
+    /// Nothing yet.
     Wait,
+    /// Post `server/discover` with this version.
     Probe(Revision),
+    /// Post `initialize` with this version.
     Initialize(Revision),
+    /// Get the stream of events of HTTP+SSE.
     OpenEvents,
-    Settle { server: ServerInfo, verdict: Verdict },
+    /// Go on with this server.
+    Settle { server: Box<ServerInfo>, verdict: Verdict },
+    /// Give up.
     Fail(ConnectError),
 }
 
+/// Why the handshake came first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lead {
+    /// The probe, or the mode, led to it.
+    Detection,
+    /// A verdict of an earlier connection.
+    Verdict,
+    /// The server has forgotten the session.
+    LostSession,
+}
+
+/// Where the handshake is posted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    Endpoint,
+    /// Where the stream of events said; the answer comes on that stream.
+    BesideEvents,
+}
+
+#[derive(Debug)]
+enum Step {
+    /// Nothing has been asked yet.
+    Idle,
+    Probing {
+        asked: Revision,
+        repeated: bool,
+    },
+    Handshake {
+        asked: Revision,
+        way: Way,
+        lead: Lead,
+    },
+    Events {
+        asked: Revision,
+        lead: Lead,
+    },
+    Settled {
+        era: Era,
+        way: Way,
+    },
+    Failed,
+}
+
+/// The detection of one server.
 #[derive(Debug)]
 pub(super) struct Detect {
-    legacy: bool,
+    mode: Mode,
+    verdict: Option<Verdict>,
+    capabilities: ClientCapabilities,
+    tolerate: bool,
+    timeouts: ConnectTimeouts,
+    chance: Chance,
+    step: Step,
+    probes: u8,
+    /// The version that was probed last.
+    modern: Revision,
+    /// Whether the probe got 404 and -32601, as from a modern server that lacks it.
+    probe_unknown: bool,
+    /// Whether a list of versions has already chosen the version of the handshake.
+    chosen: bool,
+    /// How often the present step was tried again.
+    retries: u32,
+    /// Whether nothing is tried until the timer strikes.
+    resting: bool,
+    /// How each step ended that led to another one.
+    tried: Vec<ConnectError>,
+    started_over: bool,
+    verdict_dropped: bool,
+    forgotten: bool,
+    timer: Option<Instant>,
+    end: Option<Instant>,
 }
 
 impl Detect {
-    pub(super) fn new(config: &ClientConfig, _seed: u64) -> Self {
-        Self { legacy: config.mode == crate::peer::client::Mode::LegacyOnly }
+    /// `seed` is what the pauses between attempts depend on.
+    pub(super) fn new(config: &ClientConfig, seed: u64) -> Self {
+        Self {
+            mode: config.mode,
+            verdict: config.verdict,
+            capabilities: config.capabilities.clone(),
+            tolerate: config.tolerate_unknown_version,
+            timeouts: config.connect,
+            chance: Chance::new(seed),
+            step: Step::Idle,
+            probes: 0,
+            modern: Revision::LATEST,
+            probe_unknown: false,
+            chosen: false,
+            retries: 0,
+            resting: false,
+            tried: Vec::new(),
+            started_over: false,
+            verdict_dropped: false,
+            forgotten: false,
+            timer: None,
+            end: None,
+        }
     }
-    pub(super) fn begin(&mut self, _now: Instant) -> Act {
-        if self.legacy { Act::Initialize(Revision::LATEST_LEGACY) } else { Act::Probe(Revision::LATEST) }
+
+    /// When [`handle_timeout`](Self::handle_timeout) is due.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        [self.timer, self.end].into_iter().flatten().min()
     }
-    pub(super) fn renew(&mut self, _now: Instant, version: Revision) -> Act {
+
+    /// Whether a verdict was dropped since this was last asked.
+    pub(super) fn take_verdict_dropped(&mut self) -> bool {
+        core::mem::take(&mut self.verdict_dropped)
+    }
+
+    // --- Beginnings ---
+
+    /// Detection begins.
+    pub(super) fn begin(&mut self, now: Instant) -> Act {
+        if !matches!(self.step, Step::Idle) {
+            return Act::Wait;
+        }
+        self.end = Some(now + self.timeouts.total);
+        match (self.mode, self.verdict) {
+            (Mode::Auto, Some(Verdict { era: Era::Legacy, version, .. })) => {
+                self.handshake(now, version, Way::Endpoint, Lead::Verdict)
+            }
+            (Mode::LegacyOnly, Some(Verdict { era: Era::Legacy, version, .. })) => {
+                self.handshake(now, version, Way::Endpoint, Lead::Detection)
+            }
+            (Mode::LegacyOnly, _) => {
+                self.handshake(now, Revision::LATEST_LEGACY, Way::Endpoint, Lead::Detection)
+            }
+            (Mode::Auto | Mode::ModernOnly, _) => self.probe(now, Revision::LATEST, false),
+        }
+    }
+
+    /// A legacy server has forgotten the session, or its stream of events was opened anew: the handshake, at the
+    /// version that was agreed on.
+    pub(super) fn renew(&mut self, now: Instant, version: Revision) -> Act {
+        let way = match self.step {
+            Step::Settled { era: Era::Legacy, way } => {
+                self.restart(now);
+                self.started_over = false;
+                way
+            }
+            Step::Handshake { lead: Lead::LostSession, way, .. } => way,
+            _ => return Act::Wait,
+        };
+        self.handshake(now, version, way, Lead::LostSession)
+    }
+
+    /// A server that was taken for modern, and has not shown yet that it is, answers as if it were none: detection runs
+    /// from the start. The second time it is none that this client can speak to.
+    pub(super) fn forget(&mut self, now: Instant) -> Act {
+        if !matches!(self.step, Step::Settled { era: Era::Modern, .. }) {
+            return Act::Wait;
+        }
+        if core::mem::replace(&mut self.forgotten, true) {
+            return self.fail(ConnectError::Unexpected {
+                during: "the first request",
+                what: "it answers neither as a modern server nor as a legacy one".into(),
+            });
+        }
+        self.started_over = true;
+        self.verdict = None;
+        self.verdict_dropped = true;
+        self.restart(now);
+        self.probe(now, Revision::LATEST, false)
+    }
+
+    fn restart(&mut self, now: Instant) {
+        self.end = Some(now + self.timeouts.total);
+        self.probes = 0;
+        self.probe_unknown = false;
+        self.chosen = false;
+        self.tried.clear();
+    }
+
+    // --- Inputs ---
+
+    /// What became of a probe.
+    pub(super) fn handle_probe(&mut self, now: Instant, reply: Reply) -> Act {
+        let Step::Probing { asked, repeated } = self.step else { return Act::Wait };
+        match reply {
+            Reply::Result { status: 200..=299, ref result } => {
+                if let Some(discovered) = handshake::discovered(result) {
+                    return self.settle_discovered(now, discovered);
+                }
+            }
+            Reply::Error { ref error, .. } if is_modern(error.code) => {
+                return self.handle_modern_error(now, asked, repeated, error.clone());
+            }
+            _ => {}
+        }
+        let seen = Seen::new(PROBE, reply);
+        match seen.meaning {
+            Meaning::Temporary(pause) => self.rest(now, seen.error, pause),
+            Meaning::Barred => self.fail(seen.error),
+            Meaning::NotUnderstood | Meaning::NoEndpoint { .. } => {
+                self.probe_unknown = matches!(seen.meaning, Meaning::NoEndpoint { unknown_method: true });
+                self.not_modern(now, seen.error)
+            }
+        }
+    }
+
+    fn handle_modern_error(
+        &mut self,
+        now: Instant,
+        asked: Revision,
+        repeated: bool,
+        error: ErrorObject,
+    ) -> Act {
+        match error.code {
+            code::UNSUPPORTED_PROTOCOL_VERSION => {
+                let Some(versions) = handshake::offered(error.data.as_ref()) else {
+                    return self.fail(ConnectError::Refused { during: PROBE, error });
+                };
+                if versions.iter().any(|version| version == asked.as_str()) {
+                    if repeated {
+                        return self.fail(ConnectError::Refused { during: PROBE, error });
+                    }
+                    return self.probe(now, asked, true);
+                }
+                match self.choose(&versions) {
+                    Some(version) if version.era() == Era::Modern => self.probe(now, version, false),
+                    Some(version) => {
+                        self.chosen = true;
+                        self.tried.push(ConnectError::Refused { during: PROBE, error });
+                        self.handshake(now, version, Way::Endpoint, Lead::Detection)
+                    }
+                    None => self.no_common_version(versions),
+                }
+            }
+            code::MISSING_REQUIRED_CLIENT_CAPABILITY => match handshake::required(error.data.as_ref()) {
+                Some((names, _)) if !repeated && names.iter().all(|name| self.has_capability(name)) => {
+                    self.probe(now, asked, true)
+                }
+                Some((_, required)) => self.fail(ConnectError::MissingCapabilities { required }),
+                None => self.fail(ConnectError::Refused { during: PROBE, error }),
+            },
+            _ if repeated => self.fail(ConnectError::HeadersChanged { error }),
+            _ => self.probe(now, asked, true),
+        }
+    }
+
+    /// What became of the handshake. Beside a stream of events the answer comes on that stream; of the POST itself only
+    /// a failure is told.
+    pub(super) fn handle_initialize(&mut self, now: Instant, reply: Reply) -> Act {
+        let Step::Handshake { asked, way, lead } = self.step else { return Act::Wait };
+        match reply {
+            Reply::Result { status: 200..=299, ref result } => {
+                if let Some(initialized) = handshake::initialized(result) {
+                    return self.settle_initialized(asked, way, initialized);
+                }
+            }
+            Reply::Error { ref error, .. } if is_modern(error.code) => {
+                return self.handle_modern_server(now, way, lead, error.clone());
+            }
+            _ => {}
+        }
+        let seen = Seen::new(INITIALIZE, reply);
+        match seen.meaning {
+            Meaning::Temporary(pause) if way == Way::Endpoint => self.rest(now, seen.error, pause),
+            Meaning::NoEndpoint { unknown_method: true } if self.probe_unknown && self.mode == Mode::Auto => {
+                self.settle(self.modern, Way::Endpoint, None)
+            }
+            Meaning::NoEndpoint { .. } if way == Way::Endpoint && lead != Lead::LostSession => {
+                self.tried.push(seen.error);
+                self.enter(Step::Events { asked, lead });
+                Act::OpenEvents
+            }
+            Meaning::NotUnderstood | Meaning::NoEndpoint { .. } => self.refused(now, lead, seen.error),
+            Meaning::Temporary(_) | Meaning::Barred => self.fail(seen.error),
+        }
+    }
+
+    /// The handshake was answered by an error that only modern servers know.
+    fn handle_modern_server(&mut self, now: Instant, way: Way, lead: Lead, error: ErrorObject) -> Act {
+        let refusal = |error| ConnectError::Refused { during: INITIALIZE, error };
+        if lead != Lead::Detection && self.mode == Mode::Auto && !self.started_over {
+            return self.start_over(now, refusal(error));
+        }
+        let may_be_modern = self.mode == Mode::Auto && way == Way::Endpoint;
+        match error.code {
+            code::HEADER_MISMATCH if may_be_modern => self.settle(self.modern, Way::Endpoint, None),
+            code::UNSUPPORTED_PROTOCOL_VERSION if !self.chosen => {
+                let Some(versions) = handshake::offered(error.data.as_ref()) else {
+                    return self.fail(refusal(error));
+                };
+                self.chosen = true;
+                match self.choose(&versions) {
+                    Some(version) if version.era() == Era::Legacy => self.handshake(now, version, way, lead),
+                    Some(version) if may_be_modern => self.settle(version, Way::Endpoint, None),
+                    Some(_) => self.fail(refusal(error)),
+                    None => self.no_common_version(versions),
+                }
+            }
+            _ => self.fail(refusal(error)),
+        }
+    }
+
+    /// The stream of events has named where to post, or what became of it instead.
+    pub(super) fn handle_events(&mut self, now: Instant, endpoint: Result<(), Reply>) -> Act {
+        let (asked, lead) = match self.step {
+            // The stream broke off, and was opened anew or not.
+            Step::Events { asked, lead } | Step::Handshake { asked, way: Way::BesideEvents, lead } => {
+                (asked, lead)
+            }
+            _ => return Act::Wait,
+        };
+        match endpoint {
+            Ok(()) => self.handshake(now, asked, Way::BesideEvents, lead),
+            Err(reply) => {
+                let seen = Seen::new(EVENTS, reply);
+                match seen.meaning {
+                    Meaning::NotUnderstood | Meaning::NoEndpoint { .. } => {
+                        self.refused(now, lead, seen.error)
+                    }
+                    Meaning::Temporary(_) | Meaning::Barred => self.fail(seen.error),
+                }
+            }
+        }
+    }
+
+    /// A timer may be due.
+    pub(super) fn handle_timeout(&mut self, now: Instant) -> Act {
+        let during = match self.step {
+            Step::Probing { .. } => PROBE,
+            Step::Handshake { .. } => INITIALIZE,
+            Step::Events { .. } => EVENTS,
+            Step::Idle | Step::Settled { .. } | Step::Failed => return Act::Wait,
+        };
+        if self.end.is_some_and(|end| end <= now) {
+            return self.fail(ConnectError::TimedOut { during });
+        }
+        if self.timer.is_none_or(|timer| timer > now) {
+            return Act::Wait;
+        }
+        self.timer = None;
+        match self.step {
+            Step::Probing { asked, .. } if self.resting => {
+                self.wait_for(now, self.timeouts.probe_http);
+                Act::Probe(asked)
+            }
+            Step::Handshake { asked, .. } if self.resting => {
+                self.wait_for(now, self.timeouts.initialize_http);
+                Act::Initialize(asked)
+            }
+            Step::Handshake { way: Way::BesideEvents, .. } => self.fail(ConnectError::TimedOut { during }),
+            _ => self.rest(now, ConnectError::TimedOut { during }, None),
+        }
+    }
+
+    // --- Steps ---
+
+    fn enter(&mut self, step: Step) {
+        self.step = step;
+        self.retries = 0;
+        self.resting = false;
+        self.timer = None;
+    }
+
+    fn wait_for(&mut self, now: Instant, patience: Duration) {
+        self.resting = false;
+        self.timer = Some(now + patience);
+    }
+
+    fn probe(&mut self, now: Instant, version: Revision, repeated: bool) -> Act {
+        if self.probes >= MOST_PROBES {
+            return self.fail(ConnectError::Unexpected {
+                during: PROBE,
+                what: format!("it asked for another version {MOST_PROBES} times"),
+            });
+        }
+        self.probes = self.probes.saturating_add(1);
+        self.modern = version;
+        let step = Step::Probing { asked: version, repeated };
+        match self.step {
+            // What was tried again stays counted: the server is the same.
+            Step::Probing { .. } => self.step = step,
+            _ => self.enter(step),
+        }
+        self.wait_for(now, self.timeouts.probe_http);
+        Act::Probe(version)
+    }
+
+    fn handshake(&mut self, now: Instant, version: Revision, way: Way, lead: Lead) -> Act {
+        self.enter(Step::Handshake { asked: version, way, lead });
+        self.wait_for(now, self.timeouts.initialize_http);
         Act::Initialize(version)
     }
-    pub(super) fn forget(&mut self, _now: Instant) -> Act {
-        Act::Probe(Revision::LATEST)
-    }
-    pub(super) fn handle_probe(&mut self, _now: Instant, reply: Reply) -> Act {
-        match reply {
-            Reply::Result { result, .. } => match handshake::discovered(&result) {
-                Some(found) => Act::Settle {
-                    server: found.server.into_info(Era::Modern, Revision::LATEST),
-                    verdict: Verdict { era: Era::Modern, version: Revision::LATEST, probe_breaks_it: false },
-                },
-                None => Act::Initialize(Revision::LATEST_LEGACY),
-            },
-            Reply::Failed { detail, .. } => Act::Fail(ConnectError::Open(detail)),
-            _ => Act::Initialize(Revision::LATEST_LEGACY),
+
+    /// What went wrong may be over soon: the same step again after a pause, if there is time for that.
+    fn rest(&mut self, now: Instant, error: ConnectError, pause: Option<Duration>) -> Act {
+        if self.resting {
+            return Act::Wait;
         }
-    }
-    pub(super) fn handle_initialize(&mut self, _now: Instant, reply: Reply) -> Act {
-        match reply {
-            Reply::Result { result, .. } => match handshake::initialized(&result) {
-                Some(found) => {
-                    let version = Revision::parse(&found.version).unwrap_or(Revision::LATEST_LEGACY);
-                    Act::Settle {
-                        server: found.server.into_info(Era::Legacy, version),
-                        verdict: Verdict { era: Era::Legacy, version, probe_breaks_it: false },
-                    }
-                }
-                None => Act::Fail(ConnectError::Open("no endpoint".into())),
-            },
-            Reply::Other(error) if matches!(error.status, 400 | 404 | 405) => Act::OpenEvents,
-            other => Act::Fail(ConnectError::Open(alloc::format!("{other:?}"))),
+        let pause = pause.unwrap_or_else(|| RETRIES.pause(self.retries, &mut self.chance));
+        let again = now + pause;
+        if self.retries >= RETRIES.attempts || self.end.is_some_and(|end| end <= again) {
+            return self.fail(error);
         }
-    }
-    pub(super) fn handle_events(&mut self, _now: Instant, result: Result<(), Reply>) -> Act {
-        match result {
-            Ok(()) => Act::Initialize(Revision::LATEST_LEGACY),
-            Err(reply) => Act::Fail(ConnectError::Open(alloc::format!("{reply:?}"))),
-        }
-    }
-    pub(super) fn handle_timeout(&mut self, _now: Instant) -> Act {
+        self.retries = self.retries.saturating_add(1);
+        self.resting = true;
+        self.timer = Some(again);
         Act::Wait
     }
-    pub(super) fn deadline(&self) -> Option<Instant> {
-        None
+
+    /// The server is not modern, as far as the probe can tell.
+    fn not_modern(&mut self, now: Instant, evidence: ConnectError) -> Act {
+        if self.mode == Mode::ModernOnly {
+            return self.fail(ConnectError::LegacyServer { evidence: evidence.to_string() });
+        }
+        self.tried.push(evidence);
+        self.handshake(now, Revision::LATEST_LEGACY, Way::Endpoint, Lead::Detection)
+    }
+
+    /// The server will have nothing of what was tried.
+    fn refused(&mut self, now: Instant, lead: Lead, error: ConnectError) -> Act {
+        if lead != Lead::Detection && self.mode == Mode::Auto && !self.started_over {
+            return self.start_over(now, error);
+        }
+        self.fail(error)
+    }
+
+    /// What was remembered of the server led nowhere: detection from the start, once.
+    fn start_over(&mut self, now: Instant, error: ConnectError) -> Act {
+        self.started_over = true;
+        self.verdict = None;
+        self.verdict_dropped = true;
+        self.probes = 0;
+        self.chosen = false;
+        self.tried.push(error);
+        self.probe(now, Revision::LATEST, false)
+    }
+
+    fn settle_discovered(&mut self, now: Instant, discovered: Discovered) -> Act {
+        match self.choose(&discovered.versions) {
+            Some(version) if version.era() == Era::Modern => {
+                self.settle(version, Way::Endpoint, Some(discovered.server))
+            }
+            Some(version) => {
+                self.chosen = true;
+                self.handshake(now, version, Way::Endpoint, Lead::Detection)
+            }
+            None => self.no_common_version(discovered.versions),
+        }
+    }
+
+    fn settle_initialized(&mut self, asked: Revision, way: Way, initialized: handshake::Initialized) -> Act {
+        match Revision::parse(&initialized.version) {
+            Some(version) if version.era() == Era::Modern && way == Way::BesideEvents => {
+                self.fail(ConnectError::Unexpected {
+                    during: INITIALIZE,
+                    what: format!("nothing of {} travels beside a stream of events", version.as_str()),
+                })
+            }
+            Some(version) if self.allowed().any(|allowed| allowed == version) => {
+                self.settle(version, way, Some(initialized.server))
+            }
+            None if self.tolerate => self.settle(asked, way, Some(initialized.server)),
+            _ => self.no_common_version([initialized.version].into()),
+        }
+    }
+
+    fn settle(&mut self, version: Revision, way: Way, server: Option<Box<SelfDescription>>) -> Act {
+        let era = version.era();
+        self.verdict_dropped |= self.verdict.take().is_some_and(|verdict| verdict.era != era);
+        self.enter(Step::Settled { era, way });
+        self.end = None;
+        self.tried.clear();
+        let server = match server {
+            Some(server) => server.into_info(era, version),
+            None => ServerInfo {
+                era,
+                revision: version,
+                implementation: None,
+                capabilities: None,
+                instructions: None,
+            },
+        };
+        Act::Settle { server: Box::new(server), verdict: Verdict { era, version, probe_breaks_it: false } }
+    }
+
+    fn no_common_version(&mut self, theirs: Vec<String>) -> Act {
+        let ours = self.allowed().map(Revision::as_str).collect();
+        self.fail(ConnectError::NoCommonVersion { ours, theirs })
+    }
+
+    fn fail(&mut self, error: ConnectError) -> Act {
+        self.enter(Step::Failed);
+        self.end = None;
+        if self.tried.is_empty() {
+            return Act::Fail(error);
+        }
+        let mut tried = core::mem::take(&mut self.tried);
+        tried.push(error);
+        Act::Fail(ConnectError::Tried(tried))
+    }
+
+    // --- Getters ---
+
+    /// The versions that the mode allows, newest first.
+    fn allowed(&self) -> impl Iterator<Item = Revision> {
+        let (modern, legacy) = match self.mode {
+            Mode::Auto => (Revision::MODERN, Revision::LEGACY),
+            Mode::ModernOnly => (Revision::MODERN, [].as_slice()),
+            Mode::LegacyOnly => ([].as_slice(), Revision::LEGACY),
+        };
+        modern.iter().chain(legacy).copied()
+    }
+
+    fn choose(&self, versions: &[String]) -> Option<Revision> {
+        self.allowed().find(|revision| versions.iter().any(|version| version == revision.as_str()))
+    }
+
+    fn has_capability(&self, name: &str) -> bool {
+        let declared = Json::encode(&self.capabilities).ok();
+        let map = declared.and_then(|json| json.decode::<BTreeMap<String, Json>>().ok());
+        map.is_some_and(|map| map.contains_key(name))
     }
 }

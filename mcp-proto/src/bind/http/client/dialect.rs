@@ -110,7 +110,7 @@ impl HttpClient {
             "result" => self.take_fragment(number, &event.data),
             "complete" => self.complete(number, &event.data),
             "error" => Some(match error(&event.data) {
-                Some(error) => Ended::Answer { status: 200, answer: Err(error), own: true },
+                Some(error) => Ended::Answer { http: HttpError::new(200, ""), answer: Err(error), own: true },
                 None => invalid("the error could not be read"),
             }),
             _ => return,
@@ -152,7 +152,7 @@ impl HttpClient {
         }
         fragments.add(members);
         Some(match fragments.finish() {
-            Some(result) => Ended::Answer { status: 200, answer: Ok(result), own: true },
+            Some(result) => Ended::Answer { http: HttpError::new(200, ""), answer: Ok(result), own: true },
             None => invalid("the parts of the result do not fit together"),
         })
     }

@@ -72,12 +72,12 @@ impl HttpClient {
     pub(super) fn conclude_events(&mut self, now: Instant, ended: Ended) {
         self.timers.clear(Timer::Events);
         let (reply, detail) = match ended {
-            Ended::Unanswered(error, _) | Ended::Other(error) | Ended::Invalid(_, error) => {
+            Ended::Answer { http: error, .. }
+            | Ended::Unanswered(error, _)
+            | Ended::Other(error)
+            | Ended::Invalid(_, error) => {
                 let detail = alloc::format!("{error}");
                 (Reply::Other(error), detail)
-            }
-            Ended::Answer { status, .. } => {
-                (Reply::Other(HttpError::new(status, "")), alloc::format!("status {status}"))
             }
             Ended::Broken { detail, .. } => {
                 (Reply::Failed { detail: detail.clone(), retry_after: None }, detail)

@@ -103,7 +103,7 @@ impl HttpClient {
                 }
                 (Trail { retry: error.retry_after, ..Trail::default() }, format!("{error}"))
             }
-            Ended::Answer { status, .. } => (Trail::default(), format!("status {status}")),
+            Ended::Answer { http, .. } => (Trail::default(), format!("status {}", http.status)),
         };
         let steady = began.is_some_and(|began| now.saturating_since(began) >= STEADY);
         if trail.has_advanced() || steady {

@@ -1,6 +1,6 @@
 //! Bodies become messages, and messages go where they belong.
 
-use alloc::string::String;
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::mem;
 
@@ -117,6 +117,8 @@ impl HttpClient {
             Reading::Events(events) => events.status,
             _ => 200,
         };
+        let what = response.outcome.as_ref().err().map(ToString::to_string).unwrap_or_default();
+        let http = HttpError::new(status, &what);
         let (mut purpose, generation) = (exchange.purpose.clone(), exchange.generation);
         let session = self.exchanges.get_mut(&id).and_then(|exchange| exchange.session.take());
         match (&purpose, self.handshake) {
@@ -127,7 +129,7 @@ impl HttpClient {
             }
             _ => self.detach(now, id),
         }
-        let ended = Ended::Answer { status, answer: response.outcome, own };
+        let ended = Ended::Answer { http, answer: response.outcome, own };
         self.conclude(now, purpose, generation, session, ended);
     }
 
@@ -238,7 +240,7 @@ impl HttpClient {
             Ok(Some(Frame::Single(Message::Response(response)))) => {
                 let own =
                     matches!((&response.id, expected), (Some(Id::Number(id)), Some(wire)) if *id == wire);
-                Ended::Answer { status, answer: response.outcome, own }
+                Ended::Answer { http: error, answer: response.outcome, own }
             }
             Ok(Some(frame @ Frame::Batch(_))) if success => {
                 // The answer may be among them.

@@ -149,8 +149,8 @@ impl HttpClient {
         }
         let opens = opens_session(&post) && self.gate == Gate::Opening;
         let (status, error) = match ended {
-            Ended::Answer { status, answer: Err(error), .. } if !(200..300).contains(&status) => {
-                (status, HttpError::new(status, &alloc::format!("{error}")))
+            Ended::Answer { http, answer: Err(_), .. } if !(200..300).contains(&http.status) => {
+                (http.status, http)
             }
             Ended::Other(error) | Ended::Broken { refused: Some(error), .. } => (error.status, error),
             Ended::Broken { sent: Sent::No, detail, .. } => return self.post_later(now, post, &detail),

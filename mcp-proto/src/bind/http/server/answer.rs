@@ -1,13 +1,14 @@
 //! What goes back: heads and whole answers.
 
 use alloc::borrow::Cow;
+use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
 use bytes::Bytes;
 
 use crate::bind::http::header;
-use crate::rpc::{ErrorId, ErrorObject, Id, code, write};
+use crate::rpc::{ErrorId, ErrorObject, Id, Kind, Malformed, code, write};
 
 use super::Post;
 
@@ -80,6 +81,12 @@ impl Answer {
     pub fn no_more_sessions(post: Option<&Post>) -> Self {
         let id = post.and_then(Post::request_id);
         Self::refusal(503, name(id), code::INTERNAL_ERROR, "no more sessions can be opened")
+    }
+
+    /// The answer to what is no message. `unnamed` is the id of an error whose request could not be read.
+    pub(super) fn malformed(malformed: &Malformed, unnamed: ErrorId<'_>) -> Self {
+        let id = malformed.recovered.id.as_ref().filter(|_| malformed.recovered.kind != Some(Kind::Response));
+        Self::refusal(400, id.map_or(unnamed, ErrorId::Known), malformed.code(), format!("{malformed}"))
     }
 
     pub(super) fn json(status: u16, body: Bytes) -> Self {

@@ -38,6 +38,8 @@ mod intake;
 mod origin;
 mod output;
 mod route;
+mod session;
+mod sessions;
 
 pub use answer::{Answer, BodyKind, Chunk, Headers, ResponseHead};
 pub use config::{HttpServerConfig, LegacyPaths, Setup};
@@ -46,3 +48,5 @@ pub use id::SessionId;
 pub use intake::{Intake, RequestHead};
 pub use origin::{Hosts, Origins};
 pub use route::{ModernRequest, Post, Routed};
+pub use session::{Posted, Session, StreamId};
+pub use sessions::{Full, Sessions};

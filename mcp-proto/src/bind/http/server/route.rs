@@ -1,6 +1,7 @@
 //! What a message is to be done with: by what it says itself, by its headers and by the configuration.
 
 use alloc::borrow::Cow;
+use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -12,7 +13,7 @@ use serde_json::value::RawValue;
 use crate::bind::http::header;
 use crate::codec::header as value;
 use crate::peer::server::Eras;
-use crate::rpc::{self, ErrorId, ErrorObject, Frame, Id, Message, Raw, Request, code};
+use crate::rpc::{self, ErrorId, ErrorObject, Frame, Id, Kind, Malformed, Message, Raw, Request, code};
 use crate::schema::tasks::{CancelTask, GetTask, UpdateTask};
 use crate::schema::{
     CallTool, Discover, Era, GetPrompt, Initialize, Method, ReadResource, SubscriptionsListen,
@@ -29,7 +30,7 @@ pub enum Routed {
     Answer(Answer),
     /// It stands alone: [`Exchange::open`](super::Exchange::open).
     Modern(ModernRequest),
-    /// It asks for a session: `Session::open`.
+    /// It asks for a session: [`Session::open`](super::Session::open).
     Open(Post),
     /// It belongs to a session.
     Session {
@@ -72,23 +73,38 @@ pub struct ModernRequest {
 /// What a client of the legacy era has posted.
 #[derive(Debug)]
 pub struct Post {
-    pub(super) frame: Frame,
+    pub(super) content: Content,
     pub(super) accepts: Accepts,
+}
+
+#[derive(Debug)]
+pub(super) enum Content {
+    Frame(Frame),
+    /// An answer that can not be read, which ends the request that it was to answer.
+    Malformed(Box<Malformed>),
 }
 
 impl Post {
     /// The id of the request that it is, if it is one.
     pub fn request_id(&self) -> Option<&Id> {
-        match &self.frame {
-            Frame::Single(Message::Request(request)) => Some(&request.id),
-            Frame::Single(_) | Frame::Batch(_) => None,
+        match &self.content {
+            Content::Frame(Frame::Single(Message::Request(request))) => Some(&request.id),
+            Content::Frame(_) | Content::Malformed(_) => None,
         }
     }
 }
 
 /// Routes what was posted to the endpoint.
 pub(super) fn route(setup: &Setup, kept: Kept, body: &Bytes) -> Routed {
-    let routed = read(setup, &kept, body).and_then(|frame| match &frame {
+    let routed = match rpc::read(body, setup.config().limits().depth) {
+        Ok(frame) => route_frame(setup, kept, frame),
+        Err(malformed) => route_malformed(setup, &kept, malformed),
+    };
+    routed.unwrap_or_else(Routed::Answer)
+}
+
+fn route_frame(setup: &Setup, kept: Kept, frame: Frame) -> Result<Routed, Answer> {
+    match &frame {
         Frame::Single(Message::Request(_)) => route_request(setup, kept, frame),
         Frame::Single(Message::Notification(notification)) => {
             let envelope = Envelope::read(notification.params.as_ref())
@@ -100,31 +116,37 @@ pub(super) fn route(setup: &Setup, kept: Kept, body: &Bytes) -> Routed {
                     .map_err(|what| mismatch(kept.version.version().error_id(), what))?;
                 return Ok(Routed::Answer(Answer::empty(202)));
             }
-            in_session(setup, &kept, frame)
+            in_session(setup, &kept, Content::Frame(frame))
         }
-        Frame::Single(Message::Response(_)) | Frame::Batch(_) => in_session(setup, &kept, frame),
-    });
-    routed.unwrap_or_else(Routed::Answer)
+        Frame::Single(Message::Response(_)) | Frame::Batch(_) => {
+            in_session(setup, &kept, Content::Frame(frame))
+        }
+    }
+}
+
+fn route_malformed(setup: &Setup, kept: &Kept, malformed: Malformed) -> Result<Routed, Answer> {
+    if malformed.recovered.kind == Some(Kind::Response) && kept.session.is_some() {
+        return in_session(setup, kept, Content::Malformed(Box::new(malformed)));
+    }
+    Err(Answer::malformed(&malformed, kept.version.version().error_id()))
 }
 
 /// Routes what a client of 2024-11-05 has posted.
 pub(super) fn route_message(setup: &Setup, kept: Kept, id: SessionId, body: &Bytes) -> Routed {
-    match read(setup, &kept, body) {
-        Ok(frame) => Routed::LegacyPost { id, post: Post { frame, accepts: kept.accepts } },
-        Err(answer) => Routed::Answer(answer),
-    }
-}
-
-fn read(setup: &Setup, kept: &Kept, body: &Bytes) -> Result<Frame, Answer> {
-    rpc::read(body, setup.config().limits().depth).map_err(|malformed| {
-        let id = malformed.recovered.id.as_ref();
-        let id = id.map_or(kept.version.version().error_id(), ErrorId::Known);
-        Answer::refusal(400, id, malformed.code(), format!("{malformed}"))
-    })
+    let content = match rpc::read(body, setup.config().limits().depth) {
+        Ok(frame) => Content::Frame(frame),
+        Err(malformed) if malformed.recovered.kind == Some(Kind::Response) => {
+            Content::Malformed(Box::new(malformed))
+        }
+        Err(malformed) => return Routed::Answer(Answer::malformed(&malformed, ErrorId::Null)),
+    };
+    Routed::LegacyPost { id, post: Post { content, accepts: kept.accepts } }
 }
 
 fn route_request(setup: &Setup, kept: Kept, frame: Frame) -> Result<Routed, Answer> {
-    let Frame::Single(Message::Request(request)) = &frame else { return in_session(setup, &kept, frame) };
+    let Frame::Single(Message::Request(request)) = &frame else {
+        return in_session(setup, &kept, Content::Frame(frame));
+    };
     let id = ErrorId::Known(&request.id);
     let envelope = Envelope::read(request.params.as_ref()).map_err(|error| Answer::error(400, id, &error))?;
     let eras = setup.eras();
@@ -137,7 +159,7 @@ fn route_request(setup: &Setup, kept: Kept, frame: Frame) -> Result<Routed, Answ
         return Ok(modern(kept, frame));
     }
     if eras != Eras::ModernOnly && &*request.method == Initialize::NAME {
-        return Ok(Routed::Open(Post { frame, accepts: kept.accepts }));
+        return Ok(Routed::Open(Post { content: Content::Frame(frame), accepts: kept.accepts }));
     }
     let says_so = eras == Eras::ModernOnly
         || &*request.method == Discover::NAME
@@ -147,7 +169,7 @@ fn route_request(setup: &Setup, kept: Kept, frame: Frame) -> Result<Routed, Answ
         // The peer says what it lacks.
         return Ok(modern(kept, frame));
     }
-    in_session(setup, &kept, frame)
+    in_session(setup, &kept, Content::Frame(frame))
 }
 
 fn modern(kept: Kept, frame: Frame) -> Routed {
@@ -159,8 +181,8 @@ fn modern(kept: Kept, frame: Frame) -> Routed {
     }
 }
 
-fn in_session(setup: &Setup, kept: &Kept, frame: Frame) -> Result<Routed, Answer> {
-    let post = Post { frame, accepts: kept.accepts };
+fn in_session(setup: &Setup, kept: &Kept, content: Content) -> Result<Routed, Answer> {
+    let post = Post { content, accepts: kept.accepts };
     let version = kept.version.version();
     let id = post.request_id().map_or(version.error_id(), ErrorId::Known);
     let refuse = |what: &str| Err(Answer::refusal(400, id, code::INVALID_REQUEST, what));

@@ -1,0 +1,232 @@
+//! The table of the machine, cell by cell.
+
+mod answers;
+mod memory;
+mod time;
+mod whatever;
+
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use alloc::{format, vec};
+use core::time::Duration;
+
+use super::{Act, Detect, Reply};
+use crate::Instant;
+use crate::peer::HttpError;
+use crate::peer::client::{ClientConfig, ConnectError, Mode, Verdict};
+use crate::rpc::{ErrorObject, Raw};
+use crate::schema::{ClientCapabilities, ClientCapability, Era, Implementation, Revision};
+
+const PROBE: &str = "probe 2026-07-28";
+const INITIALIZE: &str = "initialize 2025-11-25";
+const MODERN: &str = "modern 2026-07-28";
+const LEGACY: &str = "legacy 2025-11-25";
+/// One that neither end of the table knows.
+const SERVER_ERROR: i64 = -32000;
+
+fn text(act: &Act) -> String {
+    match act {
+        Act::Wait => "wait".into(),
+        Act::Probe(version) => format!("probe {}", version.as_str()),
+        Act::Initialize(version) => format!("initialize {}", version.as_str()),
+        Act::OpenEvents => "events".into(),
+        Act::Settle { server, verdict } => {
+            assert_eq!((server.era, server.revision), (verdict.era, verdict.version));
+            assert!(!verdict.probe_breaks_it);
+            let described = if server.capabilities.is_some() { "" } else { ", not described" };
+            let era = if server.era == Era::Modern { "modern" } else { "legacy" };
+            format!("{era} {}{described}", server.revision.as_str())
+        }
+        Act::Fail(error) => format!("fail: {error}"),
+    }
+}
+
+fn config() -> ClientConfig {
+    ClientConfig::new(Implementation::new("client", "1"))
+}
+
+fn with_mode(mode: Mode) -> ClientConfig {
+    ClientConfig { mode, ..config() }
+}
+
+fn remembering(era: Era, version: Revision) -> ClientConfig {
+    ClientConfig { verdict: Some(Verdict { era, version, probe_breaks_it: false }), ..config() }
+}
+
+/// A detection under way, and what it did last.
+struct Run {
+    detect: Detect,
+    now: Instant,
+    last: Act,
+}
+
+impl Run {
+    fn new(config: &ClientConfig) -> Self {
+        let mut detect = Detect::new(config, 7);
+        let now = Instant::from_origin(Duration::from_secs(1000));
+        let last = detect.begin(now);
+        Self { detect, now, last }
+    }
+
+    /// At the handshake, which the answer to the probe has led to.
+    fn at_handshake(config: &ClientConfig) -> Self {
+        let mut run = Self::new(config);
+        if config.mode != Mode::LegacyOnly {
+            run.probe(html(404));
+        }
+        assert!(matches!(run.last, Act::Initialize(_)), "{:?}", run.last);
+        run
+    }
+
+    fn at_events(config: &ClientConfig) -> Self {
+        let mut run = Self::at_handshake(config);
+        assert_eq!(run.initialize(html(405)), "events");
+        run
+    }
+
+    fn at_ready(config: &ClientConfig) -> Self {
+        let mut run = Self::new(config);
+        run.probe(discovered(&["2026-07-28"]));
+        assert!(matches!(run.last, Act::Settle { .. }), "{:?}", run.last);
+        run
+    }
+
+    fn at_session(config: &ClientConfig) -> Self {
+        let mut run = Self::at_handshake(config);
+        assert_eq!(run.initialize(initialized("2025-06-18")), "legacy 2025-06-18");
+        run
+    }
+
+    fn did(&mut self, act: Act) -> String {
+        self.last = act;
+        text(&self.last)
+    }
+
+    fn probe(&mut self, reply: Reply) -> String {
+        let act = self.detect.handle_probe(self.now, reply);
+        self.did(act)
+    }
+
+    fn initialize(&mut self, reply: Reply) -> String {
+        let act = self.detect.handle_initialize(self.now, reply);
+        self.did(act)
+    }
+
+    fn events(&mut self, endpoint: Result<(), Reply>) -> String {
+        let act = self.detect.handle_events(self.now, endpoint);
+        self.did(act)
+    }
+
+    /// Goes on to the next time at which anything is due, and returns how long that took.
+    fn wait(&mut self) -> (Duration, String) {
+        let due = self.detect.deadline().expect("nothing is awaited");
+        let waited = due.saturating_since(self.now);
+        self.now = self.now.max(due);
+        let act = self.detect.handle_timeout(self.now);
+        (waited, self.did(act))
+    }
+
+    fn failure(&self) -> &ConnectError {
+        match &self.last {
+            Act::Fail(error) => error,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+fn raw(json: &str) -> Raw {
+    Raw::new(json).expect("valid JSON")
+}
+
+fn result(status: u16, json: &str) -> Reply {
+    Reply::Result { status, result: raw(json) }
+}
+
+fn discovered(versions: &[&str]) -> Reply {
+    let versions: Vec<String> = versions.iter().map(|version| format!("{version:?}")).collect();
+    result(200, &format!(r#"{{"supportedVersions":[{}],"capabilities":{{}}}}"#, versions.join(",")))
+}
+
+fn initialized(version: &str) -> Reply {
+    result(200, &format!(r#"{{"protocolVersion":{version:?},"capabilities":{{"tools":{{}}}}}}"#))
+}
+
+fn error_with(status: u16, code: i64, data: &str) -> Reply {
+    let error = ErrorObject::new(code, "no").with_data(raw(data));
+    Reply::Error { error, http: HttpError::new(status, "{error}") }
+}
+
+fn error(status: u16, code: i64) -> Reply {
+    Reply::Error { error: ErrorObject::new(code, "no"), http: HttpError::new(status, "{error}") }
+}
+
+fn unsupported(status: u16, versions: &[&str]) -> Reply {
+    let versions: Vec<String> = versions.iter().map(|version| format!("{version:?}")).collect();
+    let data = format!(r#"{{"supported":[{}],"requested":"2026-07-28"}}"#, versions.join(","));
+    error_with(status, -32022, &data)
+}
+
+fn html(status: u16) -> Reply {
+    Reply::Other(HttpError::new(status, "<html>nothing here</html>"))
+}
+
+fn empty(status: u16) -> Reply {
+    Reply::Other(HttpError::new(status, ""))
+}
+
+fn failed() -> Reply {
+    Reply::Failed { detail: "connection refused".into(), retry_after: None }
+}
+
+fn busy(status: u16, seconds: u64) -> Reply {
+    let mut http = HttpError::new(status, "busy");
+    http.retry_after = Some(Duration::from_secs(seconds));
+    Reply::Other(http)
+}
+
+/// Everything that a body can be, with a status of its own, but for what is a verdict.
+fn bodies(status: u16) -> Vec<(&'static str, Reply)> {
+    vec![
+        ("nothing", empty(status)),
+        ("HTML", html(status)),
+        ("-32700", error(status, -32700)),
+        ("-32600", error(status, -32600)),
+        ("-32601", error(status, -32601)),
+        ("-32602", error(status, -32602)),
+        ("-32603", error(status, -32603)),
+        ("-32000", error(status, SERVER_ERROR)),
+        ("-32001 with a list", error_with(status, -32001, r#"{"supported":["2026-07-28"]}"#)),
+        ("{}", result(status, "{}")),
+        ("an array", result(status, "[]")),
+        ("versions that are none", result(status, r#"{"supportedVersions":"2026-07-28"}"#)),
+        (
+            "a result of another type",
+            result(status, r#"{"supportedVersions":["2026-07-28"],"resultType":"task"}"#),
+        ),
+        ("a version that is none", result(status, r#"{"protocolVersion":20251125}"#)),
+    ]
+}
+
+/// What an answer leads to that is neither a result nor an error of the modern era, by the lists of the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Row {
+    Again,
+    Failure,
+    /// To the probe: the handshake. To the handshake: the stream of events.
+    Older,
+    /// To the probe: the handshake. To the handshake: failure.
+    Other,
+}
+
+fn row(status: u16, body: &str) -> Row {
+    let is_error = body.starts_with('-');
+    match status {
+        500 | 501 if is_error => Row::Other,
+        408 | 425 | 429 => Row::Again,
+        _ if (500..600).contains(&status) => Row::Again,
+        401 | 403 | 407 | 421 | 451 => Row::Failure,
+        _ if (300..400).contains(&status) || status < 200 => Row::Failure,
+        400 | 404 | 405 => Row::Older,
+        _ => Row::Other,
+    }
+}

@@ -1,0 +1,316 @@
+//! What each answer leads to.
+
+use super::*;
+
+/// C2.7.
+#[test]
+fn each_status_and_body_that_answers_the_probe_leads_where_the_table_says() {
+    for status in 100..600 {
+        for (body, reply) in bodies(status) {
+            let mut run = Run::new(&config());
+            let act = run.probe(reply);
+            let expected = match row(status, body) {
+                Row::Again => "wait",
+                Row::Failure => "fail",
+                Row::Older | Row::Other => INITIALIZE,
+            };
+            assert!(act.starts_with(expected), "{status} and {body}: {act}");
+        }
+    }
+}
+
+/// C2.8.
+#[test]
+fn each_status_and_body_that_answers_the_handshake_leads_where_the_table_says() {
+    for status in 100..600 {
+        for (body, reply) in bodies(status) {
+            let mut run = Run::at_handshake(&config());
+            let act = run.initialize(reply);
+            let expected = match row(status, body) {
+                Row::Again => "wait",
+                Row::Failure | Row::Other => "fail",
+                Row::Older => "events",
+            };
+            assert!(act.starts_with(expected), "{status} and {body}: {act}");
+        }
+    }
+}
+
+#[test]
+fn each_status_and_body_that_answers_the_get_is_a_failure_that_tells_all_three() {
+    for status in 100..600 {
+        for (body, reply) in bodies(status) {
+            let mut run = Run::at_events(&config());
+            let act = run.events(Err(reply));
+            assert!(act.starts_with("fail"), "{status} and {body}: {act}");
+            let ConnectError::Tried(tried) = run.failure() else { panic!("{act}") };
+            assert_eq!(tried.len(), 3);
+            for part in ["server/discover", "initialize", "GET", "404", "405", "nothing here"] {
+                assert!(act.contains(part), "{status} and {body}: {act}");
+            }
+            assert!(act.contains(&status.to_string()), "{act}");
+        }
+    }
+}
+
+/// What a client that speaks the modern era alone does with a legacy server.
+#[test]
+fn a_server_that_is_not_modern_is_a_typed_error_where_only_modern_ones_are_wanted() {
+    for status in 100..600 {
+        for (body, reply) in bodies(status) {
+            let mut run = Run::new(&with_mode(Mode::ModernOnly));
+            let act = run.probe(reply);
+            match row(status, body) {
+                Row::Again => assert_eq!(act, "wait"),
+                Row::Failure => assert!(matches!(run.failure(), ConnectError::Http { .. })),
+                Row::Older | Row::Other => {
+                    assert!(matches!(run.failure(), ConnectError::LegacyServer { .. }), "{act}");
+                    assert!(act.contains(&status.to_string()), "{act}");
+                }
+            }
+        }
+    }
+}
+
+/// A0.3: the newest common version.
+#[test]
+fn a_discovery_result_chooses_the_newest_common_version() {
+    let all = ["2024-11-05", "2026-07-28", "2025-11-25", "3000-01-01"];
+    for (mode, versions, expected) in [
+        (Mode::Auto, &["2026-07-28"][..], MODERN),
+        (Mode::Auto, &all[..], MODERN),
+        (Mode::Auto, &["2025-03-26", "2025-06-18"], "initialize 2025-06-18"),
+        (Mode::Auto, &["3000-01-01"], "fail: no protocol version in common"),
+        (Mode::Auto, &[], "fail: no protocol version in common"),
+        (Mode::ModernOnly, &all, MODERN),
+        (Mode::ModernOnly, &["2025-11-25"], "fail: no protocol version in common"),
+    ] {
+        let mut run = Run::new(&with_mode(mode));
+        let act = run.probe(discovered(versions));
+        assert!(act.starts_with(expected), "{mode:?} {versions:?}: {act}");
+    }
+}
+
+#[test]
+fn a_discovery_result_counts_with_any_status_of_success_and_no_other() {
+    let found = |status| result(status, r#"{"supportedVersions":["2026-07-28"],"capabilities":{}}"#);
+    assert_eq!(Run::new(&config()).probe(found(299)), MODERN);
+    assert_eq!(Run::new(&config()).probe(found(400)), INITIALIZE);
+    assert_eq!(Run::new(&config()).probe(found(503)), "wait");
+}
+
+/// C2.1, C2.5: an unsupported version is corrected, and is no reason to fall back.
+#[test]
+fn an_unsupported_version_is_chosen_anew_whatever_the_status() {
+    for status in [200, 400, 401, 404, 422, 500, 503] {
+        for (mode, versions, expected) in [
+            (Mode::Auto, &["2025-06-18", "2025-11-25"][..], INITIALIZE),
+            (Mode::Auto, &["2024-11-05"], "initialize 2024-11-05"),
+            (Mode::Auto, &["2026-07-28", "2025-11-25"], PROBE),
+            (Mode::Auto, &["3000-01-01"], "fail: no protocol version in common"),
+            (Mode::ModernOnly, &["2025-11-25"], "fail: no protocol version in common"),
+        ] {
+            let mut run = Run::new(&with_mode(mode));
+            let act = run.probe(unsupported(status, versions));
+            assert!(act.starts_with(expected), "{status} {mode:?} {versions:?}: {act}");
+        }
+        for data in ["{}", "[]", r#"{"supported":"2025-11-25"}"#, r#"{"supported":[1]}"#, "null"] {
+            let act = Run::new(&config()).probe(error_with(status, -32022, data));
+            assert!(act.starts_with("fail: the server refused"), "{status} {data}: {act}");
+        }
+        assert!(Run::new(&config()).probe(error(status, -32022)).starts_with("fail"));
+    }
+}
+
+/// A0.4.
+#[test]
+fn a_server_that_refuses_the_version_that_it_names_is_asked_once_more() {
+    let mut run = Run::new(&config());
+    assert_eq!(run.probe(unsupported(400, &["2026-07-28"])), PROBE);
+    assert!(run.probe(unsupported(400, &["2026-07-28"])).starts_with("fail: the server refused"));
+
+    let mut run = Run::new(&config());
+    run.probe(unsupported(400, &["2026-07-28"]));
+    assert_eq!(run.probe(discovered(&["2026-07-28"])), MODERN);
+}
+
+#[test]
+fn headers_that_do_not_fit_are_sent_once_more_and_then_said_to_be_changed_on_the_way() {
+    for status in [200, 400, 403, 500] {
+        let mut run = Run::new(&config());
+        assert_eq!(run.probe(error(status, -32020)), PROBE);
+        assert!(run.probe(error(status, -32020)).contains("changes the headers"));
+        assert!(matches!(run.failure(), ConnectError::HeadersChanged { .. }));
+    }
+    let mut run = Run::new(&config());
+    run.probe(error(400, -32020));
+    assert_eq!(run.probe(discovered(&["2026-07-28"])), MODERN);
+}
+
+/// A0.5.
+#[test]
+fn a_missing_capability_is_asked_for_once_more_only_if_this_client_has_it() {
+    let needs =
+        |name: &str| error_with(400, -32021, &format!(r#"{{"requiredCapabilities":{{{name:?}:{{}}}}}}"#));
+    let capabilities = ClientCapabilities::default().with(ClientCapability::Sampling);
+    let config = ClientConfig { capabilities, ..config() };
+    let mut run = Run::new(&config);
+    assert_eq!(run.probe(needs("sampling")), PROBE);
+    assert!(run.probe(needs("sampling")).starts_with("fail"));
+    assert!(matches!(run.failure(), ConnectError::MissingCapabilities { .. }));
+
+    let mut run = Run::new(&config);
+    assert!(run.probe(needs("elicitation")).contains("elicitation"));
+    assert!(Run::new(&config).probe(error(400, -32021)).starts_with("fail: the server refused"));
+}
+
+/// C2.1: at most three probes, whatever the answers ask for.
+#[test]
+fn one_reason_to_ask_again_does_not_follow_another() {
+    let mut run = Run::new(&config());
+    assert_eq!(run.probe(error(400, -32020)), PROBE);
+    assert!(run.probe(unsupported(400, &["2026-07-28"])).starts_with("fail"));
+}
+
+/// C2.13.
+#[test]
+fn an_initialize_result_settles_by_the_version_that_it_names() {
+    let tolerant = ClientConfig { tolerate_unknown_version: true, ..config() };
+    for (config, version, expected) in [
+        (config(), "2025-11-25", LEGACY),
+        (config(), "2024-11-05", "legacy 2024-11-05"),
+        (config(), "2026-07-28", MODERN),
+        (config(), "3000-01-01", "fail"),
+        (tolerant, "3000-01-01", LEGACY),
+        (with_mode(Mode::LegacyOnly), "2025-06-18", "legacy 2025-06-18"),
+        (with_mode(Mode::LegacyOnly), "2026-07-28", "fail: no protocol version in common"),
+    ] {
+        let mut run = Run::at_handshake(&config);
+        let act = run.initialize(initialized(version));
+        assert!(act.starts_with(expected), "{:?} {version}: {act}", config.mode);
+    }
+}
+
+#[test]
+fn an_initialize_result_is_no_answer_to_the_probe_and_a_discovery_result_none_to_the_handshake() {
+    assert_eq!(Run::new(&config()).probe(initialized("2025-11-25")), INITIALIZE);
+    assert!(Run::at_handshake(&config()).initialize(discovered(&["2026-07-28"])).starts_with("fail"));
+}
+
+/// C2.5.
+#[test]
+fn a_modern_error_to_the_handshake_is_taken_for_what_it_says_whatever_the_status() {
+    for status in [200, 400, 404, 500] {
+        let handshake = || Run::at_handshake(&config());
+        assert_eq!(
+            handshake().initialize(unsupported(status, &["2026-07-28"])),
+            "modern 2026-07-28, not described"
+        );
+        assert_eq!(handshake().initialize(error(status, -32020)), "modern 2026-07-28, not described");
+        assert!(handshake().initialize(error(status, -32021)).starts_with("fail"));
+        assert!(handshake().initialize(error(status, -32022)).starts_with("fail"));
+        assert!(
+            handshake().initialize(unsupported(status, &["x"])).contains("no protocol version in common")
+        );
+
+        let mut run = handshake();
+        assert_eq!(run.initialize(unsupported(status, &["2024-11-05"])), "initialize 2024-11-05");
+        assert!(run.initialize(unsupported(status, &["2025-03-26"])).starts_with("fail"), "only once");
+    }
+}
+
+#[test]
+fn a_list_that_led_to_the_handshake_is_not_followed_by_another() {
+    let mut run = Run::new(&config());
+    assert_eq!(run.probe(unsupported(400, &["2025-06-18"])), "initialize 2025-06-18");
+    assert!(run.initialize(unsupported(400, &["2025-03-26"])).starts_with("fail"));
+}
+
+#[test]
+fn a_legacy_only_client_takes_no_modern_version_from_a_list() {
+    let legacy = || Run::at_handshake(&with_mode(Mode::LegacyOnly));
+    assert_eq!(legacy().initialize(unsupported(400, &["2026-07-28", "2025-03-26"])), "initialize 2025-03-26");
+    assert!(legacy().initialize(unsupported(400, &["2026-07-28"])).contains("no protocol version in common"));
+    assert!(legacy().initialize(error(400, -32020)).starts_with("fail"));
+}
+
+#[test]
+fn a_server_that_knows_neither_method_is_modern_and_lacks_discovery() {
+    let mut run = Run::new(&config());
+    assert_eq!(run.probe(error(404, -32601)), INITIALIZE);
+    assert_eq!(run.initialize(error(404, -32601)), "modern 2026-07-28, not described");
+
+    for (probe, handshake) in [
+        (error(404, -32601), html(404)),
+        (html(404), error(404, -32601)),
+        (error(400, -32601), error(404, -32601)),
+        (error(404, -32601), error(400, -32601)),
+    ] {
+        let mut run = Run::new(&config());
+        run.probe(probe);
+        assert_eq!(run.initialize(handshake), "events");
+    }
+}
+
+/// C2.8, R2.
+#[test]
+fn the_endpoint_of_a_stream_of_events_leads_to_the_handshake_beside_it() {
+    for mode in [Mode::Auto, Mode::LegacyOnly] {
+        let mut run = Run::at_events(&with_mode(mode));
+        assert_eq!(run.events(Ok(())), INITIALIZE);
+        assert_eq!(run.initialize(initialized("2024-11-05")), "legacy 2024-11-05");
+    }
+}
+
+#[test]
+fn the_handshake_beside_a_stream_of_events_is_the_last_attempt() {
+    let beside = || {
+        let mut run = Run::at_events(&config());
+        run.events(Ok(()));
+        run
+    };
+    for status in 100..600 {
+        for (body, reply) in bodies(status) {
+            let act = beside().initialize(reply);
+            assert!(act.starts_with("fail"), "{status} and {body}: {act}");
+        }
+    }
+    assert!(beside().initialize(failed()).contains("connection refused"));
+    assert!(beside().initialize(initialized("2026-07-28")).contains("beside a stream of events"));
+    assert!(beside().initialize(unsupported(400, &["2026-07-28"])).starts_with("fail"));
+    assert_eq!(beside().initialize(unsupported(200, &["2025-03-26"])), "initialize 2025-03-26");
+    let (waited, act) = beside().wait();
+    assert_eq!(waited, Duration::from_secs(30));
+    assert!(act.contains("did not answer the handshake"), "{act}");
+}
+
+#[test]
+fn a_stream_of_events_that_is_opened_anew_asks_for_the_handshake_again() {
+    let mut run = Run::at_events(&config());
+    run.events(Ok(()));
+    assert_eq!(run.events(Ok(())), INITIALIZE);
+    assert!(run.events(Err(failed())).contains("connection refused"));
+}
+
+/// Logging in is another matter: what the server wants for it is kept.
+#[test]
+fn a_challenge_is_part_of_the_failure() {
+    for reply in [Reply::Other, |http| Reply::Error { error: ErrorObject::new(-32001, "log in"), http }] {
+        for status in [401, 403] {
+            let mut http = HttpError::new(status, "log in");
+            http.challenge = Some("Bearer".into());
+            let mut run = Run::new(&config());
+            run.probe(reply(http.clone()));
+            let kept = |error: &ConnectError| match error {
+                ConnectError::Http { error, .. } => error.challenge.as_deref() == Some("Bearer"),
+                _ => false,
+            };
+            assert!(kept(run.failure()), "{:?}", run.last);
+
+            let mut run = Run::at_handshake(&config());
+            run.initialize(reply(http));
+            let ConnectError::Tried(tried) = run.failure() else { panic!("{:?}", run.last) };
+            assert!(tried.last().is_some_and(kept), "{tried:?}");
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! What was known before, and what turns out later.
+
+use super::*;
+
+/// C2.2.
+#[test]
+fn detection_begins_where_mode_and_verdict_say() {
+    let (modern, legacy) = ((Era::Modern, Revision::LATEST), (Era::Legacy, Revision::V2025_03_26));
+    for (mode, verdict, expected) in [
+        (Mode::Auto, None, PROBE),
+        (Mode::Auto, Some(modern), PROBE),
+        (Mode::Auto, Some(legacy), "initialize 2025-03-26"),
+        (Mode::ModernOnly, None, PROBE),
+        (Mode::ModernOnly, Some(legacy), PROBE),
+        (Mode::LegacyOnly, None, INITIALIZE),
+        (Mode::LegacyOnly, Some(modern), INITIALIZE),
+        (Mode::LegacyOnly, Some(legacy), "initialize 2025-03-26"),
+    ] {
+        let verdict = verdict.map(|(era, version)| Verdict { era, version, probe_breaks_it: false });
+        let mut detect = Detect::new(&ClientConfig { verdict, ..with_mode(mode) }, 0);
+        assert_eq!(text(&detect.begin(Instant::ORIGIN)), expected, "{mode:?} {verdict:?}");
+        assert_eq!(text(&detect.begin(Instant::ORIGIN)), "wait", "it has begun");
+    }
+}
+
+#[test]
+fn a_legacy_verdict_that_is_met_with_a_modern_error_is_dropped_and_the_probe_is_sent() {
+    for reply in [error(400, -32020), error(400, -32021), unsupported(400, &["2025-11-25"])] {
+        let mut run = Run::new(&remembering(Era::Legacy, Revision::LATEST_LEGACY));
+        assert_eq!(run.initialize(reply), PROBE);
+        assert!(run.detect.take_verdict_dropped());
+        assert!(!run.detect.take_verdict_dropped(), "told once");
+        assert_eq!(run.probe(discovered(&["2026-07-28"])), MODERN);
+    }
+}
+
+/// A0.9.
+#[test]
+fn a_legacy_verdict_that_leads_nowhere_is_dropped_once() {
+    let mut run = Run::new(&remembering(Era::Legacy, Revision::LATEST_LEGACY));
+    assert_eq!(run.initialize(html(406)), PROBE);
+    assert_eq!(run.probe(html(406)), INITIALIZE);
+    assert!(run.initialize(html(406)).starts_with("fail"), "once");
+
+    let mut run = Run::new(&remembering(Era::Legacy, Revision::LATEST_LEGACY));
+    assert_eq!(run.initialize(html(404)), "events", "it may speak HTTP+SSE");
+    assert!(!run.detect.take_verdict_dropped());
+    assert_eq!(run.events(Err(html(404))), PROBE);
+    assert!(run.detect.take_verdict_dropped());
+    assert_eq!(run.probe(html(404)), INITIALIZE);
+    assert_eq!(run.initialize(html(404)), "events");
+    assert!(run.events(Err(html(404))).starts_with("fail"), "once");
+    let ConnectError::Tried(tried) = run.failure() else { panic!("{:?}", run.last) };
+    assert_eq!(tried.len(), 5);
+}
+
+#[test]
+fn what_says_nothing_of_the_era_drops_no_verdict() {
+    for reply in [html(401), html(403), html(451), html(302)] {
+        let mut run = Run::new(&remembering(Era::Legacy, Revision::LATEST_LEGACY));
+        assert!(run.initialize(reply).starts_with("fail"));
+        assert!(!run.detect.take_verdict_dropped());
+    }
+    let mut run = Run::new(&remembering(Era::Legacy, Revision::LATEST_LEGACY));
+    for _ in 0..3 {
+        run.initialize(failed());
+        assert_eq!(run.wait().1, INITIALIZE);
+    }
+    assert!(run.initialize(failed()).starts_with("fail"));
+    assert!(!run.detect.take_verdict_dropped());
+}
+
+#[test]
+fn a_legacy_only_client_never_probes_whatever_becomes_of_its_verdict() {
+    let legacy = remembering(Era::Legacy, Revision::LATEST_LEGACY);
+    let mut run = Run::new(&ClientConfig { mode: Mode::LegacyOnly, ..legacy });
+    assert_eq!(run.initialize(html(404)), "events");
+    assert!(run.events(Err(html(404))).starts_with("fail"));
+}
+
+#[test]
+fn a_modern_verdict_that_proves_wrong_is_told() {
+    let mut run = Run::new(&remembering(Era::Modern, Revision::LATEST));
+    run.probe(html(400));
+    assert_eq!(run.initialize(initialized("2025-11-25")), LEGACY);
+    assert!(run.detect.take_verdict_dropped());
+
+    let mut run = Run::new(&remembering(Era::Modern, Revision::LATEST));
+    run.probe(discovered(&["2026-07-28"]));
+    assert!(!run.detect.take_verdict_dropped());
+}
+
+/// Later evidence.
+#[test]
+fn a_modern_server_that_turns_out_to_be_none_is_probed_once_more() {
+    let mut run = Run::at_ready(&config());
+    let act = run.detect.forget(run.now);
+    assert_eq!(run.did(act), PROBE);
+    assert_eq!(run.probe(html(404)), INITIALIZE);
+    assert_eq!(run.initialize(initialized("2025-11-25")), LEGACY);
+    let act = run.detect.forget(run.now);
+    assert_eq!(run.did(act), "wait", "it is not modern");
+
+    let mut run = Run::at_ready(&config());
+    let _ = run.detect.forget(run.now);
+    run.probe(discovered(&["2026-07-28"]));
+    let act = run.detect.forget(run.now);
+    assert!(run.did(act).contains("neither as a modern server nor as a legacy one"));
+}
+
+/// C4.19.
+#[test]
+fn a_lost_session_is_opened_anew_at_the_version_that_was_agreed_on() {
+    let mut run = Run::at_session(&config());
+    run.now = run.now + Duration::from_secs(100_000);
+    for _ in 0..5 {
+        let act = run.detect.renew(run.now, Revision::V2025_06_18);
+        assert_eq!(run.did(act), "initialize 2025-06-18");
+        assert_eq!(run.initialize(initialized("2025-06-18")), "legacy 2025-06-18");
+    }
+}
+
+#[test]
+fn a_session_that_is_not_opened_anew_runs_detection_from_the_start_once() {
+    for reply in [html(404), error(400, SERVER_ERROR), error(400, -32020), unsupported(400, &["2026-07-28"])]
+    {
+        let mut run = Run::at_session(&config());
+        let _ = run.detect.renew(run.now, Revision::V2025_06_18);
+        assert_eq!(run.initialize(reply), PROBE);
+        assert_eq!(run.probe(html(404)), INITIALIZE);
+        assert_eq!(run.initialize(html(404)), "events");
+        assert!(run.events(Err(html(404))).starts_with("fail"));
+    }
+    let mut run = Run::at_session(&config());
+    let _ = run.detect.renew(run.now, Revision::V2025_06_18);
+    assert_eq!(run.initialize(html(404)), PROBE);
+    assert_eq!(run.probe(discovered(&["2026-07-28"])), MODERN, "it was replaced by a modern one");
+}
+
+#[test]
+fn a_session_beside_a_stream_of_events_is_opened_anew_beside_it() {
+    let mut run = Run::at_events(&config());
+    run.events(Ok(()));
+    run.initialize(initialized("2024-11-05"));
+    let act = run.detect.renew(run.now, Revision::V2024_11_05);
+    assert_eq!(run.did(act), "initialize 2024-11-05");
+    let act = run.detect.renew(run.now, Revision::V2024_11_05);
+    assert_eq!(run.did(act), "initialize 2024-11-05", "the stream broke off again");
+    assert!(run.initialize(initialized("2026-07-28")).contains("beside a stream of events"));
+}
+
+#[test]
+fn a_modern_server_and_a_failure_have_no_session_to_lose() {
+    let mut run = Run::at_ready(&config());
+    assert!(matches!(run.detect.renew(run.now, Revision::LATEST_LEGACY), Act::Wait));
+    let mut run = Run::new(&config());
+    run.probe(html(401));
+    assert!(matches!(run.detect.renew(run.now, Revision::LATEST_LEGACY), Act::Wait));
+    assert!(matches!(run.detect.forget(run.now), Act::Wait));
+    assert!(matches!(run.detect.handle_timeout(run.now + Duration::from_secs(1000)), Act::Wait));
+}

@@ -1,0 +1,160 @@
+//! What is never a verdict: answers that may be another by the next attempt, or that do not come.
+
+use super::*;
+
+/// What may be over by the next attempt.
+fn temporary() -> Vec<Reply> {
+    let mut replies = vec![failed(), html(500), html(501), error(503, -32603), error(429, -32000)];
+    replies.extend([408, 425, 429, 500, 502, 503, 504, 520, 599].map(empty));
+    replies
+}
+
+#[test]
+fn what_may_be_over_soon_is_tried_three_times_more_and_then_fails() {
+    let count = temporary().len();
+    for index in 0..count {
+        let reply = || temporary().swap_remove(index);
+        let mut run = Run::new(&config());
+        for pause in [500, 1000, 2000].map(Duration::from_millis) {
+            assert_eq!(run.probe(reply()), "wait");
+            let (waited, act) = run.wait();
+            assert_eq!(act, PROBE);
+            assert!(waited >= pause / 2 && waited <= pause, "{waited:?}");
+        }
+        assert!(run.probe(reply()).starts_with("fail"), "never the handshake");
+        assert_eq!(run.detect.deadline(), None);
+
+        let mut run = Run::at_handshake(&config());
+        for _ in 0..3 {
+            assert_eq!(run.initialize(reply()), "wait");
+            assert_eq!(run.wait().1, INITIALIZE);
+        }
+        assert!(run.initialize(reply()).starts_with("fail"), "never the stream of events");
+    }
+}
+
+#[test]
+fn each_step_has_its_own_three_retries() {
+    let mut run = Run::new(&config());
+    for _ in 0..3 {
+        run.probe(empty(503));
+        run.wait();
+    }
+    run.probe(html(404));
+    for _ in 0..3 {
+        assert_eq!(run.initialize(empty(503)), "wait");
+        assert_eq!(run.wait().1, INITIALIZE);
+    }
+    assert_eq!(run.initialize(initialized("2025-11-25")), LEGACY);
+}
+
+#[test]
+fn a_probe_that_is_asked_for_again_has_no_fresh_retries() {
+    let mut run = Run::new(&config());
+    for _ in 0..3 {
+        run.probe(empty(503));
+        run.wait();
+    }
+    assert_eq!(run.probe(error(400, -32020)), PROBE);
+    assert!(run.probe(empty(503)).starts_with("fail"));
+}
+
+#[test]
+fn a_server_that_says_when_to_come_back_is_left_alone_until_then() {
+    let mut run = Run::new(&config());
+    assert_eq!(run.probe(busy(503, 17)), "wait");
+    assert_eq!(run.wait(), (Duration::from_secs(17), PROBE.into()));
+    assert_eq!(run.probe(busy(429, 0)), "wait");
+    assert_eq!(run.wait(), (Duration::ZERO, PROBE.into()));
+    let mut http = HttpError::new(429, "{error}");
+    http.retry_after = Some(Duration::from_secs(3));
+    assert_eq!(run.probe(Reply::Error { error: ErrorObject::new(SERVER_ERROR, "slow down"), http }), "wait");
+    assert_eq!(run.wait(), (Duration::from_secs(3), PROBE.into()));
+}
+
+#[test]
+fn a_server_that_wants_more_time_than_there_is_fails_at_once() {
+    let mut run = Run::new(&config());
+    assert!(run.probe(busy(503, 120)).contains("503"));
+    assert_eq!(run.detect.deadline(), None);
+    assert_eq!(Run::new(&config()).probe(busy(503, 119)), "wait");
+    assert!(Run::new(&config()).probe(busy(503, u64::MAX)).starts_with("fail"));
+}
+
+#[test]
+fn a_probe_that_is_not_answered_in_time_is_sent_again_and_never_leads_to_the_handshake() {
+    let mut run = Run::new(&config());
+    for _ in 0..3 {
+        assert_eq!(run.wait(), (Duration::from_secs(10), "wait".into()));
+        assert_eq!(run.wait().1, PROBE);
+    }
+    let (waited, act) = run.wait();
+    assert_eq!(waited, Duration::from_secs(10));
+    assert!(act.contains("did not answer the era probe"), "{act}");
+}
+
+#[test]
+fn a_handshake_that_is_not_answered_in_time_is_sent_again_until_connecting_has_taken_too_long() {
+    let mut run = Run::at_handshake(&config());
+    let start = run.now;
+    for _ in 0..3 {
+        assert_eq!(run.wait(), (Duration::from_secs(30), "wait".into()));
+        assert_eq!(run.wait().1, INITIALIZE);
+    }
+    assert!(run.wait().1.contains("did not answer the handshake"));
+    assert_eq!(run.now.saturating_since(start), Duration::from_secs(120));
+}
+
+#[test]
+fn connecting_as_a_whole_ends_after_its_time() {
+    let mut config = config();
+    config.connect.total = Duration::from_secs(12);
+    let mut run = Run::new(&config);
+    run.wait();
+    run.wait();
+    assert!(run.wait().1.starts_with("fail"));
+    assert_eq!(run.now, Instant::from_origin(Duration::from_secs(1012)));
+
+    let mut run = Run::at_events(&config);
+    let (waited, act) = run.wait();
+    assert_eq!(waited, Duration::from_secs(12));
+    assert!(act.contains("did not answer the request for the event stream"), "{act}");
+}
+
+#[test]
+fn a_late_answer_counts_while_the_same_step_goes_on() {
+    let mut run = Run::new(&config());
+    run.wait();
+    assert_eq!(run.probe(discovered(&["2026-07-28"])), MODERN, "while nothing is being tried");
+
+    let mut run = Run::new(&config());
+    run.wait();
+    run.wait();
+    assert_eq!(run.probe(failed()), "wait", "the first one");
+    assert_eq!(run.probe(failed()), "wait", "the second one too: there is one pause for both");
+    assert_eq!(run.wait().1, PROBE);
+
+    let mut run = Run::at_handshake(&config());
+    assert_eq!(run.probe(discovered(&["2026-07-28"])), "wait", "the step is over");
+    assert_eq!(run.initialize(initialized("2025-11-25")), LEGACY);
+    for act in [run.probe(html(404)), run.initialize(html(404)), run.events(Ok(()))] {
+        assert_eq!(act, "wait", "everything is over");
+    }
+}
+
+#[test]
+fn the_pauses_depend_on_the_seed_alone() {
+    let pauses = |seed| {
+        let mut detect = Detect::new(&config(), seed);
+        let now = Instant::ORIGIN;
+        detect.begin(now);
+        [(); 3].map(|()| {
+            let _ = detect.handle_probe(now, failed());
+            let due = detect.deadline();
+            let _ = due.map(|due| detect.handle_timeout(due));
+            due
+        })
+    };
+    assert_eq!(pauses(1), pauses(1));
+    assert_ne!(pauses(1), pauses(2));
+}

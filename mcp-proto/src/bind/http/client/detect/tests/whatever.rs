@@ -1,0 +1,65 @@
+//! What holds whatever comes.
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn any_reply() -> impl Strategy<Value = Reply> {
+    let version = prop::sample::select(vec!["2026-07-28", "2025-11-25", "2024-11-05", "3000-01-01"]);
+    let status = prop::sample::select(vec![200, 202, 302, 400, 401, 404, 405, 406, 429, 500, 503]);
+    prop_oneof![
+        (status.clone(), 0..14_usize).prop_map(|(status, index)| bodies(status).swap_remove(index).1),
+        prop::collection::vec(version.clone(), 0..3).prop_map(|versions| discovered(&versions)),
+        (status.clone(), prop::collection::vec(version.clone(), 0..3))
+            .prop_map(|(status, versions)| unsupported(status, &versions)),
+        version.prop_map(initialized),
+        (status, -32022..-32019_i64).prop_map(|(status, code)| error(status, code)),
+        Just(()).prop_map(|()| failed()),
+    ]
+}
+
+proptest! {
+    /// It ends, within its time, and asks for no more than it may.
+    #[test]
+    fn whatever_is_answered_it_ends_in_time(
+        replies in prop::collection::vec(prop::option::of(any_reply()), 64),
+        mode in prop::sample::select(vec![Mode::Auto, Mode::ModernOnly, Mode::LegacyOnly]),
+        remembered in prop::option::of(prop::sample::select(vec![Revision::LATEST, Revision::LATEST_LEGACY])),
+    ) {
+        let verdict = remembered.map(|version| Verdict { era: version.era(), version, probe_breaks_it: false });
+        let mut run = Run::new(&ClientConfig { verdict, ..with_mode(mode) });
+        let start = run.now;
+        let (mut probes, mut handshakes) = (0, 0);
+        let mut asked = "";
+        for reply in replies {
+            match run.last {
+                Act::Probe(_) => (probes, asked) = (probes + 1, "probe"),
+                Act::Initialize(_) => (handshakes, asked) = (handshakes + 1, "initialize"),
+                Act::OpenEvents => asked = "events",
+                Act::Settle { .. } | Act::Fail(_) => break,
+                Act::Wait => {}
+            }
+            prop_assert!(run.detect.deadline().is_some());
+            match (reply, asked) {
+                (Some(reply), "probe") => run.probe(reply),
+                (Some(reply), "initialize") => run.initialize(reply),
+                (Some(Reply::Result { .. }), _) => run.events(Ok(())),
+                (Some(reply), _) => run.events(Err(reply)),
+                (None, _) => run.wait().1,
+            };
+            prop_assert!(run.detect.deadline().is_none_or(|due| due >= run.now));
+        }
+        prop_assert!(matches!(run.last, Act::Settle { .. } | Act::Fail(_)), "{:?}", run.last);
+        prop_assert_eq!(run.detect.deadline(), None);
+        prop_assert!(run.now.saturating_since(start) <= Duration::from_secs(120));
+        prop_assert!(probes <= 3 + 3, "{} probes", probes);
+        prop_assert!(handshakes <= 4 * 6, "{} handshakes", handshakes);
+        match (&run.last, mode) {
+            (Act::Settle { server, .. }, Mode::ModernOnly) => prop_assert_eq!(server.era, Era::Modern),
+            (Act::Settle { server, .. }, Mode::LegacyOnly) => prop_assert_eq!(server.era, Era::Legacy),
+            _ => {}
+        }
+        prop_assert!(mode != Mode::ModernOnly || handshakes == 0);
+        prop_assert!(mode != Mode::LegacyOnly || probes == 0);
+    }
+}

@@ -1,0 +1,560 @@
+//! Which message of a session goes out on which stream.
+//!
+//! A lane is a stream as the client sees it: one for the answers to each POST, and one, the general lane, for what
+//! belongs to no request. A connection carries one lane; when it breaks, another may carry on with the same lane, from
+//! the event that the client has.
+//!
+//! | message | goes to |
+//! |---|---|
+//! | an answer | the lane of its request |
+//! | a notification about a request | the lane of that request; dropped if nobody can read that any more |
+//! | a request of the server on behalf of a request | the lane of that request; the general lane if nobody can read that |
+//! | anything else | the general lane, kept until somebody reads it |
+//!
+//! | a lane | is |
+//! |---|---|
+//! | undecided | until anything but the last answer is sent on it, or it is quiet for long |
+//! | one JSON value | if it was undecided to the end |
+//! | a stream of events | otherwise |
+
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::vec::Vec;
+use core::mem;
+
+use bytes::Bytes;
+
+use super::connections::{Connections, Due, StreamId};
+use super::store::Store;
+use crate::Instant;
+use crate::bind::framing::write_cancelled;
+use crate::bind::http::server::answer::{Answer, Chunk, ResponseHead, json_head, stream_head};
+use crate::bind::http::server::intake::Accepts;
+use crate::bind::http::server::{BodyKind, Setup};
+use crate::codec::sse::write as sse;
+use crate::peer::{About, Outbox};
+use crate::rpc::{ErrorId, ErrorObject, Id, write};
+use crate::schema::Revision;
+
+/// The lane of what belongs to no request.
+const GENERAL: u64 = 0;
+
+/// What is kept free before a message, so that it need not be moved to make an event of it.
+const ROOM: usize = 64;
+
+/// Which transport a session is on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Transport {
+    /// A stream for each request, and one for everything else.
+    Streamable,
+    /// One stream for everything, of 2024-11-05.
+    OneStream,
+}
+
+#[derive(Debug)]
+struct Lane {
+    accepts: Accepts,
+    form: Form,
+    /// How many answers are to come.
+    awaiting: usize,
+    /// Whether the answers are to be an array.
+    many: bool,
+    /// The number of its next event.
+    next: u64,
+    /// The last event that was taken by a connection.
+    taken: u64,
+    /// Answers that wait for the others.
+    held: Vec<Bytes>,
+    connection: Option<StreamId>,
+    /// Whether nothing more will be sent on it.
+    over: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    Undecided,
+    Events,
+}
+
+#[derive(Debug)]
+pub(super) struct Lanes {
+    setup: Setup,
+    transport: Transport,
+    /// Whether streams begin with an event that makes them resumable.
+    primed: bool,
+    pub(super) now: Instant,
+    lanes: BTreeMap<u64, Lane>,
+    next: u64,
+    connections: Connections,
+    store: Store,
+    /// The lane of each request of the client that has not been answered.
+    requests: BTreeMap<Id, u64>,
+    /// The lane of each request of this side that has not been answered, unless it is the general one.
+    asked: BTreeMap<i64, u64>,
+    /// The message that is being written, behind some room.
+    scratch: Vec<u8>,
+    /// The bytes of answers that wait for others.
+    held: usize,
+}
+
+/// A stream that the client can not have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct UnknownEvent;
+
+impl Lanes {
+    pub(super) fn new(setup: &Setup, transport: Transport, now: Instant) -> Self {
+        let config = setup.config();
+        let general = Lane {
+            accepts: Accepts::Events,
+            form: Form::Events,
+            awaiting: 0,
+            many: false,
+            next: 1,
+            taken: 0,
+            held: Vec::new(),
+            connection: None,
+            over: false,
+        };
+        Self {
+            setup: setup.clone(),
+            transport,
+            primed: false,
+            now,
+            lanes: [(GENERAL, general)].into(),
+            next: 1,
+            connections: Connections::new(config.keepalive, config.server.write_timeout),
+            store: Store::new(config.stored_events, config.stored_bytes),
+            requests: BTreeMap::new(),
+            asked: BTreeMap::new(),
+            scratch: Vec::new(),
+            held: 0,
+        }
+    }
+
+    /// The revision has been agreed upon.
+    pub(super) fn settle(&mut self, revision: Revision) {
+        self.primed = self.transport == Transport::Streamable && revision.differences().primed_streams;
+    }
+
+    // --- Lanes come and go ---
+
+    /// Opens a lane for as many answers, on a connection of its own.
+    pub(super) fn open(&mut self, accepts: Accepts, awaiting: usize, many: bool) -> (u64, StreamId) {
+        let lane = self.next;
+        self.next = self.next.saturating_add(1);
+        let config = self.setup.config();
+        let patience = if self.primed { config.stream_after.min(config.keepalive) } else { config.keepalive };
+        let connection = self.connections.open(lane, patience, self.now);
+        let opened = Lane {
+            accepts,
+            form: Form::Undecided,
+            awaiting,
+            many,
+            next: 1,
+            taken: 0,
+            held: Vec::new(),
+            connection: Some(connection),
+            over: false,
+        };
+        self.lanes.insert(lane, opened);
+        (lane, connection)
+    }
+
+    /// A request of the client is to be answered on a lane; `false` if one with this id has not been answered yet.
+    #[must_use]
+    pub(super) fn expect(&mut self, id: &Id, lane: u64) -> bool {
+        if self.requests.contains_key(id) {
+            return false;
+        }
+        self.requests.insert(id.clone(), lane);
+        true
+    }
+
+    /// Answers with an error, on a lane, for the peer.
+    pub(super) fn refuse(&mut self, lane: u64, id: Option<&Id>, error: &ErrorObject) {
+        let id = id.map_or(ErrorId::Null, ErrorId::Known);
+        // It has no data that could fail to encode.
+        if write::error(self.buffer(), id, error).is_ok() {
+            self.answer(lane);
+        }
+    }
+
+    /// A request that was to be answered will not be.
+    pub(super) fn give_up(&mut self, id: &Id) {
+        if let Some(lane) = self.requests.remove(id) {
+            self.expect_less(lane);
+        }
+    }
+
+    /// Takes note of an answer to a request of this side.
+    pub(super) fn forget_asked(&mut self, number: i64) {
+        self.asked.remove(&number);
+    }
+
+    /// Carries the general lane on a new connection, in place of the one before.
+    pub(super) fn listen(&mut self) -> StreamId {
+        let taken = self.lanes.get(&GENERAL).map_or(0, |lane| lane.taken);
+        self.carry(GENERAL, taken, Priming::IfPrimed)
+    }
+
+    /// Carries the lane of an event on a new connection, in place of the one before, from behind that event.
+    pub(super) fn resume(&mut self, last_event: &str) -> Result<StreamId, UnknownEvent> {
+        let (lane, number) = last_event.split_once('-').ok_or(UnknownEvent)?;
+        let lane: u64 = lane.parse().map_err(|_| UnknownEvent)?;
+        let number: u64 = number.parse().map_err(|_| UnknownEvent)?;
+        let known = self.lanes.get(&lane).ok_or(UnknownEvent)?;
+        if known.form != Form::Events || number >= known.next {
+            return Err(UnknownEvent);
+        }
+        let over = known.over;
+        let connection = self.carry(lane, number, Priming::No);
+        if over {
+            self.connections.end(connection, self.now);
+            self.detach(lane);
+        }
+        Ok(connection)
+    }
+
+    /// Ends the connection of a lane, so that the client asks for the rest later.
+    pub(super) fn release(&mut self, id: &Id) {
+        let Some(&lane) = self.requests.get(id).filter(|_| self.primed) else { return };
+        let Some(known) = self.lanes.get(&lane) else { return };
+        let Some(connection) = known.connection.filter(|_| known.accepts != Accepts::Json) else { return };
+        self.begin(lane, Priming::Retry);
+        self.connections.end(connection, self.now);
+        self.detach(lane);
+    }
+
+    /// Ends everything: the session is over.
+    pub(super) fn close(&mut self) {
+        let gone = Answer::session_unknown(None);
+        for lane in mem::take(&mut self.lanes).into_values() {
+            let Some(connection) = lane.connection else { continue };
+            if lane.form == Form::Undecided {
+                self.connections.begin(connection, gone.head());
+                self.connections.send(connection, 0, gone.body.clone(), self.now);
+            }
+            self.connections.end(connection, self.now);
+        }
+        self.requests.clear();
+        self.asked.clear();
+        self.store.clear();
+        self.scratch = Vec::new();
+        self.held = 0;
+    }
+
+    /// Sends the URL for messages, first of all.
+    pub(super) fn send_endpoint(&mut self, connection: StreamId, url: &str) {
+        let mut event = Vec::new();
+        sse::event(&mut event, None, Some("endpoint"), url.as_bytes());
+        self.connections.send(connection, 0, Bytes::from(event), self.now);
+    }
+
+    // --- Connections ---
+
+    pub(super) fn handle_disconnect(&mut self, connection: StreamId) {
+        if let Some(lane) = self.connections.remove(connection) {
+            self.lose(lane, connection);
+        }
+    }
+
+    pub(super) fn handle_timeout(&mut self) {
+        while let Some((connection, lane, due)) = self.connections.poll_due(self.now) {
+            match due {
+                Due::Unread => self.lose(lane, connection),
+                Due::Quiet => self.show_life(lane, connection),
+            }
+        }
+    }
+
+    pub(super) fn head(&self, connection: StreamId) -> Option<ResponseHead> {
+        self.connections.head(connection)
+    }
+
+    pub(super) fn take(&mut self, connection: StreamId, now: Instant) -> Chunk {
+        let (chunk, event) = self.connections.take(connection, now);
+        if let Some((lane, number)) = event
+            && let Some(lane) = self.lanes.get_mut(&lane)
+        {
+            lane.taken = lane.taken.max(number);
+        }
+        chunk
+    }
+
+    pub(super) fn poll_changed(&mut self) -> Option<StreamId> {
+        self.connections.poll_changed()
+    }
+
+    pub(super) fn next_deadline(&self) -> Option<Instant> {
+        self.connections.next_deadline()
+    }
+
+    pub(super) fn is_connected(&self) -> bool {
+        !self.connections.is_empty()
+    }
+
+    fn show_life(&mut self, lane: u64, connection: StreamId) {
+        match self.lanes.get(&lane) {
+            Some(known) if known.accepts == Accepts::Json => self.connections.let_be(connection),
+            Some(known) => {
+                let undecided = known.form == Form::Undecided;
+                if undecided {
+                    self.begin(lane, Priming::IfPrimed);
+                }
+                if !undecided || !self.primed {
+                    let mut comment = Vec::new();
+                    sse::comment(&mut comment);
+                    self.connections.send(connection, 0, Bytes::from(comment), self.now);
+                }
+            }
+            None => self.connections.let_be(connection),
+        }
+    }
+
+    /// The connection of a lane is gone. The lane stays for who may come back for it, and for what is still to come.
+    fn lose(&mut self, lane: u64, connection: StreamId) {
+        if self.lanes.get(&lane).is_some_and(|lane| lane.connection == Some(connection)) {
+            self.detach(lane);
+        }
+    }
+
+    fn detach(&mut self, lane: u64) {
+        if let Some(lane) = self.lanes.get_mut(&lane) {
+            lane.connection = None;
+        }
+    }
+
+    /// Carries a lane of events on a new connection, from behind event `number`.
+    fn carry(&mut self, lane: u64, number: u64, priming: Priming) -> StreamId {
+        let connection = self.connections.open(lane, self.setup.config().keepalive, self.now);
+        let before = self.lanes.get_mut(&lane).and_then(|lane| lane.connection.replace(connection));
+        if let Some(before) = before {
+            self.connections.cut(before, self.now);
+        }
+        self.connections.begin(connection, stream_head());
+        let mut replayed = false;
+        for (number, event) in self.store.after(lane, number) {
+            self.connections.send(connection, number, event, self.now);
+            replayed = true;
+        }
+        // Events have numbers themselves.
+        if priming == Priming::IfPrimed && !replayed {
+            self.prime(lane, priming);
+        }
+        connection
+    }
+
+    /// Makes a lane a stream of events.
+    fn begin(&mut self, lane: u64, priming: Priming) {
+        let Some(known) = self.lanes.get_mut(&lane) else { return };
+        let undecided = mem::replace(&mut known.form, Form::Events) == Form::Undecided;
+        let held = mem::take(&mut known.held);
+        if undecided && let Some(connection) = known.connection {
+            self.connections.begin(connection, stream_head());
+        }
+        if undecided || priming == Priming::Retry {
+            self.prime(lane, priming);
+        }
+        for answer in held {
+            self.held = self.held.saturating_sub(answer.len());
+            self.buffer().extend_from_slice(&answer);
+            self.send_event(lane);
+        }
+    }
+
+    /// Sends an event that has only a number.
+    fn prime(&mut self, lane: u64, priming: Priming) {
+        let retry = self.setup.config().retry;
+        let Some(known) = self.lanes.get_mut(&lane).filter(|_| self.primed) else { return };
+        let number = known.next;
+        known.next = number.saturating_add(1);
+        if let Some(connection) = known.connection {
+            let mut event = Vec::new();
+            let retry = (priming == Priming::Retry).then_some(retry);
+            sse::priming(&mut event, &format!("{lane}-{number}"), retry);
+            self.connections.send(connection, 0, Bytes::from(event), self.now);
+        }
+    }
+
+    // --- Messages ---
+
+    /// Whether somebody reads the events of a lane, or may come back for them.
+    fn carries(&self, lane: u64) -> bool {
+        self.lanes.get(&lane).is_some_and(|lane| {
+            let readable = lane.connection.is_some() || lane.form == Form::Events;
+            readable && lane.accepts != Accepts::Json && !lane.over
+        })
+    }
+
+    /// Sends the message in the scratch buffer on a lane, before its answer.
+    fn event(&mut self, lane: u64) {
+        if self.lanes.get(&lane).is_some_and(|lane| lane.form == Form::Undecided) {
+            let message = mem::take(&mut self.scratch);
+            self.begin(lane, Priming::IfPrimed);
+            self.scratch = message;
+        }
+        self.send_event(lane);
+    }
+
+    /// Makes an event of the message in the scratch buffer, and sends and keeps it.
+    fn send_event(&mut self, lane: u64) {
+        let Some(known) = self.lanes.get_mut(&lane) else { return };
+        let number = known.next;
+        known.next = number.saturating_add(1);
+        let connection = known.connection;
+        let prefix = match self.transport {
+            Transport::Streamable => format!("id: {lane}-{number}\ndata: "),
+            Transport::OneStream => "event: message\ndata: ".into(),
+        };
+        let mut event = mem::take(&mut self.scratch);
+        let start = ROOM.saturating_sub(prefix.len());
+        if let Some(room) = event.get_mut(start..ROOM) {
+            room.copy_from_slice(prefix.as_bytes());
+        }
+        event.extend_from_slice(b"\n\n");
+        let event = Bytes::from(event).slice(start..);
+        if self.transport == Transport::Streamable {
+            self.store.push(lane, number, event.clone());
+            while let Some(lane) = self.store.evict() {
+                self.forget(lane);
+            }
+        }
+        if let Some(connection) = connection {
+            self.connections.send(connection, number, event, self.now);
+        }
+    }
+
+    /// Sends the message in the scratch buffer on a lane as an answer.
+    fn answer(&mut self, lane: u64) {
+        let Some(known) = self.lanes.get_mut(&lane) else { return };
+        let lost = known.form == Form::Undecided && known.connection.is_none();
+        if lost {
+            // Nobody can come back for it.
+        } else if known.form == Form::Undecided && known.accepts != Accepts::Events {
+            let message = Bytes::from(mem::take(&mut self.scratch));
+            let message = message.slice(ROOM.min(message.len())..);
+            self.held = self.held.saturating_add(message.len());
+            known.held.push(message);
+        } else {
+            self.event(lane);
+        }
+        self.expect_less(lane);
+    }
+
+    /// One answer less is to come on a lane: with the last one it ends.
+    fn expect_less(&mut self, lane: u64) {
+        let Some(known) = self.lanes.get_mut(&lane) else { return };
+        known.awaiting = known.awaiting.saturating_sub(1);
+        if known.awaiting > 0 {
+            return;
+        }
+        let connection = known.connection.take();
+        if known.form == Form::Events {
+            known.over = true;
+            if let Some(connection) = connection {
+                self.connections.end(connection, self.now);
+            }
+            self.forget(lane);
+            return;
+        }
+        let Some(Lane { held, many, .. }) = self.lanes.remove(&lane) else { return };
+        self.held = held.iter().fold(self.held, |sum, answer| sum.saturating_sub(answer.len()));
+        let Some(connection) = connection else { return };
+        let body = if many { array(&held) } else { held.into_iter().next() };
+        match body {
+            Some(body) => {
+                self.connections.begin(connection, json_head(200, body.len()));
+                self.connections.send(connection, 0, body, self.now);
+            }
+            // It was cancelled, and so is not answered.
+            None => {
+                let head = ResponseHead { status: 202, headers: Vec::new(), body: BodyKind::Empty };
+                self.connections.begin(connection, head);
+            }
+        }
+        self.connections.end(connection, self.now);
+    }
+
+    /// Forgets a lane if it is over and nothing of it is kept.
+    fn forget(&mut self, lane: u64) {
+        if !self.store.has(lane) && self.lanes.get(&lane).is_some_and(|lane| lane.over) {
+            self.lanes.remove(&lane);
+        }
+    }
+
+    fn lane_of(&self, request: Option<&Id>) -> Option<u64> {
+        self.requests.get(request?).copied()
+    }
+}
+
+/// Whether an event that has only a number is to be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Priming {
+    No,
+    /// Where the revision has it.
+    IfPrimed,
+    /// The same, with the time to wait before coming back.
+    Retry,
+}
+
+fn array(answers: &[Bytes]) -> Option<Bytes> {
+    if answers.is_empty() {
+        return None;
+    }
+    let mut array = Vec::new();
+    for (number, answer) in answers.iter().enumerate() {
+        array.push(if number == 0 { b'[' } else { b',' });
+        array.extend_from_slice(answer);
+    }
+    array.push(b']');
+    Some(Bytes::from(array))
+}
+
+impl Outbox for Lanes {
+    fn buffer(&mut self) -> &mut Vec<u8> {
+        self.scratch.clear();
+        self.scratch.resize(ROOM, 0);
+        &mut self.scratch
+    }
+
+    fn commit(&mut self, about: About<'_>) {
+        if self.transport == Transport::OneStream {
+            return self.send_event(GENERAL);
+        }
+        match about {
+            About::Reply(id) => {
+                if let Some(lane) = id.and_then(|id| self.requests.remove(id)) {
+                    self.answer(lane);
+                }
+            }
+            About::Notification { request, .. } => match self.lane_of(request) {
+                Some(lane) if self.carries(lane) => self.event(lane),
+                Some(_) => {}
+                None => self.send_event(GENERAL),
+            },
+            About::Request { id, related, .. } => {
+                match self.lane_of(related).filter(|lane| self.carries(*lane)) {
+                    Some(lane) => {
+                        self.asked.insert(id, lane);
+                        self.event(lane);
+                    }
+                    None => self.send_event(GENERAL),
+                }
+            }
+        }
+    }
+
+    fn queued(&self) -> usize {
+        self.connections.queued().saturating_add(self.held)
+    }
+
+    fn cancel(&mut self, id: i64, reason: Option<&str>) {
+        let lane = self.asked.remove(&id).filter(|lane| self.carries(*lane));
+        if write_cancelled(self.buffer(), id, reason).is_ok() {
+            match lane {
+                Some(lane) => self.event(lane),
+                None => self.send_event(GENERAL),
+            }
+        }
+    }
+}

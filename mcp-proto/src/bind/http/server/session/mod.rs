@@ -1,0 +1,373 @@
+//! A session of the legacy era: a peer, and the streams of its client.
+
+mod connections;
+mod lanes;
+mod store;
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+
+use bytes::Bytes;
+
+use crate::Instant;
+use crate::peer::server::{self as peer, ListKind, Server, Topic};
+use crate::peer::{InboundId, Lost, Outgoing, Refusal, RequestId};
+use crate::rpc::{Batch, ErrorId, ErrorObject, Frame, Id, Malformed, Message, code};
+use crate::schema::tasks::TaskUpdatedParams;
+use crate::schema::{
+    Cancelled, CancelledParams, Initialize, LoggingMessageParams, Method, Notification, ProgressParams,
+};
+
+use super::answer::{Answer, Chunk, ResponseHead, session_header};
+use super::commands::commands;
+use super::intake::{Accepts, SESSION_QUERY};
+use super::route::Content;
+use super::{LegacyPaths, Post, SessionId, Setup};
+
+pub use connections::StreamId;
+use lanes::{Lanes, Transport, UnknownEvent};
+
+/// A session of the legacy era: it outlives the connections of its client, and so do the requests in it.
+///
+/// Each request that is posted is answered on a stream of its own, by one JSON value if nothing else is to be said
+/// before, and by events otherwise; what belongs to no request goes to the stream that the client opens with GET, or
+/// waits for it. Events are numbered and kept, so that a stream can be continued where it broke. At 2025-11-25 a stream
+/// begins with a number alone, and the application may [release](Self::release) it.
+///
+/// **Inputs** are the `handle_*` methods, [`listen`](Self::listen) and [`delete`](Self::delete), **outputs** the
+/// `poll_*` methods; they depend on no order.
+///
+/// <https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#streamable-http>
+pub struct Session {
+    setup: Setup,
+    transport: Transport,
+    server: Server,
+    lanes: Lanes,
+    /// Since when nobody is connected and nothing is under way.
+    idle_since: Option<Instant>,
+    closed: bool,
+}
+
+/// What becomes of a message that was posted.
+#[derive(Debug)]
+pub enum Posted {
+    /// It is answered.
+    Answer(Answer),
+    /// It will be answered on this stream.
+    Stream(StreamId),
+}
+
+impl Session {
+    /// Opens a session by the handshake that was posted. `id` is to be made of fresh entropy. Returns it with the answer
+    /// to the handshake.
+    ///
+    /// # Errors
+    /// The answer to a handshake that fails.
+    pub fn open(setup: &Setup, id: SessionId, post: Post, now: Instant) -> Result<(Self, Answer), Answer> {
+        let mut session = Self::new(setup, Transport::Streamable, now);
+        let answer = match session.handle_post(now, post) {
+            Posted::Answer(answer) => answer,
+            Posted::Stream(stream) => session.whole(stream, now),
+        };
+        if session.server.session().is_none() {
+            return Err(answer);
+        }
+        let (name, id) = session_header(id);
+        Ok((session, answer.with(name, id)))
+    }
+
+    /// Opens a session for a client of 2024-11-05, which is told on the stream that it opens where to send its messages;
+    /// the handshake comes there. The session ends with the stream.
+    ///
+    /// <https://modelcontextprotocol.io/specification/2024-11-05/basic/transports#http-with-sse>
+    #[must_use]
+    pub fn open_legacy(setup: &Setup, id: SessionId, now: Instant) -> (Self, StreamId) {
+        let mut session = Self::new(setup, Transport::OneStream, now);
+        let stream = session.run(now, |_, lanes| {
+            let stream = lanes.listen();
+            let paths = setup.config().legacy_sse.clone();
+            let LegacyPaths { messages, .. } = paths.unwrap_or_default();
+            lanes.send_endpoint(stream, &format!("{messages}?{SESSION_QUERY}{id}"));
+            stream
+        });
+        (session, stream)
+    }
+
+    fn new(setup: &Setup, transport: Transport, now: Instant) -> Self {
+        Self {
+            setup: setup.clone(),
+            transport,
+            server: Server::prepared(setup.legacy()),
+            lanes: Lanes::new(setup, transport, now),
+            idle_since: Some(now),
+            closed: false,
+        }
+    }
+
+    /// Everything that is on a stream.
+    fn whole(&mut self, stream: StreamId, now: Instant) -> Answer {
+        let head = self.poll_head(stream);
+        let mut body = Vec::new();
+        while let Chunk::Bytes(bytes) = self.poll_body(now, stream) {
+            body.extend_from_slice(&bytes);
+        }
+        let (status, headers) = head.map_or((500, Vec::new()), |head| (head.status, head.headers));
+        Answer { status, headers, body: Bytes::from(body) }
+    }
+
+    fn run<R>(&mut self, now: Instant, act: impl FnOnce(&mut Server, &mut Lanes) -> R) -> R {
+        self.lanes.now = now;
+        let result = act(&mut self.server, &mut self.lanes);
+        if self.server.is_closed() && !self.closed {
+            self.closed = true;
+            self.lanes.close();
+        }
+        self.look_idle(now);
+        result
+    }
+
+    fn look_idle(&mut self, now: Instant) {
+        if self.lanes.is_connected() || self.server.unanswered() > 0 {
+            self.idle_since = None;
+        } else {
+            self.idle_since.get_or_insert(now);
+        }
+    }
+
+    // --- Inputs ---
+
+    /// The client has posted something.
+    pub fn handle_post(&mut self, now: Instant, post: Post) -> Posted {
+        if self.is_closed() {
+            return Posted::Answer(Answer::session_unknown(Some(&post)));
+        }
+        self.idle_since = None;
+        let Post { content, accepts } = post;
+        match content {
+            Content::Malformed(malformed) => {
+                let answer = Answer::malformed(&malformed, ErrorId::Null);
+                self.run(now, |server, lanes| server.handle_malformed(*malformed, lanes));
+                Posted::Answer(answer)
+            }
+            Content::Frame(frame) if self.transport == Transport::OneStream => {
+                self.run(now, |server, lanes| server.handle_frame(now, frame, lanes));
+                Posted::Answer(Answer::empty(202))
+            }
+            Content::Frame(Frame::Single(message)) => self.handle_single(now, message, accepts),
+            Content::Frame(Frame::Batch(batch)) => self.handle_batch(now, batch, accepts),
+        }
+    }
+
+    fn handle_single(&mut self, now: Instant, message: Message, accepts: Accepts) -> Posted {
+        if !matches!(message, Message::Request(_)) {
+            self.handle_message(now, None, message);
+            return Posted::Answer(Answer::empty(202));
+        }
+        self.lanes.now = now;
+        let (lane, stream) = self.lanes.open(accepts, 1, false);
+        self.handle_message(now, Some(lane), message);
+        Posted::Stream(stream)
+    }
+
+    /// Each of its messages is taken by itself; the answers go out together.
+    ///
+    /// <https://modelcontextprotocol.io/specification/2025-03-26/basic#batching>
+    fn handle_batch(&mut self, now: Instant, batch: Batch, accepts: Accepts) -> Posted {
+        let session = self.server.session();
+        let allowed = session.is_some_and(|session| session.revision.differences().batches);
+        if !allowed || batch.is_empty() {
+            self.look_idle(now);
+            let what = if allowed { "an empty batch" } else { "batches are not part of this revision" };
+            return Posted::Answer(Answer::refusal(400, ErrorId::Null, code::INVALID_REQUEST, what));
+        }
+        let messages: Vec<Result<Message, Malformed>> = batch.collect();
+        let answered = |message: &&Result<Message, Malformed>| match message {
+            Ok(message) => matches!(message, Message::Request(_)),
+            Err(malformed) => !malformed.is_silent(),
+        };
+        let awaiting = messages.iter().filter(answered).count();
+        self.lanes.now = now;
+        let (lane, stream) = match awaiting {
+            0 => (None, None),
+            _ => {
+                let (lane, stream) = self.lanes.open(accepts, awaiting, true);
+                (Some(lane), Some(stream))
+            }
+        };
+        for message in messages {
+            match (message, lane) {
+                (Ok(Message::Request(request)), Some(lane)) if &*request.method == Initialize::NAME => {
+                    let error =
+                        ErrorObject::new(code::INVALID_REQUEST, "initialize must not be part of a batch");
+                    self.run(now, |_, lanes| lanes.refuse(lane, Some(&request.id), &error));
+                }
+                (Ok(message), lane) => self.handle_message(now, lane, message),
+                (Err(malformed), Some(lane)) if !malformed.is_silent() => {
+                    let error = ErrorObject::new(malformed.code(), format!("{malformed}"));
+                    self.run(now, |_, lanes| lanes.refuse(lane, malformed.recovered.id.as_ref(), &error));
+                }
+                (Err(malformed), _) => {
+                    self.run(now, |server, lanes| server.handle_malformed(malformed, lanes));
+                }
+            }
+        }
+        stream.map_or_else(|| Posted::Answer(Answer::empty(202)), Posted::Stream)
+    }
+
+    /// Takes one message; a request is to be answered on a lane.
+    fn handle_message(&mut self, now: Instant, lane: Option<u64>, message: Message) {
+        let cancelled = match (&message, lane) {
+            (Message::Request(request), Some(lane)) => {
+                if !self.lanes.expect(&request.id, lane) {
+                    let what = "a request with this id is still unanswered";
+                    let error = ErrorObject::new(code::INVALID_REQUEST, what);
+                    return self.run(now, |_, lanes| lanes.refuse(lane, Some(&request.id), &error));
+                }
+                None
+            }
+            (Message::Response(response), _) => {
+                if let Some(Id::Number(number)) = response.id {
+                    self.lanes.forget_asked(number);
+                }
+                None
+            }
+            (Message::Notification(notification), _) if &*notification.method == Cancelled::NAME => {
+                let params = notification.params.as_ref();
+                params
+                    .and_then(|params| params.decode::<CancelledParams>().ok())
+                    .and_then(|params| params.request_id)
+            }
+            _ => None,
+        };
+        self.run(now, |server, lanes| {
+            server.handle_frame(now, Frame::Single(message), lanes);
+            // What the client has cancelled is not answered.
+            if let Some(id) = cancelled.filter(|id| !server.owes(id)) {
+                lanes.give_up(&id);
+            }
+            if let Some(session) = server.session() {
+                lanes.settle(session.revision);
+            }
+        });
+    }
+
+    /// The client asks for the stream of what belongs to no request, or for the rest of the one with this event. If
+    /// another connection carries that, it ends: it is most likely dead.
+    ///
+    /// # Errors
+    /// The answer, if there is no such event, or the session is over.
+    pub fn listen(&mut self, now: Instant, last_event: Option<&str>) -> Result<StreamId, Answer> {
+        if self.is_closed() || self.transport == Transport::OneStream {
+            return Err(Answer::session_unknown(None));
+        }
+        self.run(now, |_, lanes| match last_event {
+            None => Ok(lanes.listen()),
+            Some(event) => lanes.resume(event).map_err(|UnknownEvent| {
+                let what = "there is no such event, or it is not kept any more";
+                Answer::refusal(400, ErrorId::Null, code::INVALID_REQUEST, what)
+            }),
+        })
+    }
+
+    /// The client ends the session.
+    pub fn delete(&mut self, now: Instant) -> Answer {
+        if self.is_closed() {
+            return Answer::session_unknown(None);
+        }
+        self.run(now, |server, _| server.abort(peer::Closed::Done));
+        Answer::empty(200)
+    }
+
+    /// The client does not read a stream any more. Requests go on: only of a client of 2024-11-05 it ends the session.
+    pub fn handle_disconnect(&mut self, now: Instant, stream: StreamId) {
+        let transport = self.transport;
+        self.run(now, |server, lanes| {
+            lanes.handle_disconnect(stream);
+            if transport == Transport::OneStream {
+                server.abort(peer::Closed::Lost(Lost::Disconnected(String::new())));
+            }
+        });
+    }
+
+    /// Time has passed. Does nothing if [`poll_timeout`](Self::poll_timeout) is later than `now`.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        let expired = self.expiry().is_some_and(|expiry| expiry <= now);
+        let transport = self.transport;
+        self.run(now, |server, lanes| {
+            server.handle_timeout(now, lanes);
+            lanes.handle_timeout();
+            if expired || (transport == Transport::OneStream && !lanes.is_connected()) {
+                server.abort(peer::Closed::Done);
+            }
+        });
+    }
+
+    // --- Commands ---
+
+    /// Lets go of the connection that waits for the answer to a request: the client comes back for it (2025-11-25).
+    /// Does nothing where clients do not.
+    pub fn release(&mut self, now: Instant, request: InboundId) {
+        self.run(now, |server, lanes| {
+            if let Some(id) = server.wire_id(request) {
+                lanes.release(id);
+            }
+        });
+    }
+
+    // --- Outputs ---
+
+    /// The head of the answer on a stream, once it is known what it is; an empty 404 if there is no such stream.
+    #[must_use]
+    pub fn poll_head(&mut self, stream: StreamId) -> Option<ResponseHead> {
+        self.lanes.head(stream)
+    }
+
+    /// The next part of the body on a stream; the end if there is no such stream. Ask again only when that has been
+    /// written: what stays in here is what the write timeout and the limits see.
+    #[must_use]
+    pub fn poll_body(&mut self, now: Instant, stream: StreamId) -> Chunk {
+        let chunk = self.lanes.take(stream, now);
+        self.look_idle(now);
+        chunk
+    }
+
+    /// The next stream of which something can be taken that could not be before.
+    #[must_use]
+    pub fn poll_stream(&mut self) -> Option<StreamId> {
+        self.lanes.poll_changed()
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) is due, if nothing else happens first.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        [self.server.poll_timeout(), self.lanes.next_deadline(), self.expiry()].into_iter().flatten().min()
+    }
+
+    // --- Getters ---
+
+    /// What the handshake has established.
+    pub fn session(&self) -> Option<&peer::Session> {
+        self.server.session()
+    }
+
+    /// Since when no stream is open, no request is being answered and nothing was posted.
+    pub fn idle_since(&self) -> Option<Instant> {
+        self.idle_since
+    }
+
+    fn expiry(&self) -> Option<Instant> {
+        let since = self.idle_since.filter(|_| !self.is_closed())?;
+        let idle = self.setup.config().session_idle;
+        (idle != core::time::Duration::MAX).then(|| since + idle)
+    }
+}
+
+commands!(Session);
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session").field("server", &self.server).finish_non_exhaustive()
+    }
+}
