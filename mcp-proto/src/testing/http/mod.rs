@@ -122,7 +122,6 @@ pub struct HttpPair {
 
 /// An exchange of the client's.
 struct Wire {
-    request: Request,
     fate: Fate,
     /// The server's number for it, once it has got there.
     delivery: Option<u64>,
@@ -308,7 +307,6 @@ impl HttpPair {
             String::from_utf8_lossy(&request.body),
         ));
         let mut wire = Wire {
-            request: request.clone(),
             delivery: None,
             begun: false,
             bytes: 0,
@@ -491,7 +489,7 @@ impl HttpPair {
                 match part {
                     Part::Head { status, headers } => {
                         self.log.push(format!("{now:?} {exchange:?} head {status} {headers:?}"));
-                        self.client.handle_head(now, exchange, status, headers.as_slice());
+                        self.client.handle_head(now, exchange, status, &headers.as_slice());
                     }
                     Part::Body(piece) => {
                         let text = String::from_utf8_lossy(&piece);
