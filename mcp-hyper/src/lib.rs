@@ -1,4 +1,39 @@
 //! [`mcp_proto`] over HTTP: clients and servers on hyper.
+//!
+//! ```no_run
+//! use serde_json::json;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! smol::block_on(async {
+//!     let (client, driver) = mcp_hyper::connect("https://example.com/mcp")?;
+//!     smol::spawn(driver).detach();
+//!
+//!     let sum = client.call_tool("get-sum", json!({ "a": 2, "b": 3 })).await?;
+//!     println!("{}", sum.text_content());
+//!     client.close().await;
+//!     Ok(())
+//! })
+//! # }
+//! ```
+//!
+//! | To | use |
+//! |---|---|
+//! | talk to a server | [`connect`], with more to say [`ClientOptions::connect`] |
+//! | choose a proxy, or none | [`Proxy`] |
+//! | watch the wire | [`ClientOptions::on_wire`] and its [`WireEvent`]s |
+//! | use another runtime's sockets and timers | [`Runtime`] |
+//! | be a server | [`serve`], with more to say [`ServerOptions`] |
+//!
+//! Whatever has to do with MCP is in `mcp_proto`: handles, handlers and results in [`mcp_proto::front`]; what HTTP has to
+//! do with it in [`mcp_proto::bind::http`]. The drivers here open connections, move heads and bodies, and tell the time.
+//!
+//! # Features
+//!
+//! | Feature | |
+//! |---|---|
+//! | `platform-roots` (default) | TLS that trusts what the system trusts |
+//! | `bundled-roots` | TLS that trusts what Mozilla trusts, if not `platform-roots` |
+//! | `tls` | TLS with [roots of the application](ClientOptions::tls); both others imply it |
 #![forbid(unsafe_code)]
 #![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing))]

@@ -2,16 +2,22 @@
 
 mod client_common;
 
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use client_common::{accept, call, connect, legacy, listen, modern, run};
-use futures_lite::AsyncReadExt as _;
 use futures_lite::future::{or, zip};
+use futures_lite::{AsyncRead, AsyncReadExt as _, AsyncWrite};
+use hyper::rt::Timer;
 use mcp_hyper::mcp_proto::bind::http::{End, Sent};
 use mcp_hyper::mcp_proto::front::Error;
 use mcp_hyper::mcp_proto::peer::client::Closed;
-use mcp_hyper::{ClientOptions, WireEvent};
+use mcp_hyper::{ClientOptions, Endpoint, Runtime, Smol, Stream, WireEvent};
 use serde_json::json;
 
 /// How exchanges ended, in order.
@@ -257,5 +263,99 @@ fn a_call_that_is_dropped_closes_its_connection_and_no_other() {
         assert_eq!(kept.await.unwrap().text_content(), "kept");
         assert_eq!(call(&client).await.unwrap(), "1");
         assert_eq!(server.await.len(), 1);
+    });
+}
+
+/// Does not hear that something has come while it is deaf; whoever looks still sees it.
+#[derive(Default)]
+struct Ear {
+    deaf: AtomicBool,
+    waker: Mutex<Option<Waker>>,
+}
+
+impl Wake for Ear {
+    fn wake(self: Arc<Self>) {
+        if !self.deaf.load(Ordering::SeqCst)
+            && let Some(waker) = self.waker.lock().unwrap().take()
+        {
+            waker.wake();
+        }
+    }
+}
+
+struct Heard {
+    stream: Box<dyn Stream>,
+    ear: Arc<Ear>,
+}
+
+impl AsyncRead for Heard {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
+        *self.ear.waker.lock().unwrap() = Some(cx.waker().clone());
+        let waker = Waker::from(self.ear.clone());
+        Pin::new(&mut self.stream).poll_read(&mut Context::from_waker(&waker), buf)
+    }
+}
+
+impl AsyncWrite for Heard {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, buf)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_close(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_close(cx)
+    }
+}
+
+/// Smol, with an ear for each connection.
+#[derive(Clone, Default)]
+struct Ears(Arc<Mutex<Vec<Arc<Ear>>>>);
+
+impl Runtime for Ears {
+    async fn resolve(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+        Smol.resolve(host, port).await
+    }
+
+    async fn connect(&self, endpoint: &Endpoint) -> io::Result<Box<dyn Stream>> {
+        let stream = Smol.connect(endpoint).await?;
+        let ear = Arc::new(Ear::default());
+        self.0.lock().unwrap().push(ear.clone());
+        Ok(Box::new(Heard { stream, ear }))
+    }
+
+    fn timer(&self) -> Arc<dyn Timer + Send + Sync> {
+        Smol.timer()
+    }
+}
+
+#[test]
+fn a_connection_that_is_found_dead_before_a_byte_is_written_passes_its_request_on() {
+    run(async {
+        let (listener, url) = listen().await;
+        let (options, ends) = watched(modern());
+        let ears = Ears::default();
+        let (client, _driver) = connect(options.runtime(ears.clone()), &url);
+        let (leave, may_leave) = smol::channel::bounded(1);
+        let (left, has_left) = smol::channel::bounded(1);
+        let server = smol::spawn(async move {
+            let mut wire = accept(&listener).await;
+            wire.serve(1).await;
+            may_leave.recv().await.unwrap();
+            drop(wire);
+            left.send(()).await.unwrap();
+            accept(&listener).await.serve(1).await.len()
+        });
+        client.ready().await.unwrap();
+        ears.0.lock().unwrap()[0].deaf.store(true, Ordering::SeqCst);
+        leave.send(()).await.unwrap();
+        has_left.recv().await.unwrap();
+        assert_eq!(call(&client).await.unwrap(), "1");
+        assert_eq!(server.await, 1);
+        assert_eq!(ears.0.lock().unwrap().len(), 2);
+        let ends = ends.lock().unwrap();
+        assert!(ends.iter().all(|end| *end == End::Complete), "{ends:?}");
     });
 }

@@ -4,6 +4,7 @@
 mod client_common;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use client_common::h2::Server;
 use client_common::{Wire, accept, call, connect, listen, modern, run};
@@ -12,6 +13,7 @@ use futures_rustls::server::TlsStream;
 use futures_rustls::{TlsAcceptor, rustls};
 use mcp_hyper::ClientOptions;
 use rustls::crypto::CryptoProvider;
+use serde_json::json;
 use smol::net::{TcpListener, TcpStream};
 
 /// A certificate that nobody has heard of.
@@ -98,41 +100,30 @@ fn http2_is_agreed_on_where_both_speak_it() {
 }
 
 #[test]
-fn requests_that_wait_for_the_first_connection_share_it_if_it_can_be_shared() {
+fn requests_that_wait_for_a_connection_that_can_be_shared_open_one_only() {
     run(async {
         let identity = Identity::new(&["127.0.0.1"]);
         let (listener, url) = listen().await;
         let acceptor = identity.acceptor(&[b"h2"]);
+        let (idle, is_idle) = smol::channel::bounded(1);
         let server = smol::spawn(async move {
-            let mut connections = Vec::new();
-            for _ in 0..2 {
+            for expected in [1, 20] {
                 let stream = greet(&acceptor, &listener).await.unwrap();
-                let serving = async { Server::greet(stream, 100).await.serve().await };
-                connections.push(smol::spawn(serving));
-                if connections.len() == 1 {
-                    // The second call comes only when the first connection has gone.
-                    continue;
-                }
+                // Until it has been idle for long enough.
+                assert_eq!(Server::greet(stream, 100).await.serve().await, expected);
+                idle.send(()).await.unwrap();
             }
-            let mut counts = Vec::new();
-            for connection in connections {
-                counts.push(connection.await);
-            }
-            counts
         });
-        let (first, driver) = connect(identity.trusting(), &https(&url));
-        let calls: Vec<_> =
-            (0..20).map(|_| first.call_tool("tool", serde_json::json!({})).start().unwrap()).collect();
+        let options = identity.trusting().idle_timeout(Duration::from_millis(50));
+        let (client, _driver) = connect(options, &https(&url));
+        client.ready().await.unwrap();
+        is_idle.recv().await.unwrap();
+        let calls: Vec<_> = (0..20).map(|_| client.call_tool("tool", json!({})).start().unwrap()).collect();
         for call in calls {
             call.await.unwrap();
         }
-        first.close().await;
-        driver.await.unwrap();
-        let (second, driver) = connect(identity.trusting(), &https(&url));
-        call(&second).await.unwrap();
-        second.close().await;
-        driver.await.unwrap();
-        assert_eq!(server.await, [21, 2]);
+        is_idle.recv().await.unwrap();
+        server.await;
     });
 }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 use http_common::{Exchange, Wire, config, initialize_result, legacy_config, scenario};
 use mcp_proto::bind::http::Sent;
 use mcp_proto::peer::client::{Closed, Diagnostic, Event, State};
-use mcp_proto::peer::{Lost, Outcome, RequestId, RequestOptions};
+use mcp_proto::peer::{InvalidAnswer, Lost, Outcome, RequestId, RequestOptions};
 use mcp_proto::schema::{CallTool, CallToolParams, ListTools, ListToolsParams};
 use serde_json::json;
 
@@ -215,5 +215,27 @@ fn closing_ends_the_stream() {
         wire.expect_abort(&events);
         wire.expect_silence();
         assert_eq!(wire.closed(), Some(Closed::Done));
+    });
+}
+
+/// Contract 9
+#[test]
+fn an_answer_that_is_too_long_ends_its_request_on_the_one_stream_too() {
+    let mut config = legacy_config();
+    config.client.limits.message_bytes = 1000;
+    scenario(config, |wire| {
+        let initialize = wire.expect("initialize");
+        wire.reply(&initialize, 405, &[], "");
+        let events = open(wire);
+        let request = call_tool(wire);
+        let call = wire.expect("tools/call");
+        wire.reply(&call, 202, &[], "");
+        wire.event_answer(&events, &call.id(), json!({"text": "x".repeat(2000)}));
+        assert!(matches!(wire.outcome(request), Outcome::Invalid(InvalidAnswer::TooLong { .. })));
+        // The stream goes on.
+        let request = call_tool(wire);
+        let call = wire.expect("tools/call");
+        wire.event_answer(&events, &call.id(), json!({"content": []}));
+        wire.result(request);
     });
 }

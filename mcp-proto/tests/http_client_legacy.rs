@@ -525,3 +525,48 @@ fn a_legacy_server_is_found_by_the_probe() {
         });
     }
 }
+
+#[test]
+fn a_server_that_does_not_answer_the_notification_is_asked_all_the_same() {
+    scenario(legacy_config(), |wire| {
+        call_tool(wire);
+        let initialize = wire.expect("initialize");
+        wire.answer_initialize(&initialize, LEGACY, SESSION);
+        let initialized = wire.expect("notifications/initialized");
+        wire.advance(Duration::from_secs(4));
+        wire.expect_silence();
+        wire.advance(Duration::from_secs(2));
+        wire.expect_get();
+        wire.expect("tools/call");
+        wire.accept(&initialized);
+        wire.expect_silence();
+    });
+}
+
+/// C7.11: a ping that waited would count as missed.
+#[test]
+fn pings_do_not_wait_for_requests() {
+    let mut config = config();
+    config.client.keepalive = Some(Keepalive::PRESET);
+    config.client.limits.exchanges = 1;
+    config.client.request_timeout = Duration::from_secs(100);
+    legacy(config, |wire, _| {
+        call_tool(wire);
+        call_tool(wire);
+        wire.expect("tools/call");
+        wire.advance(Duration::from_secs(30));
+        wire.expect("ping");
+    });
+}
+
+#[test]
+fn closing_while_connecting_breaks_everything_off() {
+    scenario(config(), |wire| {
+        let request = call_tool(wire);
+        let probe = wire.expect("server/discover");
+        wire.client.close(wire.now);
+        wire.expect_abort(&probe);
+        assert!(matches!(wire.outcome(request), Outcome::Refused(_)));
+        assert_eq!(wire.closed(), Some(Closed::Done));
+    });
+}

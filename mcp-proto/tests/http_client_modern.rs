@@ -523,3 +523,54 @@ fn redirects_end() {
         wire.expect_silence();
     });
 }
+
+/// A server may end a subscription by a notification, whether or not the stream ends then.
+#[test]
+fn a_subscription_that_the_server_cancels_is_over() {
+    modern(config(), |wire| {
+        let params = SubscriptionsListenParams::new(SubscriptionFilter::new());
+        let request =
+            wire.client.request::<SubscriptionsListen>(wire.now, &params, RequestOptions::default()).unwrap();
+        let exchange = wire.expect("subscriptions/listen");
+        wire.stream(&exchange);
+        let params = json!({"requestId": exchange.id()});
+        wire.event(
+            &exchange,
+            &json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}),
+        );
+        assert!(matches!(wire.outcome(request), Outcome::Lost(Lost::Ended)));
+        wire.advance(Duration::from_secs(2));
+        wire.expect_abort(&exchange);
+    });
+}
+
+#[test]
+fn a_subscription_is_repeated_after_something_came_only_if_its_owner_wants_that() {
+    modern(config(), |wire| {
+        let params = SubscriptionsListenParams::new(SubscriptionFilter::new());
+        let options = RequestOptions::default().reissue(Reissue::Always);
+        let request = wire.client.request::<SubscriptionsListen>(wire.now, &params, options).unwrap();
+        let exchange = wire.expect("subscriptions/listen");
+        wire.stream(&exchange);
+        wire.event(&exchange, &json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}));
+        wire.cut(&exchange);
+        wire.expect("subscriptions/listen");
+        wire.expect_pending(request);
+    });
+}
+
+/// A body beside a bad status may break off: the status says enough.
+#[test]
+fn a_refusal_whose_body_is_cut_is_a_refusal() {
+    modern(config(), |wire| {
+        let request =
+            wire.client.request::<CallTool>(wire.now, &call("x"), RequestOptions::default()).unwrap();
+        let exchange = wire.expect("tools/call");
+        wire.head(&exchange, 503, &[("content-type", "text/plain")]);
+        wire.body(&exchange, "over");
+        wire.cut(&exchange);
+        assert!(
+            matches!(wire.outcome(request), Outcome::Http(error) if error.status == 503 && error.excerpt == "over")
+        );
+    });
+}

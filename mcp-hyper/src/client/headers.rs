@@ -127,7 +127,9 @@ fn is_reserved(name: &HeaderName) -> bool {
 
 /// Whether the value should not be shown.
 fn is_secret(name: &HeaderName) -> bool {
-    *name == header::AUTHORIZATION || *name == header::COOKIE || name.as_str().contains("key")
+    *name == header::AUTHORIZATION
+        || *name == header::COOKIE
+        || ["key", "secret", "token"].iter().any(|word| name.as_str().contains(word))
 }
 
 impl fmt::Debug for Additions {

@@ -189,8 +189,10 @@ impl Pool {
         shared.chain(self.idle.first_key_value().map(|((until, _), _)| *until)).min()
     }
 
+    /// Whether nothing is lost with it: no connection, no request, and nothing that was found out about the server.
     pub(super) fn is_empty(&self) -> bool {
-        self.idle.is_empty() && self.shared.is_empty() && self.waiting.is_empty() && self.opening == 0
+        let unused = self.idle.is_empty() && self.shared.is_empty();
+        unused && self.waiting.is_empty() && self.opening == 0 && matches!(self.streams, Streams::One)
     }
 }
 

@@ -371,9 +371,11 @@ impl Wire {
         diagnostics.collect()
     }
 
+    /// How the connection ended, if it has.
     pub fn closed(&mut self) -> Option<Closed> {
-        self.take_events().into_iter().find_map(|event| match event {
-            Event::Closed(closed) => Some(closed),
+        self.drain();
+        self.events.iter().find_map(|event| match event {
+            Event::Closed(closed) => Some(closed.clone()),
             _ => None,
         })
     }

@@ -1,6 +1,6 @@
 //! Where requests go: only ever to the origin that the application named.
 
-use alloc::string::ToString;
+use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use core::fmt;
 
@@ -37,7 +37,7 @@ pub(super) struct Address(Arc<str>);
 impl Address {
     pub(super) fn parse(text: &str) -> Result<Self, UrlError> {
         let url = UriStr::new(text).map_err(|_| UrlError::Syntax)?;
-        origin(url).and_then(|_| Ok(Self(Arc::from(url.to_absolute().as_str()))))
+        origin(url).map(|_| Self(Arc::from(url.to_absolute().as_str())))
     }
 
     pub(super) fn text(&self) -> Arc<str> {
@@ -54,7 +54,7 @@ impl Address {
 }
 
 /// Scheme, host in lower case and port.
-fn origin(url: &UriStr) -> Result<(bool, alloc::string::String, u16), UrlError> {
+fn origin(url: &UriStr) -> Result<(bool, String, u16), UrlError> {
     let secure = url.scheme_str().eq_ignore_ascii_case("https");
     if !secure && !url.scheme_str().eq_ignore_ascii_case("http") {
         return Err(UrlError::Scheme);

@@ -96,8 +96,9 @@ impl HttpClient {
     /// The peer has a request to send.
     pub(super) fn take_request(&mut self, id: i64, method: Box<str>, revision: Revision, body: Bytes) {
         let owner = if self.peer.sent(id).is_some() { Owner::Application } else { Owner::Peer };
-        let lasting =
-            MethodInfo::find(&method, Direction::ClientToServer, revision).is_some_and(|info| info.unbounded);
+        let info = MethodInfo::find(&method, Direction::ClientToServer, revision);
+        // A ping behind many requests would count as missed.
+        let lasting = owner == Owner::Peer || info.is_some_and(|info| info.unbounded);
         self.enqueue(id, owner, method, revision, body, lasting);
     }
 
@@ -202,7 +203,7 @@ impl HttpClient {
 
     /// The head of the answer is a success: what is kept of the request only to send it again may go.
     pub(super) fn note_success(&mut self, number: i64) {
-        let safe = self.may_reissue(number);
+        let safe = self.may_reissue(number, false);
         if let Some(call) = self.calls.get_mut(&number)
             && !safe
         {
@@ -430,10 +431,7 @@ impl HttpClient {
             let heard = trail.has_advanced();
             return self.resume_later(now, number, Trail { heard, ..trail });
         }
-        let heard = trail.heard;
-        let listens = *call.method == *SubscriptionsListen::NAME;
-        // Between two streams of a subscription something may be missed, which its owner must know.
-        if self.may_reissue(number) && !(listens && heard) {
+        if self.may_reissue(number, trail.heard) {
             if let Some(call) = self.calls.get_mut(&number) {
                 call.reissued = true;
             }
@@ -442,8 +440,9 @@ impl HttpClient {
         self.end_call(now, number, Outcome::Lost(Lost::Disconnected(detail.into())));
     }
 
-    /// Whether a request may be made once more although the server may have acted on it.
-    fn may_reissue(&self, number: i64) -> bool {
+    /// Whether a request may be made once more although the server may have acted on it, and `heard` whether something
+    /// has come of it.
+    fn may_reissue(&self, number: i64, heard: bool) -> bool {
         let Some(call) = self.calls.get(&number).filter(|call| !call.reissued) else { return false };
         let Some(body) = &call.body else { return false };
         let Some((info, wish)) = self.peer.sent(number) else { return false };
@@ -451,7 +450,9 @@ impl HttpClient {
             Reissue::Always => true,
             Reissue::Never => false,
             Reissue::WhereSafe => {
-                info.is_some_and(|info| info.repeatable)
+                // Between two streams of a subscription something may be missed, which its owner must know.
+                let misses = heard && *call.method == *SubscriptionsListen::NAME;
+                info.is_some_and(|info| info.repeatable && !misses)
                     || (*call.method == *CallTool::NAME && self.tools.is_safe(body))
             }
         }

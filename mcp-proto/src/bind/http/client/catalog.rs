@@ -4,17 +4,18 @@
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
-use alloc::string::String;
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use crate::Instant;
-use crate::bind::http::tools::ParamHeaders;
+use crate::bind::http::tools::{ExcludedTool, ListedTool, ParamHeaders, ToolList};
+use crate::peer::client::Diagnostic;
 use crate::rpc::{ErrorObject, Raw};
 use crate::schema::{CallTool, ListTools, Method};
 
 use super::HttpClient;
 use super::call::{Call, Owner};
-use super::headers::tool_name;
+use super::headers::{is_modern, tool_name};
 use super::timers::Timer;
 
 /// More pages of tools than any server has, when they are listed on this side's own account.
@@ -27,10 +28,18 @@ struct Tool {
     safe: bool,
 }
 
-/// The tools that were listed.
+impl Tool {
+    /// About how many bytes it holds that the server has chosen.
+    fn bytes(&self, name: &str) -> usize {
+        self.headers.as_ref().map_or(0, ParamHeaders::bytes).saturating_add(name.len())
+    }
+}
+
+/// The tools that were listed, as far as there is more to know of them than their name.
 #[derive(Debug, Default)]
 pub(super) struct Catalog {
     tools: BTreeMap<Box<str>, Tool>,
+    bytes: usize,
 }
 
 impl Catalog {
@@ -39,6 +48,27 @@ impl Catalog {
             return None;
         }
         self.tools.get(&*tool_name(body)?)?.headers.as_ref()
+    }
+
+    /// Takes note of a tool. More than `limit` bytes are not kept: then all are forgotten, and a call that lacks its
+    /// headers for that is refused, which lists the tools anew.
+    fn insert(&mut self, name: Box<str>, tool: Tool, limit: usize) {
+        self.remove(&name);
+        if tool.headers.is_none() && !tool.safe {
+            return;
+        }
+        let bytes = tool.bytes(&name);
+        if self.bytes.saturating_add(bytes) > limit {
+            *self = Self::default();
+        }
+        self.bytes = self.bytes.saturating_add(bytes);
+        self.tools.insert(name, tool);
+    }
+
+    fn remove(&mut self, name: &str) {
+        if let Some(tool) = self.tools.remove(name) {
+            self.bytes = self.bytes.saturating_sub(tool.bytes(name));
+        }
     }
 
     pub(super) fn is_safe(&self, body: &[u8]) -> bool {
@@ -59,7 +89,18 @@ pub(super) struct Relist {
 impl HttpClient {
     /// Takes note of a page of tools, and leaves out of it those that can not be called.
     pub(super) fn read_tools(&mut self, call: &Call, result: Raw) -> Raw {
-        let _ = call;
+        if !is_modern(call.revision) {
+            return result;
+        }
+        let ToolList { result, tools, excluded } = ToolList::read(result);
+        let limit = self.config.client.limits.message_bytes;
+        for ListedTool { name, headers, read_only, idempotent } in tools {
+            self.tools.insert(name, Tool { headers, safe: read_only || idempotent }, limit);
+        }
+        for ExcludedTool { name, reason } in excluded {
+            self.tools.remove(&name);
+            self.peer.report(Diagnostic::ToolExcluded { name, reason: reason.to_string() });
+        }
         result
     }
 

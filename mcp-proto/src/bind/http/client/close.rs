@@ -70,7 +70,7 @@ impl HttpClient {
     }
 
     /// Breaks off whatever is under way.
-    fn let_go(&mut self) {
+    pub(super) fn let_go(&mut self) {
         self.closing = Closing::Done;
         self.gate = Gate::Shut;
         let exchanges: Vec<ExchangeId> = self.exchanges.keys().copied().collect();
@@ -83,7 +83,7 @@ impl HttpClient {
         self.paused.clear();
         self.opening = None;
         self.relisting = None;
-        self.handshake = None;
+        self.handshakes.clear();
         self.session.id = None;
         self.timers.clear_all();
         self.out.clear();

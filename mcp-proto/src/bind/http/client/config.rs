@@ -89,8 +89,7 @@ impl Backoff {
     /// The pause after `failures` failures, the first of which is number 0.
     pub(super) fn pause(&self, failures: u32, chance: &mut Chance) -> Duration {
         let whole = self.first.saturating_mul(2u32.saturating_pow(failures)).min(self.longest);
-        let half = whole / 2;
-        let nanos = u64::try_from(half.as_nanos()).unwrap_or(u64::MAX);
+        let nanos = u64::try_from(whole.as_nanos()).unwrap_or(u64::MAX) / 2;
         whole.saturating_sub(Duration::from_nanos(chance.below(nanos)))
     }
 }

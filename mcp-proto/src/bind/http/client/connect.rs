@@ -51,7 +51,10 @@ impl HttpClient {
     }
 
     fn send_probe(&mut self, version: Revision) {
-        self.abandon_handshake();
+        self.close_events();
+        if !matches!(self.handshaking(), Some(Purpose::Probe { .. })) {
+            self.abandon_handshake();
+        }
         let wire = self.peer.probe(version, &mut self.out);
         let Some((revision, body)) = self.out.take_own(wire) else { return };
         // A method of this crate's own is a header as it is.
@@ -59,30 +62,37 @@ impl HttpClient {
             headers::modern(Discover::NAME, revision, &body, None).unwrap_or_else(|_| headers::posted());
         let purpose = Purpose::Probe { wire, body: body.clone(), revision };
         let exchange = self.begin(purpose, Verb::Post, self.url.clone(), headers, body);
-        self.handshake = Some(Handshake { exchange, wire });
+        self.handshakes.push(Handshake { exchange, wire });
     }
 
     fn send_initialize(&mut self, version: Revision) {
-        self.abandon_handshake();
+        if self.events.is_some() || !matches!(self.handshaking(), Some(Purpose::Initialize { .. })) {
+            self.abandon_handshake();
+        }
         let wire = self.peer.initialize(version, &mut self.out);
         let Some((_, body)) = self.out.take_own(wire) else { return };
         let purpose = Purpose::Initialize { wire, body: body.clone() };
         let url = self.post_url();
         let exchange = self.begin(purpose, Verb::Post, url, headers::posted(), body);
-        self.handshake = Some(Handshake { exchange, wire });
+        self.handshakes.push(Handshake { exchange, wire });
+    }
+
+    /// What the last step asked. What was asked before it, and not answered in time, may still be.
+    fn handshaking(&self) -> Option<&Purpose> {
+        let last = self.handshakes.last()?;
+        self.exchanges.get(&last.exchange).map(|exchange| &exchange.purpose)
     }
 
     /// Whatever the last step was waiting for, nobody waits for it any more.
     fn abandon_handshake(&mut self) {
-        self.session.id = None;
-        if let Some(Handshake { exchange, .. }) = self.handshake.take() {
+        for Handshake { exchange, .. } in core::mem::take(&mut self.handshakes) {
             self.abort_exchange(exchange);
         }
     }
 
     fn settle(&mut self, now: Instant, server: ServerInfo, verdict: Verdict) {
         let era = server.era;
-        self.handshake = None;
+        self.abandon_handshake();
         if era == Era::Modern {
             self.session.id = None;
         }
@@ -101,6 +111,9 @@ impl HttpClient {
         let strange = self.calls.iter().filter(|(_, call)| call.revision.era() != era);
         let strange: Vec<i64> = strange.map(|(&number, _)| number).collect();
         for number in strange {
+            if let Some(Place::Out(exchange)) = self.calls.get(&number).map(|call| call.place) {
+                self.abort_exchange(exchange);
+            }
             let why = "the server speaks another era than before";
             self.end_call(now, number, Outcome::Lost(Lost::Disconnected(why.into())));
         }
@@ -126,13 +139,13 @@ impl HttpClient {
         ended: Ended,
     ) {
         match purpose {
-            Purpose::Probe { .. } => {
-                self.handshake = None;
+            Purpose::Probe { wire, .. } => {
+                self.handshakes.retain(|handshake| handshake.wire != wire);
                 let act = self.detect.handle_probe(now, reply(ended));
                 self.perform(now, act);
             }
-            Purpose::Initialize { .. } => {
-                self.handshake = None;
+            Purpose::Initialize { wire, .. } => {
+                self.handshakes.retain(|handshake| handshake.wire != wire);
                 let found = matches!(
                     ended,
                     Ended::Answer { http: HttpError { status: 200..300, .. }, answer: Ok(_), .. }
@@ -217,7 +230,8 @@ impl HttpClient {
     fn moved(&mut self, purpose: &Purpose, from: ExchangeId, to: ExchangeId) {
         match purpose {
             Purpose::Probe { wire, .. } | Purpose::Initialize { wire, .. } => {
-                self.handshake = Some(Handshake { exchange: to, wire: *wire });
+                self.handshakes.retain(|handshake| handshake.wire != *wire);
+                self.handshakes.push(Handshake { exchange: to, wire: *wire });
             }
             Purpose::Call(number) | Purpose::Resume { number, .. } => {
                 if let Some(call) = self.calls.get_mut(number).filter(|call| call.place == Place::Out(from)) {

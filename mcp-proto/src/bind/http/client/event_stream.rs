@@ -5,6 +5,7 @@
 //! <https://modelcontextprotocol.io/specification/2024-11-05/basic/transports#http-with-sse>
 
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use bytes::Bytes;
 
@@ -28,7 +29,8 @@ pub(super) struct EventStream {
     pub(super) endpoint: Option<Address>,
     /// Whether a session has been opened over it: what fails now is not the first attempt.
     known: bool,
-    failures: u32,
+    /// How often in a row it ended.
+    pub(super) failures: u32,
 }
 
 impl HttpClient {
@@ -41,6 +43,14 @@ impl HttpClient {
         events.exchange = Some(exchange);
         events.endpoint = None;
         self.timers.set(Timer::Events, now + self.config.events_timeout);
+    }
+
+    /// The server is asked in another way.
+    pub(super) fn close_events(&mut self) {
+        self.timers.clear(Timer::Events);
+        if let Some(exchange) = self.events.take().and_then(|events| events.exchange) {
+            self.abort_exchange(exchange);
+        }
     }
 
     /// The head has come; now the endpoint must.
@@ -56,7 +66,7 @@ impl HttpClient {
         let Some(endpoint) = exchange.url.follow(reference) else {
             self.abort_exchange(id);
             let what = "the endpoint that it names is not at the same origin";
-            return self.fail_events(now, Reply::Other(HttpError::new(200, what)), what);
+            return self.fail_events(now, Reply::Other(HttpError::new(200, what)), what, None);
         };
         events.endpoint = Some(endpoint);
         let known = core::mem::replace(&mut events.known, true);
@@ -71,6 +81,11 @@ impl HttpClient {
     /// The stream has ended, or never began.
     pub(super) fn conclude_events(&mut self, now: Instant, ended: Ended) {
         self.timers.clear(Timer::Events);
+        let retry = match &ended {
+            Ended::Unanswered(_, trail) | Ended::Broken { trail, .. } => trail.retry,
+            Ended::Other(error) => error.retry_after,
+            _ => None,
+        };
         let (reply, detail) = match ended {
             Ended::Answer { http: error, .. }
             | Ended::Unanswered(error, _)
@@ -83,7 +98,7 @@ impl HttpClient {
                 (Reply::Failed { detail: detail.clone(), retry_after: None }, detail)
             }
         };
-        self.fail_events(now, reply, &detail);
+        self.fail_events(now, reply, &detail, retry);
     }
 
     /// Neither head nor endpoint came in time.
@@ -92,10 +107,10 @@ impl HttpClient {
             self.abort_exchange(exchange);
         }
         let detail = "no `endpoint` event came in time";
-        self.fail_events(now, Reply::Failed { detail: detail.into(), retry_after: None }, detail);
+        self.fail_events(now, Reply::Failed { detail: detail.into(), retry_after: None }, detail, None);
     }
 
-    fn fail_events(&mut self, now: Instant, reply: Reply, detail: &str) {
+    fn fail_events(&mut self, now: Instant, reply: Reply, detail: &str, retry: Option<Duration>) {
         let Some(events) = &mut self.events else { return };
         events.exchange = None;
         let had_endpoint = events.endpoint.take().is_some();
@@ -103,7 +118,7 @@ impl HttpClient {
             let act = self.detect.handle_events(now, Err(reply));
             return self.perform(now, act);
         }
-        if had_endpoint && self.handshake.is_some() {
+        if had_endpoint && !self.handshakes.is_empty() {
             // Whatever was being asked has no way to be answered any more.
             self.session.fruitless = self.session.fruitless.saturating_add(1);
         }
@@ -118,7 +133,7 @@ impl HttpClient {
             return self.peer.lose(Closed::Lost(Lost::Disconnected(detail.into())));
         }
         let pause = backoff.pause(failures, &mut self.chance);
-        self.timers.set(Timer::Events, now + pause);
+        self.timers.set(Timer::Events, now + pause.max(retry.unwrap_or(Duration::ZERO)));
     }
 
     /// What the server had accepted can not be answered any more.

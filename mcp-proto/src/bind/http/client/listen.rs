@@ -43,8 +43,7 @@ pub(super) struct Listener {
 
 impl HttpClient {
     /// Asks for the server's own messages, now that the session has begun.
-    pub(super) fn listen(&mut self, now: Instant) {
-        let _ = now;
+    pub(super) fn listen(&mut self) {
         let revision = self.peer.server().map(|server| server.revision);
         let offered = revision
             .is_some_and(|revision| revision.era() == Era::Legacy && revision >= Revision::V2025_03_26);

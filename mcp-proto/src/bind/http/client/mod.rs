@@ -35,6 +35,7 @@ mod timers;
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
 use core::fmt;
 
 use bytes::Bytes;
@@ -114,7 +115,8 @@ pub struct HttpClient {
     session: Session,
     /// The notification that opens the session, if it has to go out again.
     opening: Option<Post>,
-    handshake: Option<Handshake>,
+    /// What detection has asked, and was not answered yet: several, if an answer was slow.
+    handshakes: Vec<Handshake>,
     listener: Listener,
     /// The one stream of HTTP+SSE, where the server speaks that.
     events: Option<EventStream>,
@@ -148,7 +150,7 @@ impl HttpClient {
             gate: Gate::Shut,
             session: Session::default(),
             opening: None,
-            handshake: None,
+            handshakes: Vec::new(),
             listener: Listener::default(),
             events: None,
             tools: Catalog::default(),
@@ -366,9 +368,12 @@ impl HttpClient {
                     Said::Request { id, method, revision, body } => {
                         self.take_request(id, method, revision, body);
                     }
-                    Said::Post(post) => self.take_post(post),
+                    Said::Post(post) => self.take_post(now, post),
                     Said::Cancel { id, reason } => self.cancel_call(id, reason.as_deref()),
                 }
+            }
+            if self.peer.is_closed() && self.closing != Closing::Done {
+                self.let_go();
             }
             self.send_waiting(now);
             self.finish_closing(now);
@@ -407,7 +412,7 @@ impl HttpClient {
             }
             Timer::Listen => self.open_listener(),
             Timer::Events => self.handle_events_timer(now),
-            Timer::Opening => self.open_again(),
+            Timer::Opening => self.open_again(now),
             Timer::Posts => self.post_again(),
             Timer::Relist => self.end_relisting(now, false),
         }
@@ -478,7 +483,7 @@ impl HttpClient {
                 // Whatever it has to say, nobody waits for it.
                 self.timers.set(Timer::Drain(id), now + session::POSTED);
                 if success {
-                    self.note_posted(now, id);
+                    self.note_posted(id);
                 }
             }
             Purpose::Events if streams => self.note_events_begun(now),

@@ -9,12 +9,12 @@ use bytes::Bytes;
 use crate::Instant;
 use crate::bind::http::{End, ExchangeId, Sent};
 use crate::codec::{SseEvent, SseItem};
-use crate::peer::{HttpError, InvalidAnswer};
+use crate::peer::{HttpError, InvalidAnswer, Outcome};
 use crate::rpc::{self, Frame, Id, Kind, Malformed, MalformedKind, Message, Response};
 
 use super::HttpClient;
 use super::answer::{Ended, Events, Whole};
-use super::call::Place;
+use super::call::{Owner, Place};
 use super::connect::Handshake;
 use super::exchange::{Exchange, Purpose, Reading};
 use super::timers::Timer;
@@ -91,7 +91,16 @@ impl HttpClient {
                 }
                 self.handle_response(now, id, response);
             }
-            frame => self.handle_others(now, frame),
+            frame => {
+                let number = match exchange.purpose {
+                    Purpose::Call(number) | Purpose::Resume { number, .. } => Some(number),
+                    _ => None,
+                };
+                self.handle_others(now, frame);
+                if let Some(number) = number {
+                    self.let_go_if_ended(now, number);
+                }
+            }
         }
     }
 
@@ -121,7 +130,7 @@ impl HttpClient {
         let http = HttpError::new(status, &what);
         let (mut purpose, generation) = (exchange.purpose.clone(), exchange.generation);
         let session = self.exchanges.get_mut(&id).and_then(|exchange| exchange.session.take());
-        match (&purpose, self.handshake) {
+        match (&purpose, self.handshakes.last().copied()) {
             // On the one stream of HTTP+SSE only the handshake is expected.
             (Purpose::Events, Some(handshake)) => {
                 purpose = Purpose::Initialize { wire: handshake.wire, body: Bytes::new() };
@@ -140,7 +149,7 @@ impl HttpClient {
             Purpose::Call(number) | Purpose::Resume { number, .. } => {
                 self.calls.get(number).map(|call| call.wire)
             }
-            Purpose::Events => self.handshake.map(|handshake| handshake.wire),
+            Purpose::Events => self.handshakes.last().map(|handshake| handshake.wire),
             _ => None,
         }
     }
@@ -148,6 +157,11 @@ impl HttpClient {
     /// The request with the server that has the id of an answer.
     fn answered_by(&self, response: &Response) -> Option<i64> {
         let Some(Id::Number(wire)) = response.id else { return None };
+        self.with_server(wire)
+    }
+
+    /// The request with the server that has this id.
+    fn with_server(&self, wire: i64) -> Option<i64> {
         let number = self.peer.named(wire);
         let call = self.calls.get(&number).filter(|call| call.wire == wire)?;
         matches!(call.place, Place::Out(_) | Place::Accepted | Place::Pausing).then_some(number)
@@ -167,14 +181,20 @@ impl HttpClient {
         };
         self.peer.handle_frame(now, frame, &mut self.out);
         for number in answered {
-            if self.peer.sent(number).is_none()
-                && let Some(call) = self.take_call(number)
-            {
-                self.note_answered();
-                if let Place::Out(exchange) = call.place {
-                    self.detach(now, exchange);
-                }
-            }
+            self.let_go_if_ended(now, number);
+        }
+    }
+
+    /// The peer may have ended a request by what it was told: by a batch, or because the server gave a subscription up.
+    fn let_go_if_ended(&mut self, now: Instant, number: i64) {
+        let ended = self.calls.get(&number).filter(|call| call.owner == Owner::Application);
+        let Some(place) = ended.map(|call| call.place).filter(|_| self.peer.sent(number).is_none()) else {
+            return;
+        };
+        self.take_call(number);
+        self.note_answered();
+        if let Place::Out(exchange) = place {
+            self.detach(now, exchange);
         }
     }
 
@@ -189,15 +209,32 @@ impl HttpClient {
                 (Some(Kind::Response) | None, Some(Id::Number(id)), Some(wire)) => *id == wire,
                 _ => false,
             };
-        if !answer || exchange.rest.is_some() {
+        let answer = answer && exchange.rest.is_none();
+        let elsewhere = match (recovered.kind, &recovered.id) {
+            (None | Some(Kind::Response), Some(Id::Number(wire)))
+                if recovered.method.is_none() && !answer =>
+            {
+                self.with_server(*wire)
+            }
+            _ => None,
+        };
+        if !answer && elsewhere.is_none() {
             return self.peer.handle_malformed(now, malformed, &mut self.out);
         }
         let invalid = match malformed.kind {
             MalformedKind::TooLong { bytes } => InvalidAnswer::TooLong { bytes },
             _ => InvalidAnswer::Malformed(alloc::format!("{malformed}")),
         };
+        if let Some(number) = elsewhere {
+            let place = self.calls.get(&number).map(|call| call.place);
+            self.end_call(now, number, Outcome::Invalid(invalid));
+            if let Some(Place::Out(exchange)) = place {
+                self.detach(now, exchange);
+            }
+            return;
+        }
         let http = HttpError::new(200, "");
-        let (purpose, generation) = match (&exchange.purpose, self.handshake) {
+        let (purpose, generation) = match (&exchange.purpose, self.handshakes.last().copied()) {
             (Purpose::Events, Some(Handshake { wire, .. })) => {
                 (Purpose::Initialize { wire, body: Bytes::new() }, exchange.generation)
             }

@@ -63,6 +63,9 @@ impl HttpClient {
         self.session.worked = true;
         self.session.fruitless = 0;
         self.proven = true;
+        if let Some(events) = &mut self.events {
+            events.failures = 0;
+        }
     }
 
     /// The server has forgotten the session: it is opened anew. Returns whether it is.
@@ -106,11 +109,12 @@ impl HttpClient {
     // --- Notifications and replies ---
 
     /// The peer has something to say that is not answered.
-    pub(super) fn take_post(&mut self, post: Post) {
+    pub(super) fn take_post(&mut self, now: Instant, post: Post) {
         let opens = post.notification.as_ref().is_some_and(|(method, _)| **method == *Initialized::NAME);
         if opens && self.gate == Gate::Shut {
             self.gate = Gate::Opening;
-            self.send_post(post);
+            self.opening = Some(post);
+            self.open_again(now);
         } else {
             self.out.push_post(post);
         }
@@ -125,20 +129,21 @@ impl HttpClient {
     }
 
     /// The head of the answer to a message that is not answered has come, and is a success.
-    pub(super) fn note_posted(&mut self, now: Instant, id: ExchangeId) {
+    pub(super) fn note_posted(&mut self, id: ExchangeId) {
         if let Some(exchange) = self.exchanges.get(&id)
             && let Purpose::Post(post) = &exchange.purpose
             && opens_session(post)
             && exchange.generation == self.session.generation
         {
-            self.open_gate(now);
+            self.open_gate();
         }
     }
 
-    fn open_gate(&mut self, now: Instant) {
+    fn open_gate(&mut self) {
         if self.gate == Gate::Opening {
             self.gate = Gate::Open;
-            self.listen(now);
+            self.timers.clear(Timer::Opening);
+            self.listen();
         }
     }
 
@@ -166,7 +171,7 @@ impl HttpClient {
             self.peer.report(Diagnostic::NotTaken { what: method.into(), error });
         }
         if opens {
-            self.open_gate(now);
+            self.open_gate();
         }
     }
 
@@ -186,14 +191,18 @@ impl HttpClient {
             self.timers.set(Timer::Opening, now + pause);
         } else if self.paused.len() < self.limits().exchanges {
             self.paused.push_back(post);
-            self.timers.set(Timer::Posts, now + pause);
+            self.timers.set_if_unset(Timer::Posts, now + pause);
         }
     }
 
-    /// A pause is over.
-    pub(super) fn open_again(&mut self) {
-        if let Some(post) = self.opening.take() {
-            self.send_post(post);
+    /// Says that the session has begun. A server that has not answered that for long is asked all the same.
+    pub(super) fn open_again(&mut self, now: Instant) {
+        match self.opening.take() {
+            Some(post) => {
+                self.send_post(post);
+                self.timers.set(Timer::Opening, now + POSTED);
+            }
+            None => self.open_gate(),
         }
     }
 

@@ -16,7 +16,7 @@ pub(super) enum Timer {
     Listen,
     /// The stream of HTTP+SSE should have got further.
     Events,
-    /// The notification that opens a session goes out once more.
+    /// The notification that opens a session goes out once more, or should have been answered.
     Opening,
     /// Messages that are not answered go out once more.
     Posts,
@@ -36,6 +36,13 @@ impl Timers {
         self.clear(timer);
         self.set.insert(timer, at);
         self.due.insert((at, timer));
+    }
+
+    /// Sets a timer unless it is set already.
+    pub(super) fn set_if_unset(&mut self, timer: Timer, at: Instant) {
+        if !self.set.contains_key(&timer) {
+            self.set(timer, at);
+        }
     }
 
     pub(super) fn clear(&mut self, timer: Timer) {
