@@ -240,8 +240,8 @@ impl Ended {
     /// The same for a GET: an error with a status of its own is about the stream, not about any request.
     pub(super) fn of_get(self) -> Self {
         match self {
-            Self::Answer { status, answer: Err(error), .. } if !(200..300).contains(&status) => {
-                Self::Other(HttpError::new(status, &alloc::format!("{error}")))
+            Self::Answer { http, answer: Err(error), .. } if !(200..300).contains(&http.status) => {
+                Self::Other(HttpError { excerpt: HttpError::new(0, &error.to_string()).excerpt, ..http })
             }
             ended => ended,
         }
