@@ -1,6 +1,7 @@
-//! Sequential requests over HTTP/1.1 and the loopback, both ends on one thread: hyper against hyper, and our server.
+//! A `tools/call` over HTTP/1.1 and the loopback, one after the other, both ends on one thread: hyper against hyper as
+//! the limit, hyper against our server, and our client against our server, as JSON and as a stream with progress in it.
 //!
-//! `cargo bench -p mcp-hyper --bench http`
+//! `cargo bench -p mcp-hyper --bench http`. With `--repeat N` and a row's name it runs that row N times, for a profiler.
 
 #[path = "../../mcp-proto/benches/measure/mod.rs"]
 mod measure;
@@ -17,45 +18,62 @@ use hyper::client::conn::http1::SendRequest;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response};
-use mcp_hyper::ServerOptions;
-use mcp_hyper::mcp_proto::front::Router;
+use mcp_hyper::mcp_proto::front::{Client, Context, Router};
+use mcp_hyper::mcp_proto::schema::Tool;
+use mcp_hyper::{ClientOptions, Proxy, ServerOptions};
 use measure::measure;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
 use smol::net::TcpListener;
 use smol::{Async, LocalExecutor};
 use smol_hyper::rt::FuturesIo;
 
 /// Requests per run, so that entering the executor counts for little.
 const BATCH: usize = 32;
+/// About a hundred bytes, as in the other benchmarks.
+const MESSAGE: &str = "The quick brown fox jumps over the lazy dog while the cow jumps over the moon, again and again.";
+const JSON: &str = "application/json";
+const EVENTS: &str = "text/event-stream";
+
+type Executor = LocalExecutor<'static>;
 
 fn main() {
     // It lives as long as the program.
-    let executor: &'static LocalExecutor<'static> = Box::leak(Box::new(LocalExecutor::new()));
-    let bare = echo(executor);
-    let (listener, ours) = listener();
-    let (_server, driver) = ServerOptions::new(Router::new("echo", "1.0.0")).listen(listener);
-    executor.spawn(driver).detach();
-    let mut bare = Caller::new(executor, bare);
-    let mut ours = Caller::new(executor, ours);
+    let executor: &'static Executor = Box::leak(Box::new(LocalExecutor::new()));
+    let (limit, ours) = (echo(executor), serve(executor));
+    let mut limit = Bare::new(executor, limit, JSON);
+    let mut json = Bare::new(executor, ours, JSON);
+    let mut events = Bare::new(executor, ours, EVENTS);
+    let both = Ours::new(executor, ours);
+    let mut rows: [(&str, &mut dyn FnMut()); 5] = [
+        ("hyper, echo", &mut || limit.run()),
+        ("server, JSON", &mut || json.run()),
+        ("server, SSE", &mut || events.run()),
+        ("both, JSON", &mut || both.run(Answer::Json)),
+        ("both, SSE", &mut || both.run(Answer::Events)),
+    ];
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if let [flag, times, name] = &arguments[..]
         && flag == "--repeat"
     {
         let times: usize = times.parse().expect("a number of times");
-        let row = if name == "hyper" { &mut bare } else { &mut ours };
-        (0..times).for_each(|_| row.run());
+        let (_, run) = rows.iter_mut().find(|(row, _)| row == name).expect("a row's name");
+        (0..times).for_each(|_| run());
         return;
     }
-    let costs = measure([&mut || bare.run(), &mut || ours.run()]);
-    for (name, cost) in ["hyper", "ours"].into_iter().zip(costs) {
+    let names = rows.each_ref().map(|(name, _)| *name);
+    let costs = measure(rows.map(|(_, run)| run));
+    println!("{:14} {:>8} {:>8} {:>12} {:>12}", "tools/call", "req/s", "µs", "allocations", "of hyper");
+    for (name, cost) in names.into_iter().zip(costs) {
         let each = cost.nanoseconds / BATCH as f64;
-        println!(
-            "{name:10} {:8.0} req/s {:6.1} µs {:5} allocations, {:.2} of hyper",
-            1e9 / each,
-            each / 1e3,
-            cost.allocations / BATCH as u64,
-            costs[0].nanoseconds / cost.nanoseconds
-        );
+        let (rate, allocations) = (1e9 / each, cost.allocations / BATCH as u64);
+        let ratio = costs[0].nanoseconds / cost.nanoseconds;
+        println!("{name:14} {rate:>8.0} {:>8.1} {allocations:>12} {ratio:>12.2}", each / 1e3);
     }
+}
+
+fn on<T>(executor: &'static Executor, future: impl Future<Output = T>) -> T {
+    smol::block_on(executor.run(future))
 }
 
 fn listener() -> (TcpListener, SocketAddr) {
@@ -64,63 +82,123 @@ fn listener() -> (TcpListener, SocketAddr) {
     (listener.try_into().expect("a listener"), address)
 }
 
-/// A server of hyper's alone.
-fn echo(executor: &'static LocalExecutor<'static>) -> SocketAddr {
+/// A server of hyper's alone, which says what it is told.
+fn echo(executor: &'static Executor) -> SocketAddr {
     let (listener, address) = listener();
-    executor
-        .spawn(async move {
-            let listener: Arc<Async<std::net::TcpListener>> = listener.into();
-            let (stream, _) = listener.accept().await.expect("a client");
-            stream.get_ref().set_nodelay(true).expect("no delay");
-            let service = service_fn(async |request: Request<Incoming>| {
-                let body = request.into_body().collect().await.expect("a body").to_bytes();
-                Ok::<_, Infallible>(Response::new(Full::new(body)))
-            });
-            let _ = http1::Builder::new()
-                .header_read_timeout(None)
-                .serve_connection(FuturesIo::new(stream), service)
-                .await;
-        })
-        .detach();
+    let serving = executor.spawn(async move {
+        let listener: Arc<Async<std::net::TcpListener>> = listener.into();
+        let (stream, _) = listener.accept().await.expect("a client");
+        stream.get_ref().set_nodelay(true).expect("no delay");
+        let service = service_fn(async |request: Request<Incoming>| {
+            let body = request.into_body().collect().await.expect("a body").to_bytes();
+            Ok::<_, Infallible>(Response::new(Full::new(body)))
+        });
+        let mut builder = http1::Builder::new();
+        builder.header_read_timeout(None).serve_connection(FuturesIo::new(stream), service).await
+    });
+    serving.detach();
     address
 }
 
-struct Caller {
-    executor: &'static LocalExecutor<'static>,
-    sender: SendRequest<Full<Bytes>>,
+#[derive(Serialize, Deserialize)]
+struct Echo {
+    message: String,
 }
 
-impl Caller {
-    fn new(executor: &'static LocalExecutor<'static>, address: SocketAddr) -> Self {
+/// Our server, which says what it is told, and in the other tool first that it does so.
+fn serve(executor: &'static Executor) -> SocketAddr {
+    let tool = |name: &str| Tool::new(name, "Says what it is told", json!({ "type": "object" }));
+    let router = Router::new("echo", "1.0.0")
+        .tool_with(tool("echo"), async |Echo { message }, _| message)
+        .tool_with(tool("report"), async |Echo { message }, cx: Context| {
+            cx.progress(1);
+            message
+        });
+    let (listener, address) = listener();
+    executor.spawn(ServerOptions::new(router).listen(listener).1).detach();
+    address
+}
+
+/// A client of hyper's alone.
+struct Bare {
+    executor: &'static Executor,
+    sender: SendRequest<Full<Bytes>>,
+    accept: &'static str,
+    body: Bytes,
+}
+
+impl Bare {
+    fn new(executor: &'static Executor, address: SocketAddr, accept: &'static str) -> Self {
         let sender = on(executor, async {
             let stream = Async::<std::net::TcpStream>::connect(address).await.expect("a connection");
             stream.get_ref().set_nodelay(true).expect("no delay");
+            let stream = FuturesIo::new(stream);
             let (sender, connection) =
-                hyper::client::conn::http1::handshake(FuturesIo::new(stream)).await.expect("a handshake");
+                hyper::client::conn::http1::handshake(stream).await.expect("a handshake");
             executor.spawn(connection).detach();
             sender
         });
-        Self { executor, sender }
+        let meta = json!({
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientInfo": { "name": "benchmark", "version": "1.0.0" },
+            "io.modelcontextprotocol/clientCapabilities": {},
+        });
+        let params = json!({ "name": "echo", "arguments": { "message": MESSAGE }, "_meta": meta });
+        let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params });
+        Self { executor, sender, accept, body: body.to_string().into() }
     }
 
     fn run(&mut self) {
-        let Self { executor, sender } = self;
+        let Self { executor, sender, accept, body } = self;
         on(executor, async {
             for _ in 0..BATCH {
-                let request = Request::post("http://localhost/mcp")
+                let request = Request::post("/mcp")
                     .header("host", "localhost")
                     .header("content-type", "application/json")
-                    .header("accept", "application/json, text/event-stream")
-                    .body(Full::new(Bytes::from_static(&[b'x'; 200])))
+                    .header("accept", *accept)
+                    .header("mcp-protocol-version", "2026-07-28")
+                    .header("mcp-method", "tools/call")
+                    .header("mcp-name", "echo")
+                    .body(Full::new(body.clone()))
                     .expect("a request");
                 let answer = sender.send_request(request).await.expect("an answer");
                 let body = answer.into_body().collect().await.expect("its body").to_bytes();
-                assert_eq!(body.len(), 200);
+                assert!(body.windows(MESSAGE.len()).any(|part| part == MESSAGE.as_bytes()));
             }
         });
     }
 }
 
-fn on<T>(executor: &'static LocalExecutor<'static>, future: impl Future<Output = T>) -> T {
-    smol::block_on(executor.run(future))
+#[derive(Clone, Copy)]
+enum Answer {
+    Json,
+    Events,
+}
+
+/// Our client.
+struct Ours {
+    executor: &'static Executor,
+    client: Client,
+}
+
+impl Ours {
+    fn new(executor: &'static Executor, address: SocketAddr) -> Self {
+        let options = ClientOptions::new("benchmark", "1.0.0").proxy(Proxy::none());
+        let (client, driver) = options.connect(format!("http://{address}/mcp")).expect("a URL");
+        executor.spawn(driver).detach();
+        Self { executor, client }
+    }
+
+    fn run(&self, answer: Answer) {
+        on(self.executor, async {
+            for _ in 0..BATCH {
+                let arguments = Echo { message: MESSAGE.into() };
+                let result = match answer {
+                    Answer::Json => self.client.call_tool("echo", arguments).await,
+                    Answer::Events => self.client.call_tool("report", arguments).on_progress(drop).await,
+                };
+                assert_eq!(result.expect("a result").text_content(), MESSAGE);
+            }
+        });
+    }
 }

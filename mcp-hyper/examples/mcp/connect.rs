@@ -1,10 +1,12 @@
 //! From the command line to a server that is ready to be asked.
 
 use std::ffi::OsString;
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 
-use mcp_proto::front::{Client, ClientHandlers, HandlerError};
-use mcp_proto::peer::client::{Mode, ServerInfo};
+use mcp_proto::front::{Client, ClientHandlers, Error, HandlerError};
+use mcp_proto::peer::client::{ClientConfig, Mode, ServerInfo};
 use mcp_proto::schema::{ElicitResult, Era, LoggingLevel};
 use mcp_smol::{ClientOptions, Command, Environment};
 
@@ -22,13 +24,19 @@ pub(crate) struct Connection {
     pub(crate) log: Option<LoggingLevel>,
 }
 
-/// Starts a server, does `work` with it, and sees it off.
+/// What carries a connection's messages.
+type Driver = Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>;
+
+/// Starts a server or connects to one, does `work` with it, and sees it off.
 pub(crate) async fn with_server<T>(
     command: &[OsString],
     common: &Common,
     work: impl AsyncFnOnce(&Connection) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
-    let (client, driver) = options(common).connect(program(command, common)?);
+    let (client, driver) = match url(command) {
+        Some(url) => over_http(url, common)?,
+        None => as_child(command, common)?,
+    };
     let driver = smol::spawn(driver);
     let (result, reports) = match connected(&client, common).await {
         Ok(connection) => (work(&connection).await, Some(connection.reports)),
@@ -53,6 +61,41 @@ async fn connected(client: &Client, common: &Common) -> Result<Connection, Failu
     Ok(Connection { client: client.clone(), server, reports, log })
 }
 
+/// The URL, if that is what stands in the place of a command.
+fn url(command: &[OsString]) -> Option<&str> {
+    let [word] = command else { return None };
+    word.to_str().filter(|word| word.starts_with("http://") || word.starts_with("https://"))
+}
+
+fn over_http(url: &str, common: &Common) -> Result<(Client, Driver), Failure> {
+    let mut options = mcp_hyper::ClientOptions::new("mcp", env!("CARGO_PKG_VERSION"))
+        .mode(mode(common))
+        .handlers(handlers())
+        .configure(|config| configure(&mut config.client, common));
+    for (name, value) in &common.headers {
+        options = options.header(name, value);
+    }
+    if common.trace {
+        options = options.on_wire(trace::http);
+    }
+    let (client, driver) = options.connect(url).map_err(|error| Failure::Usage(error.to_string()))?;
+    Ok((client, Box::pin(driver)))
+}
+
+fn as_child(command: &[OsString], common: &Common) -> Result<(Client, Driver), Failure> {
+    let mut options = ClientOptions::new("mcp", env!("CARGO_PKG_VERSION"))
+        .mode(mode(common))
+        .handlers(handlers())
+        .configure(|config| configure(config, common));
+    if common.trace {
+        let mut trace = Trace::new();
+        options = options.on_wire(move |direction, bytes| trace.show(direction, bytes));
+        options = options.on_stderr(|line| trace::stderr(&line));
+    }
+    let (client, driver) = options.connect(program(command, common)?);
+    Ok((client, Box::pin(driver)))
+}
+
 fn program(command: &[OsString], common: &Common) -> Result<Command, Failure> {
     let Some((program, args)) = command.split_first() else {
         return Err(Failure::Usage("no command that starts a server".to_owned()));
@@ -67,27 +110,21 @@ fn program(command: &[OsString], common: &Common) -> Result<Command, Failure> {
     Ok(command.envs(common.variables.iter().map(|(name, value)| (name, value))))
 }
 
-fn options(common: &Common) -> ClientOptions {
-    let mode = match common.era {
+fn mode(common: &Common) -> Mode {
+    match common.era {
         EraOption::Auto => Mode::Auto,
         EraOption::Modern => Mode::ModernOnly,
         EraOption::Legacy => Mode::LegacyOnly,
-    };
-    let mut options = ClientOptions::new("mcp", env!("CARGO_PKG_VERSION")).mode(mode).handlers(handlers());
+    }
+}
+
+fn configure(config: &mut ClientConfig, common: &Common) {
     if let Some(timeout) = common.timeout {
-        options = options.configure(|config| {
-            config.request_timeout = timeout;
-            config.request_maximum = config.request_maximum.max(timeout);
-            config.connect.initialize = timeout;
-            config.connect.probe = config.connect.probe.min(timeout);
-        });
+        config.request_timeout = timeout;
+        config.request_maximum = config.request_maximum.max(timeout);
+        config.connect.initialize = timeout;
+        config.connect.probe = config.connect.probe.min(timeout);
     }
-    if common.trace {
-        let mut trace = Trace::new();
-        options = options.on_wire(move |direction, bytes| trace.show(direction, bytes));
-        options = options.on_stderr(|line| trace::stderr(&line));
-    }
-    options
 }
 
 /// Servers that ask for input are told that they will not get it: tools that can do without go on.

@@ -1,15 +1,17 @@
 //! `mcp demo`: what the protocol can do, shown on a server of our own.
 
 use std::ffi::OsString;
+use std::net::Ipv4Addr;
 
 use mcp_proto::schema::{CallToolResult, LoggingLevel, PromptReference, ResourceContents};
 use serde_json::json;
+use smol::net::TcpListener;
 
 use crate::connect::{Connection, with_server};
 use crate::failure::Failure;
 use crate::options::Common;
 use crate::terminal::{GOOD, QUIET, Screen, styled};
-use crate::{about, prompts, show};
+use crate::{about, demo_server, prompts, show};
 
 /// Starts this program once more, as the server.
 pub(crate) async fn demo(common: &Common, screen: &mut Screen) -> Result<(), Failure> {
@@ -17,6 +19,18 @@ pub(crate) async fn demo(common: &Common, screen: &mut Screen) -> Result<(), Fai
         .map_err(|error| Failure::Server(format!("this program does not know where it is: {error}")))?;
     let server = [program.into_os_string(), OsString::from("serve")];
     with_server(&server, common, async |connection| tour(connection, screen).await).await
+}
+
+/// Serves on a port of its own, and talks to that.
+pub(crate) async fn demo_over_http(common: &Common, screen: &mut Screen) -> Result<(), Failure> {
+    let failed = |error: std::io::Error| Failure::Server(format!("serving over HTTP: {error}"));
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.map_err(failed)?;
+    let url = format!("http://{}/mcp", listener.local_addr().map_err(failed)?);
+    let serving = smol::spawn(mcp_hyper::serve(listener, demo_server::router()));
+    let server = [OsString::from(url)];
+    let toured = with_server(&server, common, async |connection| tour(connection, screen).await).await;
+    serving.cancel().await;
+    toured
 }
 
 async fn tour(connection: &Connection, screen: &mut Screen) -> Result<(), Failure> {

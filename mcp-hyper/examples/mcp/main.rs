@@ -1,4 +1,4 @@
-//! A command-line client for MCP servers that run as child processes, and a server to try other clients on.
+//! A command-line client for MCP servers, child processes and URLs alike, and a server to try other clients on.
 //!
 //! ```text
 //! cargo run --example mcp -- demo
@@ -17,13 +17,14 @@ mod progress;
 mod prompts;
 mod reports;
 mod resources;
+mod serve;
 mod show;
 mod table;
 mod terminal;
 mod tools;
 mod trace;
 
-use std::io::{IsTerminal as _, Write as _};
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::Parser as _;
@@ -39,7 +40,7 @@ fn main() -> ExitCode {
         Ok(options) => options,
         Err(error) => return usage(&error),
     };
-    match smol::block_on(run(options.command.unwrap_or(Command::Demo), &options.common)) {
+    match smol::block_on(run(options.command.unwrap_or(Command::Demo { http: false }), &options.common)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             if failure.is_worth_telling() {
@@ -53,10 +54,10 @@ fn main() -> ExitCode {
 /// Help and version are no mistakes; of the mistakes, one is made by everybody once.
 fn usage(error: &clap::Error) -> ExitCode {
     let _ = error.print();
-    if error.kind() == ErrorKind::MissingRequiredArgument && error.to_string().contains("<COMMAND>") {
+    if error.kind() == ErrorKind::MissingRequiredArgument && error.to_string().contains("<COMMAND|URL>") {
         let _ = writeln!(
             anstream::stderr(),
-            "\nThe command that starts the server goes after two dashes:\n\n    \
+            "\nThe command that starts the server, or its URL, goes after two dashes:\n\n    \
              mcp tools -- npx -y @modelcontextprotocol/server-everything"
         );
     }
@@ -67,15 +68,10 @@ async fn run(command: Command, common: &Common) -> Result<(), Failure> {
     let mut screen = Screen::new();
     let (screen, json) = (&mut screen, common.json);
     match command {
-        Command::Demo => demo::demo(common, screen).await,
-        Command::Serve => {
-            if std::io::stdin().is_terminal() {
-                let hint = "This is a server: it expects a client's messages, one JSON object to a line. Ctrl-D ends it.";
-                let _ = writeln!(anstream::stderr(), "{hint}");
-            }
-            let served = mcp_smol::serve_stdio(demo_server::router()).await;
-            served.map_err(|error| Failure::Server(format!("serving standard input and output: {error}")))
-        }
+        Command::Demo { http: false } => demo::demo(common, screen).await,
+        Command::Demo { http: true } => demo::demo_over_http(common, screen).await,
+        Command::Serve { http: None, .. } => serve::stdio().await,
+        Command::Serve { http: Some(address), legacy_sse } => serve::http(address, legacy_sse).await,
         Command::Tools { name, server } => {
             with_server(&server.command, common, async |connection| {
                 tools::tools(connection, name.as_deref(), screen, json).await

@@ -1,17 +1,19 @@
 //! What can be said on the command line.
 
 use std::ffi::OsString;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-/// A client for MCP servers that run as child processes, and a server to try other clients on.
+/// A client for MCP servers, and a server to try other clients on.
 ///
-/// Everything after `--` is the command that starts the server:
+/// After `--` comes the command that starts the server, or its URL:
 ///
 ///     mcp tools -- npx -y @modelcontextprotocol/server-everything
 ///     mcp call add a=2 b=3 -- npx -y @modelcontextprotocol/server-everything
+///     mcp tools -- https://example.com/mcp
 ///
 /// Exit codes: 0 done, 1 the tool reports a failure, 2 wrong usage, 3 the connection or the protocol failed.
 #[derive(Debug, Parser)]
@@ -47,6 +49,10 @@ pub(crate) struct Common {
     #[arg(long, global = true, value_name = "LEVEL", value_parser = LEVELS)]
     pub(crate) log: Option<String>,
 
+    /// Send a header with every request to a server at a URL; may be repeated
+    #[arg(long = "header", global = true, value_parser = header, value_name = "NAME: VALUE")]
+    pub(crate) headers: Vec<(String, String)>,
+
     /// Set a variable in the server's environment; may be repeated
     #[arg(long = "env", global = true, value_parser = variable, value_name = "NAME=VALUE")]
     pub(crate) variables: Vec<(String, String)>,
@@ -77,7 +83,11 @@ pub(crate) enum EraOption {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Show what the protocol can do, on a server of our own (the default)
-    Demo,
+    Demo {
+        /// Over HTTP, rather than with a child process
+        #[arg(long)]
+        http: bool,
+    },
     /// List the tools; with a name, describe one
     Tools {
         /// The tool to describe
@@ -145,8 +155,15 @@ pub(crate) enum Command {
         #[command(flatten)]
         server: Server,
     },
-    /// Be a server on standard input and output, for other people's clients
-    Serve,
+    /// Be a server for other people's clients: on standard input and output, or over HTTP
+    Serve {
+        /// Serve HTTP at this address, such as 127.0.0.1:8080; port 0 takes any that is free
+        #[arg(long, value_name = "ADDR")]
+        http: Option<SocketAddr>,
+        /// Serve HTTP+SSE of 2024-11-05 as well, for the oldest clients
+        #[arg(long, requires = "http")]
+        legacy_sse: bool,
+    },
 }
 
 const ARGUMENTS: &str = "\
@@ -160,14 +177,23 @@ Arguments are KEY=VALUE, where the tool's input schema says whether a value is t
 /// The server to talk to.
 #[derive(Debug, Args)]
 pub(crate) struct Server {
-    /// The command that starts the server
-    #[arg(last = true, required = true, value_name = "COMMAND")]
+    /// The command that starts the server, or its URL
+    #[arg(last = true, required = true, value_name = "COMMAND|URL")]
     pub(crate) command: Vec<OsString>,
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
     Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
+}
+
+fn header(text: &str) -> Result<(String, String), String> {
+    match text.split_once(':') {
+        Some((name, value)) if !name.trim().is_empty() => {
+            Ok((name.trim().to_owned(), value.trim().to_owned()))
+        }
+        _ => Err("write NAME: VALUE".to_owned()),
+    }
 }
 
 fn variable(text: &str) -> Result<(String, String), String> {
@@ -205,7 +231,7 @@ mod tests {
     fn a_missing_server_command_is_a_usage_error() {
         let error = Options::try_parse_from(["mcp", "tools"]).unwrap_err();
         assert_eq!(error.exit_code(), 2);
-        assert!(error.to_string().contains("<COMMAND>"), "{error}");
+        assert!(error.to_string().contains("<COMMAND|URL>"), "{error}");
     }
 
     #[test]
@@ -214,6 +240,12 @@ mod tests {
         for wrong in ["-1", "soon", "inf", "nan"] {
             assert!(seconds(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn headers_keep_what_follows_the_first_colon() {
+        assert_eq!(header("X-Where: a:b"), Ok(("X-Where".to_owned(), "a:b".to_owned())));
+        assert!(header(": b").is_err() && header("A").is_err());
     }
 
     #[test]

@@ -2,7 +2,9 @@
 
 use std::io::Write as _;
 
+use mcp_hyper::WireEvent;
 use mcp_proto::Bytes;
+use mcp_proto::bind::http::End;
 use mcp_proto::codec::{Line, Lines};
 use mcp_smol::{StderrLine, Wire};
 
@@ -32,6 +34,35 @@ impl Trace {
             print(&arrow, &readable(&line));
         }
     }
+}
+
+/// What goes over HTTP: a line for each request with its message, one for each answer's status, and those of its body.
+pub(crate) fn http(event: WireEvent<'_>) {
+    let sent = styled(GOOD, "→");
+    let received = styled(NAME, "←");
+    match event {
+        WireEvent::Request { method, url, body, .. } => {
+            print(&sent, &format!("{method} {url} {}", shown(body)));
+        }
+        WireEvent::Head { status, .. } => print(&received, &status.to_string()),
+        WireEvent::Body { bytes, .. } => {
+            for line in bytes.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty()) {
+                print(&received, &shown(line));
+            }
+        }
+        WireEvent::End { end, .. } => {
+            if *end != End::Complete {
+                print(&styled(BAD, "?"), &harmless(&format!("the answer broke off: {end:?}")));
+            }
+        }
+        _ => {}
+    }
+}
+
+fn shown(bytes: &[u8]) -> String {
+    let beginning = bytes.get(..LONGEST).unwrap_or(bytes);
+    let text = harmless(&String::from_utf8_lossy(beginning));
+    if beginning.len() < bytes.len() { format!("{text} … ({} bytes)", bytes.len()) } else { text }
 }
 
 /// A line of the server's standard error.

@@ -12,13 +12,13 @@ use hyper::server::conn::{http1, http2};
 use mcp_proto::front::Multi;
 use smol_hyper::rt::FuturesIo;
 
-use super::alarm::{Alarm, Timers};
 use super::limits::HEADERS;
 use super::preface::{Beginning, Preface};
 use super::registry::Entry;
 use super::service::{ConnectionService, HttpService};
 use super::socket::Socket;
 use super::streams::{Queue, ServerMode, Streams};
+use super::time::{Alarm, Timers};
 use super::transport::Transport;
 use super::watch::{Order, Overrun, Version, Watch};
 
@@ -65,7 +65,7 @@ enum Stage<Io, H: ServerMode> {
 impl<Io: AsyncRead + AsyncWrite + Unpin + 'static, H: ServerMode> Connection<Io, H> {
     pub(super) fn new(service: HttpService<H>, io: Io) -> Self {
         let shared = service.shared();
-        let watch = Arc::new(Watch::new(shared.limits.clone(), shared.timers.clone()));
+        let watch = Arc::new(Watch::new(shared.limits.clone(), shared.clock.timers().clone()));
         let entry = shared.registry.enter(watch.clone());
         let io = Transport::new(io, shared.tls.as_ref());
         if io.is_shaking() {

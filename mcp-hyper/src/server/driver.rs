@@ -10,14 +10,14 @@ use std::time::{Duration, Instant};
 
 use futures_util::Stream as _;
 use futures_util::stream::FuturesUnordered;
-use mcp_proto::front::{Clock as _, Mode, Multi, RouterError};
+use mcp_proto::front::http::HttpServerDriver;
+use mcp_proto::front::{Mode, Multi, RouterError};
 
 use super::accept::{Listener, Patient};
-use super::alarm::Alarm;
 use super::connection::{Connection, ConnectionError};
 use super::service::HttpService;
-use super::stand_in::HttpServerDriver;
 use super::streams::ServerMode;
+use super::time::Alarm;
 
 /// How many connections are accepted before those that are there have a turn.
 const ACCEPTED_AT_ONCE: usize = 16;
@@ -76,11 +76,8 @@ impl<H: Mode> ServiceDriver<H> {
                 self.sessions_ended = true;
                 return Poll::Ready(());
             }
-            let timeout = self
-                .sessions
-                .next_timeout()
-                .and_then(|at| shared.timers.now().checked_add(at.saturating_since(shared.clock.now())));
-            ready!(self.alarm.poll_until(timeout, &shared.timers, cx));
+            let timeout = self.sessions.next_timeout().and_then(|at| shared.clock.at(at));
+            ready!(self.alarm.poll_until(timeout, shared.clock.timers(), cx));
         }
     }
 }
@@ -101,11 +98,11 @@ impl<H: Mode> Future for ServiceDriver<H> {
         if this.deadline.is_none() {
             shared.registry.retire();
             let patience = this.close_timeout.saturating_add(LAST_ANSWERS);
-            this.deadline = shared.timers.now().checked_add(patience);
+            this.deadline = shared.clock.after(patience);
         }
         let connections = shared.registry.poll_fewer(1, cx);
         if sessions.is_pending() || connections.is_pending() {
-            ready!(this.patience.poll_until(this.deadline, &shared.timers, cx));
+            ready!(this.patience.poll_until(this.deadline, shared.clock.timers(), cx));
             shared.registry.cut();
         }
         Poll::Ready(Ok(()))
@@ -183,7 +180,7 @@ impl<L: Listener, H: ServerMode> ServerDriver<L, H> {
         on_error: OnError,
         spawn: Option<Spawn<L::Io, H>>,
     ) -> Self {
-        let listener = Some(Patient::new(listener, service.shared().timers.clone()));
+        let listener = Some(Patient::new(listener, service.shared().clock.timers().clone()));
         Self { listener, service, driver, connections: FuturesUnordered::new(), on_error, spawn }
     }
 

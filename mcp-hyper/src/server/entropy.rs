@@ -1,6 +1,6 @@
 //! The system's randomness.
 
-use super::stand_in::Entropy;
+use mcp_proto::front::http::Entropy;
 
 /// What session ids are made of.
 pub(super) struct SystemEntropy;

@@ -1,43 +1,52 @@
 //! One request and its answer, between hyper and an [`HttpExchange`].
 
+use std::borrow::Cow;
 use std::convert::Infallible;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::{Buf as _, Bytes};
 use http_body::{Body, Frame, SizeHint};
 use hyper::header::{CONNECTION, HeaderName, HeaderValue};
 use hyper::{Response, StatusCode};
-use mcp_proto::front::{Clock as _, Mode, Multi, SystemClock};
+use mcp_proto::bind::http::server::{BodyKind, ResponseHead};
+use mcp_proto::front::http::HttpExchange;
+use mcp_proto::front::{Mode, Multi};
 
-use super::alarm::{Alarm, Timers};
-use super::stand_in::{BodyKind, HttpExchange, ResponseHead};
 use super::streams::Pace;
+use super::time::{Alarm, RuntimeClock};
 use super::watch::Busy;
 
-/// The time as an exchange needs it.
-pub(super) struct Ticking {
-    pub(super) clock: Arc<SystemClock>,
-    pub(super) timers: Timers,
-    pub(super) alarm: Alarm,
+/// An exchange that is told the time.
+struct Live<H: Mode> {
+    exchange: HttpExchange<H>,
+    clock: Arc<RuntimeClock>,
+    alarm: Alarm,
 }
 
-impl Ticking {
-    /// Ready once the exchange wants to be told the time, or at `deadline`.
-    fn poll_until(
+impl<H: Mode> Live<H> {
+    /// Asks the exchange for an output until there is one, or until nothing is due.
+    fn poll<R>(
         &mut self,
-        timeout: Option<mcp_proto::Instant>,
-        deadline: Option<Instant>,
         cx: &mut Context<'_>,
-    ) -> Poll<()> {
-        let timeout =
-            timeout.and_then(|at| self.timers.now().checked_add(at.saturating_since(self.clock.now())));
-        let first = [timeout, deadline].into_iter().flatten().min();
-        self.alarm.poll_until(first, &self.timers, cx)
+        output: impl Fn(&mut HttpExchange<H>, &mut Context<'_>) -> Poll<R>,
+    ) -> Poll<R> {
+        loop {
+            if let Poll::Ready(output) = output(&mut self.exchange, cx) {
+                return Poll::Ready(output);
+            }
+            let timeout = self.exchange.next_timeout().and_then(|at| self.clock.at(at));
+            ready!(self.poll_until(timeout, cx));
+            self.exchange.handle_timeout();
+        }
+    }
+
+    fn poll_until(&mut self, deadline: Option<Instant>, cx: &mut Context<'_>) -> Poll<()> {
+        self.alarm.poll_until(deadline, self.clock.timers(), cx)
     }
 }
 
@@ -54,9 +63,8 @@ pin_project_lite::pin_project! {
     pub struct ResponseFuture<B, H: Mode = Multi> {
         #[pin]
         request: Option<B>,
-        // Nothing if the request was not for us.
-        exchange: Option<HttpExchange<H>>,
-        ticking: Option<Ticking>,
+        // Until the answer is there.
+        live: Option<Live<H>>,
         // When the request's body must have come.
         deadline: Option<Instant>,
         attached: Attached,
@@ -64,19 +72,16 @@ pin_project_lite::pin_project! {
 }
 
 impl<B, H: Mode> ResponseFuture<B, H> {
+    /// The body has to come until `deadline`.
     pub(super) fn new(
         request: B,
         exchange: HttpExchange<H>,
-        ticking: Ticking,
+        clock: Arc<RuntimeClock>,
         deadline: Option<Instant>,
         attached: Attached,
     ) -> Self {
-        Self { request: Some(request), exchange: Some(exchange), ticking: Some(ticking), deadline, attached }
-    }
-
-    /// There is nothing at the address.
-    pub(super) fn not_found(attached: Attached) -> Self {
-        Self { request: None, exchange: None, ticking: None, deadline: None, attached }
+        let live = Live { exchange, clock, alarm: Alarm::default() };
+        Self { request: Some(request), live: Some(live), deadline, attached }
     }
 }
 
@@ -85,56 +90,60 @@ impl<B: Body, H: Mode> Future for ResponseFuture<B, H> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
-        let (Some(exchange), Some(ticking)) = (this.exchange.as_mut(), this.ticking.as_mut()) else {
-            let attached = std::mem::take(this.attached);
-            return Poll::Ready(Ok(bare(StatusCode::NOT_FOUND, attached)));
-        };
-        let refusal = loop {
-            let Some(request) = this.request.as_mut().as_pin_mut() else { break None };
-            if !exchange.wants_body() {
-                break None;
-            }
-            match request.poll_frame(cx) {
-                Poll::Ready(Some(Ok(frame))) => {
-                    if let Ok(mut data) = frame.into_data() {
-                        exchange.handle_body(data.copy_to_bytes(data.remaining()));
-                    }
-                }
-                Poll::Ready(Some(Err(_))) => break Some(StatusCode::BAD_REQUEST),
-                Poll::Ready(None) => {
-                    exchange.handle_body_end();
-                    this.request.set(None);
-                }
-                Poll::Pending => {
-                    ready!(ticking.poll_until(None, *this.deadline, cx));
-                    break Some(StatusCode::REQUEST_TIMEOUT);
-                }
-            }
-        };
+        let Some(live) = this.live.as_mut() else { return Poll::Pending };
+        let refusal = ready!(poll_request(this.request.as_mut(), live, this.deadline, cx));
         if this.request.as_ref().as_pin_ref().is_some_and(|request| !request.is_end_stream())
             && let Some(busy) = &this.attached.busy
         {
             busy.unread();
         }
         this.request.set(None);
-        if let Some(status) = refusal {
-            *this.exchange = None;
-            let attached = std::mem::take(this.attached);
-            let mut response = bare(status, attached);
-            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
-            return Poll::Ready(Ok(response));
-        }
-        let head = loop {
-            if let Poll::Ready(head) = exchange.poll_head(cx) {
-                break head;
+        let head = match refusal {
+            None => ready!(live.poll(cx, HttpExchange::poll_head)),
+            Some(status) => {
+                *this.live = None;
+                let headers = vec![(CONNECTION.as_str(), Cow::Borrowed("close"))];
+                ResponseHead { status: status.as_u16(), headers, body: BodyKind::Empty }
             }
-            ready!(ticking.poll_until(exchange.next_timeout(), None, cx));
-            exchange.handle_timeout();
         };
-        let (exchange, ticking) = (this.exchange.take(), this.ticking.take());
-        let attached = std::mem::take(this.attached);
-        Poll::Ready(Ok(response(head, |left| ResponseBody { exchange, ticking, left, attached })))
+        let (live, attached) = (this.live.take(), std::mem::take(this.attached));
+        Poll::Ready(Ok(response(head, live, attached)))
     }
+}
+
+/// What each byte of a request's body adds to its time: 16 KiB per second.
+const NANOSECONDS_PER_BYTE: u64 = 1_000_000_000 / (16 * 1024);
+
+/// Hands over the body of a request for as long as it is wanted. Ready with the status if it is refused.
+fn poll_request<B: Body, H: Mode>(
+    mut request: Pin<&mut Option<B>>,
+    live: &mut Live<H>,
+    deadline: &mut Option<Instant>,
+    cx: &mut Context<'_>,
+) -> Poll<Option<StatusCode>> {
+    while live.exchange.wants_body()
+        && let Some(body) = request.as_mut().as_pin_mut()
+    {
+        match body.poll_frame(cx) {
+            Poll::Ready(Some(Ok(frame))) => {
+                if let Ok(mut data) = frame.into_data() {
+                    let more = NANOSECONDS_PER_BYTE.saturating_mul(data.remaining() as u64);
+                    *deadline = deadline.and_then(|at| at.checked_add(Duration::from_nanos(more)));
+                    live.exchange.handle_body(data.copy_to_bytes(data.remaining()));
+                }
+            }
+            Poll::Ready(Some(Err(_))) => return Poll::Ready(Some(StatusCode::BAD_REQUEST)),
+            Poll::Ready(None) => {
+                live.exchange.handle_body_end();
+                request.set(None);
+            }
+            Poll::Pending => {
+                ready!(live.poll_until(*deadline, cx));
+                return Poll::Ready(Some(StatusCode::REQUEST_TIMEOUT));
+            }
+        }
+    }
+    Poll::Ready(None)
 }
 
 impl<B, H: Mode> fmt::Debug for ResponseFuture<B, H> {
@@ -143,35 +152,36 @@ impl<B, H: Mode> fmt::Debug for ResponseFuture<B, H> {
     }
 }
 
-fn bare<H: Mode>(status: StatusCode, attached: Attached) -> Response<ResponseBody<H>> {
-    let mut response =
-        Response::new(ResponseBody { exchange: None, ticking: None, left: Left::Bytes(0), attached });
-    *response.status_mut() = status;
-    response
-}
-
-fn response<B>(head: ResponseHead, body: impl FnOnce(Left) -> B) -> Response<B> {
+fn response<H: Mode>(
+    head: ResponseHead,
+    live: Option<Live<H>>,
+    attached: Attached,
+) -> Response<ResponseBody<H>> {
     let left = match head.body {
         BodyKind::Empty => Left::Bytes(0),
         BodyKind::Whole(bytes) => Left::Bytes(bytes as u64),
         BodyKind::Stream => Left::Unknown,
     };
-    let mut response = Response::new(body(left));
+    let mut response = Response::new(ResponseBody { live, rest: Bytes::new(), left, attached });
     *response.status_mut() = StatusCode::from_u16(head.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let headers = response.headers_mut();
     headers.reserve(head.headers.len());
     for (name, value) in head.headers {
-        // What cannot stand in a header is left out of it.
         let value = match value {
-            std::borrow::Cow::Borrowed(value) => HeaderValue::from_str(value),
-            std::borrow::Cow::Owned(value) => HeaderValue::try_from(value),
+            Cow::Borrowed(value) => HeaderValue::from_str(value),
+            Cow::Owned(value) => HeaderValue::try_from(value),
         };
+        // The machine says nothing that cannot stand in a header.
         if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name.as_bytes()), value) {
             headers.append(name, value);
         }
     }
     response
 }
+
+/// How much of a body is handed to hyper at a time: it copies what it is given, and takes the whole of it whether the
+/// client reads or not.
+const PIECE: usize = 64 * 1024;
 
 /// How much of a body is still to come.
 enum Left {
@@ -182,8 +192,9 @@ enum Left {
 
 /// The body of an answer. Dropping it before its end means that the client has gone.
 pub struct ResponseBody<H: Mode = Multi> {
-    exchange: Option<HttpExchange<H>>,
-    ticking: Option<Ticking>,
+    live: Option<Live<H>>,
+    /// What has come from the exchange and not been handed over yet.
+    rest: Bytes,
     left: Left,
     attached: Attached,
 }
@@ -197,31 +208,27 @@ impl<H: Mode> Body for ResponseBody<H> {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         let this = &mut *self;
-        let (Some(exchange), Some(ticking)) = (&mut this.exchange, &mut this.ticking) else {
-            return Poll::Ready(None);
-        };
+        let Some(live) = &mut this.live else { return Poll::Ready(None) };
         if let Some(pace) = &this.attached.pace {
             pace.set_waiting(false);
         }
-        let piece = loop {
-            if let Poll::Ready(piece) = exchange.poll_body(cx) {
-                break piece;
-            }
-            ready!(ticking.poll_until(exchange.next_timeout(), None, cx));
-            exchange.handle_timeout();
-        };
-        match &piece {
-            Some(bytes) => {
-                if let Left::Bytes(left) = &mut this.left {
-                    *left = left.saturating_sub(bytes.len() as u64);
-                }
-                if let Some(pace) = &this.attached.pace {
-                    pace.set_waiting(true);
+        if this.rest.is_empty() {
+            match ready!(live.poll(cx, HttpExchange::poll_body)) {
+                Some(bytes) => this.rest = bytes,
+                None => {
+                    this.left = Left::Bytes(0);
+                    return Poll::Ready(None);
                 }
             }
-            None => this.left = Left::Bytes(0),
         }
-        Poll::Ready(piece.map(|bytes| Ok(Frame::data(bytes))))
+        let piece = this.rest.split_to(this.rest.len().min(PIECE));
+        if let Left::Bytes(left) = &mut this.left {
+            *left = left.saturating_sub(piece.len() as u64);
+        }
+        if let Some(pace) = &this.attached.pace {
+            pace.set_waiting(true);
+        }
+        Poll::Ready(Some(Ok(Frame::data(piece))))
     }
 
     fn is_end_stream(&self) -> bool {

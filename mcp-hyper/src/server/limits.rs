@@ -21,8 +21,9 @@ pub struct ServerLimits {
     /// How long the headers of a request may take from their first byte, and the handshake of TLS. Default 10 s: who
     /// needs longer does it on purpose.
     pub header_timeout: Duration,
-    /// How long the rest of a request may take after its headers. Default 60 s: 4 MiB in that time is what the slowest
-    /// of mobile networks manage. Then it is answered with 408.
+    /// How long the body of a request may take, and a second longer for each 16 KiB that have come. Default 30 s: slow
+    /// networks have time for long messages, and whoever sends a byte now and then has not. Then it is answered with
+    /// 408.
     pub body_timeout: Duration,
     /// How long a connection may stay open without a request. Default 2 min.
     pub idle_timeout: Duration,
@@ -48,7 +49,7 @@ impl Default for ServerLimits {
             header_bytes: 32 * 1024,
             headers: HEADERS,
             header_timeout: Duration::from_secs(10),
-            body_timeout: Duration::from_secs(60),
+            body_timeout: Duration::from_secs(30),
             idle_timeout: Duration::from_secs(120),
             write_timeout: Duration::from_secs(30),
             lifetime: None,

@@ -1,7 +1,6 @@
 //! Servers: hyper connections whose requests are exchanges of an HTTP server.
 
 mod accept;
-mod alarm;
 mod connection;
 mod driver;
 mod entropy;
@@ -12,8 +11,8 @@ mod preface;
 mod registry;
 mod service;
 mod socket;
-mod stand_in;
 mod streams;
+mod time;
 mod transport;
 mod watch;
 

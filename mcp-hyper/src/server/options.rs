@@ -3,19 +3,19 @@
 use std::fmt;
 use std::sync::Arc;
 
-use mcp_proto::front::{Mode, Multi, Router, SystemClock};
-use mcp_proto::peer::server::ServerConfig;
+use mcp_proto::bind::http::server::HttpServerConfig;
+use mcp_proto::front::http::{HttpServer, http_server};
+use mcp_proto::front::{Mode, Multi, Router};
 
 use super::accept::Listener;
-use super::alarm::Timers;
 use super::connection::Connection;
 use super::driver::{ConnectionTask, OnError, ServerDriver, ServerError, ServiceDriver, Spawn};
 use super::entropy::SystemEntropy;
 use super::limits::ServerLimits;
 use super::registry::Registry;
 use super::service::{HttpService, Shared};
-use super::stand_in::{HttpServer, http_server};
 use super::streams::ServerMode;
+use super::time::{RuntimeClock, Timers};
 use super::transport::Tls;
 use crate::runtime::{Runtime, Smol};
 
@@ -23,8 +23,7 @@ use crate::runtime::{Runtime, Smol};
 #[must_use = "options do nothing until something is served with them"]
 pub struct ServerOptions<H: Mode = Multi> {
     router: Arc<Router<H>>,
-    config: ServerConfig,
-    path: String,
+    config: HttpServerConfig,
     limits: ServerLimits,
     timers: Timers,
     tls: Option<Tls>,
@@ -35,10 +34,11 @@ impl<H: Mode> ServerOptions<H> {
     /// The router's own [configuration](Router::config), at `/mcp`, without TLS.
     pub fn new(router: impl Into<Arc<Router<H>>>) -> Self {
         let router = router.into();
+        let mut config = HttpServerConfig::new(router.config());
+        config.path = Some("/mcp".to_owned());
         Self {
-            config: router.config(),
+            config,
             router,
-            path: "/mcp".to_owned(),
             limits: ServerLimits::default(),
             timers: Smol.timer(),
             tls: None,
@@ -46,14 +46,20 @@ impl<H: Mode> ServerOptions<H> {
         }
     }
 
-    /// Where connections find the server; everywhere else there is nothing. Default `/mcp`.
+    /// Where the server is; everywhere else there is nothing. Default `/mcp`.
     pub fn path(mut self, path: impl Into<String>) -> Self {
-        self.path = path.into();
+        self.config.path = Some(path.into());
         self
     }
 
-    /// Changes the configuration.
-    pub fn configure(mut self, change: impl FnOnce(&mut ServerConfig)) -> Self {
+    /// The server is at any path, for a router of one's own that has looked at it already.
+    pub fn any_path(mut self) -> Self {
+        self.config.path = None;
+        self
+    }
+
+    /// Changes anything else of the configuration, such as which hosts and origins are served.
+    pub fn configure(mut self, change: impl FnOnce(&mut HttpServerConfig)) -> Self {
         change(&mut self.config);
         self
     }
@@ -146,16 +152,14 @@ impl<H: Mode> ServerOptions<H> {
     /// A server to embed; the future has to be polled for as long as it is to serve.
     pub fn service(self) -> (HttpService<H>, ServiceDriver<H>) {
         let problem = self.router.check().err();
-        let clock = Arc::new(SystemClock::new());
-        let close_timeout = self.config.close_timeout;
-        let (server, driver) = http_server(self.router, clock.clone(), Arc::new(SystemEntropy));
+        let clock = Arc::new(RuntimeClock::new(self.timers));
+        let close_timeout = self.config.server.close_timeout;
+        let (server, driver) = http_server(self.router, self.config, clock.clone(), Arc::new(SystemEntropy));
         let service = HttpService::new(Shared {
             server,
             clock,
-            timers: self.timers,
             limits: Arc::new(self.limits),
             registry: Arc::new(Registry::default()),
-            path: self.path,
             tls: self.tls,
         });
         let driver = ServiceDriver::new(service.clone(), driver, problem, close_timeout);
@@ -168,7 +172,6 @@ impl<H: Mode> fmt::Debug for ServerOptions<H> {
         f.debug_struct("ServerOptions")
             .field("router", &self.router)
             .field("config", &self.config)
-            .field("path", &self.path)
             .field("limits", &self.limits)
             .finish_non_exhaustive()
     }

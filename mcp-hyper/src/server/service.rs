@@ -11,15 +11,16 @@ use hyper::header::HeaderMap;
 use hyper::service::Service;
 use hyper::{Request, Response};
 use mcp_proto::bind::http::Fields;
-use mcp_proto::front::{Mode, Multi, SystemClock};
+use mcp_proto::bind::http::server::RequestHead;
+use mcp_proto::front::http::HttpServer;
+use mcp_proto::front::{Mode, Multi};
 
-use super::alarm::{Alarm, Timers};
 use super::connection::Connection;
-use super::exchange::{Attached, ResponseBody, ResponseFuture, Ticking};
+use super::exchange::{Attached, ResponseBody, ResponseFuture};
 use super::limits::ServerLimits;
 use super::registry::Registry;
-use super::stand_in::{HttpServer, RequestHead};
 use super::streams::{Pace, Queue, ServerMode};
+use super::time::RuntimeClock;
 use super::transport::Tls;
 use super::watch::{Busy, Watch};
 
@@ -30,11 +31,9 @@ pub struct HttpService<H: Mode = Multi>(Arc<Shared<H>>);
 
 pub(super) struct Shared<H: Mode> {
     pub(super) server: HttpServer<H>,
-    pub(super) clock: Arc<SystemClock>,
-    pub(super) timers: Timers,
+    pub(super) clock: Arc<RuntimeClock>,
     pub(super) limits: Arc<ServerLimits>,
     pub(super) registry: Arc<Registry>,
-    pub(super) path: String,
     pub(super) tls: Option<Tls>,
 }
 
@@ -59,17 +58,16 @@ impl<H: Mode> HttpService<H> {
             headers: &parts.headers,
             authority: parts.uri.authority().map(|authority| authority.as_str()),
         };
-        let head = RequestHead { method: parts.method.as_str(), path: parts.uri.path(), fields: &fields };
+        let head = RequestHead {
+            method: parts.method.as_str(),
+            path: parts.uri.path_and_query().map_or("", |path| path.as_str()),
+            fields: &fields,
+        };
         let exchange = shared.server.exchange(&head);
         // A body that is already there needs no time.
-        let deadline = if body.is_end_stream() {
-            None
-        } else {
-            shared.timers.now().checked_add(shared.limits.body_timeout)
-        };
-        let ticking =
-            Ticking { clock: shared.clock.clone(), timers: shared.timers.clone(), alarm: Alarm::default() };
-        ResponseFuture::new(body, exchange, ticking, deadline, attached)
+        let deadline =
+            if body.is_end_stream() { None } else { shared.clock.after(shared.limits.body_timeout) };
+        ResponseFuture::new(body, exchange, shared.clock.clone(), deadline, attached)
     }
 }
 
@@ -95,7 +93,6 @@ impl<H: Mode> fmt::Debug for HttpService<H> {
     }
 }
 
-/// Answers any path: which of them are for MCP is for whoever calls it to say.
 impl<B: Body, H: Mode> Service<Request<B>> for HttpService<H> {
     type Response = Response<ResponseBody<H>>;
     type Error = Infallible;
@@ -133,11 +130,7 @@ impl<H: ServerMode> Service<Request<Incoming>> for ConnectionService<H> {
             pace
         });
         let attached = Attached { busy: Some(busy), pace };
-        if request.uri().path() == self.service.shared().path {
-            self.service.exchange(request, attached)
-        } else {
-            ResponseFuture::not_found(attached)
-        }
+        self.service.exchange(request, attached)
     }
 }
 

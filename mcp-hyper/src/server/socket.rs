@@ -10,8 +10,8 @@ use futures_lite::{AsyncRead, AsyncWrite};
 use super::preface::Preface;
 use super::watch::Watch;
 
-/// How much is read from a client that goes on sending after this side was closed.
-const DISCARDED: usize = 1024 * 1024;
+/// How many reads of a client that goes on sending after this side was closed are made before others have a turn.
+const READS: usize = 16;
 
 /// Reads what was looked at before, then the rest; tells the [`Watch`] what is heard and what is taken; and closes so
 /// that the client can still read the last answer.
@@ -20,15 +20,16 @@ pub(super) struct Socket<Io> {
     ahead: Preface,
     watch: Arc<Watch>,
     stuck: bool,
+    /// This side is closed.
+    closed: bool,
     /// The client has closed its side.
     ended: bool,
-    discarded: usize,
 }
 
 impl<Io> Socket<Io> {
     /// A socket of which `ahead` was read already.
     pub(super) fn new(io: Io, ahead: Preface, watch: Arc<Watch>) -> Self {
-        Self { io, ahead, watch, stuck: false, ended: false, discarded: 0 }
+        Self { io, ahead, watch, stuck: false, closed: false, ended: false }
     }
 
     fn report<T>(&mut self, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
@@ -79,18 +80,23 @@ impl<Io: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Socket<Io> {
     /// A socket that is closed while input is unread resets the connection. So this waits, if it has to, for the client
     /// to close its side; for how long is the watch's business.
     fn poll_close(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let closed = Pin::new(&mut self.io).poll_close(cx);
-        ready!(self.report(closed))?;
+        if !self.closed {
+            let closed = Pin::new(&mut self.io).poll_close(cx);
+            ready!(self.report(closed))?;
+            self.closed = true;
+        }
         if !self.watch.left() {
             return Poll::Ready(Ok(()));
         }
         let mut scratch = [0; 4096];
-        while !self.ended && self.discarded < DISCARDED {
-            match ready!(Pin::new(&mut self.io).poll_read(cx, &mut scratch)) {
-                Ok(0) | Err(_) => self.ended = true,
-                Ok(count) => self.discarded = self.discarded.saturating_add(count),
+        for _ in 0..READS {
+            if self.ended {
+                return Poll::Ready(Ok(()));
             }
+            let read = ready!(Pin::new(&mut self.io).poll_read(cx, &mut scratch));
+            self.ended = matches!(read, Ok(0) | Err(_));
         }
-        Poll::Ready(Ok(()))
+        cx.waker().wake_by_ref();
+        Poll::Pending
     }
 }

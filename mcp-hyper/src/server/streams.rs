@@ -15,8 +15,8 @@ use hyper::rt::Executor;
 use hyper::rt::bounds::Http2ServerConnExec;
 use mcp_proto::front::{Local, Mode, Multi};
 
-use super::alarm::{Alarm, Timers};
 use super::exchange::{ResponseBody, ResponseFuture};
+use super::time::{Alarm, Timers};
 
 /// Whether a server's futures may move between threads, as its router's handlers may: [`Multi`] or [`Local`]. There is
 /// nothing to implement.

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
-use super::alarm::Timers;
 use super::limits::ServerLimits;
+use super::time::Timers;
 
 /// How long a client has to close its side once a connection is ending.
 const LINGER: Duration = Duration::from_secs(2);

@@ -1,10 +1,19 @@
 //! A server on a port of its own, and a client that knows nothing but bytes. Every wait is bounded.
-#![allow(dead_code, clippy::unwrap_used)]
+#![allow(dead_code, unreachable_pub)]
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::SeqCst;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http_body_util::Full;
+use mcp_hyper::mcp_proto::front::{Context, NoArguments, Router};
+use mcp_hyper::mcp_proto::schema::{ServerCapability, Tool};
+use serde_json::{Value, json};
 
 /// Nothing on a loopback takes this long.
 pub const PATIENCE: Duration = Duration::from_secs(10);
@@ -22,6 +31,8 @@ pub fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
 pub struct Raw {
     pub stream: TcpStream,
     read: Vec<u8>,
+    /// What has come of a stream of events.
+    events: String,
 }
 
 /// An answer, as far as its head.
@@ -43,7 +54,7 @@ impl Raw {
         stream.set_nodelay(true).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_write_timeout(Some(PATIENCE)).unwrap();
-        Self { stream, read: Vec::new() }
+        Self { stream, read: Vec::new(), events: String::new() }
     }
 
     pub fn send(&mut self, bytes: impl AsRef<[u8]>) {
@@ -161,7 +172,7 @@ impl<F: Future<Output: Send> + Send + 'static> hyper::rt::Executor<F> for Spawn 
     }
 }
 
-pub type Sender = hyper::client::conn::http2::SendRequest<http_body_util::Full<bytes::Bytes>>;
+pub type Sender = hyper::client::conn::http2::SendRequest<Full<Bytes>>;
 
 /// A client of HTTP/2 on any stream.
 pub async fn http2<S>(stream: S, tune: impl FnOnce(&mut hyper::client::conn::http2::Builder<Spawn>)) -> Sender
@@ -175,11 +186,177 @@ where
     sender
 }
 
-/// A POST with the usual headers.
-pub fn post(url: &str, body: &str) -> hyper::Request<http_body_util::Full<bytes::Bytes>> {
-    hyper::Request::post(url)
+/// A POST with the usual headers and those of `more`, lines with their ends.
+pub fn request(more: &str, body: &str) -> hyper::Request<Full<Bytes>> {
+    let mut request = hyper::Request::post("/mcp")
+        .header("host", "localhost")
         .header("content-type", "application/json")
-        .header("accept", "application/json, text/event-stream")
-        .body(http_body_util::Full::new(bytes::Bytes::copy_from_slice(body.as_bytes())))
-        .unwrap()
+        .header("accept", "application/json, text/event-stream");
+    for (name, value) in more.lines().map(|line| line.split_once(": ").unwrap()) {
+        request = request.header(name, value);
+    }
+    request.body(Full::new(Bytes::copy_from_slice(body.as_bytes()))).unwrap()
+}
+
+/// What the tests' handlers have done.
+#[derive(Clone, Default)]
+pub struct Log(Arc<[AtomicUsize; 2]>);
+
+impl Log {
+    /// Calls of `wait` that have begun.
+    pub fn begun(&self) -> usize {
+        self.0[0].load(SeqCst)
+    }
+
+    /// Calls of `wait` that are over, whether they came to an end or were dropped.
+    pub fn over(&self) -> usize {
+        self.0[1].load(SeqCst)
+    }
+
+    fn begin(&self) -> Running {
+        self.0[0].fetch_add(1, SeqCst);
+        Running(self.clone())
+    }
+}
+
+struct Running(Log);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.0[1].fetch_add(1, SeqCst);
+    }
+}
+
+#[derive(serde::Deserialize)]
+struct Echo {
+    message: String,
+}
+
+#[derive(serde::Deserialize)]
+struct Size {
+    bytes: usize,
+}
+
+/// `echo` says what it is told; `report` reports progress first; `big` says much; `wait` never answers, `soon` after a
+/// moment.
+pub fn router(log: &Log) -> Router {
+    let tool = |name: &str| Tool::new(name, "", json!({ "type": "object" }));
+    let (wait, soon) = (log.clone(), log.clone());
+    Router::new("server", "1")
+        .declare(ServerCapability::ToolsListChanged)
+        .tool_with(tool("echo"), async |Echo { message }, _| message)
+        .tool_with(tool("report"), async |Echo { message }, cx: Context| {
+            cx.progress(1);
+            message
+        })
+        .tool_with(tool("big"), async |Size { bytes }, _| "x".repeat(bytes))
+        .tool_with(tool("wait"), move |NoArguments {}, cx: Context| {
+            let running = wait.begin();
+            async move {
+                cx.progress(1);
+                std::future::pending::<()>().await;
+                drop(running);
+                "never"
+            }
+        })
+        .tool_with(tool("soon"), move |NoArguments {}, _| {
+            let running = soon.begin();
+            async move {
+                smol::Timer::after(Duration::from_millis(300)).await;
+                drop(running);
+                "done"
+            }
+        })
+}
+
+/// A `tools/call` of 2026-07-28: the headers that mirror it, and its body.
+pub fn call(tool: &str, arguments: &Value, progress: Progress) -> (String, String) {
+    let mut meta = meta();
+    if let Progress::Wanted = progress {
+        meta["progressToken"] = json!("token");
+    }
+    modern("tools/call", tool, json!({ "name": tool, "arguments": arguments, "_meta": meta }))
+}
+
+/// Whether a call asks for progress, and so for a stream.
+#[derive(Clone, Copy)]
+pub enum Progress {
+    Wanted,
+    Unwanted,
+}
+
+/// A subscription to the changes of the list of tools.
+pub fn listen() -> (String, String) {
+    let notifications = json!({ "toolsListChanged": true });
+    modern("subscriptions/listen", "", json!({ "notifications": notifications, "_meta": meta() }))
+}
+
+fn meta() -> Value {
+    json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": { "name": "test", "version": "1" },
+        "io.modelcontextprotocol/clientCapabilities": {},
+    })
+}
+
+fn modern(method: &str, name: &str, params: Value) -> (String, String) {
+    let mut headers = format!("mcp-protocol-version: 2026-07-28\r\nmcp-method: {method}\r\n");
+    if !name.is_empty() {
+        headers.push_str(&format!("mcp-name: {name}\r\n"));
+    }
+    let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+    (headers, body.to_string())
+}
+
+/// The text of a tool's result.
+pub fn text(message: &str) -> String {
+    let message: Value = serde_json::from_str(message).unwrap();
+    message["result"]["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{message}")).to_owned()
+}
+
+impl Raw {
+    /// Calls a tool at `/mcp`.
+    pub fn call(&mut self, tool: &str, arguments: &Value, progress: Progress) {
+        let (headers, body) = call(tool, arguments, progress);
+        self.post("/mcp", &headers, &body);
+    }
+
+    /// Has `echo` say something, and checks that it does.
+    pub fn echo(&mut self, message: &str) {
+        self.call("echo", &json!({ "message": message }), Progress::Unwanted);
+        let (head, body) = self.answer();
+        assert_eq!((head.status, &*text(&body)), (200, message));
+    }
+
+    /// The data of the next event of a stream; comments are passed over.
+    pub fn event(&mut self) -> Value {
+        loop {
+            while let Some(end) = self.events.find("\n\n") {
+                let event: String = self.events.drain(..end + 2).collect();
+                let data: Vec<_> = event.lines().filter_map(|line| line.strip_prefix("data: ")).collect();
+                if !data.is_empty() {
+                    return serde_json::from_str(&data.join("\n")).unwrap();
+                }
+            }
+            let more = self.chunk().expect("the stream goes on");
+            self.events.push_str(&more);
+        }
+    }
+}
+
+/// Runs it for [`PATIENCE`] at most.
+pub fn bounded<T>(future: impl Future<Output = T>) -> T {
+    smol::block_on(smol::future::or(future, async {
+        smol::Timer::after(PATIENCE).await;
+        panic!("still not done")
+    }))
+}
+
+/// [`wait_until`] without blocking.
+pub async fn until(what: &str, mut done: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !done() {
+        assert!(begin.elapsed() < PATIENCE, "this never happened: {what}");
+        smol::Timer::after(Duration::from_millis(1)).await;
+    }
 }

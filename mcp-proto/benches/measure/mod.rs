@@ -13,6 +13,8 @@ const ROUND: Duration = Duration::from_millis(1);
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+/// Bytes allocated and not freed.
+static HELD: AtomicU64 = AtomicU64::new(0);
 
 struct Counting;
 
@@ -20,20 +22,32 @@ struct Counting;
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        HELD.fetch_add(layout.size() as u64, Ordering::Relaxed);
         // SAFETY: the caller keeps the contract of `alloc`.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        HELD.fetch_sub(layout.size() as u64, Ordering::Relaxed);
         // SAFETY: the caller keeps the contract of `dealloc`.
         unsafe { System.dealloc(pointer, layout) }
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        HELD.fetch_add(size as u64, Ordering::Relaxed);
+        HELD.fetch_sub(layout.size() as u64, Ordering::Relaxed);
         // SAFETY: the caller keeps the contract of `realloc`.
         unsafe { System.realloc(pointer, layout, size) }
     }
+}
+
+/// What `make` leaves on the heap, in bytes, and what it returns.
+#[allow(dead_code, reason = "one benchmark looks at memory")]
+pub(crate) fn held<T>(make: impl FnOnce() -> T) -> (u64, T) {
+    let before = HELD.load(Ordering::Relaxed);
+    let made = make();
+    (HELD.load(Ordering::Relaxed).saturating_sub(before), made)
 }
 
 /// What one run of a candidate costs.

@@ -113,6 +113,8 @@ mod tasks;
 
 #[cfg(feature = "client")]
 mod client;
+#[cfg(all(feature = "server", feature = "http"))]
+pub mod http;
 #[cfg(feature = "server")]
 mod router;
 #[cfg(feature = "server")]

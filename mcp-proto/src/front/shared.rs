@@ -32,7 +32,12 @@ struct State<C, M: ?Sized> {
 
 impl<C, M> Shared<C, M> {
     pub(crate) fn new(core: C, machine: M, clock: Arc<dyn Clock>) -> Self {
-        Self { clock, signal: Arc::new(Signal::default()), state: Mutex::new(State { core, machine }) }
+        Self::with_signal(Arc::default(), core, machine, clock)
+    }
+
+    /// A connection whose driver is woken by `signal`.
+    pub(crate) fn with_signal(signal: Arc<Signal>, core: C, machine: M, clock: Arc<dyn Clock>) -> Self {
+        Self { clock, signal, state: Mutex::new(State { core, machine }) }
     }
 }
 

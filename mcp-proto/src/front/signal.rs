@@ -98,18 +98,23 @@ impl Waiters {
     }
 }
 
-/// The waker slot of a connection, and the handlers that are to be polled.
-#[derive(Default)]
-pub(crate) struct Signal(Mutex<Slot>);
+/// The waker slot of a driver, and those of its tasks that are to be polled, by their keys: the handlers of a connection,
+/// the sessions of a server.
+pub(crate) struct Signal<K = InboundId>(Mutex<Slot<K>>);
 
-#[derive(Default)]
-struct Slot {
+struct Slot<K> {
     driver: Option<Waker>,
-    ready: VecDeque<InboundId>,
+    ready: VecDeque<K>,
 }
 
-impl Signal {
-    /// Leaves the driver's waker, unless a handler is to be polled. Returns whether the driver may rest.
+impl<K> Default for Signal<K> {
+    fn default() -> Self {
+        Self(Mutex::new(Slot { driver: None, ready: VecDeque::new() }))
+    }
+}
+
+impl<K> Signal<K> {
+    /// Leaves the driver's waker. Returns whether the driver may rest: whether no task is to be polled.
     pub(crate) fn park(&self, waker: Waker, wakers: &mut Wakers) -> bool {
         let mut slot = lock(&self.0);
         let rest = slot.ready.is_empty();
@@ -125,14 +130,14 @@ impl Signal {
         }
     }
 
-    /// Notes that a handler is to be polled, without waking the driver.
-    pub(super) fn mark_ready(&self, handler: InboundId) {
-        lock(&self.0).ready.push_back(handler);
+    /// Notes that a task is to be polled, without waking the driver.
+    pub(super) fn mark_ready(&self, task: K) {
+        lock(&self.0).ready.push_back(task);
     }
 
-    /// The driver runs: it need not be woken until it parks again. Returns the handlers to poll, each once; what becomes
+    /// The driver runs: it need not be woken until it parks again. Returns the tasks to poll, each once; what becomes
     /// ready meanwhile comes next time.
-    pub(super) fn begin(&self) -> VecDeque<InboundId> {
+    pub(super) fn begin(&self) -> VecDeque<K> {
         let (ready, waker) = {
             let mut slot = lock(&self.0);
             (core::mem::take(&mut slot.ready), slot.driver.take())
@@ -142,39 +147,39 @@ impl Signal {
     }
 }
 
-/// The waker of one handler.
-pub(super) struct HandlerWaker {
-    handler: InboundId,
+/// The waker of one task of a driver.
+pub(super) struct TaskWaker<K = InboundId> {
+    task: K,
     /// Whether it is among the ready ones, or is never to be again.
     queued: AtomicBool,
-    signal: Arc<Signal>,
+    signal: Arc<Signal<K>>,
 }
 
-impl HandlerWaker {
-    /// The waker of a handler that has not been polled yet.
-    pub(super) fn new(handler: InboundId, signal: Arc<Signal>) -> Arc<Self> {
-        Arc::new(Self { handler, queued: AtomicBool::new(false), signal })
+impl<K> TaskWaker<K> {
+    /// The waker of a task that has not been polled yet.
+    pub(super) fn new(task: K, signal: Arc<Signal<K>>) -> Arc<Self> {
+        Arc::new(Self { task, queued: AtomicBool::new(false), signal })
     }
 
-    /// From now on the handler may be woken again.
+    /// From now on the task may be woken again.
     pub(super) fn arm(&self) {
         self.queued.store(false, Ordering::Release);
     }
 
-    /// The handler is gone: waking it does nothing from now on.
+    /// The task is gone: waking it does nothing from now on.
     pub(super) fn retire(&self) {
         self.queued.store(true, Ordering::Release);
     }
 }
 
-impl Wake for HandlerWaker {
+impl<K: Copy + Send + Sync + 'static> Wake for TaskWaker<K> {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
         if !self.queued.swap(true, Ordering::AcqRel) {
-            self.signal.mark_ready(self.handler);
+            self.signal.mark_ready(self.task);
             self.signal.notify();
         }
     }

@@ -8,7 +8,7 @@ use core::future::Future;
 use core::task::{Context, Poll, Waker};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use super::signal::{HandlerWaker, Signal};
+use super::signal::{Signal, TaskWaker};
 use crate::peer::InboundId;
 
 /// A handler panicked. The panic hook has reported it; the request it was for is answered.
@@ -26,7 +26,7 @@ pub(crate) fn contain<R>(run: impl FnOnce() -> R) -> Result<R, Panicked> {
 
 struct Task<F> {
     future: F,
-    state: Arc<HandlerWaker>,
+    state: Arc<TaskWaker>,
     waker: Waker,
 }
 
@@ -43,7 +43,7 @@ impl<F: Future + Unpin> Tasks<F> {
 
     /// Takes in the handler of a request; it is polled with the ready ones.
     pub(crate) fn start(&mut self, request: InboundId, future: F) {
-        let state = HandlerWaker::new(request, self.signal.clone());
+        let state = TaskWaker::new(request, self.signal.clone());
         let waker = Waker::from(state.clone());
         // The driver is the one who calls this, and goes on to poll: it need not be woken.
         state.retire();

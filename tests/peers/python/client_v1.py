@@ -1,12 +1,14 @@
 """A client on the Python SDK 1.x (legacy revisions only) that tries everything a demo server has.
 
-Run: client_v1.py [--lists] -- COMMAND ARGS…
+Run: client_v1.py [--lists] -- COMMAND ARGS… | URL | sse+URL
 """
 
 import asyncio
 from datetime import timedelta
 
 from mcp import ClientSession, McpError, StdioServerParameters, stdio_client, types
+from mcp.client.sse import sse_client
+from mcp.client.streamable_http import streamable_http_client
 from pydantic import AnyUrl
 from steps import Steps, command_line, expect, expect_names
 
@@ -115,13 +117,21 @@ async def answer_sampling(context, params):
     return types.CreateMessageResult(role="assistant", content=text, model="test", stopReason="endTurn")
 
 
+def connect(server, *args):
+    """A child process, or a server at a URL: `sse+http://…` by HTTP+SSE, `http://…` by Streamable HTTP."""
+    if server.startswith("sse+http"):
+        return sse_client(server.removeprefix("sse+"))
+    if server.startswith("http"):
+        return streamable_http_client(server)
+    return stdio_client(StdioServerParameters(command=server, args=list(args)))
+
+
 async def main(options, steps):
     logged = []
 
     async def on_log(params):
         logged.append(params.data)
 
-    server = StdioServerParameters(command=options.command[0], args=options.command[1:])
     callbacks = {
         "read_timeout_seconds": timedelta(seconds=20),
         "elicitation_callback": answer_question,
@@ -129,7 +139,7 @@ async def main(options, steps):
         "logging_callback": on_log,
     }
     with steps.step("connect and close"):
-        async with stdio_client(server) as streams, ClientSession(*streams, **callbacks) as session:
+        async with connect(*options.command) as streams, ClientSession(*streams[:2], **callbacks) as session:
             with steps.step("connect") as shown:
                 hello = await session.initialize()
                 shown["revision"] = hello.protocolVersion

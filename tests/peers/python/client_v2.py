@@ -1,6 +1,6 @@
 """A client on the Python SDK 2.x that tries everything a demo server has.
 
-Run: client_v2.py [--era auto|modern|legacy] [--lists] -- COMMAND ARGS…
+Run: client_v2.py [--era auto|modern|legacy] [--lists] -- COMMAND ARGS… | URL
 """
 
 import asyncio
@@ -134,7 +134,9 @@ async def main(options, steps):
     async def on_log(params):
         logged.append(params.data)
 
-    server = StdioServerParameters(command=options.command[0], args=options.command[1:])
+    [server, *args] = options.command
+    if not server.startswith("http"):
+        server = StdioServerParameters(command=server, args=args)
     client = Client(
         server,
         mode=LATEST if options.era == "modern" else options.era,

@@ -1,4 +1,7 @@
-"""The demo server on the Python SDK 1.x: legacy revisions only, on stdio."""
+"""The demo server on the Python SDK 1.x: legacy revisions only.
+
+Run: server_v1.py [--http PORT | --sse PORT]
+"""
 
 import asyncio
 import base64
@@ -7,6 +10,7 @@ from mcp.server.fastmcp import Context, FastMCP
 from mcp.server.fastmcp.exceptions import ToolError
 from mcp.types import Completion, SamplingMessage, TextContent
 from pydantic import BaseModel
+from transport import transport
 
 # One pixel.
 LOGO = base64.b64decode(
@@ -109,4 +113,7 @@ async def complete(ref, argument, context) -> Completion:
 
 
 if __name__ == "__main__":
-    mcp.run()
+    name, port = transport()
+    if port is not None:
+        mcp.settings.port = port
+    mcp.run(name)

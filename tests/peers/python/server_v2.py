@@ -1,4 +1,7 @@
-"""The demo server on the Python SDK 2.x: one process speaks both eras on stdio."""
+"""The demo server on the Python SDK 2.x: one process speaks both eras.
+
+Run: server_v2.py [--http PORT | --sse PORT]
+"""
 
 import asyncio
 import base64
@@ -8,6 +11,7 @@ from mcp.server.mcpserver import Context, Elicit, MCPServer, Resolve, Sample
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import Completion, CreateMessageResult, SamplingMessage, TextContent
 from pydantic import BaseModel
+from transport import transport
 
 # One pixel.
 LOGO = base64.b64decode(
@@ -115,4 +119,5 @@ async def complete(ref, argument, context) -> Completion:
 
 
 if __name__ == "__main__":
-    mcp.run()
+    name, port = transport()
+    mcp.run(name) if port is None else mcp.run(name, port=port)

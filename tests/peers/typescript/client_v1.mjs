@@ -1,8 +1,10 @@
 // A client on the TypeScript SDK 1.x (legacy revisions only) that tries everything a demo server has.
-// Run: client_v1.mjs [--lists] -- COMMAND ARGS…
+// Run: client_v1.mjs [--lists] -- COMMAND ARGS… | URL | sse+URL
 
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
+import { SSEClientTransport } from '@modelcontextprotocol/sdk/client/sse.js';
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
+import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import {
     CreateMessageRequestSchema,
     ElicitRequestSchema,
@@ -18,9 +20,20 @@ client.setRequestHandler(ElicitRequestSchema, answerQuestion);
 client.setRequestHandler(CreateMessageRequestSchema, answerSampling);
 client.setNotificationHandler(LoggingMessageNotificationSchema, ({ params }) => void logged.push(params.data));
 
-const transport = new StdioClientTransport({ command, args });
+/** A child process, or a server at a URL: `sse+http://…` by HTTP+SSE, `http://…` by Streamable HTTP. */
+function transportTo(server) {
+    if (server.startsWith('sse+http')) return new SSEClientTransport(new URL(server.slice('sse+'.length)));
+    if (server.startsWith('http')) return new StreamableHTTPClientTransport(new URL(server));
+    return new StdioClientTransport({ command: server, args });
+}
+
+const transport = transportTo(command);
 const connected = await step('connect', async (shown) => {
-    transport.setProtocolVersion = (revision) => (shown.revision = revision);
+    const setProtocolVersion = transport.setProtocolVersion?.bind(transport);
+    transport.setProtocolVersion = (revision) => {
+        shown.revision = revision;
+        setProtocolVersion?.(revision);
+    };
     await client.connect(transport, { timeout: 20_000 });
     shown.server = client.getServerVersion()?.name;
 });
@@ -30,4 +43,7 @@ if (connected) {
     const callTool = (name, values, options) => client.callTool({ name, arguments: values }, undefined, options);
     await tryEverything(client, { lists, callTool, logged });
 }
-await step('close', () => client.close());
+await step('close', async () => {
+    await transport.terminateSession?.();
+    await client.close();
+});

@@ -1,8 +1,8 @@
 // A client on the TypeScript SDK 2.x that tries everything a demo server has.
-// Run: client_v2.mjs [--era auto|modern|legacy] [--lists] -- COMMAND ARGS…
+// Run: client_v2.mjs [--era auto|modern|legacy] [--lists] -- COMMAND ARGS… | URL
 
 import assert from 'node:assert/strict';
-import { Client, LOG_LEVEL_META_KEY } from '@modelcontextprotocol/client';
+import { Client, LOG_LEVEL_META_KEY, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
 import { answerQuestion, answerSampling, commandLine, step, tryEverything } from './steps.mjs';
 
@@ -19,7 +19,9 @@ client.setRequestHandler('sampling/createMessage', answerSampling);
 client.setNotificationHandler('notifications/message', ({ params }) => void logged.push(params.data));
 
 const connected = await step('connect', async (shown) => {
-    await client.connect(new StdioClientTransport({ command, args }), { timeout: 20_000 });
+    const url = command.startsWith('http');
+    const transport = url ? new StreamableHTTPClientTransport(new URL(command)) : new StdioClientTransport({ command, args });
+    await client.connect(transport, { timeout: 20_000 });
     shown.revision = client.getNegotiatedProtocolVersion();
     shown.server = client.getServerVersion()?.name;
     if (era !== 'auto') assert.equal(client.getProtocolEra(), era);

@@ -1,8 +1,11 @@
-// The demo server on the TypeScript SDK 2.x: one process speaks both eras on stdio.
+// The demo server on the TypeScript SDK 2.x: one process speaks both eras.
+// Run: server_v2.mjs [--http PORT]
 
-import { acceptedContent, completable, inputRequired, inputResponse, McpServer, ResourceTemplate } from '@modelcontextprotocol/server';
+import { serve } from '@hono/node-server';
+import { acceptedContent, completable, createMcpHandler, inputRequired, inputResponse, McpServer, ResourceTemplate } from '@modelcontextprotocol/server';
 import { serveStdio } from '@modelcontextprotocol/server/stdio';
 import { setTimeout } from 'node:timers/promises';
+import { parseArgs } from 'node:util';
 import * as z from 'zod';
 
 // A pause after each progress, so that a client sees it before the result.
@@ -100,4 +103,10 @@ function demoServer() {
     return server;
 }
 
-serveStdio(demoServer);
+const { http } = parseArgs({ options: { http: { type: 'string' } } }).values;
+if (http) {
+    const handler = createMcpHandler(demoServer);
+    serve({ fetch: (request) => handler.fetch(request), hostname: '127.0.0.1', port: Number(http) });
+} else {
+    serveStdio(demoServer);
+}

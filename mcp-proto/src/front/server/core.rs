@@ -114,6 +114,9 @@ impl<M: ServerMachine + ?Sized> Core<M> for ServerCore {
                 server::Event::Closed(closed) => self.finish(closed, wakers),
             }
         }
+        while let Some(waker) = machine.poll_waker() {
+            wakers.wake(Some(waker));
+        }
     }
 
     fn has_work(&self) -> bool {

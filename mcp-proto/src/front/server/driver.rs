@@ -41,7 +41,7 @@ pub struct ServerDriver<M: ServerMachine, H: Mode = Multi> {
 }
 
 impl<M: ServerMachine + Send + 'static, H: Mode> ServerDriver<M, H> {
-    pub(super) fn new(shared: Arc<Shared<ServerCore, M>>, router: Arc<Router<H>>) -> Self {
+    pub(in crate::front) fn new(shared: Arc<Shared<ServerCore, M>>, router: Arc<Router<H>>) -> Self {
         let tasks = Tasks::new(shared.signal().clone());
         let connection: Arc<Connection> = shared.clone();
         Self { shared, link: Arc::new(Link { connection }), router, tasks }

@@ -1,9 +1,12 @@
 //! What the front needs of a server's machine, whatever carries its messages.
 
+use core::task::Waker;
+
 use crate::Instant;
 use crate::bind::{Binding, Framing};
 use crate::peer::server::{self, Answer, ListKind, Session};
 use crate::peer::{InboundId, Lost, Outgoing, Refusal, RequestId};
+use crate::schema::tasks::TaskUpdatedParams;
 use crate::schema::{LoggingMessageParams, ProgressParams};
 
 /// The server role of a connection, as the front drives it.
@@ -24,6 +27,9 @@ pub trait ServerMachine {
 
     /// Tells those who asked that a resource has changed.
     fn resource_updated(&mut self, now: Instant, uri: &str);
+
+    /// Tells those who listen for a task how it is doing (the tasks extension). Returns whether anybody was told.
+    fn task_updated(&mut self, now: Instant, params: &TaskUpdatedParams) -> bool;
 
     /// Asks the client (legacy revisions), on behalf of its own request `of` or of none.
     ///
@@ -55,6 +61,12 @@ pub trait ServerMachine {
     /// The next event.
     fn poll_event(&mut self) -> Option<server::Event>;
 
+    /// The next of those to wake who wait for a part of its output, where it has several parts: it may be called and
+    /// dropped only outside of locks. One that has a single output leaves waking to its driver.
+    fn poll_waker(&mut self) -> Option<Waker> {
+        None
+    }
+
     /// When [`handle_timeout`](Self::handle_timeout) is due.
     fn poll_timeout(&self) -> Option<Instant>;
 
@@ -81,6 +93,10 @@ impl<F: Framing> ServerMachine for Binding<server::Server, F> {
 
     fn resource_updated(&mut self, now: Instant, uri: &str) {
         Self::resource_updated(self, now, uri);
+    }
+
+    fn task_updated(&mut self, now: Instant, params: &TaskUpdatedParams) -> bool {
+        Self::task_updated(self, now, params)
     }
 
     fn request(

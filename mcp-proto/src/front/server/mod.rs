@@ -26,7 +26,7 @@ use crate::peer::server::{Closed, ListKind, Session};
 use crate::peer::{InboundId, Outcome, Outgoing, RequestId};
 use crate::schema::{Json, LoggingLevel, LoggingMessageParams, Method, ProgressParams};
 
-use self::core::ServerCore;
+pub(super) use self::core::ServerCore;
 pub use context::{Context, Progress};
 pub use driver::ServerDriver;
 pub use events::ServerEvent;

@@ -1,6 +1,6 @@
 //! A client on the official Rust SDK that tries everything a demo server has.
 //!
-//! Run: client [--era auto|modern|legacy] -- COMMAND ARGS…
+//! Run: client [--era auto|modern|legacy] -- COMMAND ARGS… | URL
 
 use std::error::Error;
 use std::process::ExitCode;
@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use rmcp::model::*;
 use rmcp::service::{NotificationContext, RequestContext, RunningService};
-use rmcp::transport::TokioChildProcess;
+use rmcp::transport::{StreamableHttpClientTransport, TokioChildProcess};
 use rmcp::{ClientHandler, ClientLifecycleMode, ClientServiceExt, ErrorData, RoleClient};
 use serde_json::{Value, json};
 use tokio::process::Command;
@@ -184,7 +184,7 @@ fn report(step: &str, outcome: Outcome) -> bool {
 }
 
 fn usage() -> ExitCode {
-    eprintln!("usage: client [--era auto|modern|legacy] -- COMMAND ARGS…");
+    eprintln!("usage: client [--era auto|modern|legacy] -- COMMAND ARGS… | URL");
     ExitCode::from(2)
 }
 
@@ -207,11 +207,16 @@ async fn main() -> ExitCode {
     if separator != "--" {
         return usage();
     }
-    let mut command = Command::new(program);
-    command.args(arguments);
     let connected = async {
-        let server = TokioChildProcess::new(command)?;
-        Ok::<_, Box<dyn Error>>(Answers::default().serve_with_lifecycle(server, lifecycle).await?)
+        let answers = Answers::default();
+        Ok::<_, Box<dyn Error>>(if program.starts_with("http") {
+            let server = StreamableHttpClientTransport::from_uri(program.as_str());
+            answers.serve_with_lifecycle(server, lifecycle).await?
+        } else {
+            let mut command = Command::new(program);
+            command.args(arguments);
+            answers.serve_with_lifecycle(TokioChildProcess::new(command)?, lifecycle).await?
+        })
     };
     let client = match connected.await {
         Ok(client) => client,

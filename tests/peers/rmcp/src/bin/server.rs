@@ -1,11 +1,19 @@
-//! The demo server on the official Rust SDK: one process speaks both eras on stdio.
+//! The demo server on the official Rust SDK: one process speaks both eras.
+//!
+//! Run: server [--http PORT]
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto::Builder;
+use hyper_util::service::TowerToHyperService;
 use rmcp::handler::server::tool::InputResponses;
 use rmcp::handler::server::wrapper::{Json, Parameters};
 use rmcp::model::*;
 use rmcp::service::RequestContext;
+use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
+use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use rmcp::{
     ErrorData, Peer, RoleServer, ServerHandler, ServiceExt, prompt, prompt_handler, prompt_router, tool,
     tool_handler, tool_router,
@@ -13,6 +21,7 @@ use rmcp::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use tokio::net::TcpListener;
 
 /// One pixel.
 const LOGO: &str =
@@ -205,6 +214,30 @@ fn internal(error: &dyn std::fmt::Display) -> ErrorData {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    Demo.serve(rmcp::transport::stdio()).await?.waiting().await?;
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        [] => _ = Demo.serve(rmcp::transport::stdio()).await?.waiting().await?,
+        ["--http", port] => serve_http(port.parse()?).await?,
+        _ => return Err("usage: server [--http PORT]".into()),
+    }
     Ok(())
+}
+
+/// Serves `/mcp` on the loopback interface.
+async fn serve_http(port: u16) -> std::io::Result<()> {
+    let service = StreamableHttpService::new(
+        || Ok(Demo),
+        Arc::<LocalSessionManager>::default(),
+        StreamableHttpServerConfig::default(),
+    );
+    let listener = TcpListener::bind(("127.0.0.1", port)).await?;
+    loop {
+        let (stream, _) = listener.accept().await?;
+        stream.set_nodelay(true)?;
+        let service = TowerToHyperService::new(service.clone());
+        tokio::spawn(async move {
+            // How a connection ends is of no interest here.
+            let _ = Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(stream), service).await;
+        });
+    }
 }

@@ -1,15 +1,50 @@
-//! Deadlines that move often, on timers that are set seldom.
+//! The time as a runtime tells it.
 
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use hyper::rt::{Sleep, Timer};
+use mcp_proto::front::Clock;
 
 /// The timers of a runtime.
 pub(super) type Timers = Arc<dyn Timer + Send + Sync>;
+
+/// The clock of a server: its runtime's, so that whatever is simulated is so for all of it.
+pub(super) struct RuntimeClock {
+    timers: Timers,
+    origin: Instant,
+}
+
+impl RuntimeClock {
+    /// A clock whose origin is now.
+    pub(super) fn new(timers: Timers) -> Self {
+        let origin = timers.now();
+        Self { timers, origin }
+    }
+
+    pub(super) fn timers(&self) -> &Timers {
+        &self.timers
+    }
+
+    /// When that is, unless it is beyond what the runtime's clock can show.
+    pub(super) fn at(&self, instant: mcp_proto::Instant) -> Option<Instant> {
+        self.origin.checked_add(instant.since_origin())
+    }
+
+    /// When so much time has passed.
+    pub(super) fn after(&self, delay: Duration) -> Option<Instant> {
+        self.timers.now().checked_add(delay)
+    }
+}
+
+impl Clock for RuntimeClock {
+    fn now(&self) -> mcp_proto::Instant {
+        mcp_proto::Instant::from_origin(self.timers.now().saturating_duration_since(self.origin))
+    }
+}
 
 /// One timer. It is set when there is something to wait for, and anew only if it would ring too late: a deadline that
 /// is put off with each request costs nothing until the first one has passed.

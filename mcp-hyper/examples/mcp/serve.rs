@@ -1,0 +1,34 @@
+//! `mcp serve`: the demo server, for other people's clients.
+
+use std::io::{IsTerminal as _, Write as _};
+use std::net::SocketAddr;
+
+use mcp_hyper::ServerOptions;
+use mcp_proto::bind::http::server::LegacyPaths;
+use smol::net::TcpListener;
+
+use crate::demo_server;
+use crate::failure::Failure;
+
+pub(crate) async fn stdio() -> Result<(), Failure> {
+    if std::io::stdin().is_terminal() {
+        let hint =
+            "This is a server: it expects a client's messages, one JSON object to a line. Ctrl-D ends it.";
+        let _ = writeln!(anstream::stderr(), "{hint}");
+    }
+    let served = mcp_smol::serve_stdio(demo_server::router()).await;
+    served.map_err(|error| Failure::Server(format!("serving standard input and output: {error}")))
+}
+
+pub(crate) async fn http(address: SocketAddr, legacy_sse: bool) -> Result<(), Failure> {
+    let failed = |error: std::io::Error| Failure::Server(format!("serving {address}: {error}"));
+    let listener = TcpListener::bind(address).await.map_err(failed)?;
+    let at = listener.local_addr().map_err(failed)?;
+    let _ = writeln!(anstream::stderr(), "Serving http://{at}/mcp. Ctrl-C ends it.");
+    let mut options = ServerOptions::new(demo_server::router());
+    if legacy_sse {
+        options = options.configure(|config| config.legacy_sse = Some(LegacyPaths::default()));
+    }
+    let (_, driver) = options.listen(listener);
+    driver.await.map_err(failed)
+}

@@ -1,0 +1,144 @@
+//! What outlives a connection: legacy sessions, and their handlers.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
+use core::task::{Context, Poll, Waker};
+
+use super::service::Service;
+use super::session::{SessionCell, SessionMachine};
+use crate::Instant;
+use crate::bind::http::server::SessionId;
+use crate::front::router::Router;
+use crate::front::server::ServerDriver;
+use crate::front::signal::{TaskWaker, Wakers};
+use crate::front::{Mode, Multi};
+
+/// Runs legacy sessions: their handlers, which outlive the connections that brought their requests, and their time.
+///
+/// Requests of 2026-07-28 are answered without it: each runs in its own [`HttpExchange`](super::HttpExchange). Sessions
+/// can be opened only while it exists, and nothing happens in them unless it is polled; dropping it ends them all.
+#[must_use = "nothing happens in legacy sessions unless the driver is polled"]
+pub struct HttpServerDriver<H: Mode = Multi> {
+    service: Arc<Service>,
+    router: Arc<Router<H>>,
+    sessions: BTreeMap<SessionId, Running<H>>,
+    /// When each of them is to be polled at the latest.
+    timers: BTreeSet<(Instant, SessionId)>,
+}
+
+struct Running<H: Mode> {
+    cell: Arc<SessionCell>,
+    driver: ServerDriver<SessionMachine, H>,
+    state: Arc<TaskWaker<SessionId>>,
+    waker: Waker,
+    deadline: Option<Instant>,
+}
+
+impl<H: Mode> HttpServerDriver<H> {
+    pub(super) fn new(service: Arc<Service>, router: Arc<Router<H>>) -> Self {
+        Self { service, router, sessions: BTreeMap::new(), timers: BTreeSet::new() }
+    }
+
+    /// Does what there is to do, and leaves the task's waker for when there is more. Ready once the server was closed
+    /// and its sessions have ended.
+    ///
+    /// It is to be polled again at [`next_timeout`](Self::next_timeout) as well.
+    pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let ready = self.service.roster.begin();
+        let closing = self.service.is_closing();
+        let arrivals = self.service.take_arrivals();
+        self.start(arrivals);
+        for id in ready {
+            self.run(id, closing);
+        }
+        let now = self.service.now();
+        let is_due = |(deadline, _): &&(Instant, SessionId)| *deadline <= now;
+        let due: Vec<SessionId> = self.timers.iter().take_while(is_due).map(|&(_, id)| id).collect();
+        for id in due {
+            self.run(id, closing);
+        }
+        if closing && self.sessions.is_empty() {
+            let late = self.service.refuse_sessions();
+            if late.is_empty() {
+                return Poll::Ready(());
+            }
+            self.start(late);
+        }
+        let mut wakers = Wakers::default();
+        let rest = self.service.roster.park(cx.waker().clone(), &mut wakers);
+        wakers.release();
+        // What comes after the waker was left calls it. What came before would be missed.
+        if !rest || self.service.has_arrivals() || closing != self.service.is_closing() {
+            cx.waker().wake_by_ref();
+        }
+        Poll::Pending
+    }
+
+    /// When [`poll`](Self::poll) is due, if its waker is not called before.
+    #[must_use]
+    pub fn next_timeout(&self) -> Option<Instant> {
+        self.timers.first().map(|(deadline, _)| *deadline)
+    }
+
+    /// Takes in sessions that were just opened; they are polled next.
+    fn start(&mut self, arrivals: Vec<Arc<SessionCell>>) {
+        for cell in arrivals {
+            let id = cell.id();
+            let state = TaskWaker::new(id, self.service.roster.clone());
+            let driver = ServerDriver::new(cell.shared().clone(), self.router.clone());
+            let waker = Waker::from(state.clone());
+            self.sessions.insert(id, Running { cell, driver, state, waker, deadline: None });
+            self.run(id, self.service.is_closing());
+        }
+    }
+
+    /// Polls a session.
+    fn run(&mut self, id: SessionId, closing: bool) {
+        let Some(running) = self.sessions.get_mut(&id) else { return };
+        running.state.arm();
+        if let Some(deadline) = running.deadline.take() {
+            self.timers.remove(&(deadline, id));
+        }
+        let mut cx = Context::from_waker(&running.waker);
+        let mut idle_since = None;
+        let polled = running.driver.poll(&mut cx, |machine, now| {
+            let turned = machine.turn(now, closing);
+            idle_since = machine.session.idle_since();
+            turned
+        });
+        if polled.is_ready() {
+            running.state.retire();
+            self.sessions.remove(&id);
+            self.service.forget(id);
+            return;
+        }
+        running.deadline = running.driver.next_timeout();
+        self.timers.extend(running.deadline.map(|deadline| (deadline, id)));
+        self.service.set_idle(id, idle_since);
+        // What comes after the waker was left calls it. What came before would be missed.
+        if running.cell.has_mail() || closing != self.service.is_closing() {
+            running.waker.wake_by_ref();
+        }
+    }
+}
+
+impl<H: Mode> Drop for HttpServerDriver<H> {
+    fn drop(&mut self) {
+        for cell in self.service.refuse_sessions() {
+            self.service.forget(cell.id());
+            drop(ServerDriver::new(cell.shared().clone(), self.router.clone()));
+        }
+        while let Some((id, running)) = self.sessions.pop_first() {
+            running.state.retire();
+            self.service.forget(id);
+        }
+    }
+}
+
+impl<H: Mode> fmt::Debug for HttpServerDriver<H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpServerDriver").field("sessions", &self.sessions.len()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,229 @@
+//! One request over HTTP, and its answer.
+
+use alloc::sync::Arc;
+use core::fmt;
+use core::mem;
+use core::task::{Context, Poll, Waker};
+
+use super::running::Running;
+use super::service::Service;
+use super::session::SessionCell;
+use crate::bind::http::server::{
+    Answer, Chunk, Intake, Posted, RequestHead, ResponseHead, Routed, Session, StreamId,
+};
+use crate::front::router::Router;
+use crate::front::{Mode, Multi};
+use crate::{Bytes, Instant};
+
+/// One request over HTTP, and its answer.
+///
+/// First comes the request's body, as long as it is [wanted](Self::wants_body): [`handle_body`](Self::handle_body), then
+/// [`handle_body_end`](Self::handle_body_end). Then the answer: its head, by [`poll_head`](Self::poll_head), and its body,
+/// by [`poll_body`](Self::poll_body). A request that is refused for what its head says is answered without its body.
+///
+/// The handler of a request of 2026-07-28 runs in here and is polled by these polls. Dropping the exchange before its end
+/// says that the client has gone, which cancels such a request; one of a legacy session goes on, and its answer can be
+/// fetched later.
+#[must_use = "nothing happens unless it is polled"]
+pub struct HttpExchange<H: Mode = Multi> {
+    service: Arc<Service>,
+    router: Arc<Router<H>>,
+    stage: Stage<H>,
+    /// Who asked for the answer before the request was whole.
+    waker: Option<Waker>,
+}
+
+#[expect(clippy::large_enum_variant, reason = "there is one of them, and it is mostly the large one")]
+enum Stage<H: Mode> {
+    Request(Intake),
+    /// A whole answer.
+    Answer(Answer),
+    /// The body of one whose head was taken.
+    Rest(Bytes),
+    Modern(Running<H>),
+    Stream(Reading),
+    Over,
+}
+
+/// The stream of a session, as long as the client reads it.
+struct Reading {
+    cell: Arc<SessionCell>,
+    stream: StreamId,
+}
+
+impl Drop for Reading {
+    fn drop(&mut self) {
+        self.cell.leave(self.stream);
+    }
+}
+
+impl<H: Mode> HttpExchange<H> {
+    pub(super) fn new(service: &Arc<Service>, router: &Arc<Router<H>>, head: &RequestHead<'_>) -> Self {
+        let stage = match Intake::new(&service.setup, head) {
+            _ if service.is_closing() => Stage::Answer(closing()),
+            Ok(intake) => Stage::Request(intake),
+            Err(answer) => Stage::Answer(answer),
+        };
+        let mut exchange = Self { service: service.clone(), router: router.clone(), stage, waker: None };
+        if let Stage::Request(intake) = &exchange.stage
+            && !intake.wants_body()
+        {
+            exchange.handle_body_end();
+        }
+        exchange
+    }
+
+    // --- Inputs ---
+
+    /// A part of the request's body has come.
+    pub fn handle_body(&mut self, bytes: Bytes) {
+        if let Stage::Request(intake) = &mut self.stage
+            && let Err(answer) = intake.handle_body(bytes)
+        {
+            self.answer(Stage::Answer(answer));
+        }
+    }
+
+    /// The request's body is whole.
+    pub fn handle_body_end(&mut self) {
+        if let Stage::Request(intake) = mem::replace(&mut self.stage, Stage::Over) {
+            let stage = if self.service.is_closing() {
+                Stage::Answer(closing())
+            } else {
+                self.route(intake.finish())
+            };
+            self.answer(stage);
+        }
+    }
+
+    /// Time has passed. Does nothing if [`next_timeout`](Self::next_timeout) is later. Poll again after it.
+    pub fn handle_timeout(&mut self) {
+        if let Stage::Modern(running) = &mut self.stage {
+            running.handle_timeout();
+        }
+    }
+
+    // --- Outputs ---
+
+    /// The head of the answer, once there is one.
+    pub fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<ResponseHead> {
+        match &mut self.stage {
+            Stage::Modern(running) => running.poll(cx, |exchange, _| match exchange.poll_head() {
+                Some(head) => Poll::Ready(head),
+                None => Poll::Pending,
+            }),
+            Stage::Stream(Reading { cell, stream }) => cell.poll_head(*stream, cx),
+            Stage::Answer(answer) => {
+                let head = answer.head();
+                self.stage = Stage::Rest(mem::take(&mut answer.body));
+                Poll::Ready(head)
+            }
+            Stage::Request(_) => self.wait(cx),
+            Stage::Rest(_) | Stage::Over => Poll::Pending,
+        }
+    }
+
+    /// The next part of the answer's body, and `None` at its end. It comes after the head; ask again only when the part
+    /// has been written, so that a client that does not read is noticed.
+    pub fn poll_body(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        let polled = match &mut self.stage {
+            Stage::Modern(running) => running.poll(cx, |exchange, _| match exchange.poll_body() {
+                Chunk::Bytes(bytes) => Poll::Ready(Some(bytes)),
+                Chunk::Pending => Poll::Pending,
+                Chunk::End => Poll::Ready(None),
+            }),
+            Stage::Stream(Reading { cell, stream }) => cell.poll_body(*stream, cx),
+            Stage::Rest(rest) => {
+                let rest = mem::take(rest);
+                Poll::Ready((!rest.is_empty()).then_some(rest))
+            }
+            Stage::Request(_) | Stage::Answer(_) => return self.wait(cx),
+            Stage::Over => Poll::Ready(None),
+        };
+        if let Poll::Ready(None) = polled {
+            self.stage = Stage::Over;
+        }
+        polled
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) is due, if nothing else happens first.
+    #[must_use]
+    pub fn next_timeout(&self) -> Option<Instant> {
+        match &self.stage {
+            Stage::Modern(running) => running.next_timeout(),
+            // Sessions are their driver's.
+            _ => None,
+        }
+    }
+
+    // --- Getters ---
+
+    /// Whether the request's body is still asked for. If not, what is left of it need not be read.
+    pub fn wants_body(&self) -> bool {
+        matches!(self.stage, Stage::Request(_))
+    }
+
+    // --- Routing ---
+
+    fn route(&self, routed: Routed) -> Stage<H> {
+        match routed {
+            Routed::Answer(answer) => Stage::Answer(answer),
+            Routed::Modern(request) => Stage::Modern(Running::start(&self.service, &self.router, request)),
+            Routed::Open(post) => Stage::Answer(self.service.open_session(post)),
+            Routed::Session { id, post } | Routed::LegacyPost { id, post } => {
+                match self.service.session(id) {
+                    Some(cell) => match cell.input(|session, now| session.handle_post(now, post)) {
+                        Posted::Answer(answer) => Stage::Answer(answer),
+                        Posted::Stream(stream) => Stage::Stream(Reading { cell, stream }),
+                    },
+                    None => Stage::Answer(Answer::session_unknown(Some(&post))),
+                }
+            }
+            Routed::Listen { id, last_event } => match self.service.session(id) {
+                Some(cell) => match cell.input(|session, now| session.listen(now, last_event.as_deref())) {
+                    Ok(stream) => Stage::Stream(Reading { cell, stream }),
+                    Err(answer) => Stage::Answer(answer),
+                },
+                None => Stage::Answer(Answer::session_unknown(None)),
+            },
+            Routed::Delete { id } => Stage::Answer(match self.service.session(id) {
+                Some(cell) => cell.input(Session::delete),
+                None => Answer::session_unknown(None),
+            }),
+            Routed::LegacyEvents => match self.service.open_legacy_session() {
+                Ok((cell, stream)) => Stage::Stream(Reading { cell, stream }),
+                Err(answer) => Stage::Answer(answer),
+            },
+        }
+    }
+
+    fn answer(&mut self, stage: Stage<H>) {
+        self.stage = stage;
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+
+    fn wait<R>(&mut self, cx: &Context<'_>) -> Poll<R> {
+        self.waker = Some(cx.waker().clone());
+        Poll::Pending
+    }
+}
+
+/// What is answered once the server is closing.
+fn closing() -> Answer {
+    Answer::empty(503)
+}
+
+impl<H: Mode> fmt::Debug for HttpExchange<H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let stage = match &self.stage {
+            Stage::Request(_) => "Request",
+            Stage::Answer(_) | Stage::Rest(_) => "Answer",
+            Stage::Modern(_) => "Modern",
+            Stage::Stream(_) => "Stream",
+            Stage::Over => "Over",
+        };
+        f.debug_struct("HttpExchange").field("stage", &stage).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,202 @@
+//! Who is told of which changes, over all exchanges and sessions of a server.
+//!
+//! Publishing marks what has changed in the mailbox of each who is interested, and wakes them; they take note when they
+//! are polled. A mailbox holds each topic once, so one that is not emptied for long holds no more than was subscribed to.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use std::sync::Mutex;
+
+use crate::Instant;
+use crate::front::ServerMachine;
+use crate::front::signal::{Signal, lock};
+use crate::peer::server::{self, ListKind};
+use crate::schema::tasks::TaskUpdatedParams;
+
+/// Something that changes.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Topic {
+    /// Every list: what a legacy session is told of without having asked.
+    Lists,
+    List(ListKind),
+    Resource(Arc<str>),
+    Task(Arc<str>),
+}
+
+impl Topic {
+    /// What a machine calls so, where it is something that is told from here.
+    pub(super) fn of(topic: &server::Topic) -> Option<Self> {
+        match topic {
+            server::Topic::List(list) => Some(Self::List(*list)),
+            server::Topic::Resource(uri) => Some(Self::Resource((&**uri).into())),
+            server::Topic::Task(task) => Some(Self::Task((&**task).into())),
+        }
+    }
+}
+
+/// What has changed and its owner has not taken note of, and how the owner is woken.
+pub(super) struct Mailbox {
+    changes: Mutex<Changes>,
+    signal: Arc<Signal>,
+}
+
+/// The changed topics; of tasks, with the latest that was said of them.
+pub(super) type Changes = BTreeMap<Topic, Option<Arc<TaskUpdatedParams>>>;
+
+impl Mailbox {
+    fn mark(&self, topic: Topic, task: Option<Arc<TaskUpdatedParams>>) {
+        let (first, replaced) = {
+            let mut changes = lock(&self.changes);
+            (changes.is_empty(), changes.insert(topic, task))
+        };
+        drop(replaced);
+        // Whoever was first has woken the owner, who has not come yet.
+        if first {
+            self.signal.notify();
+        }
+    }
+
+    /// Whether there is something to take note of.
+    pub(super) fn has_mail(&self) -> bool {
+        !lock(&self.changes).is_empty()
+    }
+
+    pub(super) fn take(&self) -> Changes {
+        core::mem::take(&mut *lock(&self.changes))
+    }
+}
+
+/// Tells a machine of what has changed.
+pub(super) fn deliver<M: ServerMachine>(changes: &Changes, machine: &mut M, now: Instant) {
+    for (topic, task) in changes {
+        match (topic, task) {
+            (Topic::List(list), _) => machine.list_changed(now, *list),
+            (Topic::Resource(uri), _) => machine.resource_updated(now, uri),
+            (Topic::Task(_), Some(task)) => {
+                machine.task_updated(now, task);
+            }
+            // Nothing is marked so.
+            (Topic::Lists | Topic::Task(_), _) => {}
+        }
+    }
+}
+
+/// The index of those who are interested, by topic.
+#[derive(Default)]
+pub(super) struct Hub(Mutex<Index>);
+
+#[derive(Default)]
+struct Index {
+    topics: BTreeMap<Topic, BTreeMap<u64, Arc<Mailbox>>>,
+    next: u64,
+}
+
+impl Hub {
+    /// Takes in a subscriber to these topics, to be woken by `signal`.
+    pub(super) fn join(self: &Arc<Self>, signal: &Arc<Signal>, topics: BTreeSet<Topic>) -> Subscriber {
+        self.enter(&mut lock(&self.0), signal, topics)
+    }
+
+    /// Takes in whoever is opened by `open`, unless that is interested in nothing. Nothing is published between its
+    /// opening and its entry here.
+    pub(super) fn open<R>(
+        self: &Arc<Self>,
+        signal: &Arc<Signal>,
+        open: impl FnOnce() -> (R, BTreeSet<Topic>),
+    ) -> (R, Option<Subscriber>) {
+        let mut index = lock(&self.0);
+        let (opened, topics) = open();
+        let subscriber = (!topics.is_empty()).then(|| self.enter(&mut index, signal, topics));
+        (opened, subscriber)
+    }
+
+    fn enter(
+        self: &Arc<Self>,
+        index: &mut Index,
+        signal: &Arc<Signal>,
+        topics: BTreeSet<Topic>,
+    ) -> Subscriber {
+        let key = index.next;
+        index.next = key.saturating_add(1);
+        let mailbox = Arc::new(Mailbox { changes: Mutex::default(), signal: signal.clone() });
+        for topic in &topics {
+            index.topics.entry(topic.clone()).or_default().insert(key, mailbox.clone());
+        }
+        Subscriber { hub: self.clone(), key, mailbox, topics }
+    }
+
+    pub(super) fn list_changed(&self, list: ListKind) {
+        self.publish(&[Topic::List(list), Topic::Lists], &Topic::List(list), None);
+    }
+
+    pub(super) fn resource_updated(&self, uri: &str) {
+        let topic = Topic::Resource(uri.into());
+        self.publish(core::slice::from_ref(&topic), &topic, None);
+    }
+
+    pub(super) fn task_updated(&self, params: &TaskUpdatedParams) {
+        let topic = Topic::Task(params.task_id.as_str().into());
+        self.publish(core::slice::from_ref(&topic), &topic, Some(&Arc::new(params.clone())));
+    }
+
+    /// Marks what has `changed` for all who are interested in one of `topics`.
+    fn publish(&self, topics: &[Topic], changed: &Topic, task: Option<&Arc<TaskUpdatedParams>>) {
+        let interested: Vec<Arc<Mailbox>> = {
+            let index = lock(&self.0);
+            let of = |topic| index.topics.get(topic).into_iter().flat_map(BTreeMap::values);
+            topics.iter().flat_map(of).cloned().collect()
+        };
+        for mailbox in interested {
+            mailbox.mark(changed.clone(), task.cloned());
+        }
+    }
+}
+
+/// One who is interested, for as long as this exists.
+pub(super) struct Subscriber {
+    hub: Arc<Hub>,
+    key: u64,
+    mailbox: Arc<Mailbox>,
+    topics: BTreeSet<Topic>,
+}
+
+impl Subscriber {
+    pub(super) fn mailbox(&self) -> &Arc<Mailbox> {
+        &self.mailbox
+    }
+
+    /// Is interested in this as well, from now on.
+    pub(super) fn add(&mut self, topic: Topic) {
+        let mut index = lock(&self.hub.0);
+        index.topics.entry(topic.clone()).or_default().insert(self.key, self.mailbox.clone());
+        self.topics.insert(topic);
+    }
+
+    /// Is not interested in this any more.
+    pub(super) fn remove(&mut self, topic: &Topic) {
+        if self.topics.remove(topic) {
+            lock(&self.hub.0).remove(topic, self.key);
+        }
+    }
+}
+
+impl Index {
+    /// The mailbox is the subscriber's own as well: what it holds is not dropped here.
+    fn remove(&mut self, topic: &Topic, key: u64) {
+        let Some(interested) = self.topics.get_mut(topic) else { return };
+        interested.remove(&key);
+        if interested.is_empty() {
+            self.topics.remove(topic);
+        }
+    }
+}
+
+impl Drop for Subscriber {
+    fn drop(&mut self) {
+        let mut index = lock(&self.hub.0);
+        for topic in &self.topics {
+            index.remove(topic, self.key);
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! The machines of HTTP, as the front drives them.
+
+use core::task::Waker;
+
+use super::session::SessionMachine;
+use crate::Instant;
+use crate::bind::http::server::Exchange;
+use crate::front::server::ServerMachine;
+use crate::peer::server::{self, Answer, ListKind, Session};
+use crate::peer::{InboundId, Lost, Outgoing, Refusal, RequestId};
+use crate::schema::tasks::TaskUpdatedParams;
+use crate::schema::{LoggingMessageParams, ProgressParams};
+
+/// The methods of a [`ServerMachine`] that are those of the same name of the machine itself, or of its part `$part`.
+macro_rules! as_it_is {
+    ($($part:ident)?) => {
+        fn respond(&mut self, now: Instant, request: InboundId, answer: Answer<'_>) {
+            self$(.$part)?.respond(now, request, answer);
+        }
+
+        fn progress(&mut self, now: Instant, request: InboundId, params: &ProgressParams) -> bool {
+            self$(.$part)?.progress(now, request, params)
+        }
+
+        fn log(&mut self, now: Instant, request: Option<InboundId>, params: &LoggingMessageParams) -> bool {
+            self$(.$part)?.log(now, request, params)
+        }
+
+        fn list_changed(&mut self, now: Instant, list: ListKind) {
+            self$(.$part)?.list_changed(now, list);
+        }
+
+        fn resource_updated(&mut self, now: Instant, uri: &str) {
+            self$(.$part)?.resource_updated(now, uri);
+        }
+
+        fn task_updated(&mut self, now: Instant, params: &TaskUpdatedParams) -> bool {
+            self$(.$part)?.task_updated(now, params)
+        }
+
+        fn request(
+            &mut self,
+            now: Instant,
+            of: Option<InboundId>,
+            request: Outgoing<'_>,
+        ) -> Result<RequestId, Refusal> {
+            self$(.$part)?.request(now, of, request)
+        }
+
+        fn cancel(&mut self, now: Instant, request: RequestId, reason: Option<&str>) {
+            self$(.$part)?.cancel(now, request, reason);
+        }
+
+        fn close(&mut self, now: Instant) {
+            self$(.$part)?.close(now);
+        }
+
+        fn abort(&mut self, now: Instant, why: Lost) {
+            self$(.$part)?.abort(now, why);
+        }
+
+        fn handle_timeout(&mut self, now: Instant) {
+            self$(.$part)?.handle_timeout(now);
+        }
+
+        fn poll_timeout(&self) -> Option<Instant> {
+            self$(.$part)?.poll_timeout()
+        }
+    };
+}
+
+impl ServerMachine for Exchange {
+    as_it_is!();
+
+    fn poll_event(&mut self) -> Option<server::Event> {
+        self.poll_event()
+    }
+
+    fn session(&self) -> Option<&Session> {
+        None
+    }
+}
+
+impl ServerMachine for SessionMachine {
+    as_it_is!(session);
+
+    fn release(&mut self, now: Instant, request: InboundId) {
+        self.session.release(now, request);
+    }
+
+    fn poll_event(&mut self) -> Option<server::Event> {
+        self.next_event()
+    }
+
+    fn poll_waker(&mut self) -> Option<Waker> {
+        self.next_waker()
+    }
+
+    fn session(&self) -> Option<&Session> {
+        self.session.session()
+    }
+}

@@ -1,0 +1,217 @@
+//! Servers over HTTP: one router behind any number of connections.
+//!
+//! [`http_server`] joins a router to a handle and a driver. An adapter makes an [`HttpExchange`] of each request that
+//! its HTTP implementation reads, and sends what that answers:
+//!
+//! ```text
+//! let mut exchange = server.exchange(&head);
+//! while exchange.wants_body() { exchange.handle_body(bytes) … exchange.handle_body_end() }
+//! exchange.poll_head(cx)  → status and headers
+//! exchange.poll_body(cx)  → bytes, until there are no more
+//! at exchange.next_timeout(): exchange.handle_timeout(), and poll again
+//! drop(exchange)          the client has gone, or has been answered
+//! ```
+//!
+//! What a request of 2026-07-28 starts lives and dies with its exchange: its handler is polled there, and dropped when
+//! the client goes. A session of 2025-11-25 and before outlives connections; sessions and their handlers run in the
+//! [`HttpServerDriver`], which is polled beside.
+//!
+//! ```
+//! use core::task::{Context, Poll, Waker};
+//! use std::sync::Arc;
+//!
+//! use mcp_proto::Bytes;
+//! use mcp_proto::bind::http::server::{HttpServerConfig, RequestHead};
+//! use mcp_proto::front::http::{Entropy, http_server};
+//! use mcp_proto::front::{NoArguments, Router, SystemClock};
+//! use mcp_proto::schema::{Json, Tool};
+//!
+//! /// Where session ids come from. An adapter asks the operating system.
+//! struct Fixed;
+//!
+//! impl Entropy for Fixed {
+//!     fn fill(&self, bytes: &mut [u8]) {
+//!         bytes.fill(4);
+//!     }
+//! }
+//!
+//! let router = Router::new("greeter", "1.0.0")
+//!     .tool_with(Tool::new("greet", "Greets", Json::empty_object()), async |NoArguments {}, _| "Hello");
+//! let config = HttpServerConfig::new(router.config());
+//! let (server, _driver) = http_server(router, config, Arc::new(SystemClock::new()), Arc::new(Fixed));
+//!
+//! let headers = [
+//!     ("host", "localhost:8080"),
+//!     ("content-type", "application/json"),
+//!     ("accept", "application/json, text/event-stream"),
+//!     ("mcp-protocol-version", "2026-07-28"),
+//!     ("mcp-method", "tools/call"),
+//!     ("mcp-name", "greet"),
+//! ];
+//! let head = RequestHead { method: "POST", path: "/mcp", fields: &headers };
+//! let mut exchange = server.exchange(&head);
+//! exchange.handle_body(Bytes::from_static(br#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{
+//!     "name":"greet","_meta":{
+//!         "io.modelcontextprotocol/protocolVersion":"2026-07-28",
+//!         "io.modelcontextprotocol/clientCapabilities":{}}}}"#));
+//! exchange.handle_body_end();
+//! let mut cx = Context::from_waker(Waker::noop());
+//! let Poll::Ready(head) = exchange.poll_head(&mut cx) else { panic!() };
+//! assert_eq!(head.status, 200);
+//! let Poll::Ready(Some(body)) = exchange.poll_body(&mut cx) else { panic!() };
+//! assert!(body.windows(5).any(|part| part == b"Hello"));
+//! ```
+
+mod driver;
+mod exchange;
+mod hub;
+mod machine;
+mod running;
+mod service;
+mod session;
+
+use alloc::sync::Arc;
+use core::fmt;
+
+use super::router::Router;
+use super::{Clock, Mode, Multi};
+use crate::bind::http::server::{HttpServerConfig, RequestHead};
+use crate::peer::server::ListKind;
+use crate::schema::tasks::TaskUpdatedParams;
+
+pub use driver::HttpServerDriver;
+pub use exchange::HttpExchange;
+
+use service::Service;
+
+/// A source of random bytes: the ids of sessions come from it, so whoever could guess them could act in the sessions of
+/// others. An adapter asks the operating system; tests may count.
+pub trait Entropy: Send + Sync {
+    /// Fills `bytes` with random ones.
+    fn fill(&self, bytes: &mut [u8]);
+}
+
+/// Joins a router to a handle for its application and its adapter, and to the driver of its sessions.
+///
+/// `config` is made from the router's [configuration](Router::config). One clock serves all of it.
+pub fn http_server<H: Mode>(
+    router: impl Into<Arc<Router<H>>>,
+    config: HttpServerConfig,
+    clock: Arc<dyn Clock>,
+    entropy: Arc<dyn Entropy>,
+) -> (HttpServer<H>, HttpServerDriver<H>) {
+    let router = router.into();
+    let service = Arc::new(Service::new(config, clock, entropy));
+    let driver = HttpServerDriver::new(service.clone(), router.clone());
+    (HttpServer { handle: HttpHandle { service }, router }, driver)
+}
+
+/// A server over HTTP: it answers requests, and tells those who listen of changes.
+///
+/// It is cheap to clone, and with a [`Multi`] router usable from any thread. Dropping it ends nothing.
+pub struct HttpServer<H: Mode = Multi> {
+    handle: HttpHandle,
+    router: Arc<Router<H>>,
+}
+
+impl<H: Mode> HttpServer<H> {
+    /// A request has come: what answers it. Its body is handed over as it comes.
+    pub fn exchange(&self, head: &RequestHead<'_>) -> HttpExchange<H> {
+        HttpExchange::new(&self.handle.service, &self.router, head)
+    }
+
+    /// The part of this that applications need: it goes to any thread whatever the router, and handlers may keep it.
+    pub fn handle(&self) -> &HttpHandle {
+        &self.handle
+    }
+
+    /// As [`HttpHandle::list_changed`].
+    pub fn list_changed(&self, list: ListKind) {
+        self.handle.list_changed(list);
+    }
+
+    /// As [`HttpHandle::resource_updated`].
+    pub fn resource_updated(&self, uri: impl AsRef<str>) {
+        self.handle.resource_updated(uri);
+    }
+
+    /// As [`HttpHandle::task_updated`].
+    pub fn task_updated(&self, params: &TaskUpdatedParams) {
+        self.handle.task_updated(params);
+    }
+
+    /// As [`HttpHandle::close`].
+    pub fn close(&self) {
+        self.handle.close();
+    }
+
+    /// As [`HttpHandle::is_closing`].
+    pub fn is_closing(&self) -> bool {
+        self.handle.is_closing()
+    }
+
+    /// The configuration.
+    pub fn config(&self) -> &HttpServerConfig {
+        self.handle.service.setup.config()
+    }
+}
+
+impl<H: Mode> Clone for HttpServer<H> {
+    fn clone(&self) -> Self {
+        Self { handle: self.handle.clone(), router: self.router.clone() }
+    }
+}
+
+impl<H: Mode> fmt::Debug for HttpServer<H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpServer").field("router", &self.router).finish_non_exhaustive()
+    }
+}
+
+/// What an application holds of its server over HTTP: to tell clients of changes, and to close it.
+///
+/// It is cheap to clone and usable from any thread. It knows nothing of the router, whose handlers may therefore keep
+/// one.
+#[derive(Clone)]
+pub struct HttpHandle {
+    service: Arc<Service>,
+}
+
+impl HttpHandle {
+    /// Tells the clients that asked, and those of legacy sessions, that a list has changed. What the list is now is for
+    /// the router's handlers to say.
+    ///
+    /// The capability must have been [declared](Router::declare). Whoever does not read for a while is told once.
+    pub fn list_changed(&self, list: ListKind) {
+        self.service.hub.list_changed(list);
+    }
+
+    /// Tells the clients that asked that a resource has changed. It costs as much as there are of them.
+    pub fn resource_updated(&self, uri: impl AsRef<str>) {
+        self.service.hub.resource_updated(uri.as_ref());
+    }
+
+    /// Tells the clients that listen for a task how it is doing (the tasks extension). Whoever does not read for a
+    /// while is told the latest.
+    pub fn task_updated(&self, params: &TaskUpdatedParams) {
+        self.service.hub.task_updated(params);
+    }
+
+    /// Closes the server in an orderly way: ends subscriptions, lets what is being answered finish within
+    /// [`close_timeout`](crate::peer::server::ServerConfig::close_timeout), and takes no requests any more. The
+    /// driver is done once the sessions have ended.
+    pub fn close(&self) {
+        self.service.close();
+    }
+
+    /// Whether the server was closed.
+    pub fn is_closing(&self) -> bool {
+        self.service.is_closing()
+    }
+}
+
+impl fmt::Debug for HttpHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpHandle").field("closing", &self.is_closing()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,82 @@
+//! A request of 2026-07-28 with its handler, which live and die together.
+
+use alloc::collections::BTreeSet;
+use alloc::sync::Arc;
+use core::task::{Context, Poll};
+
+use super::hub::{Subscriber, Topic, deliver};
+use super::service::{Attendance, Service};
+use crate::Instant;
+use crate::bind::http::server::{Exchange, ModernRequest};
+use crate::front::Mode;
+use crate::front::router::Router;
+use crate::front::server::{ServerCore, ServerDriver};
+use crate::front::shared::Shared;
+use crate::schema::{Method, SubscriptionsListen};
+
+pub(super) struct Running<H: Mode> {
+    driver: ServerDriver<Exchange, H>,
+    service: Arc<Service>,
+    /// What has changed of what the client listens for.
+    subscriber: Option<Subscriber>,
+    /// Whether the machine knows that the server is closing.
+    closing: bool,
+    _attendance: Attendance,
+}
+
+impl<H: Mode> Running<H> {
+    pub(super) fn start(service: &Arc<Service>, router: &Arc<Router<H>>, request: ModernRequest) -> Self {
+        let listens = request.method() == SubscriptionsListen::NAME;
+        let now = service.now();
+        let signal = Arc::default();
+        let open = || {
+            let exchange = Exchange::open(&service.setup, request, now);
+            let topics: BTreeSet<Topic> = exchange.topics().filter_map(Topic::of).collect();
+            (exchange, topics)
+        };
+        let (exchange, subscriber) = if listens { service.hub.open(&signal, open) } else { (open().0, None) };
+        let attendance = service.attend(signal.clone());
+        let core = ServerCore::default();
+        let shared = Arc::new(Shared::with_signal(signal, core, exchange, service.clock.clone()));
+        let mut driver = ServerDriver::new(shared, router.clone());
+        // So that its first poll finds the handler to start.
+        driver.lock(|_, _| ());
+        Self { driver, service: service.clone(), subscriber, closing: false, _attendance: attendance }
+    }
+
+    /// Runs the handler, tells the machine what has changed, and takes something of the answer.
+    pub(super) fn poll<R>(
+        &mut self,
+        cx: &mut Context<'_>,
+        mut take: impl FnMut(&mut Exchange, Instant) -> Poll<R>,
+    ) -> Poll<R> {
+        loop {
+            let closes = !self.closing && self.service.is_closing();
+            self.closing |= closes;
+            let changes = self.subscriber.as_ref().map(|subscriber| subscriber.mailbox().take());
+            let polled = self.driver.poll(cx, |exchange, now| {
+                if let Some(changes) = &changes {
+                    deliver(changes, exchange, now);
+                }
+                if closes {
+                    exchange.close(now);
+                }
+                take(exchange, now)
+            });
+            // What comes after the waker was left calls it. What came before would be missed.
+            let missed = self.subscriber.as_ref().is_some_and(|subscriber| subscriber.mailbox().has_mail())
+                || (!self.closing && self.service.is_closing());
+            if polled.is_ready() || !missed {
+                return polled;
+            }
+        }
+    }
+
+    pub(super) fn handle_timeout(&mut self) {
+        self.driver.lock(Exchange::handle_timeout);
+    }
+
+    pub(super) fn next_timeout(&self) -> Option<Instant> {
+        self.driver.next_timeout()
+    }
+}

@@ -1,0 +1,218 @@
+//! What the exchanges, the sessions and the handles of a server share.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Mutex;
+
+use super::Entropy;
+use super::hub::Hub;
+use super::session::SessionCell;
+use crate::Instant;
+use crate::bind::http::server::{
+    Answer, Full, HttpServerConfig, Post, Session, SessionId, Sessions, Setup, StreamId,
+};
+use crate::front::Clock;
+use crate::front::signal::{Signal, lock};
+
+pub(super) struct Service {
+    pub(super) setup: Setup,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) entropy: Arc<dyn Entropy>,
+    pub(super) hub: Arc<Hub>,
+    /// The driver's waker slot, and the sessions that it is to poll.
+    pub(super) roster: Arc<Signal<SessionId>>,
+    closing: AtomicBool,
+    exchanges: Mutex<Exchanges>,
+    table: Mutex<Table>,
+}
+
+/// The exchanges that run handlers, to be woken when the server closes.
+#[derive(Default)]
+struct Exchanges {
+    signals: Vec<Option<Arc<Signal>>>,
+    free: Vec<usize>,
+}
+
+struct Table {
+    sessions: Sessions<Arc<SessionCell>>,
+    /// Those that the driver has not taken over yet.
+    arrivals: Vec<Arc<SessionCell>>,
+    /// Whether none can be opened any more.
+    refusing: bool,
+}
+
+/// No session can be opened.
+struct NoRoom;
+
+impl Service {
+    pub(super) fn new(config: HttpServerConfig, clock: Arc<dyn Clock>, entropy: Arc<dyn Entropy>) -> Self {
+        let sessions = Sessions::new(config.sessions);
+        Self {
+            setup: Setup::new(config),
+            clock,
+            entropy,
+            hub: Arc::default(),
+            roster: Arc::default(),
+            closing: AtomicBool::new(false),
+            exchanges: Mutex::default(),
+            table: Mutex::new(Table { sessions, arrivals: Vec::new(), refusing: false }),
+        }
+    }
+
+    pub(super) fn now(&self) -> Instant {
+        self.clock.now()
+    }
+
+    // --- Closing ---
+
+    pub(super) fn is_closing(&self) -> bool {
+        self.closing.load(Ordering::Acquire)
+    }
+
+    /// From now on whoever is polled closes; and everybody is polled.
+    pub(super) fn close(&self) {
+        self.closing.store(true, Ordering::Release);
+        let signals: Vec<Arc<Signal>> = lock(&self.exchanges).signals.iter().flatten().cloned().collect();
+        let cells: Vec<Arc<SessionCell>> =
+            lock(&self.table).sessions.iter().map(|(_, cell)| cell.clone()).collect();
+        for signal in signals {
+            signal.notify();
+        }
+        for cell in cells {
+            cell.notify();
+        }
+        self.roster.notify();
+    }
+
+    // --- Exchanges ---
+
+    /// Takes note of an exchange that is woken by `signal`, for as long as what is returned exists.
+    pub(super) fn attend(self: &Arc<Self>, signal: Arc<Signal>) -> Attendance {
+        let kept = Some(signal.clone());
+        let mut exchanges = lock(&self.exchanges);
+        let place = match exchanges.free.pop() {
+            Some(place) => place,
+            None => {
+                exchanges.signals.push(None);
+                exchanges.signals.len().saturating_sub(1)
+            }
+        };
+        if let Some(slot) = exchanges.signals.get_mut(place) {
+            *slot = kept;
+        }
+        Attendance { service: self.clone(), place, _signal: signal }
+    }
+
+    // --- Sessions ---
+
+    /// A session, for somebody who is about to use it.
+    pub(super) fn session(&self, id: SessionId) -> Option<Arc<SessionCell>> {
+        let mut table = lock(&self.table);
+        table.sessions.set_idle(id, None);
+        table.sessions.get(id).cloned()
+    }
+
+    /// Opens a session by the handshake that was posted; returns the answer to that.
+    pub(super) fn open_session(self: &Arc<Self>, post: Post) -> Answer {
+        if !self.has_room() {
+            return Answer::no_more_sessions(Some(&post));
+        }
+        let id = self.fresh_id();
+        match Session::open(&self.setup, id, post, self.now()) {
+            Ok((session, answer)) => match self.admit(SessionCell::new(self, id, session)) {
+                Ok(_) => answer,
+                Err(NoRoom) => Answer::no_more_sessions(None),
+            },
+            Err(answer) => answer,
+        }
+    }
+
+    /// Opens a session for a client of 2024-11-05, which has one stream.
+    pub(super) fn open_legacy_session(self: &Arc<Self>) -> Result<(Arc<SessionCell>, StreamId), Answer> {
+        if !self.has_room() {
+            return Err(Answer::no_more_sessions(None));
+        }
+        let id = self.fresh_id();
+        let (session, stream) = Session::open_legacy(&self.setup, id, self.now());
+        match self.admit(SessionCell::new(self, id, session)) {
+            Ok(cell) => Ok((cell, stream)),
+            Err(NoRoom) => Err(Answer::no_more_sessions(None)),
+        }
+    }
+
+    fn fresh_id(&self) -> SessionId {
+        let mut bytes = [0; 16];
+        self.entropy.fill(&mut bytes);
+        SessionId::from_entropy(bytes)
+    }
+
+    /// Whether a session can be opened now, so that the work is done only then.
+    fn has_room(&self) -> bool {
+        let table = lock(&self.table);
+        let room = table.sessions.len() < self.setup.config().sessions;
+        !table.refusing && (room || table.sessions.idle_since().is_some())
+    }
+
+    /// Takes a session in, and tells the driver. If there are too many, the one that is idle for longest ends.
+    fn admit(&self, cell: Arc<SessionCell>) -> Result<Arc<SessionCell>, NoRoom> {
+        let gone = {
+            let mut table = lock(&self.table);
+            if table.refusing {
+                return Err(NoRoom);
+            }
+            let gone = table.sessions.insert(cell.id(), cell.clone()).map_err(|Full| NoRoom)?;
+            table.arrivals.push(cell.clone());
+            gone
+        };
+        if let Some((_, gone)) = gone {
+            gone.end();
+        }
+        self.roster.notify();
+        Ok(cell)
+    }
+
+    pub(super) fn take_arrivals(&self) -> Vec<Arc<SessionCell>> {
+        core::mem::take(&mut lock(&self.table).arrivals)
+    }
+
+    pub(super) fn has_arrivals(&self) -> bool {
+        !lock(&self.table).arrivals.is_empty()
+    }
+
+    /// Takes no more sessions in. Returns those that the driver has not taken over.
+    pub(super) fn refuse_sessions(&self) -> Vec<Arc<SessionCell>> {
+        let mut table = lock(&self.table);
+        table.refusing = true;
+        core::mem::take(&mut table.arrivals)
+    }
+
+    /// Says since when a session is idle, if it is.
+    pub(super) fn set_idle(&self, id: SessionId, since: Option<Instant>) {
+        lock(&self.table).sessions.set_idle(id, since);
+    }
+
+    /// A session is over: its id is unknown from now on.
+    pub(super) fn forget(&self, id: SessionId) {
+        let gone = lock(&self.table).sessions.remove(id);
+        drop(gone);
+    }
+}
+
+/// An exchange's place among those that are woken when the server closes.
+pub(super) struct Attendance {
+    service: Arc<Service>,
+    place: usize,
+    /// Held until after the place was given up, so that it is not dropped there.
+    _signal: Arc<Signal>,
+}
+
+impl Drop for Attendance {
+    fn drop(&mut self) {
+        let mut exchanges = lock(&self.service.exchanges);
+        if let Some(slot) = exchanges.signals.get_mut(self.place) {
+            *slot = None;
+        }
+        exchanges.free.push(self.place);
+    }
+}

@@ -1,0 +1,166 @@
+//! A legacy session, as its driver and the exchanges of its client share it.
+
+use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
+use core::task::{Context, Poll, Waker};
+
+use super::hub::{Mailbox, Subscriber, Topic, deliver};
+use super::service::Service;
+use crate::bind::http::server::{Chunk, ResponseHead, Session, SessionId, StreamId};
+use crate::front::server::ServerCore;
+use crate::front::shared::Shared;
+use crate::peer::{Lost, server};
+use crate::{Bytes, Instant};
+
+/// A session in the table.
+pub(super) struct SessionCell {
+    id: SessionId,
+    mailbox: Arc<Mailbox>,
+    shared: Arc<Shared<ServerCore, SessionMachine>>,
+}
+
+impl SessionCell {
+    pub(super) fn new(service: &Service, id: SessionId, session: Session) -> Arc<Self> {
+        let signal = Arc::default();
+        // Lists are told of without having been asked for.
+        let subscriber = service.hub.join(&signal, [Topic::Lists].into());
+        let mailbox = subscriber.mailbox().clone();
+        let machine =
+            SessionMachine { session, subscriber, waiting: BTreeMap::new(), closing: false, deadline: None };
+        let core = ServerCore::default();
+        let shared = Arc::new(Shared::with_signal(signal, core, machine, service.clock.clone()));
+        Arc::new(Self { id, mailbox, shared })
+    }
+
+    pub(super) fn id(&self) -> SessionId {
+        self.id
+    }
+
+    pub(super) fn shared(&self) -> &Arc<Shared<ServerCore, SessionMachine>> {
+        &self.shared
+    }
+
+    /// Whether there is something to tell the session that came after its last turn.
+    pub(super) fn has_mail(&self) -> bool {
+        self.mailbox.has_mail()
+    }
+
+    /// Has the driver poll the session.
+    pub(super) fn notify(&self) {
+        self.shared.signal().notify();
+    }
+
+    /// Gives the session an input; the driver is told to carry out what comes of it.
+    pub(super) fn input<R>(&self, act: impl FnOnce(&mut Session, Instant) -> R) -> R {
+        self.shared.command(|_, machine, now, _| act(&mut machine.session, now))
+    }
+
+    /// Ends the session: another one is to have its place.
+    pub(super) fn end(&self) {
+        self.input(|session, now| session.abort(now, Lost::LimitExceeded));
+    }
+
+    // --- Streams ---
+
+    pub(super) fn poll_head(&self, stream: StreamId, cx: &mut Context<'_>) -> Poll<ResponseHead> {
+        self.poll(stream, cx, |session, _| session.poll_head(stream))
+    }
+
+    pub(super) fn poll_body(&self, stream: StreamId, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        self.poll(stream, cx, |session, now| match session.poll_body(now, stream) {
+            Chunk::Bytes(bytes) => Some(Some(bytes)),
+            Chunk::End => Some(None),
+            Chunk::Pending => None,
+        })
+    }
+
+    /// Takes something of a stream, or leaves the waker of who waits for it under the lock in which there was nothing.
+    fn poll<R>(
+        &self,
+        stream: StreamId,
+        cx: &mut Context<'_>,
+        take: impl FnOnce(&mut Session, Instant) -> Option<R>,
+    ) -> Poll<R> {
+        let left = cx.waker().clone();
+        let (taken, late) = self.shared.with(|_, machine, now, wakers| {
+            let taken = take(&mut machine.session, now);
+            if taken.is_some() {
+                wakers.spend(Some(left));
+            } else {
+                wakers.spend(machine.waiting.insert(stream, left));
+            }
+            (taken, machine.is_late())
+        });
+        if late {
+            self.notify();
+        }
+        taken.map_or(Poll::Pending, Poll::Ready)
+    }
+
+    /// The client does not read a stream any more.
+    pub(super) fn leave(&self, stream: StreamId) {
+        self.shared.command(|_, machine, now, wakers| {
+            wakers.spend(machine.waiting.remove(&stream));
+            machine.session.handle_disconnect(now, stream);
+        });
+    }
+}
+
+/// A session, with what it takes to tell the right ones.
+pub(super) struct SessionMachine {
+    pub(super) session: Session,
+    subscriber: Subscriber,
+    /// Those who wait for something to be sent on a stream.
+    waiting: BTreeMap<StreamId, Waker>,
+    closing: bool,
+    /// When the driver comes by, if nothing else happens.
+    deadline: Option<Instant>,
+}
+
+impl SessionMachine {
+    /// Acts on the time, on what was published, and on the end of the server. Ready once the session is over.
+    pub(super) fn turn(&mut self, now: Instant, closing: bool) -> Poll<()> {
+        let changes = self.subscriber.mailbox().take();
+        deliver(&changes, self, now);
+        if closing && !self.closing {
+            self.closing = true;
+            self.session.close(now);
+        }
+        self.session.handle_timeout(now);
+        self.deadline = self.session.poll_timeout();
+        if self.session.is_closed() { Poll::Ready(()) } else { Poll::Pending }
+    }
+
+    /// Whether the driver would come by too late.
+    fn is_late(&self) -> bool {
+        match (self.session.poll_timeout(), self.deadline) {
+            (Some(due), Some(deadline)) => due < deadline,
+            (due, None) => due.is_some(),
+            (None, Some(_)) => false,
+        }
+    }
+
+    /// The next event. What the client subscribes to is told to the hub on the way, under the session's lock: before
+    /// anybody knows of it.
+    pub(super) fn next_event(&mut self) -> Option<server::Event> {
+        let event = self.session.poll_event()?;
+        match &event {
+            server::Event::Subscribed { uri } => self.subscriber.add(Topic::Resource(uri.as_str().into())),
+            server::Event::Unsubscribed { uri } => {
+                self.subscriber.remove(&Topic::Resource(uri.as_str().into()));
+            }
+            _ => {}
+        }
+        Some(event)
+    }
+
+    /// The next who waits for a stream that has something for them.
+    pub(super) fn next_waker(&mut self) -> Option<Waker> {
+        while let Some(stream) = self.session.poll_stream() {
+            if let Some(waker) = self.waiting.remove(&stream) {
+                return Some(waker);
+            }
+        }
+        None
+    }
+}

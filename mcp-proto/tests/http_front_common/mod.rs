@@ -1,0 +1,414 @@
+//! A server over HTTP without sockets: exchanges are made by hand, and polled one step at a time.
+#![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
+
+use core::task::{Context, Poll, Waker};
+use core::time::Duration;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use mcp_proto::Bytes;
+use mcp_proto::bind::http::Fields;
+use mcp_proto::bind::http::server::{BodyKind, HttpServerConfig, RequestHead, ResponseHead};
+use mcp_proto::codec::{Sse, SseItem};
+use mcp_proto::front::http::{Entropy, HttpExchange, HttpServer, HttpServerDriver, http_server};
+use mcp_proto::front::{self, Mode, Multi, NoArguments, Router};
+use mcp_proto::schema::{ServerCapability, Tool};
+use serde_json::{Value, json};
+
+use crate::front_common::{TestClock, Wakes};
+
+pub const MODERN: &str = "2026-07-28";
+pub const LEGACY: &str = "2025-11-25";
+
+/// Random enough for tests: it counts.
+#[derive(Default)]
+pub struct Counter(AtomicU64);
+
+impl Entropy for Counter {
+    fn fill(&self, bytes: &mut [u8]) {
+        for chunk in bytes.chunks_mut(8) {
+            let word = (self.0.fetch_add(1, Ordering::Relaxed) + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+            chunk.copy_from_slice(&word.to_be_bytes()[..chunk.len()]);
+        }
+    }
+}
+
+pub struct Web<H: Mode = Multi> {
+    pub server: HttpServer<H>,
+    /// Runs legacy sessions, until a test drops it.
+    pub driver: Option<HttpServerDriver<H>>,
+    pub clock: Arc<TestClock>,
+    /// How often the driver was woken.
+    pub wakes: Arc<Wakes>,
+    waker: Waker,
+    /// Whether the driver has said that it is done.
+    pub done: bool,
+    next: i64,
+}
+
+impl<H: Mode> Web<H> {
+    pub fn new(router: Router<H>) -> Self {
+        Self::configured(router, |_| {})
+    }
+
+    pub fn configured(router: Router<H>, change: impl FnOnce(&mut HttpServerConfig)) -> Self {
+        router.check().unwrap();
+        let mut config = HttpServerConfig::new(router.config());
+        change(&mut config);
+        let clock = Arc::new(TestClock::default());
+        let (server, driver) = http_server(router, config, clock.clone(), Arc::new(Counter::default()));
+        let (wakes, waker) = Wakes::new();
+        let mut web = Self { server, driver: Some(driver), clock, wakes, waker, done: false, next: 1 };
+        web.turn();
+        web
+    }
+
+    /// Lets the driver do what it can: what a task of an executor does when it is woken.
+    pub fn turn(&mut self) {
+        let Some(driver) = &mut self.driver else { return };
+        let mut cx = Context::from_waker(&self.waker);
+        loop {
+            self.done |= driver.poll(&mut cx).is_ready();
+            if self.done || self.wakes.take() == 0 {
+                break;
+            }
+        }
+    }
+
+    /// Lets time pass, and the driver act on it if it wants to.
+    pub fn advance(&mut self, duration: Duration) {
+        self.clock.advance(duration);
+        self.turn();
+    }
+
+    /// A request, its body included.
+    pub fn send(&self, method: &str, headers: &[(&str, &str)], body: &str) -> Caller<H> {
+        let mut all = vec![
+            ("host", "localhost"),
+            ("content-type", "application/json"),
+            ("accept", "application/json, text/event-stream"),
+        ];
+        all.retain(|(name, _)| !headers.iter().any(|(given, _)| given == name));
+        all.extend_from_slice(headers);
+        let head = RequestHead { method, path: "/mcp", fields: &Headers(&all) };
+        let mut exchange = self.server.exchange(&head);
+        if exchange.wants_body() && !body.is_empty() {
+            exchange.handle_body(Bytes::copy_from_slice(body.as_bytes()));
+        }
+        if exchange.wants_body() {
+            exchange.handle_body_end();
+        }
+        Caller::new(exchange)
+    }
+
+    /// A request of 2026-07-28, with the headers that mirror its body.
+    pub fn ask(&mut self, method: &str, params: Value) -> Caller<H> {
+        self.ask_with(method, params, json!({}))
+    }
+
+    /// As [`ask`](Self::ask), of a client that declares `capabilities`.
+    pub fn ask_with(&mut self, method: &str, mut params: Value, capabilities: Value) -> Caller<H> {
+        let meta = &mut params["_meta"];
+        meta["io.modelcontextprotocol/protocolVersion"] = json!(MODERN);
+        meta["io.modelcontextprotocol/clientInfo"] = json!({"name": "tester", "version": "1"});
+        meta["io.modelcontextprotocol/clientCapabilities"] = capabilities;
+        let name = ["name", "uri"].into_iter().find_map(|key| params[key].as_str()).map(str::to_owned);
+        let mut headers = vec![("mcp-protocol-version", MODERN), ("mcp-method", method)];
+        headers.extend(name.as_deref().map(|name| ("mcp-name", name)));
+        let body = json!({"jsonrpc": "2.0", "id": self.id(), "method": method, "params": params});
+        self.send("POST", &headers, &body.to_string())
+    }
+
+    pub fn call(&mut self, tool: &str, arguments: Value) -> Caller<H> {
+        self.ask("tools/call", json!({"name": tool, "arguments": arguments}))
+    }
+
+    fn id(&mut self) -> i64 {
+        self.next += 1;
+        self.next
+    }
+
+    /// Opens a session of a client that declares `capabilities`; returns its id.
+    #[track_caller]
+    pub fn open_with(&mut self, version: &str, capabilities: Value) -> String {
+        let info = json!({"name": "tester", "version": "1"});
+        let params = json!({"protocolVersion": version, "capabilities": capabilities, "clientInfo": info});
+        let body = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params});
+        let mut caller = self.send("POST", &[], &body.to_string());
+        self.turn();
+        let head = caller.head();
+        assert_eq!(head.status, 200, "{head:?}");
+        let session = field(&head, "mcp-session-id").expect("a session").to_owned();
+        let answer = caller.message();
+        assert_eq!(answer["result"]["protocolVersion"], version, "{answer}");
+        let ready = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+        let mut caller = self.post(&session, &ready);
+        assert_eq!(caller.head().status, 202);
+        session
+    }
+
+    #[track_caller]
+    pub fn open(&mut self) -> String {
+        self.open_with(LEGACY, json!({}))
+    }
+
+    /// A message in a session.
+    pub fn post(&mut self, session: &str, message: &Value) -> Caller<H> {
+        let headers = [("mcp-session-id", session), ("mcp-protocol-version", LEGACY)];
+        let caller = self.send("POST", &headers, &message.to_string());
+        self.turn();
+        caller
+    }
+
+    /// A request in a session.
+    pub fn post_request(&mut self, session: &str, method: &str, params: Value) -> Caller<H> {
+        let message = json!({"jsonrpc": "2.0", "id": self.id(), "method": method, "params": params});
+        self.post(session, &message)
+    }
+
+    pub fn get(&mut self, session: &str, last_event: Option<&str>) -> Caller<H> {
+        let mut headers = vec![("mcp-session-id", session), ("mcp-protocol-version", LEGACY)];
+        headers.extend(last_event.map(|id| ("last-event-id", id)));
+        self.send("GET", &headers, "")
+    }
+
+    pub fn delete(&mut self, session: &str) -> ResponseHead {
+        let headers = [("mcp-session-id", session), ("mcp-protocol-version", LEGACY)];
+        let mut caller = self.send("DELETE", &headers, "");
+        self.turn();
+        caller.head()
+    }
+}
+
+struct Headers<'a>(&'a [(&'a str, &'a str)]);
+
+impl Fields for Headers<'_> {
+    fn each<'a>(&'a self, name: &str, show: &mut dyn FnMut(&'a [u8])) {
+        self.0.each(name, show);
+    }
+}
+
+pub fn field<'a>(head: &'a ResponseHead, name: &str) -> Option<&'a str> {
+    head.headers.iter().find(|(candidate, _)| *candidate == name).map(|(_, value)| &**value)
+}
+
+/// A client that waits for the answer to one request. Dropped, it has gone.
+pub struct Caller<H: Mode = Multi> {
+    pub exchange: HttpExchange<H>,
+    /// How often whoever waits for the answer was woken.
+    pub wakes: Arc<Wakes>,
+    waker: Waker,
+    head: Option<ResponseHead>,
+    sse: Sse,
+    whole: Vec<u8>,
+    events: VecDeque<(Option<String>, Value)>,
+    /// Comments and events without data are not counted.
+    pub bytes: usize,
+    pub ended: bool,
+}
+
+impl<H: Mode> Caller<H> {
+    fn new(exchange: HttpExchange<H>) -> Self {
+        let (wakes, waker) = Wakes::new();
+        Self {
+            exchange,
+            wakes,
+            waker,
+            head: None,
+            sse: Sse::new(1 << 20),
+            whole: Vec::new(),
+            events: VecDeque::new(),
+            bytes: 0,
+            ended: false,
+        }
+    }
+
+    /// Takes whatever there is.
+    pub fn turn(&mut self) {
+        let waker = self.waker.clone();
+        let mut cx = Context::from_waker(&waker);
+        loop {
+            if self.head.is_none() {
+                match self.exchange.poll_head(&mut cx) {
+                    Poll::Ready(head) => self.head = Some(head),
+                    Poll::Pending if self.wakes.take() > 0 => continue,
+                    Poll::Pending => return,
+                }
+            }
+            if self.ended {
+                return;
+            }
+            match self.exchange.poll_body(&mut cx) {
+                Poll::Ready(Some(bytes)) => self.take(bytes),
+                Poll::Ready(None) => self.ended = true,
+                Poll::Pending if self.wakes.take() > 0 => {}
+                Poll::Pending => return,
+            }
+        }
+    }
+
+    fn take(&mut self, bytes: Bytes) {
+        self.bytes += bytes.len();
+        if !matches!(self.head.as_ref().unwrap().body, BodyKind::Stream) {
+            self.whole.extend_from_slice(&bytes);
+            return;
+        }
+        self.sse.handle_input(bytes);
+        while let Some(item) = self.sse.poll_item() {
+            let SseItem::Event(event) = item else { panic!("{item:?}") };
+            let data = serde_json::from_slice(&event.data).expect("JSON in the event");
+            self.events.push_back((self.sse.last_event_id().map(str::to_owned), data));
+        }
+    }
+
+    pub fn has_head(&mut self) -> bool {
+        self.turn();
+        self.head.is_some()
+    }
+
+    #[track_caller]
+    pub fn head(&mut self) -> ResponseHead {
+        self.turn();
+        self.head.clone().expect("the answer has not begun")
+    }
+
+    /// What the body is, where it is not a stream.
+    #[track_caller]
+    pub fn json(&mut self) -> Value {
+        self.turn();
+        assert!(self.ended, "the answer has not ended");
+        match self.head().body {
+            BodyKind::Whole(bytes) => assert_eq!(bytes, self.whole.len()),
+            other => panic!("the answer is {other:?}"),
+        }
+        serde_json::from_slice(&self.whole).expect("JSON")
+    }
+
+    /// The next message, whichever way it comes.
+    pub fn try_message(&mut self) -> Option<Value> {
+        self.turn();
+        if let Some((_, message)) = self.events.pop_front() {
+            return Some(message);
+        }
+        let whole = core::mem::take(&mut self.whole);
+        (!whole.is_empty()).then(|| serde_json::from_slice(&whole).expect("JSON"))
+    }
+
+    #[track_caller]
+    pub fn message(&mut self) -> Value {
+        self.try_message().expect("nothing was sent")
+    }
+
+    /// The id of the last event that came.
+    pub fn last_event(&self) -> Option<String> {
+        self.sse.last_event_id().map(str::to_owned)
+    }
+
+    #[track_caller]
+    pub fn expect_silence(&mut self) {
+        if let Some(message) = self.try_message() {
+            panic!("{message}");
+        }
+    }
+
+    /// Lets the exchange act on the time.
+    pub fn time(&mut self) {
+        self.exchange.handle_timeout();
+        self.turn();
+    }
+}
+
+/// What the handlers of [`held`] share with the test.
+#[derive(Clone, Default)]
+pub struct Held(Arc<Mutex<HeldState>>);
+
+#[derive(Default)]
+struct HeldState {
+    contexts: Vec<front::Context>,
+    answer: Option<String>,
+    wakers: Vec<Waker>,
+    dropped: usize,
+}
+
+impl Held {
+    /// The context of the handler that began last.
+    #[track_caller]
+    pub fn context(&self) -> front::Context {
+        self.0.lock().unwrap().contexts.pop().expect("the handler has not begun")
+    }
+
+    /// Lets every handler end, with this.
+    pub fn release(&self, answer: &str) {
+        let wakers = {
+            let mut state = self.0.lock().unwrap();
+            state.answer = Some(answer.to_owned());
+            core::mem::take(&mut state.wakers)
+        };
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    /// How many handlers are gone.
+    pub fn dropped(&self) -> usize {
+        self.0.lock().unwrap().dropped
+    }
+}
+
+/// A server that offers:
+/// - `add`, which adds `a` and `b`;
+/// - `hold`, which hands its context to the test and ends when that says so;
+/// - `work`, which reports progress twice;
+/// - resources, lists and tasks to be told of.
+pub fn router() -> (Router, Held) {
+    let held = Held::default();
+    let holding = held.clone();
+    let router = Router::new("web", "1.0.0")
+        .declare(ServerCapability::ToolsListChanged)
+        .declare(ServerCapability::ResourcesSubscribe)
+        .declare(ServerCapability::ResourcesListChanged)
+        .declare(ServerCapability::Logging)
+        .extension("io.modelcontextprotocol/tasks", json!({}))
+        .tool_with(tool("add"), async |Add { a, b }, _| (a + b).to_string())
+        .tool_with(tool("work"), async |NoArguments {}, cx: front::Context| {
+            cx.progress(1);
+            cx.progress(2);
+            "done"
+        })
+        .tool_with(tool("hold"), move |NoArguments {}, cx: front::Context| {
+            holding.0.lock().unwrap().contexts.push(cx);
+            let holding = OnDrop(holding.clone());
+            async move { core::future::poll_fn(|cx| holding.poll(cx)).await }
+        });
+    (router, held)
+}
+
+fn tool(name: &str) -> Tool {
+    Tool::new(name, "A tool", json!({"type": "object"}))
+}
+
+#[derive(serde::Deserialize)]
+struct Add {
+    a: i64,
+    b: i64,
+}
+
+struct OnDrop(Held);
+
+impl OnDrop {
+    fn poll(&self, cx: &mut Context<'_>) -> Poll<String> {
+        let mut state = self.0.0.lock().unwrap();
+        match state.answer.clone() {
+            Some(answer) => Poll::Ready(answer),
+            None => {
+                state.wakers.push(cx.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+}
+
+impl Drop for OnDrop {
+    fn drop(&mut self) {
+        self.0.0.lock().unwrap().dropped += 1;
+    }
+}

@@ -1,0 +1,17 @@
+"""Which transport a server is to use: stdio, or HTTP on a port of the loopback interface."""
+
+import argparse
+
+
+def transport():
+    """Reads `[--http PORT | --sse PORT]`; returns the SDK's name of the transport, and the port if there is one."""
+    parser = argparse.ArgumentParser()
+    choice = parser.add_mutually_exclusive_group()
+    choice.add_argument("--http", type=int, metavar="PORT", help="Streamable HTTP at /mcp")
+    choice.add_argument("--sse", type=int, metavar="PORT", help="HTTP+SSE of 2024-11-05 at /sse")
+    options = parser.parse_args()
+    if options.http is not None:
+        return "streamable-http", options.http
+    if options.sse is not None:
+        return "sse", options.sse
+    return "stdio", None
