@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use mcp_proto::Instant;
 use mcp_proto::bind::http::client::{HttpClient, HttpClientConfig, Listen};
-use mcp_proto::peer::client::{ClientConfig, Closed, Event, Mode, State};
+use mcp_proto::peer::client::{ClientConfig, Closed, Diagnostic, Event, Mode, State};
 use mcp_proto::peer::{Lost, Outcome, Reissue, RequestId, RequestOptions};
 use mcp_proto::schema::{
     CallTool, CallToolParams, EmptyParams, Era, Implementation, ListRootsResult, ListTools, PaginatedParams, Ping,
@@ -15,7 +15,7 @@ use mcp_proto::schema::{
 use mcp_proto::testing::http::{Cut, Dice, HttpPair, HttpPeer, Weather};
 use serde_json::{Value, json};
 
-pub const URL: &str = "http://server.test/mcp";
+pub const URL: &str = "http://localhost/mcp";
 
 /// What the tools of a server have done, which outlives it: how often, by the argument of the call.
 #[derive(Clone, Debug, Default)]
@@ -84,7 +84,7 @@ pub struct World<'a> {
     allowed: BTreeMap<u64, u32>,
     next: u64,
     closed: bool,
-    /// Whether the client of now was ever ready.
+    /// Whether the client of now is ready, and has not lost its session since.
     was_ready: bool,
     pub tally: Tally,
 }
@@ -268,7 +268,7 @@ impl<'a> World<'a> {
         let now = self.pair.now();
         while let Some(event) = self.pair.client.poll_event() {
             assert!(!self.closed, "nothing follows the end: {event:?}");
-            self.pair.log.push(format!("{now:?} event {event:?}"));
+            self.pair.note(|| format!("event {event:?}"));
             match event {
                 Event::Outcome { request, outcome } => self.end(request, &outcome),
                 Event::Progress { request, .. } => {
@@ -279,6 +279,7 @@ impl<'a> World<'a> {
                     self.pair.client.respond(now, id, Ok(&ListRootsResult::new(Vec::new())));
                 }
                 Event::State(State::Ready) => self.was_ready = true,
+                Event::Diagnostic(Diagnostic::SessionLost) => self.was_ready = false,
                 Event::Closed(closed) => {
                     self.closed = true;
                     let never = !matches!(closed, Closed::Connect(_));

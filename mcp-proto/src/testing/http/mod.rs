@@ -41,6 +41,8 @@
 //! ```
 
 mod fate;
+#[cfg(feature = "std")]
+mod front;
 
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
@@ -60,6 +62,8 @@ use crate::bind::http::client::{Action, HttpClient, Request};
 use crate::bind::http::{End, ExchangeId, Sent};
 
 pub use fate::{Cut, Dice, Fate, Fault, Weather};
+#[cfg(feature = "std")]
+pub use front::{FrontPeer, SimulatedClock};
 
 /// What a redirect of the network puts in front of a path, and takes away again.
 const DETOUR: &str = "/detour";
@@ -106,8 +110,9 @@ pub struct HttpPair {
     pub fates: BTreeMap<u64, Fate>,
     /// The requests that the network has delivered twice.
     pub repeated: Vec<Request>,
-    /// Whatever passed over the network, a line each, for comparisons between runs and for people.
-    pub log: Vec<String>,
+    /// Whatever passed over the network and the moments at which it did, a line each: for comparisons between runs, and
+    /// for people. It costs more than all the rest, and is kept only where it is wanted.
+    pub log: Option<Vec<String>>,
     server: Box<dyn HttpPeer>,
     dice: Dice,
     now: Instant,
@@ -162,7 +167,7 @@ impl HttpPair {
             weather: Weather::CALM,
             fates: BTreeMap::new(),
             repeated: Vec::new(),
-            log: Vec::new(),
+            log: None,
             server,
             dice: Dice::new(seed),
             now: Instant::ORIGIN,
@@ -186,7 +191,7 @@ impl HttpPair {
 
     /// Puts another client in the place of the one that there is, whose exchanges break.
     pub fn reconnect(&mut self, client: HttpClient) {
-        self.log.push("another client".into());
+        self.note(|| "another client".into());
         let exchanges: Vec<ExchangeId> = self.wires.keys().copied().collect();
         for exchange in exchanges {
             self.forget(exchange);
@@ -197,7 +202,7 @@ impl HttpPair {
 
     /// Puts another server in the place of the one that there is. What that has under way breaks.
     pub fn restart(&mut self, server: Box<dyn HttpPeer>, cut: Cut) {
-        self.log.push(format!("{:?} another server, {cut:?}", self.now));
+        self.note(|| format!("another server, {cut:?}"));
         self.server = server;
         self.deliveries.clear();
         let broken: Vec<ExchangeId> =
@@ -212,7 +217,7 @@ impl HttpPair {
 
     /// Time goes by for nobody: all clocks stand at the later time at once, as after a suspension of the machine.
     pub fn jump(&mut self, duration: Duration) {
-        self.log.push(format!("{:?} later", duration));
+        self.note(|| format!("{duration:?} later"));
         self.now = self.now + duration;
         self.settle();
     }
@@ -239,6 +244,13 @@ impl HttpPair {
         self.settle();
     }
 
+    /// Adds a line to the log, if there is one.
+    pub fn note(&mut self, line: impl FnOnce() -> String) {
+        if let Some(log) = &mut self.log {
+            log.push(format!("{:?} {}", self.now, line()));
+        }
+    }
+
     fn next(&self) -> Option<Instant> {
         let under_way = self.under_way.first_key_value().map(|(&(due, _), _)| due);
         [self.client.poll_timeout(), self.server.poll_timeout(), under_way].into_iter().flatten().min()
@@ -262,7 +274,7 @@ impl HttpPair {
                 match action {
                     Action::Open(request) => self.open_exchange(request),
                     Action::Abort(exchange) => {
-                        self.log.push(format!("{now:?} {exchange:?} aborted"));
+                        self.note(|| format!("{exchange:?} aborted"));
                         self.forget(exchange);
                     }
                 }
@@ -300,12 +312,10 @@ impl HttpPair {
             Some(fate) => fate,
             None => self.weather.fate(&mut self.dice, &request.url),
         };
-        self.log.push(format!(
-            "{now:?} {exchange:?} {} {} {} {fate:?}",
-            request.verb.as_str(),
-            request.url,
-            String::from_utf8_lossy(&request.body),
-        ));
+        self.note(|| {
+            let (verb, body) = (request.verb.as_str(), String::from_utf8_lossy(&request.body));
+            format!("{exchange:?} {verb} {} {body} {fate:?}", request.url)
+        });
         let mut wire = Wire {
             delivery: None,
             begun: false,
@@ -371,7 +381,7 @@ impl HttpPair {
             }
         }
         request.url = Arc::from(request.url.replacen(DETOUR, "", 1));
-        self.log.push(format!("{now:?} {exchange:?} delivered as {delivery}"));
+        self.note(|| format!("{exchange:?} delivered as {delivery}"));
         self.server.handle_request(now, delivery, &request);
     }
 
@@ -488,16 +498,15 @@ impl HttpPair {
                 }
                 match part {
                     Part::Head { status, headers } => {
-                        self.log.push(format!("{now:?} {exchange:?} head {status} {headers:?}"));
+                        self.note(|| format!("{exchange:?} head {status} {headers:?}"));
                         self.client.handle_head(now, exchange, status, &headers.as_slice());
                     }
                     Part::Body(piece) => {
-                        let text = String::from_utf8_lossy(&piece);
-                        self.log.push(format!("{now:?} {exchange:?} body {text:?}"));
+                        self.note(|| format!("{exchange:?} body {:?}", String::from_utf8_lossy(&piece)));
                         self.client.handle_body(now, exchange, piece);
                     }
                     Part::End(end) => {
-                        self.log.push(format!("{now:?} {exchange:?} end {end:?}"));
+                        self.note(|| format!("{exchange:?} end {end:?}"));
                         if let Some(Wire { delivery: Some(delivery), .. }) = self.wires.remove(&exchange) {
                             self.deliveries.remove(&delivery);
                             self.send(now, UnderWay::Gone { delivery });

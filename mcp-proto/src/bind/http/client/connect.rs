@@ -45,7 +45,9 @@ impl HttpClient {
             Act::Settle { server, verdict } => self.settle(now, *server, verdict),
             Act::Fail(error) => {
                 self.abandon_handshake();
-                self.peer.give_up(error);
+                if !self.repeat_events(now, &error) {
+                    self.peer.give_up(error);
+                }
             }
         }
     }
