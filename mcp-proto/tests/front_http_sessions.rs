@@ -390,3 +390,45 @@ fn modern_requests_are_served_beside_sessions() {
     assert_eq!(modern["result"]["content"][0]["text"].take(), "2");
     assert_eq!(web.post_request(&session, "ping", json!({})).message()["result"], json!({}));
 }
+
+// --- 2024-11-05 ---
+
+#[test]
+fn a_client_of_the_first_transport_has_one_stream_and_ends_with_it() {
+    let (router, held) = router();
+    let mut web = Web::configured(router, |config| {
+        config.path = Some("/mcp".into());
+        config.legacy_sse = Some(Default::default());
+    });
+    let mut events = web.send_to("/sse", "GET", &[], "");
+    let (name, endpoint) = events.raw_event();
+    assert_eq!(name, "endpoint");
+    let endpoint = String::from_utf8(endpoint).unwrap();
+    let post = |web: &mut Web, message: &Value| {
+        let mut caller = web.send_to(&endpoint, "POST", &[], &message.to_string());
+        assert_eq!(caller.head().status, 202);
+        web.turn();
+    };
+    let info = json!({"name": "tester", "version": "1"});
+    let params = json!({"protocolVersion": "2024-11-05", "capabilities": {}, "clientInfo": info});
+    post(&mut web, &json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}));
+    assert_eq!(events.message()["result"]["protocolVersion"], "2024-11-05");
+    post(&mut web, &json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+    web.server.list_changed(ListKind::Tools);
+    web.turn();
+    assert_eq!(events.message()["method"], "notifications/tools/list_changed");
+    let params = json!({"name": "hold", "arguments": {}});
+    post(&mut web, &json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}));
+    let cx = held.context();
+    drop(events);
+    web.turn();
+    assert_eq!(held.dropped(), 1);
+    assert!(cx.is_cancelled());
+    let mut late = web.send_to(
+        &endpoint,
+        "POST",
+        &[],
+        &json!({"jsonrpc": "2.0", "id": 2, "method": "ping"}).to_string(),
+    );
+    assert_eq!(late.head().status, 404);
+}
