@@ -182,6 +182,40 @@ fn the_session_that_is_idle_for_longest_makes_room_for_a_new_one() {
     }
 }
 
+/// A session that has just been used is busy, even if the driver has not come by since.
+#[test]
+fn a_session_that_was_just_used_does_not_make_room_for_a_new_one() {
+    let mut web = Web::configured(router().0, |config| config.sessions = 1);
+    let session = web.open();
+    web.turn();
+    let headers = [("mcp-session-id", session.as_str()), ("mcp-protocol-version", LEGACY)];
+    let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"}).to_string();
+    let mut caller = web.send("POST", &headers, &ping);
+    assert_eq!(initialize(&web).head().status, 503);
+    assert_eq!(caller.message()["result"], json!({}));
+}
+
+/// S3.15: a stream that was read is quiet again, sooner than one that was not would have been given up.
+#[test]
+fn the_stream_of_a_session_is_kept_alive() {
+    let mut web = Web::new(router().0);
+    let session = web.open();
+    let mut events = web.get(&session, None);
+    events.turn();
+    web.server.list_changed(ListKind::Tools);
+    web.turn();
+    let keepalive = web.server.config().keepalive;
+    assert!(web.server.config().server.write_timeout > keepalive);
+    web.wakes.take();
+    assert_eq!(events.message()["method"], "notifications/tools/list_changed");
+    assert!(web.wakes.take() > 0, "the driver is to come by earlier");
+    web.turn();
+    let before = events.bytes;
+    web.advance(keepalive);
+    events.turn();
+    assert!(events.bytes > before);
+}
+
 /// A stream's waker is called when there is something for that stream, and only then.
 #[test]
 fn whoever_waits_for_a_stream_is_woken_for_it_alone() {

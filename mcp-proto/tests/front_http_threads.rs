@@ -133,6 +133,53 @@ fn no_change_is_missed_by_those_who_listen() {
     listeners.into_iter().for_each(|listener| listener.join().unwrap());
 }
 
+/// What is published while an exchange is on its way to rest is not missed.
+#[test]
+fn a_change_in_the_last_moment_is_told() {
+    let mut web = Web::new(router().0);
+    let filter = json!({"resourceSubscriptions": ["note:///a"]});
+    let mut caller = web.ask("subscriptions/listen", json!({"notifications": filter}));
+    assert_eq!(caller.message()["method"], "notifications/subscriptions/acknowledged");
+    let (handle, clock) = (web.server.handle().clone(), web.clock.clone());
+    // After the handlers were looked after, and before the waker is left.
+    web.clock.meanwhile(move || clock.meanwhile(move || handle.resource_updated("note:///a")));
+    assert_eq!(caller.message()["method"], "notifications/resources/updated");
+}
+
+#[test]
+fn a_server_that_closes_in_the_last_moment_closes_everything() {
+    let (router, _held) = router();
+    let mut web = Web::new(router);
+    let session = web.open();
+    let mut waiting = web.call("hold", json!({}));
+    let mut legacy = web.post_request(&session, "tools/call", json!({"name": "hold", "arguments": {}}));
+    legacy.turn();
+    let handle = web.server.handle().clone();
+    web.clock.meanwhile(move || handle.close());
+    assert!(!waiting.has_head());
+    assert!(web.server.is_closing() && waiting.exchange.next_timeout().is_some());
+    web.turn();
+    web.advance(web.server.config().server.close_timeout);
+    assert!(web.done);
+    assert_eq!(legacy.message()["error"]["code"], -32603);
+    waiting.time();
+    assert_eq!(waiting.message()["error"]["code"], -32603);
+}
+
+/// The same for the driver of sessions.
+#[test]
+fn a_server_that_closes_while_its_driver_is_polled_is_done() {
+    let mut web = Web::new(router().0);
+    let session = web.open();
+    let params = json!({"uri": "note:///a"});
+    web.post_request(&session, "resources/subscribe", params).turn();
+    web.server.resource_updated("note:///a");
+    let handle = web.server.handle().clone();
+    web.clock.meanwhile(move || handle.close());
+    web.turn();
+    assert!(web.done);
+}
+
 /// No waker is called under a lock: this one uses the server.
 #[test]
 fn a_waker_may_use_the_server() {
