@@ -332,7 +332,7 @@ impl HttpClient {
             let unknown_method = own && error.code == code::METHOD_NOT_FOUND;
             let lost = match status {
                 404 => !unknown_method,
-                400 => self.session.worked && !own,
+                400 => !own && (self.session.worked || speaks_of_session(&error.message)),
                 _ => false,
             };
             return lost && self.resend_in_new_session(now, number, generation);
@@ -380,10 +380,9 @@ impl HttpClient {
                 self.doubt_era(now);
             }
         } else {
-            let speaks_of_session = || http.excerpt.to_ascii_lowercase().contains("session");
             let lost = match http.status {
                 404 => true,
-                400 => self.session.worked && speaks_of_session(),
+                400 => speaks_of_session(&http.excerpt),
                 _ => false,
             };
             if lost && self.resend_in_new_session(now, number, generation) {
@@ -463,4 +462,9 @@ impl HttpClient {
         let Some(call) = self.calls.get(&number).filter(|call| call.place == Place::Pausing) else { return };
         if call.trail.is_some() { self.resume(number) } else { self.send_call(now, number) }
     }
+}
+
+/// Whether the text of a refusal is about the session.
+fn speaks_of_session(text: &str) -> bool {
+    text.to_ascii_lowercase().contains("session")
 }

@@ -231,6 +231,11 @@ impl Detect {
                 way
             }
             Step::Handshake { lead: Lead::LostSession, way, .. } => way,
+            // That was beside another stream of events.
+            Step::Failed => {
+                self.restart(now);
+                Way::BesideEvents
+            }
             _ => return Act::Wait,
         };
         self.handshake(now, version, way, Lead::LostSession)
