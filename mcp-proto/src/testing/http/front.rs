@@ -230,7 +230,8 @@ impl<H: Mode> HttpPeer for FrontPeer<H> {
         let head = RequestHead { method: request.verb.as_str(), path, fields: &fields.as_slice() };
         let mut answering = self.server.exchange(&head);
         // In two parts, as it may come from a socket.
-        let (first, rest) = (request.body.slice(..request.body.len() / 2), request.body.slice(request.body.len() / 2..));
+        let (first, rest) =
+            (request.body.slice(..request.body.len() / 2), request.body.slice(request.body.len() / 2..));
         for part in [first, rest] {
             if answering.wants_body() && !part.is_empty() {
                 answering.handle_body(part);
