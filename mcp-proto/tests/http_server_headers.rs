@@ -2,6 +2,7 @@
 
 mod http_server_common;
 
+use mcp_proto::bind::http::tools::ParamHeaders;
 use mcp_proto::codec::header;
 use serde_json::{Value, json};
 
@@ -145,4 +146,46 @@ fn parameters_that_can_not_be_read_are_refused() {
     assert_eq!(asked(r#"{"_meta":5}"#).refused(&setup), (400, -32602));
     let twice = r#"{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/protocolVersion":"x"}}"#;
     assert_eq!(asked(twice).refused(&setup), (400, -32602));
+}
+
+fn region() -> ParamHeaders {
+    let schema = r#"{"type":"object","properties":{
+        "region":{"type":"string","x-mcp-header":"Region"},"limit":{"type":"integer","x-mcp-header":"Limit"}}}"#;
+    ParamHeaders::of_schema(schema).unwrap().unwrap()
+}
+
+/// S3.8, S3.9
+#[test]
+fn parameters_that_are_mirrored_are_compared_with_their_headers() {
+    let (setup, params) = (setup(), region());
+    let call =
+        |arguments: Value| modern(7, "tools/call", json!({"name": "t", "arguments": arguments})).of(&params);
+    let checked = |asked: Asked| asked.modern(&setup).check(&params);
+    let both = call(json!({"region": "Zürich", "limit": 42, "query": "x"}));
+    let encoded = header::encode("Zürich").into_owned();
+    assert!(
+        checked(both.clone().header("Mcp-Param-Region", &encoded).header("mcp-param-limit", "42.0")).is_ok()
+    );
+    assert!(checked(call(json!({"region": null}))).is_ok());
+    let refused = [
+        both.clone(),
+        both.clone().header("Mcp-Param-Region", &encoded),
+        both.clone().header("Mcp-Param-Region", "Bern").header("Mcp-Param-Limit", "42"),
+        both.header("Mcp-Param-Region", "Zürich").header("Mcp-Param-Limit", "42"),
+        call(json!({})).header("Mcp-Param-Region", "Bern"),
+    ];
+    for asked in refused {
+        let answer = checked(asked).unwrap_err();
+        let body: Value = serde_json::from_slice(&answer.body).unwrap();
+        assert_eq!((answer.status, &body["id"], &body["error"]["code"]), (400, &json!(7), &json!(-32020)));
+    }
+    // No tool of ours has a header of this name.
+    assert!(checked(call(json!({})).header("Mcp-Param-Other", "x")).is_ok());
+}
+
+#[test]
+fn the_tool_is_known_by_the_headers_and_by_the_body() {
+    let setup = setup();
+    assert_eq!(call("t").modern(&setup).tool().as_deref(), Some("t"));
+    assert_eq!(modern(1, "prompts/get", json!({"name": "p"})).modern(&setup).tool(), None);
 }

@@ -109,6 +109,7 @@ pub enum Kind {
 
 impl Malformed {
     /// Whether it is not answered: it was to be an answer itself, or a notification.
+    #[cfg(feature = "server")]
     pub(crate) fn is_silent(&self) -> bool {
         matches!(self.recovered.kind, Some(Kind::Response | Kind::Notification))
     }

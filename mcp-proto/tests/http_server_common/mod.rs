@@ -8,6 +8,7 @@ use mcp_proto::bind::http::server::{
     Answer, BodyKind, Chunk, Exchange, HttpServerConfig, Intake, ModernRequest, Post, Posted, RequestHead,
     ResponseHead, Routed, Session, SessionId, Setup, StreamId,
 };
+use mcp_proto::bind::http::tools::ParamHeaders;
 use mcp_proto::peer::InboundId;
 use mcp_proto::peer::server::{Event, ServerConfig};
 use mcp_proto::schema::{CallToolResult, Implementation, ServerCapability};
@@ -61,6 +62,7 @@ pub struct Asked {
     path: String,
     headers: Vec<(String, Vec<u8>)>,
     body: Vec<u8>,
+    params: Option<ParamHeaders>,
 }
 
 struct Headers(Vec<(String, Vec<u8>)>);
@@ -73,7 +75,7 @@ impl Fields for Headers {
 
 impl Asked {
     pub fn new(method: &'static str) -> Self {
-        let asked = Self { method, path: "/mcp".into(), headers: Vec::new(), body: Vec::new() };
+        let asked = Self { method, path: "/mcp".into(), headers: Vec::new(), body: Vec::new(), params: None };
         asked.header("Host", "localhost:3000").header("Accept", "application/json, text/event-stream")
     }
 
@@ -85,6 +87,12 @@ impl Asked {
     /// Adds a header.
     pub fn header(mut self, name: &str, value: impl AsRef<[u8]>) -> Self {
         self.headers.push((name.into(), value.as_ref().to_vec()));
+        self
+    }
+
+    /// The tool `t` has these parameters that are headers as well.
+    pub fn of(mut self, params: &ParamHeaders) -> Self {
+        self.params = Some(params.clone());
         self
     }
 
@@ -117,6 +125,10 @@ impl Asked {
             Ok(intake) => intake,
             Err(answer) => return Routed::Answer(answer),
         };
+        if let (Some(tool), Some(params)) = (intake.tool(), &self.params) {
+            assert_eq!(tool, "t");
+            intake.keep_params(params, &fields);
+        }
         for piece in body {
             if let Err(answer) = intake.handle_body(piece) {
                 return Routed::Answer(answer);

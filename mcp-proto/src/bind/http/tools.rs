@@ -78,6 +78,11 @@ impl ParamHeaders {
         schema::read(input_schema)
     }
 
+    /// The names of the headers, in lower case.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.names.iter().map(|name| &**name)
+    }
+
     /// The headers of a call, by name in lower case, with their values as they are sent. What is absent or null has
     /// none.
     ///

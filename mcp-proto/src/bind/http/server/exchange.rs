@@ -7,7 +7,7 @@ use core::time::Duration;
 use crate::Instant;
 use crate::peer::server::{self as peer, ListKind, Server, Topic};
 use crate::peer::{InboundId, Lost, Outgoing, Refusal, RequestId};
-use crate::rpc::{Frame, Message, Raw};
+use crate::rpc::{Frame, Message};
 use crate::schema::tasks::TaskUpdatedParams;
 use crate::schema::{LoggingMessageParams, ProgressParams};
 
@@ -32,18 +32,6 @@ pub struct Exchange {
     waiting_since: Option<Instant>,
     /// When a comment is due.
     comment_at: Option<Instant>,
-}
-
-impl ModernRequest {
-    /// The method that is asked for.
-    pub fn method(&self) -> &str {
-        &self.request.method
-    }
-
-    /// The parameters, not decoded.
-    pub fn params(&self) -> Option<&Raw> {
-        self.request.params.as_ref()
-    }
 }
 
 impl Exchange {

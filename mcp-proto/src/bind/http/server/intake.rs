@@ -7,6 +7,7 @@ use core::mem;
 
 use bytes::Bytes;
 
+use crate::bind::http::tools::ParamHeaders;
 use crate::bind::http::{Fields, header};
 use crate::codec::{header as value, media};
 use crate::peer::server::Eras;
@@ -183,8 +184,8 @@ impl Intake {
         Ok(Self { setup: setup.clone(), target, kept, body: Body::Empty })
     }
 
-    /// The tool that is called, by what the headers say, so that its mirrored parameters can be
-    /// [kept](Self::keep_params).
+    /// The tool that is called, by what the headers say: if it has parameters that are headers as well, these are to be
+    /// [kept](Self::keep_params) now.
     #[must_use]
     pub fn tool(&self) -> Option<Cow<'_, str>> {
         match (&self.kept.method, &self.kept.name) {
@@ -195,9 +196,10 @@ impl Intake {
         }
     }
 
-    /// Keeps the headers of these names, to be checked against the parameters of the call.
-    pub fn keep_params<'n>(&mut self, names: impl IntoIterator<Item = &'n str>, fields: &dyn Fields) {
-        for name in names {
+    /// Keeps the headers that mirror parameters of the [tool](Self::tool), for
+    /// [`ModernRequest::check`](super::ModernRequest::check).
+    pub fn keep_params(&mut self, params: &ParamHeaders, fields: &dyn Fields) {
+        for name in params.names() {
             fields.each(name, &mut |value| self.kept.params.push((String::from(name), value.to_vec())));
         }
     }

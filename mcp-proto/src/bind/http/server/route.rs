@@ -11,6 +11,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::bind::http::header;
+use crate::bind::http::tools::ParamHeaders;
 use crate::codec::header as value;
 use crate::peer::server::Eras;
 use crate::rpc::{self, ErrorId, ErrorObject, Frame, Id, Kind, Malformed, Message, Raw, Request, code};
@@ -67,7 +68,42 @@ pub enum Routed {
 pub struct ModernRequest {
     pub(super) request: Request,
     pub(super) accepts: Accepts,
-    pub(super) params: Vec<(String, Vec<u8>)>,
+    /// The headers that mirror parameters of the tool.
+    pub(super) mirrored: Vec<(String, Vec<u8>)>,
+}
+
+impl ModernRequest {
+    /// The method that is asked for.
+    pub fn method(&self) -> &str {
+        &self.request.method
+    }
+
+    /// The parameters, not decoded.
+    pub fn params(&self) -> Option<&Raw> {
+        self.request.params.as_ref()
+    }
+
+    /// The tool that is called, if one is.
+    pub fn tool(&self) -> Option<Cow<'_, str>> {
+        if &*self.request.method != CallTool::NAME {
+            return None;
+        }
+        string(Envelope::read(self.params()).ok()?.name)
+    }
+
+    /// Makes sure that the headers that were [kept](super::Intake::keep_params) repeat the arguments of the tool.
+    ///
+    /// # Errors
+    /// The answer to a request that is refused.
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#server-behavior-for-custom-headers>
+    pub fn check(&self, headers: &ParamHeaders) -> Result<(), Answer> {
+        let arguments = Envelope::read(self.params()).ok().and_then(|envelope| envelope.arguments);
+        let arguments = arguments.and_then(|arguments| Raw::new(arguments.get()).ok());
+        headers
+            .check(arguments.as_ref(), self.mirrored.as_slice())
+            .map_err(|error| mismatch(ErrorId::Known(&self.request.id), format!("{error}")))
+    }
 }
 
 /// What a client of the legacy era has posted.
@@ -175,7 +211,7 @@ fn route_request(setup: &Setup, kept: Kept, frame: Frame) -> Result<Routed, Answ
 fn modern(kept: Kept, frame: Frame) -> Routed {
     match frame {
         Frame::Single(Message::Request(request)) => {
-            Routed::Modern(ModernRequest { request, accepts: kept.accepts, params: kept.params })
+            Routed::Modern(ModernRequest { request, accepts: kept.accepts, mirrored: kept.params })
         }
         Frame::Single(_) | Frame::Batch(_) => Routed::Answer(Answer::empty(202)),
     }
@@ -220,6 +256,7 @@ struct Envelope<'a> {
     name: Option<&'a RawValue>,
     uri: Option<&'a RawValue>,
     task: Option<&'a RawValue>,
+    arguments: Option<&'a RawValue>,
 }
 
 impl<'a> Envelope<'a> {
@@ -234,6 +271,8 @@ impl<'a> Envelope<'a> {
             uri: Option<&'a RawValue>,
             #[serde(borrow, rename = "taskId")]
             task: Option<&'a RawValue>,
+            #[serde(borrow)]
+            arguments: Option<&'a RawValue>,
         }
         #[derive(Deserialize)]
         struct Keys<'a> {
@@ -250,11 +289,11 @@ impl<'a> Envelope<'a> {
             let code = if error.is_data() { code::INVALID_PARAMS } else { code::PARSE_ERROR };
             ErrorObject::new(code, format!("the parameters can not be read: {error}"))
         };
-        let Params { meta, name, uri, task } = params.decode().map_err(unreadable)?;
+        let Params { meta, name, uri, task, arguments } = params.decode().map_err(unreadable)?;
         let keys = meta.map(RawValue::get).filter(|meta| meta.starts_with('{'));
         let keys: Option<Keys<'_>> = keys.map(serde_json::from_str).transpose().map_err(unreadable)?;
         let (version, capabilities) = keys.map_or((None, None), |keys| (keys.version, keys.capabilities));
-        Ok(Self { version, capabilities, name, uri, task })
+        Ok(Self { version, capabilities, name, uri, task, arguments })
     }
 
     /// What `Mcp-Name` mirrors of a request.
