@@ -156,10 +156,12 @@ fn what_cannot_be_answered_is_refused_at_once() {
 
 #[test]
 fn a_handler_that_panics_is_answered_for() {
-    let router = Router::new("x", "1")
-        .tool_with(Tool::new("fall", "Falls", json!({"type": "object"})), async |NoArguments {}, _| {
+    let router = Router::new("x", "1").tool_with(
+        Tool::new("fall", "Falls", json!({"type": "object"})),
+        async |NoArguments {}, _| {
             if true { panic!("the test's own") } else { "" }
-        });
+        },
+    );
     let mut web = Web::new(router);
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| {}));

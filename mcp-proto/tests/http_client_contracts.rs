@@ -371,3 +371,13 @@ proptest! {
         prop_assert_eq!(whole, bytes, "contract 4");
     }
 }
+
+#[cfg(feature = "fuzzing")]
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn the_fuzz_target_runs_clean(data in prop::collection::vec(any::<u8>(), 0..2000)) {
+        mcp_proto::fuzzing::http_client(&data);
+    }
+}

@@ -12,6 +12,7 @@
 mod client;
 mod envelope;
 mod header;
+mod http_client;
 mod lines;
 mod schema;
 mod server;
@@ -35,6 +36,11 @@ fn structured<T: for<'a> Arbitrary<'a>>(data: &[u8], body: impl FnOnce(&T)) {
 /// A client under arbitrary operations.
 pub fn client(data: &[u8]) {
     structured(data, client::client);
+}
+
+/// A client over HTTP under arbitrary operations.
+pub fn http_client(data: &[u8]) {
+    structured(data, http_client::http_client);
 }
 
 /// A server under arbitrary operations.
