@@ -147,7 +147,7 @@ impl<'a> World<'a> {
         weather.again = odds(100);
         weather.buffered = odds(200);
         weather.idle = odds(300);
-        weather.chopped = odds(500);
+        weather.chopped = odds(200);
         weather.hidden = odds(500);
         weather
     }
@@ -165,7 +165,7 @@ impl<'a> World<'a> {
             };
             self.pass(Duration::from_millis(pause));
         }
-        self.pair.weather = Weather::CALM;
+        self.pair.calm();
         // What is under way may still fail, and pauses last for half a minute.
         self.pass(Duration::from_secs(180));
         self.recovers();

@@ -232,6 +232,24 @@ impl HttpPair {
         }
     }
 
+    /// From now on nothing goes wrong any more, neither with what is under way.
+    pub fn calm(&mut self) {
+        self.note(|| "calm".into());
+        self.weather = Weather::CALM;
+        let exchanges: Vec<ExchangeId> = self.wires.keys().copied().collect();
+        for exchange in exchanges {
+            let Some(wire) = self.wires.get_mut(&exchange) else { continue };
+            wire.fate.idle = None;
+            wire.fate.buffered = false;
+            if let Some(Fault::Cut { .. }) = wire.fate.fault {
+                wire.fate.fault = None;
+            }
+            for output in mem::take(&mut wire.held) {
+                self.forward(exchange, output);
+            }
+        }
+    }
+
     /// Time goes by for nobody: all clocks stand at the later time at once, as after a suspension of the machine.
     pub fn jump(&mut self, duration: Duration) {
         self.note(|| format!("{duration:?} later"));
@@ -387,7 +405,7 @@ impl HttpPair {
                 self.send(now + idle, UnderWay::Look { exchange });
             }
         }
-        request.url = Arc::from(request.url.replacen(DETOUR, "", 1));
+        request.url = Arc::from(request.url.replace(DETOUR, ""));
         self.note(|| format!("{exchange:?} delivered as {delivery}"));
         self.server.handle_request(now, delivery, &request);
     }
