@@ -215,7 +215,8 @@ fn lose_by_400(wire: &mut Wire, error: &Value) {
 #[test]
 fn a_400_that_answers_no_request_of_ours_is_a_lost_session_if_it_had_worked() {
     legacy(config(), |wire, _| {
-        let error = json!({"jsonrpc": "2.0", "id": "server-error", "error": {"code": -32000, "message": "gone"}});
+        let error =
+            json!({"jsonrpc": "2.0", "id": "server-error", "error": {"code": -32000, "message": "gone"}});
         // It never worked: the error is what it is.
         let request = call_tool(wire);
         let call = wire.expect("tools/call");

@@ -333,7 +333,9 @@ impl HttpClient {
             let lost = match status {
                 404 => !unknown_method,
                 // Widely used servers do not say 404. A request is sent once more for that, not for ever.
-                400 => !own && call.renewals == 0 && (self.session.worked || speaks_of_session(&error.message)),
+                400 => {
+                    !own && call.renewals == 0 && (self.session.worked || speaks_of_session(&error.message))
+                }
                 _ => false,
             };
             return lost && self.resend_in_new_session(now, number, generation);
