@@ -3,7 +3,7 @@
 
 mod http_server_common;
 
-use http_server_common::{Client, NOW, asked, result};
+use http_server_common::{Client, MODERN, NOW, asked, meta, post, result, setup};
 use mcp_proto::peer::Lost;
 use mcp_proto::peer::server::Answer;
 use serde_json::{Value, json};
@@ -50,4 +50,20 @@ fn an_array_keeps_its_answers_when_the_session_ends() {
     assert_eq!((&answers[0]["id"], &answers[0]["result"]["content"][0]["text"]), (&json!(1), &json!("done")));
     assert_eq!((&answers[1]["id"], &answers[1]["error"]["code"]), (&json!(2), &json!(-32603)));
     assert_eq!(answers.as_array().unwrap().len(), 2);
+}
+
+/// S3.6, S3.12
+#[test]
+fn a_notification_of_a_version_that_is_not_spoken_is_not_taken() {
+    let setup = setup();
+    for version in ["2099-01-01", "2025-11-25", ""] {
+        let mut meta = meta();
+        meta["io.modelcontextprotocol/protocolVersion"] = version.into();
+        let asked = post(&json!({"jsonrpc": "2.0", "method": "notifications/x", "params": {"_meta": meta}}))
+            .header("MCP-Protocol-Version", version);
+        assert_eq!(asked.refused(&setup), (400, -32022), "{version}");
+        let answer: Value = serde_json::from_slice(&asked.answer(&setup).body).unwrap();
+        assert_eq!(answer["error"]["data"], json!({"supported": [MODERN], "requested": version}));
+        assert!(answer.get("id").is_none_or(Value::is_null));
+    }
 }
