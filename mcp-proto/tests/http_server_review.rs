@@ -3,7 +3,8 @@
 
 mod http_server_common;
 
-use http_server_common::{Client, MODERN, NOW, asked, meta, post, result, setup};
+use http_server_common::{Client, MODERN, NOW, asked, meta, modern, post, read, result, setup};
+use mcp_proto::bind::http::server::{BodyKind, Chunk};
 use mcp_proto::peer::Lost;
 use mcp_proto::peer::server::Answer;
 use serde_json::{Value, json};
@@ -66,4 +67,15 @@ fn a_notification_of_a_version_that_is_not_spoken_is_not_taken() {
         assert_eq!(answer["error"]["data"], json!({"supported": [MODERN], "requested": version}));
         assert!(answer.get("id").is_none_or(Value::is_null));
     }
+}
+
+/// The polls of an exchange depend on no order.
+#[test]
+fn the_head_says_how_long_the_body_is_even_after_that_was_taken() {
+    let setup = setup();
+    let whole = read(&mut modern(1, "server/discover", Value::Null).exchange(&setup));
+    let mut exchange = modern(1, "server/discover", Value::Null).exchange(&setup);
+    assert_eq!(exchange.poll_body(), Chunk::Bytes(whole.body.clone()));
+    let head = exchange.poll_head().unwrap();
+    assert_eq!((head.body, head.status), (BodyKind::Whole(whole.body.len()), 200));
 }
