@@ -34,7 +34,6 @@ pub struct HttpExchange<H: Mode = Multi> {
     waker: Option<Waker>,
 }
 
-#[expect(clippy::large_enum_variant, reason = "there is one of them, and it is mostly the large one")]
 enum Stage<H: Mode> {
     Request(Intake),
     /// A whole answer.
