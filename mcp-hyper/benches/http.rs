@@ -31,7 +31,8 @@ use smol_hyper::rt::FuturesIo;
 /// Requests per run, so that entering the executor counts for little.
 const BATCH: usize = 32;
 /// About a hundred bytes, as in the other benchmarks.
-const MESSAGE: &str = "The quick brown fox jumps over the lazy dog while the cow jumps over the moon, again and again.";
+const MESSAGE: &str =
+    "The quick brown fox jumps over the lazy dog while the cow jumps over the moon, again and again.";
 const JSON: &str = "application/json";
 const EVENTS: &str = "text/event-stream";
 

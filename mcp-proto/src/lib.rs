@@ -4,18 +4,18 @@
 //! **In scope**: both roles, all five revisions (2024-11-05 to 2026-07-28) and both eras, the era that a peer speaks and
 //! how to find it out, framing, correlation, timeouts, progress, cancellation, limits.
 //! **Out of scope**: opening connections, starting processes, reading clocks: that is what an adapter does. `mcp-smol`
-//! is one; another is an afternoon's work.
+//! and `mcp-hyper` are two; another is an afternoon's work.
 //!
 //! # Layers
 //!
 //! Each knows only those above it in this picture:
 //!
 //! ```text
-//! codec    framing alone          lines: bounded, resynchronising
+//! codec    framing alone          lines: bounded, resynchronising · event streams · header values, media types
 //! rpc      JSON-RPC 2.0           envelopes with raw payloads · ids · the table of pending requests · errors
 //! schema   the MCP vocabulary     typed params and results of every method of every revision, one table of methods
 //! peer     what messages mean     client: era detection, lifecycle, progress, cancellation · server: dispatch, both eras
-//! bind     how messages travel    newline stream · message channel
+//! bind     how messages travel    newline stream · message channel · Streamable HTTP and HTTP+SSE
 //! front    (std) async handles    Client, Server and Router on core::task and a mutex: no executor, no spawn
 //! ```
 //!
@@ -37,6 +37,8 @@
 //! }
 //! ```
 //!
+//! Over HTTP a client has `poll_action` in the place of the first two, and heads, bodies and ends as inputs; a server
+//! is an exchange at a time: `bind::http` has both loops.
 //!
 //! # What holds, whatever the other side does
 //!
@@ -63,6 +65,7 @@
 //! |---|---|---|
 //! | `std` | yes | the async front |
 //! | `client`, `server` | yes | the roles |
+//! | `http` | no | the HTTP bindings |
 //! | `schemars` | no | input schemas of typed tool handlers, from the argument's type |
 //! | `testing` | no | [`testing`]: two peers on a simulated clock and network |
 //! | `fuzzing` | no | the bodies of the fuzz targets |

@@ -154,10 +154,10 @@ impl World {
 
     /// The server may act on what this exchange carries.
     fn accept(&mut self, exchange: ExchangeId) {
-        if let Some(open) = self.open.get_mut(&exchange) {
-            if let Some(marker) = marker(&open.body) {
-                self.accepted.insert(marker);
-            }
+        if let Some(open) = self.open.get_mut(&exchange)
+            && let Some(marker) = marker(&open.body)
+        {
+            self.accepted.insert(marker);
         }
     }
 
@@ -369,5 +369,15 @@ proptest! {
         let whole = run(&config, &ops, false);
         let bytes = run(&config, &ops, true);
         prop_assert_eq!(whole, bytes, "contract 4");
+    }
+}
+
+#[cfg(feature = "fuzzing")]
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn the_fuzz_target_runs_clean(data in prop::collection::vec(any::<u8>(), 0..2000)) {
+        mcp_proto::fuzzing::http_client(&data);
     }
 }

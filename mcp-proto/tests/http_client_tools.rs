@@ -1,4 +1,4 @@
-//! Tools over HTTP whose parameters are headers as well.
+//! The client over HTTP and the tools whose parameters are headers as well.
 //!
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#custom-headers-from-tool-parameters>
 #![cfg(feature = "http")]
@@ -6,141 +6,253 @@
 
 mod http_common;
 
-use http_common::{Wire, config, modern};
+use std::time::Duration;
+
+use http_common::{Exchange, Wire, config, legacy, modern};
+use mcp_proto::bind::http::Sent;
 use mcp_proto::peer::client::Diagnostic;
 use mcp_proto::peer::{Outcome, Refusal, RequestId, RequestOptions};
-use mcp_proto::schema::{CallTool, CallToolParams, Json, ListTools, ListToolsParams};
+use mcp_proto::schema::{CallTool, CallToolParams, ListTools, ListToolsParams};
 use serde_json::{Value, json};
 
-fn tool(name: &str, parameter: Value) -> Value {
-    json!({"name": name, "inputSchema": {"type": "object", "properties": {"a": parameter}}})
-}
-
-fn list(wire: &mut Wire, tools: &Value) -> RequestId {
-    let options = RequestOptions::default();
-    let request = wire.client.request::<ListTools>(wire.now, &ListToolsParams::new(), options).unwrap();
-    let exchange = wire.expect("tools/list");
-    wire.answer(&exchange, page(tools));
-    request
-}
-
-fn page(tools: &Value) -> Value {
-    json!({"resultType": "complete", "tools": tools, "ttlMs": 0, "cacheScope": "private"})
-}
-
-fn call(wire: &mut Wire, name: &str, arguments: &Value) -> RequestId {
-    let params = CallToolParams::new(name).with_arguments(Json::encode(arguments).unwrap());
+fn call_tool(wire: &mut Wire, name: &str, arguments: Value) -> RequestId {
+    let mut params = CallToolParams::new(name);
+    params.arguments = Some(serde_json::from_value(arguments).unwrap());
     wire.client.request::<CallTool>(wire.now, &params, RequestOptions::default()).unwrap()
 }
 
-fn done() -> Value {
-    json!({"resultType": "complete", "content": []})
+fn page(tools: Value, next: Option<&str>) -> Value {
+    let mut page = json!({"resultType": "complete", "tools": tools, "ttlMs": 0, "cacheScope": "private"});
+    if let Some(next) = next {
+        page["nextCursor"] = json!(next);
+    }
+    page
 }
 
-/// C4.9, C4.10
+fn query() -> Value {
+    json!({"name": "query", "inputSchema": {"type": "object", "properties": {
+        "region": {"type": "string", "x-mcp-header": "Region"},
+        "limit": {"type": "integer", "x-mcp-header": "Limit"},
+        "dry": {"type": "boolean", "x-mcp-header": "Dry"},
+        "where": {"type": "object", "properties": {"zone": {"type": "string", "x-mcp-header": "Zone"}}},
+        "text": {"type": "string"},
+    }}})
+}
+
+fn list(wire: &mut Wire, tools: Value) -> Value {
+    let request = wire
+        .client
+        .request::<ListTools>(wire.now, &ListToolsParams::new(), RequestOptions::default())
+        .unwrap();
+    let exchange = wire.expect("tools/list");
+    wire.answer(&exchange, page(tools, None));
+    wire.result(request)["tools"].clone()
+}
+
+fn params(exchange: &Exchange) -> Vec<(&str, &str)> {
+    let headers = exchange.request.headers.iter().map(|(name, value)| (&**name, &**value));
+    let mut headers: Vec<_> = headers.filter(|(name, _)| name.starts_with("mcp-param-")).collect();
+    headers.sort_unstable();
+    headers
+}
+
+/// C4.8, C4.9, C4.10
 #[test]
-fn an_argument_that_is_marked_goes_out_as_a_header() {
+fn parameters_are_headers_where_the_tool_says_so() {
     modern(config(), |wire| {
-        list(wire, &json!([tool("marked", json!({"type": "string", "x-mcp-header": "Region"}))]));
-        for (arguments, expected) in [
-            (json!({"a": "us-west1"}), Some("us-west1")),
-            (json!({"a": "é"}), Some("=?base64?w6k=?=")),
-            (json!({"a": null}), None),
-            (json!({}), None),
-        ] {
-            let request = call(wire, "marked", &arguments);
-            let exchange = wire.expect("tools/call");
-            assert_eq!(exchange.header("mcp-param-region"), expected);
-            wire.answer(&exchange, done());
-            wire.result(request);
-        }
-        call(wire, "other", &json!({"a": "us-west1"}));
-        assert_eq!(wire.expect("tools/call").header("mcp-param-region"), None);
+        assert_eq!(list(wire, json!([query()])), json!([query()]));
+        call_tool(
+            wire,
+            "query",
+            json!({"region": "Genève", "limit": -7, "dry": false, "where": {"zone": "b"}, "text": "x"}),
+        );
+        let call = wire.expect("tools/call");
+        let region = "=?base64?R2Vuw6h2ZQ==?=";
+        let expected = [
+            ("mcp-param-dry", "false"),
+            ("mcp-param-limit", "-7"),
+            ("mcp-param-region", region),
+            ("mcp-param-zone", "b"),
+        ];
+        assert_eq!(params(&call), expected);
+        call_tool(wire, "query", json!({"region": null, "where": {}, "text": "x"}));
+        assert_eq!(params(&wire.expect("tools/call")), []);
+        call_tool(wire, "other", json!({"region": "here"}));
+        assert_eq!(params(&wire.expect("tools/call")), []);
     });
 }
 
 /// C4.11, C4.12
 #[test]
-fn a_tool_with_an_invalid_mark_is_not_listed_and_that_is_told() {
+fn a_tool_that_can_not_be_called_is_left_out_and_told_of() {
     modern(config(), |wire| {
-        let tools = json!([
-            tool("bad", json!({"type": "number", "x-mcp-header": "A"})),
-            tool("good", json!({"type": "string"})),
-        ]);
-        let request = list(wire, &tools);
-        assert_eq!(wire.result(request)["tools"], json!([tools[1]]));
-        let told = wire.diagnostics();
-        let [Diagnostic::ToolExcluded { name, reason }] = &told[..] else { panic!("{told:?}") };
-        assert_eq!(name, "bad");
-        assert!(reason.contains("properties.a"), "{reason}");
+        let bad = |header: &str| {
+            let schema =
+                json!({"type": "object", "properties": {"a": {"type": "string", "x-mcp-header": header}}});
+            json!({"name": format!("bad{header}"), "inputSchema": schema})
+        };
+        let listed = list(wire, json!([bad(""), query(), bad("a b")]));
+        assert_eq!(listed, json!([query()]));
+        let excluded: Vec<String> = wire
+            .diagnostics()
+            .into_iter()
+            .map(|diagnostic| match diagnostic {
+                Diagnostic::ToolExcluded { name, reason } => {
+                    assert!(!reason.is_empty());
+                    name
+                }
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        assert_eq!(excluded, ["bad", "bada b"]);
     });
 }
 
 /// C4.13
 #[test]
-fn a_call_with_the_wrong_headers_goes_out_again_once_the_tools_are_known() {
+fn a_call_with_the_wrong_headers_is_made_again_once_the_tools_are_known() {
     modern(config(), |wire| {
-        let request = call(wire, "marked", &json!({"a": "x"}));
-        let exchange = wire.expect("tools/call");
-        assert_eq!(exchange.header("mcp-param-new"), None);
-        wire.refuse(&exchange, 400, -32020, None);
-        let listing = wire.expect("tools/list");
-        wire.answer(
-            &listing,
-            page(&json!([tool("marked", json!({"type": "string", "x-mcp-header": "New"}))])),
-        );
-        let again = wire.expect("tools/call");
-        assert_eq!(again.header("mcp-param-new"), Some("x"));
-        assert_ne!(again.id(), exchange.id());
-        wire.answer(&again, done());
-        wire.result(request);
-    });
-}
-
-#[test]
-fn a_mark_that_is_gone_from_the_list_is_forgotten() {
-    modern(config(), |wire| {
-        for parameter in [
-            json!({"type": "string"}),
-            json!({"type": "number", "x-mcp-header": "A"}),
-            json!({"type": "string", "x-mcp-header": "B"}),
-        ] {
-            list(wire, &json!([tool("tool", json!({"type": "string", "x-mcp-header": "A"}))]));
-            list(wire, &json!([tool("tool", parameter)]));
-            call(wire, "tool", &json!({"a": "x"}));
-            assert_eq!(wire.expect("tools/call").header("mcp-param-a"), None);
-        }
-    });
-}
-
-#[test]
-fn an_argument_that_no_header_can_repeat_is_not_sent() {
-    modern(config(), |wire| {
-        list(wire, &json!([tool("marked", json!({"type": "integer", "x-mcp-header": "A"}))]));
-        let request = call(wire, "marked", &json!({"a": 1.5}));
+        let request = call_tool(wire, "query", json!({"region": "eu"}));
+        let parked = call_tool(wire, "query", json!({"region": "us"}));
+        let first = wire.expect("tools/call");
+        let other = wire.expect("tools/call");
+        assert_eq!(params(&first), []);
+        wire.refuse(&first, 400, -32020, None);
+        let one = wire.expect("tools/list");
+        assert_eq!(one.body["params"]["cursor"], Value::Null);
+        assert_eq!(one.header("mcp-method"), Some("tools/list"));
+        // The tools are listed once for all calls that wait for it.
+        wire.refuse(&other, 400, -32020, None);
         wire.expect_silence();
-        let outcome = wire.outcome(request);
-        assert!(
-            matches!(&outcome, Outcome::Refused(Refusal::Encode(why)) if why.contains("argument a")),
-            "{outcome:?}"
-        );
+        wire.answer(&one, page(json!([]), Some("")));
+        let two = wire.expect("tools/list");
+        assert_eq!(two.body["params"]["cursor"], "");
+        wire.answer(&two, page(json!([query()]), None));
+        let again = wire.expect("tools/call");
+        assert_ne!(again.id(), first.id());
+        assert_eq!(again.body["params"], first.body["params"]);
+        assert_eq!(params(&again), [("mcp-param-region", "eu")]);
+        wire.answer(&again, json!({"content": []}));
+        wire.result(request);
+
+        // The second time it is an error.
+        let again = wire.expect("tools/call");
+        wire.refuse(&again, 400, -32020, None);
+        assert!(matches!(wire.outcome(parked), Outcome::Error(error) if error.code == -32020));
+        wire.expect_silence();
     });
 }
 
-/// What is kept of the tools has a limit.
+/// C4.13
 #[test]
-fn tools_that_are_too_many_to_remember_are_forgotten() {
-    let mut small = config();
-    small.client.limits.message_bytes = 2000;
-    modern(small, |wire| {
-        let marked = |name: String| tool(&name, json!({"type": "string", "x-mcp-header": "A"}));
-        for number in 0..100 {
-            list(wire, &json!([marked(format!("{number}-{}", "x".repeat(500)))]));
+fn a_call_with_the_wrong_headers_ends_if_the_tools_can_not_be_listed() {
+    for how in ["error", "broken", "never", "endless"] {
+        modern(config(), |wire| {
+            let request = call_tool(wire, "query", json!({"region": "eu"}));
+            let call = wire.expect("tools/call");
+            wire.refuse(&call, 400, -32020, None);
+            let listing = wire.expect("tools/list");
+            match how {
+                "error" => wire.refuse(&listing, 400, -32603, None),
+                "broken" => wire.fail(&listing, Sent::Maybe),
+                "never" => {
+                    // The call's own time is over by then, too.
+                    wire.advance(Duration::from_secs(40));
+                    wire.expect_abort(&listing);
+                }
+                _ => {
+                    let mut listing = listing;
+                    for at in 0..64 {
+                        wire.answer(&listing, page(json!([]), Some(&at.to_string())));
+                        match wire.next() {
+                            Some(next) => listing = next,
+                            None => panic!("the call is made again"),
+                        }
+                        if listing.body["method"] == "tools/call" {
+                            break;
+                        }
+                    }
+                    wire.refuse(&listing, 400, -32020, None);
+                }
+            }
+            match wire.outcome(request) {
+                Outcome::Error(error) if error.code == -32020 => {}
+                Outcome::TimedOut { .. } if how == "never" => {}
+                other => panic!("{how}: {other:?}"),
+            }
+            wire.expect_silence();
+        });
+    }
+}
+
+#[test]
+fn a_call_that_waits_for_the_tools_can_be_cancelled() {
+    modern(config(), |wire| {
+        let request = call_tool(wire, "query", json!({"region": "eu"}));
+        let call = wire.expect("tools/call");
+        wire.refuse(&call, 400, -32020, None);
+        let listing = wire.expect("tools/list");
+        wire.client.cancel(wire.now, request, None);
+        assert!(matches!(wire.outcome(request), Outcome::Cancelled));
+        wire.answer(&listing, page(json!([query()]), None));
+        wire.expect_silence();
+    });
+}
+
+/// An argument that can not be a header is told before anything is sent.
+#[test]
+fn an_argument_that_can_not_be_a_header_is_refused() {
+    modern(config(), |wire| {
+        list(wire, json!([query()]));
+        let request = call_tool(wire, "query", json!({"limit": 9_007_199_254_740_993_u64}));
+        assert!(matches!(wire.outcome(request), Outcome::Refused(Refusal::Encode(_))));
+        wire.expect_silence();
+    });
+}
+
+/// K25
+#[test]
+fn a_lost_call_of_a_harmless_tool_is_made_once_more() {
+    let tools = json!([
+        {"name": "look", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": true}},
+        {"name": "set", "inputSchema": {"type": "object"}, "annotations": {"idempotentHint": true}},
+        {"name": "pay", "inputSchema": {"type": "object"}, "annotations": {"idempotentHint": false}},
+    ]);
+    let lose = |wire: &mut Wire| {
+        for (name, again) in [("look", true), ("set", true), ("pay", false), ("unknown", false)] {
+            let request = call_tool(wire, name, json!({}));
+            let first = wire.expect("tools/call");
+            wire.stream(&first);
+            wire.cut(&first);
+            if again {
+                let second = wire.expect("tools/call");
+                assert_ne!(second.id(), first.id());
+                wire.answer(&second, json!({"content": []}));
+                wire.result(request);
+            } else {
+                assert!(matches!(wire.outcome(request), Outcome::Lost(_)), "{name}");
+                wire.expect_silence();
+            }
         }
-        list(wire, &json!([marked("last".into())]));
-        call(wire, "last", &json!({"a": "x"}));
-        assert_eq!(wire.expect("tools/call").header("mcp-param-a"), Some("x"));
-        call(wire, &format!("0-{}", "x".repeat(500)), &json!({"a": "x"}));
-        assert_eq!(wire.expect("tools/call").header("mcp-param-a"), None);
+    };
+    modern(config(), |wire| {
+        list(wire, tools.clone());
+        lose(wire);
+    });
+    legacy(config(), |wire, _| {
+        list(wire, tools.clone());
+        lose(wire);
+    });
+}
+
+/// Legacy revisions know nothing of headers.
+#[test]
+fn a_legacy_server_has_no_headers_for_parameters() {
+    legacy(config(), |wire, _| {
+        let bad = json!({"name": "bad", "inputSchema": {"type": "object", "properties": {"a": {"x-mcp-header": ""}}}});
+        assert_eq!(list(wire, json!([query(), bad])), json!([query(), bad]));
+        assert!(wire.diagnostics().is_empty());
+        call_tool(wire, "query", json!({"region": "eu"}));
+        assert_eq!(params(&wire.expect("tools/call")), []);
     });
 }

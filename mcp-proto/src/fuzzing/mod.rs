@@ -12,6 +12,8 @@
 mod client;
 mod envelope;
 mod header;
+mod http_client;
+mod http_server;
 mod lines;
 mod schema;
 mod server;
@@ -37,7 +39,17 @@ pub fn client(data: &[u8]) {
     structured(data, client::client);
 }
 
+/// A client over HTTP under arbitrary operations.
+pub fn http_client(data: &[u8]) {
+    structured(data, http_client::http_client);
+}
+
 /// A server under arbitrary operations.
 pub fn server(data: &[u8]) {
     structured(data, server::server);
+}
+
+/// A server over HTTP under arbitrary operations.
+pub fn http_server(data: &[u8]) {
+    structured(data, http_server::http_server);
 }

@@ -25,6 +25,8 @@
 //! ```
 #![allow(clippy::expect_used, clippy::panic, reason = "a broken contract is reported by a panic")]
 
+#[cfg(feature = "http")]
+pub mod http;
 mod network;
 
 use alloc::string::String;

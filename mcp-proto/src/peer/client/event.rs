@@ -247,7 +247,7 @@ impl fmt::Display for Diagnostic {
 pub enum Closed {
     /// This side closed it.
     Done,
-    /// It never became ready.
+    /// It never became ready, or not again after its session was lost.
     Connect(ConnectError),
     /// It was ready, and was lost.
     Lost(Lost),

@@ -235,3 +235,15 @@ pub(super) enum Ended {
     /// The connection failed.
     Broken { sent: Sent, detail: String, refused: Option<HttpError>, trail: Trail },
 }
+
+impl Ended {
+    /// The same for a GET: an error with a status of its own is about the stream, not about any request.
+    pub(super) fn of_get(self) -> Self {
+        match self {
+            Self::Answer { http, answer: Err(error), .. } if !(200..300).contains(&http.status) => {
+                Self::Other(HttpError { excerpt: HttpError::new(0, &error.to_string()).excerpt, ..http })
+            }
+            ended => ended,
+        }
+    }
+}

@@ -89,19 +89,22 @@ pub(super) struct Relist {
 impl HttpClient {
     /// Takes note of a page of tools, and leaves out of it those that can not be called.
     pub(super) fn read_tools(&mut self, call: &Call, result: Raw) -> Raw {
-        if !is_modern(call.revision) {
-            return result;
-        }
-        let ToolList { result, tools, excluded } = ToolList::read(result);
+        let modern = is_modern(call.revision);
+        let list = ToolList::read(result.clone());
         let limit = self.config.client.limits.message_bytes;
-        for ListedTool { name, headers, read_only, idempotent } in tools {
+        for ListedTool { name, headers, read_only, idempotent } in list.tools {
+            let headers = headers.filter(|_| modern);
             self.tools.insert(name, Tool { headers, safe: read_only || idempotent }, limit);
         }
-        for ExcludedTool { name, reason } in excluded {
+        if !modern {
+            // Legacy revisions know nothing of headers: any tool can be called.
+            return result;
+        }
+        for ExcludedTool { name, reason } in list.excluded {
             self.tools.remove(&name);
             self.peer.report(Diagnostic::ToolExcluded { name, reason: reason.to_string() });
         }
-        result
+        list.result
     }
 
     /// A call had the wrong headers: it waits until the tools have been listed.

@@ -45,7 +45,9 @@ impl HttpClient {
             Act::Settle { server, verdict } => self.settle(now, *server, verdict),
             Act::Fail(error) => {
                 self.abandon_handshake();
-                self.peer.give_up(error);
+                if !self.repeat_events(now, &error) {
+                    self.peer.give_up(error);
+                }
             }
         }
     }
@@ -155,8 +157,8 @@ impl HttpClient {
                 self.perform(now, act);
             }
             Purpose::Call(number) => self.conclude_call(now, number, generation, ended),
-            Purpose::Resume { number, .. } => self.conclude_resumed(now, number, generation, ended),
-            Purpose::Listen { .. } => self.conclude_listening(now, generation, ended),
+            Purpose::Resume { number, .. } => self.conclude_resumed(now, number, generation, ended.of_get()),
+            Purpose::Listen { .. } => self.conclude_listening(now, generation, ended.of_get()),
             Purpose::Events => self.conclude_events(now, ended),
             Purpose::Post(post) => self.conclude_post(now, post, generation, ended),
             Purpose::Delete => self.conclude_delete(now),

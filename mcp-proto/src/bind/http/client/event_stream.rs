@@ -4,6 +4,7 @@
 //!
 //! <https://modelcontextprotocol.io/specification/2024-11-05/basic/transports#http-with-sse>
 
+use alloc::string::ToString;
 use alloc::vec::Vec;
 use core::time::Duration;
 
@@ -11,7 +12,7 @@ use bytes::Bytes;
 
 use crate::Instant;
 use crate::bind::http::{ExchangeId, Verb};
-use crate::peer::client::Closed;
+use crate::peer::client::{Closed, ConnectError};
 use crate::peer::{HttpError, Lost};
 
 use super::HttpClient;
@@ -20,6 +21,7 @@ use super::answer::{Ended, Trail};
 use super::call::Place;
 use super::detect::Reply;
 use super::exchange::Purpose;
+use super::listen::STEADY;
 use super::timers::Timer;
 
 #[derive(Debug, Default)]
@@ -31,6 +33,8 @@ pub(super) struct EventStream {
     known: bool,
     /// How often in a row it ended.
     pub(super) failures: u32,
+    /// When the server said so.
+    since: Option<Instant>,
 }
 
 impl HttpClient {
@@ -69,6 +73,7 @@ impl HttpClient {
             return self.fail_events(now, Reply::Other(HttpError::new(200, what)), what, None);
         };
         events.endpoint = Some(endpoint);
+        events.since = Some(now);
         let known = core::mem::replace(&mut events.known, true);
         self.timers.clear(Timer::Events);
         let act = match self.peer.server().filter(|_| known) {
@@ -118,6 +123,12 @@ impl HttpClient {
             let act = self.detect.handle_events(now, Err(reply));
             return self.perform(now, act);
         }
+        let since = events.since.take();
+        if since.is_some_and(|since| now.saturating_since(since) >= STEADY) {
+            // It works, even if there was nothing to ask: somebody on the way ends streams that are idle.
+            events.failures = 0;
+            self.session.fruitless = 0;
+        }
         if had_endpoint && !self.handshakes.is_empty() {
             // Whatever was being asked has no way to be answered any more.
             self.session.fruitless = self.session.fruitless.saturating_add(1);
@@ -134,6 +145,27 @@ impl HttpClient {
         }
         let pause = backoff.pause(failures, &mut self.chance);
         self.timers.set(Timer::Events, now + pause.max(retry.unwrap_or(Duration::ZERO)));
+    }
+
+    /// The handshake beside the stream has failed, for a reason that may be over by the next attempt: where there was a
+    /// session before, it is as if the stream had ended. Returns whether there was.
+    pub(super) fn repeat_events(&mut self, now: Instant, error: &ConnectError) -> bool {
+        let temporary = match error {
+            ConnectError::Failed { .. } | ConnectError::TimedOut { .. } => true,
+            ConnectError::Http { error, .. } => matches!(error.status, 408 | 425 | 429 | 500..),
+            _ => false,
+        };
+        if !temporary || self.peer.server().is_none() {
+            return false;
+        }
+        let exchange =
+            self.events.as_mut().filter(|events| events.known).and_then(|events| events.exchange.take());
+        let Some(exchange) = exchange else { return false };
+        self.abort_exchange(exchange);
+        self.session.fruitless = self.session.fruitless.saturating_add(1);
+        let detail = error.to_string();
+        self.fail_events(now, Reply::Failed { detail: detail.clone(), retry_after: None }, &detail, None);
+        true
     }
 
     /// What the server had accepted can not be answered any more.

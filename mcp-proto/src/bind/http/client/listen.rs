@@ -27,7 +27,7 @@ use super::exchange::Purpose;
 use super::timers::Timer;
 
 /// How long a stream must last to count as one that works, whether anything comes on it or not.
-const STEADY: Duration = Duration::from_secs(10);
+pub(super) const STEADY: Duration = Duration::from_secs(10);
 
 /// The stream of what the server says of its own accord.
 #[derive(Debug, Default)]

@@ -1,0 +1,531 @@
+//! A client over HTTP under arbitrary operations: whatever the server, the application, the driver and the clock do.
+
+use alloc::borrow::ToOwned;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use arbitrary::Arbitrary;
+use bytes::Bytes;
+use serde::Deserialize;
+
+use crate::Instant;
+use crate::bind::http::client::{Action, HttpClient, HttpClientConfig, Listen};
+use crate::bind::http::{End, ExchangeId, Sent, Verb};
+use crate::peer::client::{ClientConfig, Event, Keepalive, Mode};
+use crate::peer::{InboundId, Lost, Refusal, Reissue, RequestId, RequestOptions};
+use crate::rpc::ErrorObject;
+use crate::schema::{
+    CallTool, CallToolParams, EmptyParams, Implementation, Json, ListRootsResult, ListTools, PaginatedParams,
+    RootsListChanged, SubscriptionFilter, SubscriptionsListen, SubscriptionsListenParams,
+};
+
+/// One thing that happens to a client.
+#[derive(Arbitrary, Clone, Debug)]
+pub(super) enum Operation {
+    Call {
+        timeout_ms: Option<u16>,
+    },
+    List,
+    Listen,
+    Notify,
+    Cancel(u8),
+    Respond(u8),
+    Close,
+    Abort,
+    Head {
+        which: u8,
+        status: Status,
+        kind: Kind,
+    },
+    Body {
+        which: u8,
+        bytes: Vec<u8>,
+    },
+    Events {
+        which: u8,
+        say: Say,
+        id: bool,
+    },
+    End {
+        which: u8,
+        end: Ending,
+    },
+    /// A whole answer.
+    Answer {
+        which: u8,
+        status: Status,
+        say: Say,
+    },
+    Advance {
+        ms: u16,
+    },
+    Backwards {
+        ms: u16,
+    },
+    Timeout,
+    PollEvents,
+    PollActions,
+}
+
+#[derive(Arbitrary, Clone, Copy, Debug)]
+pub(super) enum Status {
+    Ok,
+    Accepted,
+    Moved,
+    BadRequest,
+    Unauthorized,
+    NotFound,
+    NotAllowed,
+    Unavailable,
+    Any(u16),
+}
+
+#[derive(Arbitrary, Clone, Copy, Debug)]
+pub(super) enum Kind {
+    Json,
+    Events,
+    Html,
+    None,
+}
+
+#[derive(Arbitrary, Clone, Copy, Debug)]
+pub(super) enum Ending {
+    Complete,
+    Truncated,
+    Maybe,
+    No,
+}
+
+/// What a server says.
+#[derive(Arbitrary, Clone, Copy, Debug)]
+pub(super) enum Say {
+    Discovered,
+    Initialized,
+    Complete,
+    Tools,
+    Error,
+    HeaderMismatch,
+    Unsupported,
+    Broken,
+    WithoutId,
+    Elsewhere(u8),
+    Batch,
+    Request(u8),
+    Progress(u8),
+    Cancelled(u8),
+    Endpoint,
+    Fragment,
+    Last,
+    Nothing,
+}
+
+/// The configuration and the operations of one run.
+#[derive(Arbitrary, Clone, Debug)]
+pub(super) struct Run {
+    mode: u8,
+    tight: bool,
+    keepalive: bool,
+    listen: bool,
+    dialect: bool,
+    seed: u64,
+    operations: Vec<Operation>,
+}
+
+/// How bodies are cut before the machine sees them.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Cut {
+    Whole,
+    Bytewise,
+}
+
+/// Runs it twice, with whole and with chopped bodies, and checks the contracts on the way.
+pub(super) fn http_client(run: &Run) {
+    let whole = Harness::run(run, Cut::Whole);
+    let chopped = Harness::run(run, Cut::Bytewise);
+    assert_eq!(whole, chopped, "contract 4: chunk invariance");
+}
+
+/// What is to be read of a message that the client sends.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Carried {
+    id: Option<i64>,
+    params: Params,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Params {
+    arguments: Arguments,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Arguments {
+    marker: Option<u64>,
+}
+
+struct Exchange {
+    id: Option<i64>,
+    /// Which tool call it carries, the same however often it goes out.
+    marker: Option<u64>,
+    begun: bool,
+}
+
+struct Harness {
+    client: HttpClient,
+    now: Instant,
+    /// The requests accepted, and how many outcomes each has had.
+    accepted: BTreeMap<RequestId, u32>,
+    order: Vec<RequestId>,
+    open: BTreeMap<ExchangeId, Exchange>,
+    seen: BTreeSet<ExchangeId>,
+    markers: u64,
+    /// The tool calls that the server may have acted on.
+    acted_on: BTreeSet<u64>,
+    inbound: Vec<InboundId>,
+    cut: Cut,
+    transcript: String,
+    closed: bool,
+}
+
+impl Harness {
+    fn run(run: &Run, cut: Cut) -> String {
+        let mut config = ClientConfig::new(Implementation::new("fuzz", "0"));
+        config.mode = [Mode::Auto, Mode::ModernOnly, Mode::LegacyOnly][usize::from(run.mode % 3)];
+        config.keepalive = run.keepalive.then_some(Keepalive::PRESET);
+        config.capabilities.roots = Some(Default::default());
+        if run.tight {
+            config.limits.message_bytes = 256;
+            config.limits.events = 16;
+            config.limits.requests_out = 4;
+            config.limits.requests_in = 2;
+            config.limits.queued_bytes = 1024;
+            config.limits.reply_bytes = 1024;
+            config.limits.exchanges = 1;
+            config.limits.header_bytes = 64;
+        }
+        let mut config = HttpClientConfig::new(config, "http://localhost/mcp");
+        config.seed = run.seed;
+        config.dialect_002 = run.dialect;
+        config.listen = if run.listen { Listen::IfOffered } else { Listen::Never };
+        let now = Instant::ORIGIN;
+        let mut harness = Self {
+            client: HttpClient::new(config, now).expect("the URL is one"),
+            now,
+            accepted: BTreeMap::new(),
+            order: Vec::new(),
+            open: BTreeMap::new(),
+            seen: BTreeSet::new(),
+            markers: 0,
+            acted_on: BTreeSet::new(),
+            inbound: Vec::new(),
+            cut,
+            transcript: String::new(),
+            closed: false,
+        };
+        for operation in &run.operations {
+            harness.apply(operation);
+            harness.check();
+        }
+        harness.client.abort(harness.now, Lost::DriverDropped);
+        harness.actions();
+        harness.events();
+        for (request, outcomes) in &harness.accepted {
+            assert_eq!(*outcomes, 1, "contract 1: {request:?} has {outcomes} outcomes");
+        }
+        assert!(harness.closed, "the end of a connection is told");
+        assert_eq!(harness.client.poll_timeout(), None, "nothing is waited for after the end");
+        assert_eq!(harness.client.queued(), 0, "nothing waits to be sent after the end");
+        assert!(harness.open.is_empty(), "every exchange is ended or broken off");
+        harness.transcript
+    }
+
+    fn apply(&mut self, operation: &Operation) {
+        let now = self.now;
+        match operation {
+            Operation::Call { timeout_ms } => {
+                let timeout = timeout_ms.map(|ms| Duration::from_millis(ms.into()));
+                let options = RequestOptions { timeout, ..RequestOptions::default() };
+                let mut params = CallToolParams::new("fuzz");
+                self.markers += 1;
+                params.arguments = Json::new(format!("{{\"marker\":{}}}", self.markers)).ok();
+                let accepted = self.client.request::<CallTool>(now, &params, options);
+                self.accept(accepted);
+            }
+            Operation::List => {
+                let options = RequestOptions::default().reissue(Reissue::Always);
+                let accepted = self.client.request::<ListTools>(now, &PaginatedParams::default(), options);
+                self.accept(accepted);
+            }
+            Operation::Listen => {
+                let params = SubscriptionsListenParams::new(SubscriptionFilter::default());
+                let accepted =
+                    self.client.request::<SubscriptionsListen>(now, &params, RequestOptions::default());
+                self.accept(accepted);
+            }
+            Operation::Notify => {
+                let told = self.client.notify::<RootsListChanged>(now, &EmptyParams::default());
+                self.note(&told);
+            }
+            Operation::Cancel(which) => {
+                if let Some(request) = pick(&self.order, *which) {
+                    self.client.cancel(now, request, None);
+                }
+            }
+            Operation::Respond(which) => {
+                if let Some(request) = pick(&self.inbound, *which) {
+                    self.client.respond(now, request, Ok(&ListRootsResult::new(Vec::new())));
+                    self.client.respond(now, request, Err(ErrorObject::new(1, "twice")));
+                }
+            }
+            Operation::Close => self.client.close(now),
+            Operation::Abort => self.client.abort(now, Lost::Closed),
+            Operation::Head { which, status, kind } => {
+                if let Some(exchange) = self.pick(*which) {
+                    self.head(exchange, *status, *kind);
+                }
+            }
+            Operation::Body { which, bytes } => {
+                if let Some(exchange) = self.pick(*which) {
+                    self.body(exchange, bytes);
+                }
+            }
+            Operation::Events { which, say, id } => {
+                if let Some(exchange) = self.pick(*which) {
+                    let name = match say {
+                        Say::Endpoint => "event: endpoint\n",
+                        Say::Fragment => "event: result\n",
+                        Say::Last => "event: complete\n",
+                        _ => "",
+                    };
+                    let id = if *id { "id: 7\nretry: 300\n" } else { "" };
+                    let text = format!("{id}{name}data: {}\n\n", self.words(exchange, *say));
+                    self.body(exchange, text.as_bytes());
+                }
+            }
+            Operation::End { which, end } => {
+                if let Some(exchange) = self.pick(*which) {
+                    self.end(exchange, *end);
+                }
+            }
+            Operation::Answer { which, status, say } => {
+                if let Some(exchange) = self.pick(*which) {
+                    let text = self.words(exchange, *say);
+                    self.head(exchange, *status, Kind::Json);
+                    self.body(exchange, text.as_bytes());
+                    self.end(exchange, Ending::Complete);
+                }
+            }
+            Operation::Advance { ms } => self.now = now + Duration::from_millis(u64::from(*ms) * 4),
+            Operation::Backwards { ms } => {
+                let back = Duration::from_millis((*ms).into());
+                self.now = Instant::from_origin(now.since_origin().saturating_sub(back));
+            }
+            Operation::Timeout => {
+                self.client.handle_timeout(now);
+                let next = self.client.poll_timeout();
+                assert!(next.is_none_or(|next| next > now), "contract 5: {next:?} at {now:?}");
+            }
+            Operation::PollEvents => self.events(),
+            Operation::PollActions => self.actions(),
+        }
+    }
+
+    /// What holds at any time.
+    fn check(&mut self) {
+        let limits = self.client.peer().config().limits;
+        assert!(
+            self.client.queued() <= limits.queued_bytes + limits.reply_bytes + limits.message_bytes + 4096,
+            "contract 8: {} bytes are queued",
+            self.client.queued()
+        );
+        let waiting = self.accepted.values().filter(|&&outcomes| outcomes == 0).count();
+        assert!(self.client.peer().in_flight() <= waiting, "contract 1: more in flight than were accepted");
+    }
+
+    fn accept(&mut self, accepted: Result<RequestId, Refusal>) {
+        self.note(&accepted);
+        if let Ok(request) = accepted {
+            assert!(self.accepted.insert(request, 0).is_none(), "a handle is used twice");
+            self.order.push(request);
+        }
+    }
+
+    fn pick(&mut self, which: u8) -> Option<ExchangeId> {
+        self.actions();
+        let at = usize::from(which) % self.open.len().max(1);
+        self.open.keys().nth(at).copied()
+    }
+
+    fn head(&mut self, id: ExchangeId, status: Status, kind: Kind) {
+        let status = match status {
+            Status::Ok => 200,
+            Status::Accepted => 202,
+            Status::Moved => 307,
+            Status::BadRequest => 400,
+            Status::Unauthorized => 401,
+            Status::NotFound => 404,
+            Status::NotAllowed => 405,
+            Status::Unavailable => 503,
+            Status::Any(status) => status,
+        };
+        let kind = match kind {
+            Kind::Json => "application/json",
+            Kind::Events => "text/event-stream",
+            Kind::Html => "text/html",
+            Kind::None => "",
+        };
+        if let Some(exchange) = self.open.get_mut(&id)
+            && !core::mem::replace(&mut exchange.begun, status >= 200)
+            && (200..300).contains(&status)
+        {
+            self.acted_on.extend(exchange.marker);
+        }
+        let headers =
+            [("content-type", kind), ("mcp-session-id", "s"), ("location", "/other"), ("retry-after", "1")];
+        self.client.handle_head(self.now, id, status, &headers);
+    }
+
+    fn body(&mut self, id: ExchangeId, bytes: &[u8]) {
+        match self.cut {
+            Cut::Whole => self.client.handle_body(self.now, id, Bytes::copy_from_slice(bytes)),
+            Cut::Bytewise => {
+                for byte in bytes {
+                    self.client.handle_body(self.now, id, Bytes::copy_from_slice(&[*byte]));
+                }
+            }
+        }
+    }
+
+    fn end(&mut self, id: ExchangeId, end: Ending) {
+        let Some(exchange) = self.open.remove(&id) else { return };
+        let end = match end {
+            Ending::Complete => End::Complete,
+            Ending::Truncated => End::Truncated("fuzz".to_owned()),
+            // What has begun to be answered was sent.
+            Ending::No if !exchange.begun => End::Failed { sent: Sent::No, detail: "fuzz".to_owned() },
+            Ending::Maybe | Ending::No => End::Failed { sent: Sent::Maybe, detail: "fuzz".to_owned() },
+        };
+        if !exchange.begun && !matches!(end, End::Failed { sent: Sent::No, .. }) {
+            self.acted_on.extend(exchange.marker);
+        }
+        self.client.handle_end(self.now, id, end);
+    }
+
+    fn words(&self, id: ExchangeId, say: Say) -> String {
+        let own = self.open.get(&id).and_then(|exchange| exchange.id);
+        let outcome = match say {
+            Say::Discovered => {
+                r#""result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}}}"#
+            }
+            Say::Initialized => {
+                r#""result":{"protocolVersion":"2025-03-26","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}"#
+            }
+            Say::Complete | Say::Elsewhere(_) | Say::Batch => r#""result":{"content":[],"tools":[]}"#,
+            Say::Tools => {
+                r#""result":{"tools":[{"name":"fuzz","inputSchema":{"type":"object","properties":{"marker":{"type":"integer","x-mcp-header":"M"}}}},{"name":"bad","inputSchema":{"properties":{"a":{"x-mcp-header":""}}}}],"nextCursor":"n"}"#
+            }
+            Say::Error => r#""error":{"code":-32601,"message":"no"}"#,
+            Say::HeaderMismatch => r#""error":{"code":-32020,"message":"no"}"#,
+            Say::Unsupported => {
+                r#""error":{"code":-32022,"message":"no","data":{"supported":["2026-07-28","2025-06-18"]}}"#
+            }
+            Say::Broken => r#""result":{"content":["#,
+            Say::WithoutId => {
+                return r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"no session"}}"#
+                    .into();
+            }
+            Say::Request(method) => {
+                let method = ["ping", "roots/list", "sampling/createMessage", "x"][usize::from(method % 4)];
+                return format!(r#"{{"jsonrpc":"2.0","id":{},"method":"{method}"}}"#, own.unwrap_or(0));
+            }
+            Say::Progress(token) => {
+                return format!(
+                    r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":{token},"progress":1}}}}"#
+                );
+            }
+            Say::Cancelled(which) => {
+                return format!(
+                    r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{which}}}}}"#
+                );
+            }
+            Say::Endpoint => return "/post".to_string(),
+            Say::Fragment => return r#"{"content":[1],"isError":false}"#.to_string(),
+            Say::Last => return r#"{"result":{"content":[]}}"#.to_string(),
+            Say::Nothing => return String::new(),
+        };
+        let id = match say {
+            Say::Elsewhere(id) => i64::from(id),
+            _ => own.unwrap_or(0),
+        };
+        let message = format!(r#"{{"jsonrpc":"2.0","id":{id},{outcome}}}"#);
+        if matches!(say, Say::Batch) { format!("[{message},{message}]") } else { message }
+    }
+
+    fn actions(&mut self) {
+        while let Some(action) = self.client.poll_action() {
+            match action {
+                Action::Open(request) => {
+                    assert!(self.seen.insert(request.exchange), "an exchange is used twice");
+                    assert_eq!(
+                        request.verb == Verb::Post,
+                        !request.body.is_empty(),
+                        "only messages have bodies"
+                    );
+                    let sent: Carried = match request.verb {
+                        Verb::Post => {
+                            serde_json::from_slice(&request.body).expect("what goes out can be read")
+                        }
+                        _ => Carried::default(),
+                    };
+                    let marker = sent.params.arguments.marker;
+                    assert!(
+                        marker.is_none_or(|marker| !self.acted_on.contains(&marker)),
+                        "what the server may have acted on is asked again"
+                    );
+                    self.open.insert(request.exchange, Exchange { id: sent.id, marker, begun: false });
+                    self.note(&(&request.url, &request.headers, &request.body));
+                }
+                Action::Abort(exchange) => {
+                    assert!(self.seen.contains(&exchange), "what was never opened is not broken off");
+                    self.open.remove(&exchange);
+                    self.note(&exchange);
+                }
+            }
+        }
+    }
+
+    fn events(&mut self) {
+        while let Some(event) = self.client.poll_event() {
+            assert!(!self.closed, "nothing follows the end: {event:?}");
+            self.note(&event);
+            match event {
+                Event::Outcome { request, .. } => {
+                    let outcomes =
+                        self.accepted.get_mut(&request).expect("an outcome of an accepted request");
+                    *outcomes += 1;
+                    assert_eq!(*outcomes, 1, "contract 1: {request:?} ended twice");
+                }
+                Event::Progress { request, .. } | Event::PartialResult { request, .. } => {
+                    assert_eq!(self.accepted.get(&request), Some(&0), "parts come before the outcome");
+                }
+                Event::Request { id, .. } => self.inbound.push(id),
+                Event::Closed(_) => self.closed = true,
+                _ => {}
+            }
+        }
+    }
+
+    fn note(&mut self, what: &impl core::fmt::Debug) {
+        use core::fmt::Write as _;
+        let _ = writeln!(self.transcript, "{what:?}");
+    }
+}
+
+fn pick<T: Copy>(from: &[T], which: u8) -> Option<T> {
+    from.get(usize::from(which) % from.len().max(1)).copied()
+}

@@ -1,0 +1,570 @@
+//! A client over HTTP and a server, and a network between them on which everything goes wrong that can.
+//!
+//! There is no socket in it and no time but the simulated one; the same seed gives the same run.
+//!
+//! ```
+//! use std::time::Duration;
+//!
+//! use mcp_proto::bind::http::client::{HttpClient, HttpClientConfig, Request};
+//! use mcp_proto::peer::client::{ClientConfig, State};
+//! use mcp_proto::schema::Implementation;
+//! use mcp_proto::testing::http::{HttpPair, HttpPeer, HttpOutput, Weather};
+//! use mcp_proto::{Bytes, Instant};
+//!
+//! /// A server that knows one answer.
+//! struct Server(Vec<(u64, HttpOutput)>);
+//!
+//! impl HttpPeer for Server {
+//!     fn handle_request(&mut self, _now: Instant, exchange: u64, _request: &Request) {
+//!         let body = r#"{"jsonrpc":"2.0","id":1,"result":{"supportedVersions":["2026-07-28"],"capabilities":{}}}"#;
+//!         let headers = vec![("content-type".into(), "application/json".into())];
+//!         self.0.push((exchange, HttpOutput::End));
+//!         self.0.push((exchange, HttpOutput::Body(Bytes::from_static(body.as_bytes()))));
+//!         self.0.push((exchange, HttpOutput::Head { status: 200, headers }));
+//!     }
+//!     fn handle_disconnect(&mut self, _now: Instant, _exchange: u64) {}
+//!     fn handle_timeout(&mut self, _now: Instant) {}
+//!     fn poll_timeout(&self) -> Option<Instant> {
+//!         None
+//!     }
+//!     fn poll_output(&mut self, _now: Instant) -> Option<(u64, HttpOutput)> {
+//!         self.0.pop()
+//!     }
+//! }
+//!
+//! let client = ClientConfig::new(Implementation::new("client", "1"));
+//! let client = HttpClient::new(HttpClientConfig::new(client, "http://localhost/mcp"), Instant::ORIGIN)?;
+//! let mut pair = HttpPair::new(client, Box::new(Server(Vec::new())), 7);
+//! pair.advance(Duration::from_secs(1));
+//! assert_eq!(pair.client.state(), State::Ready);
+//! # Ok::<(), mcp_proto::bind::http::client::UrlError>(())
+//! ```
+
+mod fate;
+#[cfg(feature = "std")]
+mod front;
+
+use alloc::borrow::ToOwned;
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::mem;
+use core::num::NonZeroUsize;
+use core::time::Duration;
+
+use bytes::Bytes;
+
+use crate::Instant;
+use crate::bind::http::client::{Action, HttpClient, Request};
+use crate::bind::http::{End, ExchangeId, Sent};
+
+pub use fate::{Cut, Dice, Fate, Fault, Weather};
+#[cfg(feature = "std")]
+pub use front::{FrontPeer, SimulatedClock};
+
+/// What a redirect of the network puts in front of a path, and takes away again.
+const DETOUR: &str = "/detour";
+
+/// A server, as the network sees it. Exchanges are numbered by the network.
+pub trait HttpPeer {
+    /// A request has come, whole.
+    fn handle_request(&mut self, now: Instant, exchange: u64, request: &Request);
+    /// Nobody reads the answer any more.
+    fn handle_disconnect(&mut self, now: Instant, exchange: u64);
+    /// Time has passed.
+    fn handle_timeout(&mut self, now: Instant);
+    /// When [`handle_timeout`](Self::handle_timeout) is due, if nothing else happens first.
+    fn poll_timeout(&self) -> Option<Instant>;
+    /// The next part of an answer.
+    fn poll_output(&mut self, now: Instant) -> Option<(u64, HttpOutput)>;
+}
+
+/// A part of an answer.
+#[derive(Clone, Debug)]
+pub enum HttpOutput {
+    /// It begins.
+    Head {
+        /// The status.
+        status: u16,
+        /// The headers.
+        headers: Vec<(String, String)>,
+    },
+    /// A part of the body.
+    Body(Bytes),
+    /// It ends.
+    End,
+}
+
+/// A client and a server, and the network between them.
+///
+/// What the applications do is up to the test; time passes by [`advance`](Self::advance) and [`step`](Self::step).
+pub struct HttpPair {
+    /// The client.
+    pub client: HttpClient,
+    /// How the network behaves. It may be changed at any time.
+    pub weather: Weather,
+    /// What becomes of the client's exchanges of these numbers, whatever the weather.
+    pub fates: BTreeMap<u64, Fate>,
+    /// The requests that the network has delivered twice.
+    pub repeated: Vec<Request>,
+    /// Whatever passed over the network and the moments at which it did, a line each: for comparisons between runs, and
+    /// for people. It costs more than all the rest, and is kept only where it is wanted.
+    pub log: Option<Vec<String>>,
+    server: Box<dyn HttpPeer>,
+    dice: Dice,
+    now: Instant,
+    wires: BTreeMap<ExchangeId, Wire>,
+    /// Whose answers they are that the server gives; nobody's, if they are not in here.
+    deliveries: BTreeMap<u64, ExchangeId>,
+    under_way: BTreeMap<(Instant, u64), UnderWay>,
+    next_delivery: u64,
+    /// Keeps what is due at the same time in order.
+    next_sent: u64,
+}
+
+/// An exchange of the client's.
+struct Wire {
+    fate: Fate,
+    /// The server's number for it, once it has got there.
+    delivery: Option<u64>,
+    /// Whether the head of the answer is on its way.
+    begun: bool,
+    /// How much of the body is.
+    bytes: usize,
+    /// When the last of it arrives.
+    last: Instant,
+    /// When something last moved.
+    active: Instant,
+    held: Vec<HttpOutput>,
+}
+
+enum UnderWay {
+    Request {
+        exchange: ExchangeId,
+        first: bool,
+        request: Request,
+    },
+    Answer {
+        exchange: ExchangeId,
+        part: Part,
+    },
+    /// Somebody on the way looks whether the exchange is still in use.
+    Look {
+        exchange: ExchangeId,
+    },
+    /// The connection breaks.
+    Break {
+        exchange: ExchangeId,
+    },
+    /// The server learns that nobody reads any more.
+    Gone {
+        delivery: u64,
+    },
+}
+
+enum Part {
+    Head { status: u16, headers: Vec<(String, String)> },
+    Body(Bytes),
+    End(End),
+}
+
+impl HttpPair {
+    /// Both, on a network that delivers everything after a millisecond. Whatever the network leaves to chance follows
+    /// from the seed.
+    pub fn new(client: HttpClient, server: Box<dyn HttpPeer>, seed: u64) -> Self {
+        Self {
+            client,
+            weather: Weather::CALM,
+            fates: BTreeMap::new(),
+            repeated: Vec::new(),
+            log: None,
+            server,
+            dice: Dice::new(seed),
+            now: Instant::ORIGIN,
+            wires: BTreeMap::new(),
+            deliveries: BTreeMap::new(),
+            under_way: BTreeMap::new(),
+            next_delivery: 1,
+            next_sent: 0,
+        }
+    }
+
+    /// The reading of the simulated clock.
+    pub fn now(&self) -> Instant {
+        self.now
+    }
+
+    /// How many exchanges of the client's are open.
+    pub fn open(&self) -> usize {
+        self.wires.len()
+    }
+
+    /// Puts another client in the place of the one that there is, whose exchanges break.
+    pub fn reconnect(&mut self, client: HttpClient) {
+        self.note(|| "another client".into());
+        let exchanges: Vec<ExchangeId> = self.wires.keys().copied().collect();
+        for exchange in exchanges {
+            self.forget(exchange);
+        }
+        self.under_way.retain(|_, under_way| matches!(under_way, UnderWay::Gone { .. }));
+        self.client = client;
+    }
+
+    /// Puts another server in the place of the one that there is. What that has under way breaks.
+    pub fn restart(&mut self, server: Box<dyn HttpPeer>, cut: Cut) {
+        self.note(|| format!("another server, {cut:?}"));
+        self.server = server;
+        self.deliveries.clear();
+        let broken: Vec<ExchangeId> = self
+            .wires
+            .iter()
+            .filter(|(_, wire)| wire.delivery.is_some())
+            .map(|(&exchange, _)| exchange)
+            .collect();
+        for exchange in broken {
+            if let Some(wire) = self.wires.get_mut(&exchange) {
+                wire.fate.cut = cut;
+            }
+            self.break_off(exchange);
+        }
+    }
+
+    /// From now on nothing goes wrong any more, neither with what is under way.
+    pub fn calm(&mut self) {
+        self.note(|| "calm".into());
+        self.weather = Weather::CALM;
+        let exchanges: Vec<ExchangeId> = self.wires.keys().copied().collect();
+        for exchange in exchanges {
+            let Some(wire) = self.wires.get_mut(&exchange) else { continue };
+            wire.fate.idle = None;
+            wire.fate.buffered = false;
+            if let Some(Fault::Cut { .. }) = wire.fate.fault {
+                wire.fate.fault = None;
+            }
+            for output in mem::take(&mut wire.held) {
+                self.forward(exchange, output);
+            }
+        }
+    }
+
+    /// Time goes by for nobody: all clocks stand at the later time at once, as after a suspension of the machine.
+    pub fn jump(&mut self, duration: Duration) {
+        self.note(|| format!("{duration:?} later"));
+        self.now = self.now + duration;
+        self.settle();
+    }
+
+    /// Does what is due now, then moves to the next moment at which anything is due, if that is not after `end`.
+    /// Returns whether it has moved.
+    pub fn step(&mut self, end: Instant) -> bool {
+        self.settle();
+        match self.next().filter(|&next| next <= end) {
+            Some(next) => {
+                self.now = self.now.max(next);
+                self.settle();
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Lets time pass, moment by moment.
+    pub fn advance(&mut self, duration: Duration) {
+        let end = self.now + duration;
+        while self.step(end) {}
+        self.now = end;
+        self.settle();
+    }
+
+    /// Adds a line to the log, if there is one.
+    pub fn note(&mut self, line: impl FnOnce() -> String) {
+        if let Some(log) = &mut self.log {
+            log.push(format!("{:?} {}", self.now, line()));
+        }
+    }
+
+    fn next(&self) -> Option<Instant> {
+        let under_way = self.under_way.first_key_value().map(|(&(due, _), _)| due);
+        [self.client.poll_timeout(), self.server.poll_timeout(), under_way].into_iter().flatten().min()
+    }
+
+    /// Does everything that is due now.
+    pub fn settle(&mut self) {
+        let now = self.now;
+        for _ in 0..100_000 {
+            if self.client.poll_timeout().is_some_and(|due| due <= now) {
+                self.client.handle_timeout(now);
+                let next = self.client.poll_timeout();
+                assert!(next.is_none_or(|next| next > now), "contract 5, client: {next:?} at {now:?}");
+            }
+            if self.server.poll_timeout().is_some_and(|due| due <= now) {
+                self.server.handle_timeout(now);
+            }
+            let mut moved = false;
+            while let Some(action) = self.client.poll_action() {
+                moved = true;
+                match action {
+                    Action::Open(request) => self.open_exchange(request),
+                    Action::Abort(exchange) => {
+                        self.note(|| format!("{exchange:?} aborted"));
+                        self.forget(exchange);
+                    }
+                }
+            }
+            while let Some((delivery, output)) = self.server.poll_output(now) {
+                moved = true;
+                if let Some(&exchange) = self.deliveries.get(&delivery) {
+                    self.answer(exchange, output);
+                }
+            }
+            while let Some(entry) = self.under_way.first_entry().filter(|entry| entry.key().0 <= now) {
+                moved = true;
+                let under_way = entry.remove();
+                self.arrive(under_way);
+            }
+            if !moved {
+                let next = self.server.poll_timeout();
+                assert!(next.is_none_or(|next| next > now), "contract 5, server: {next:?} at {now:?}");
+                return;
+            }
+        }
+        panic!("no end of it at {now:?}");
+    }
+
+    fn send(&mut self, due: Instant, under_way: UnderWay) {
+        self.next_sent = self.next_sent.saturating_add(1);
+        self.under_way.insert((due, self.next_sent), under_way);
+    }
+
+    // --- Requests ---
+
+    fn open_exchange(&mut self, request: Request) {
+        let (now, exchange) = (self.now, request.exchange);
+        let fate = match self.fates.remove(&exchange.number()) {
+            Some(fate) => fate,
+            None => self.weather.fate(&mut self.dice, &request.url),
+        };
+        self.note(|| {
+            let (verb, body) = (request.verb.as_str(), String::from_utf8_lossy(&request.body));
+            format!("{exchange:?} {verb} {} {body} {fate:?}", request.url)
+        });
+        let mut wire =
+            Wire { delivery: None, begun: false, bytes: 0, last: now, active: now, held: Vec::new(), fate };
+        wire.fate.buffered &= !matches!(wire.fate.fault, Some(Fault::Cut { .. }));
+        let (due, back) = (now + wire.fate.request, now + wire.fate.request + wire.fate.answer);
+        let failed = |sent| Part::End(End::Failed { sent, detail: "simulated".to_owned() });
+        let parts = match &wire.fate.fault {
+            Some(Fault::Refused) => Vec::from([failed(Sent::No)]),
+            Some(Fault::Lost) => Vec::from([failed(Sent::Maybe)]),
+            Some(Fault::Replaced { status, seen: false }) => replaced(*status),
+            Some(Fault::Redirected { status, to }) => {
+                let headers = Vec::from([("location".to_owned(), to.clone())]);
+                Vec::from([Part::Head { status: *status, headers }, Part::End(End::Complete)])
+            }
+            _ => Vec::new(),
+        };
+        let again = wire.fate.again;
+        let unseen = !parts.is_empty();
+        self.wires.insert(exchange, wire);
+        for part in parts {
+            self.send(back, UnderWay::Answer { exchange, part });
+        }
+        if unseen {
+            return;
+        }
+        if let Some(later) = again.filter(|_| !request.body.is_empty()) {
+            self.repeated.push(request.clone());
+            self.send(due + later, UnderWay::Request { exchange, first: false, request: request.clone() });
+        }
+        self.send(due, UnderWay::Request { exchange, first: true, request });
+    }
+
+    fn deliver(&mut self, exchange: ExchangeId, first: bool, mut request: Request) {
+        let now = self.now;
+        let delivery = self.next_delivery;
+        self.next_delivery = self.next_delivery.saturating_add(1);
+        if first {
+            let Some(wire) = self.wires.get_mut(&exchange) else { return };
+            wire.delivery = Some(delivery);
+            wire.active = now;
+            let (fate, back) = (wire.fate.clone(), now + wire.fate.answer);
+            self.deliveries.insert(delivery, exchange);
+            match fate.fault {
+                Some(Fault::Headless { after }) => self.send(now + after, UnderWay::Break { exchange }),
+                Some(Fault::Replaced { status, .. }) => {
+                    for part in replaced(status) {
+                        self.send(back, UnderWay::Answer { exchange, part });
+                    }
+                }
+                _ => {}
+            }
+            if let Some(idle) = fate.idle {
+                self.send(now + idle, UnderWay::Look { exchange });
+            }
+        }
+        request.url = Arc::from(request.url.replace(DETOUR, ""));
+        self.note(|| format!("{exchange:?} delivered as {delivery}"));
+        self.server.handle_request(now, delivery, &request);
+    }
+
+    // --- Answers ---
+
+    /// The server has said something.
+    fn answer(&mut self, exchange: ExchangeId, output: HttpOutput) {
+        let now = self.now;
+        let Some(wire) = self.wires.get_mut(&exchange) else { return };
+        wire.active = now;
+        if matches!(wire.fate.fault, Some(Fault::Headless { .. } | Fault::Replaced { .. })) {
+            return;
+        }
+        let whole = matches!(output, HttpOutput::End);
+        if wire.fate.buffered {
+            wire.held.push(output);
+            if whole {
+                for output in mem::take(&mut wire.held) {
+                    self.forward(exchange, output);
+                }
+            }
+            return;
+        }
+        self.forward(exchange, output);
+    }
+
+    fn forward(&mut self, exchange: ExchangeId, output: HttpOutput) {
+        let Some(wire) = self.wires.get_mut(&exchange) else { return };
+        let due = wire.last.max(self.now + wire.fate.answer);
+        wire.last = due;
+        match output {
+            HttpOutput::Head { status, headers } => {
+                assert!(!mem::replace(&mut wire.begun, true), "an answer begins once");
+                let head = Part::Head { status, headers };
+                self.send(due, UnderWay::Answer { exchange, part: head });
+            }
+            HttpOutput::Body(body) => {
+                assert!(wire.begun, "the head comes first");
+                let before = wire.bytes;
+                wire.bytes = before.saturating_add(body.len());
+                let most = match wire.fate.fault {
+                    Some(Fault::Cut { bytes }) => bytes.saturating_sub(before),
+                    _ => usize::MAX,
+                };
+                let (arriving, cut) = (body.slice(..most.min(body.len())), most < body.len());
+                let size = wire.fate.chunk.map_or(arriving.len().max(1), NonZeroUsize::get);
+                for chunk in arriving.chunks(size) {
+                    let part = Part::Body(Bytes::copy_from_slice(chunk));
+                    self.send(due, UnderWay::Answer { exchange, part });
+                }
+                if cut {
+                    self.break_off(exchange);
+                }
+            }
+            HttpOutput::End => {
+                assert!(wire.begun, "the head comes first");
+                if let Some(Fault::Cut { .. }) = wire.fate.fault {
+                    return self.break_off(exchange);
+                }
+                if let Some(delivery) = wire.delivery.take() {
+                    self.deliveries.remove(&delivery);
+                }
+                self.send(due, UnderWay::Answer { exchange, part: Part::End(End::Complete) });
+            }
+        }
+    }
+
+    /// The connection breaks; what is on its way already arrives.
+    fn break_off(&mut self, exchange: ExchangeId) {
+        let now = self.now;
+        let Some(wire) = self.wires.get_mut(&exchange) else { return };
+        let detail = "simulated".to_owned();
+        let end = match (wire.begun, wire.fate.cut) {
+            (false, _) => End::Failed { sent: Sent::Maybe, detail },
+            (true, Cut::Noticed) => End::Truncated(detail),
+            (true, Cut::Hidden) => End::Complete,
+        };
+        let due = wire.last.max(now + wire.fate.answer);
+        wire.last = due;
+        if let Some(delivery) = wire.delivery.take() {
+            self.deliveries.remove(&delivery);
+            self.send(due, UnderWay::Gone { delivery });
+        }
+        self.send(due, UnderWay::Answer { exchange, part: Part::End(end) });
+    }
+
+    /// The client takes no more interest in an exchange.
+    fn forget(&mut self, exchange: ExchangeId) {
+        let Some(wire) = self.wires.remove(&exchange) else { return };
+        if let Some(delivery) = wire.delivery {
+            self.deliveries.remove(&delivery);
+            self.send(self.now + wire.fate.request, UnderWay::Gone { delivery });
+        }
+    }
+
+    fn arrive(&mut self, under_way: UnderWay) {
+        let now = self.now;
+        match under_way {
+            UnderWay::Request { exchange, first, request } => self.deliver(exchange, first, request),
+            UnderWay::Gone { delivery } => self.server.handle_disconnect(now, delivery),
+            UnderWay::Break { exchange } => self.break_off(exchange),
+            UnderWay::Look { exchange } => {
+                let Some(wire) = self.wires.get(&exchange) else { return };
+                let Some((idle, _)) = wire.fate.idle.zip(wire.delivery) else { return };
+                match wire.active + idle {
+                    due if due <= now => self.break_off(exchange),
+                    due => self.send(due, UnderWay::Look { exchange }),
+                }
+            }
+            UnderWay::Answer { exchange, part } => {
+                // The client has aborted it.
+                if !self.wires.contains_key(&exchange) {
+                    return;
+                }
+                match part {
+                    Part::Head { status, headers } => {
+                        self.note(|| format!("{exchange:?} head {status} {headers:?}"));
+                        self.client.handle_head(now, exchange, status, &headers.as_slice());
+                    }
+                    Part::Body(piece) => {
+                        self.note(|| format!("{exchange:?} body {:?}", String::from_utf8_lossy(&piece)));
+                        self.client.handle_body(now, exchange, piece);
+                    }
+                    Part::End(end) => {
+                        self.note(|| format!("{exchange:?} end {end:?}"));
+                        if let Some(Wire { delivery: Some(delivery), .. }) = self.wires.remove(&exchange) {
+                            self.deliveries.remove(&delivery);
+                            self.send(now, UnderWay::Gone { delivery });
+                        }
+                        self.client.handle_end(now, exchange, end);
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl core::fmt::Debug for HttpPair {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("HttpPair")
+            .field("now", &self.now)
+            .field("client", &self.client)
+            .field("open", &self.wires.len())
+            .finish_non_exhaustive()
+    }
+}
+
+fn replaced(status: u16) -> Vec<Part> {
+    let headers = Vec::from([("content-type".to_owned(), "text/html".to_owned())]);
+    let body = Bytes::from_static(b"<html>Bad gateway</html>");
+    Vec::from([Part::Head { status, headers }, Part::Body(body), Part::End(End::Complete)])
+}
+
+/// Another URL of the same server's, for which the network knows it.
+fn detour(url: &str) -> String {
+    let host = url.find("://").map_or(0, |at| at.saturating_add(3));
+    let path =
+        url.get(host..).and_then(|rest| rest.find('/')).map_or(url.len(), |at| host.saturating_add(at));
+    let (origin, path) = url.split_at(path);
+    format!("{origin}{DETOUR}{path}")
+}

@@ -1,0 +1,100 @@
+//! The whole transport over HTTP without a socket: a client, a server, and a network on which everything goes wrong.
+//!
+//! Each run follows from its seed. `MCP_SIM_SEEDS=100000` runs more of them; a seed that fails prints how to run it
+//! alone.
+#![allow(unreachable_pub, reason = "the modules of a test")]
+
+mod model;
+mod router;
+mod world;
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+use mcp_proto::Instant;
+use mcp_proto::peer::server::Eras;
+use mcp_proto::schema::Era;
+use mcp_proto::testing::http::{Dice, HttpPeer};
+use model::{Model, Style};
+use world::{Site, Tally, World};
+
+pub use world::Ledger;
+
+/// How many seeds each test runs, unless the environment says otherwise.
+const SEEDS: u64 = 300;
+/// How many things happen in a run.
+const STEPS: u32 = 40;
+
+fn seeds() -> std::ops::Range<u64> {
+    let number = |name| std::env::var(name).ok().and_then(|value| value.parse::<u64>().ok());
+    match number("MCP_SIM_SEED") {
+        Some(seed) => seed..seed.saturating_add(1),
+        None => 0..number("MCP_SIM_SEEDS").unwrap_or(SEEDS),
+    }
+}
+
+/// Runs every seed. The first that fails is run once more, for its log, and prints the command that repeats it.
+fn run(test: &str, era: Era, site: Site<'_>) -> Tally {
+    let mut tally = Tally::default();
+    let world = |seed: u64| World::new(site, World::config(&mut Dice::new(seed ^ 0x5eed), era), seed);
+    for seed in seeds() {
+        let mut first = world(seed);
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| first.run(STEPS))) {
+            let mut again = world(seed);
+            again.pair.log = Some(Vec::new());
+            let _ = catch_unwind(AssertUnwindSafe(|| again.run(STEPS)));
+            let lines = again.pair.log.unwrap_or_default();
+            for line in &lines[lines.len().saturating_sub(500)..] {
+                eprintln!("{line}");
+            }
+            let command = "cargo test -p mcp-tests --test http_simulation";
+            eprintln!("to repeat it: MCP_SIM_SEED={seed} {command} {test} -- --exact");
+            resume_unwind(panic);
+        }
+        tally.add(&first.tally);
+    }
+    eprintln!("{test}: {tally:?}");
+    tally
+}
+
+fn model(style: Style) -> impl Fn(&Ledger, Instant, u64) -> Box<dyn HttpPeer> {
+    move |ledger, _, seed| Box::new(Model::new(style, ledger.clone(), seed))
+}
+
+#[test]
+fn a_modern_server_in_a_storm() {
+    run("a_modern_server_in_a_storm", Era::Modern, &model(Style::Modern));
+}
+
+#[test]
+fn a_server_with_sessions_in_a_storm() {
+    run("a_server_with_sessions_in_a_storm", Era::Legacy, &model(Style::Session("2025-11-25")));
+}
+
+#[test]
+fn a_server_without_sessions_in_a_storm() {
+    run("a_server_without_sessions_in_a_storm", Era::Legacy, &model(Style::Stateless("2025-06-18")));
+}
+
+#[test]
+fn a_server_of_the_first_transport_in_a_storm() {
+    run("a_server_of_the_first_transport_in_a_storm", Era::Legacy, &model(Style::Events));
+}
+
+fn front(eras: Eras, legacy_sse: bool) -> impl Fn(&Ledger, Instant, u64) -> Box<dyn HttpPeer> {
+    move |ledger, _, seed| router::server(eras, legacy_sse, ledger, seed)
+}
+
+#[test]
+fn this_server_at_its_newest_in_a_storm() {
+    run("this_server_at_its_newest_in_a_storm", Era::Modern, &front(Eras::Both, false));
+}
+
+#[test]
+fn this_server_with_sessions_in_a_storm() {
+    run("this_server_with_sessions_in_a_storm", Era::Legacy, &front(Eras::LegacyOnly, false));
+}
+
+#[test]
+fn this_server_of_the_first_transport_in_a_storm() {
+    run("this_server_of_the_first_transport_in_a_storm", Era::Legacy, &front(Eras::LegacyOnly, true));
+}
