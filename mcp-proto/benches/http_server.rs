@@ -77,7 +77,7 @@ fn memory() -> [(&'static str, u64); 4] {
     // The test's own list of ids.
     let sessions = sessions - SESSIONS * (24 + 32);
     let (streams, open) = held(|| more.iter().map(|session| web.get(session)).collect::<Vec<_>>());
-    let mut other = Web::new();
+    let other = Web::new();
     let before: Vec<_> = (0..SESSIONS).map(|_| other.listen()).collect();
     let (listening, after) = held(|| (0..SESSIONS).map(|_| other.listen()).collect::<Vec<_>>());
     let (waiting, _calls) = held(|| (0..SESSIONS).map(|_| other.wait()).collect::<Vec<_>>());

@@ -90,6 +90,7 @@ extern crate alloc;
 extern crate std;
 
 mod limits;
+mod small;
 mod time;
 
 #[cfg_attr(

@@ -8,7 +8,7 @@ use core::time::Duration;
 
 use http_front_common::{MODERN, Web, field, router};
 use mcp_proto::bind::http::server::BodyKind;
-use mcp_proto::front::{Context, Error, NoArguments, Router};
+use mcp_proto::front::{Context, Error, NoArguments, Router, RouterError};
 use mcp_proto::peer::Refusal;
 use mcp_proto::peer::server::ListKind;
 use mcp_proto::schema::tasks::TaskUpdatedParams;
@@ -349,4 +349,50 @@ fn an_exchange_that_was_not_polled_yet_is_closed_as_well() {
     assert_eq!(listening.message()["method"], "notifications/subscriptions/acknowledged");
     assert_eq!(listening.message()["result"]["resultType"], "complete");
     assert!(listening.ended);
+}
+
+// --- Parameters that are headers as well ---
+
+fn mirrored() -> Router {
+    let schema =
+        json!({"type": "object", "properties": {"region": {"type": "string", "x-mcp-header": "Region"}}});
+    Router::new("x", "1").tool_with(
+        Tool::new("where", "Says where", schema),
+        async |arguments: std::collections::BTreeMap<String, String>, _| arguments["region"].clone(),
+    )
+}
+
+/// S3.8, S3.9
+#[test]
+fn the_headers_of_a_call_repeat_its_marked_arguments() {
+    let web = Web::new(mirrored());
+    let ask = |header: Option<&str>| {
+        let meta = json!({
+            "io.modelcontextprotocol/protocolVersion": MODERN,
+            "io.modelcontextprotocol/clientCapabilities": {},
+        });
+        let params = json!({"name": "where", "arguments": {"region": "north"}, "_meta": meta});
+        let body = json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params});
+        let mut headers =
+            vec![("mcp-protocol-version", MODERN), ("mcp-method", "tools/call"), ("mcp-name", "where")];
+        headers.extend(header.map(|value| ("mcp-param-region", value)));
+        let mut caller = web.send("POST", &headers, &body.to_string());
+        (caller.head().status, caller.json())
+    };
+    for good in ["north", "=?base64?bm9ydGg=?="] {
+        let (status, answer) = ask(Some(good));
+        assert_eq!((status, &answer["result"]["content"][0]["text"]), (200, &json!("north")));
+    }
+    for bad in [None, Some("south"), Some("=?base64?!?=")] {
+        let (status, answer) = ask(bad);
+        assert_eq!((status, &answer["error"]["code"], &answer["id"]), (400, &json!(-32020), &json!(7)));
+    }
+}
+
+#[test]
+fn a_tool_whose_marks_are_wrong_is_not_offered() {
+    let schema = json!({"type": "object", "properties": {"a": {"type": "array", "x-mcp-header": "A"}}});
+    let router =
+        Router::new("x", "1").tool_with(Tool::new("bad", "", schema), async |NoArguments {}, _| "never");
+    assert!(matches!(router.check(), Err(RouterError::ParamHeader { tool, .. }) if tool == "bad"));
 }

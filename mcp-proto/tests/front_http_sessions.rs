@@ -182,6 +182,40 @@ fn the_session_that_is_idle_for_longest_makes_room_for_a_new_one() {
     }
 }
 
+/// A session that has just been used is busy, even if the driver has not come by since.
+#[test]
+fn a_session_that_was_just_used_does_not_make_room_for_a_new_one() {
+    let mut web = Web::configured(router().0, |config| config.sessions = 1);
+    let session = web.open();
+    web.turn();
+    let headers = [("mcp-session-id", session.as_str()), ("mcp-protocol-version", LEGACY)];
+    let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"}).to_string();
+    let mut caller = web.send("POST", &headers, &ping);
+    assert_eq!(initialize(&web).head().status, 503);
+    assert_eq!(caller.message()["result"], json!({}));
+}
+
+/// S3.15: a stream that was read is quiet again, sooner than one that was not would have been given up.
+#[test]
+fn the_stream_of_a_session_is_kept_alive() {
+    let mut web = Web::new(router().0);
+    let session = web.open();
+    let mut events = web.get(&session, None);
+    events.turn();
+    web.server.list_changed(ListKind::Tools);
+    web.turn();
+    let keepalive = web.server.config().keepalive;
+    assert!(web.server.config().server.write_timeout > keepalive);
+    web.wakes.take();
+    assert_eq!(events.message()["method"], "notifications/tools/list_changed");
+    assert!(web.wakes.take() > 0, "the driver is to come by earlier");
+    web.turn();
+    let before = events.bytes;
+    web.advance(keepalive);
+    events.turn();
+    assert!(events.bytes > before);
+}
+
 /// A stream's waker is called when there is something for that stream, and only then.
 #[test]
 fn whoever_waits_for_a_stream_is_woken_for_it_alone() {
@@ -389,4 +423,46 @@ fn modern_requests_are_served_beside_sessions() {
     let mut modern: Value = web.call("add", json!({"a": 1, "b": 1})).json();
     assert_eq!(modern["result"]["content"][0]["text"].take(), "2");
     assert_eq!(web.post_request(&session, "ping", json!({})).message()["result"], json!({}));
+}
+
+// --- 2024-11-05 ---
+
+#[test]
+fn a_client_of_the_first_transport_has_one_stream_and_ends_with_it() {
+    let (router, held) = router();
+    let mut web = Web::configured(router, |config| {
+        config.path = Some("/mcp".into());
+        config.legacy_sse = Some(Default::default());
+    });
+    let mut events = web.send_to("/sse", "GET", &[], "");
+    let (name, endpoint) = events.raw_event();
+    assert_eq!(name, "endpoint");
+    let endpoint = String::from_utf8(endpoint).unwrap();
+    let post = |web: &mut Web, message: &Value| {
+        let mut caller = web.send_to(&endpoint, "POST", &[], &message.to_string());
+        assert_eq!(caller.head().status, 202);
+        web.turn();
+    };
+    let info = json!({"name": "tester", "version": "1"});
+    let params = json!({"protocolVersion": "2024-11-05", "capabilities": {}, "clientInfo": info});
+    post(&mut web, &json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}));
+    assert_eq!(events.message()["result"]["protocolVersion"], "2024-11-05");
+    post(&mut web, &json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+    web.server.list_changed(ListKind::Tools);
+    web.turn();
+    assert_eq!(events.message()["method"], "notifications/tools/list_changed");
+    let params = json!({"name": "hold", "arguments": {}});
+    post(&mut web, &json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}));
+    let cx = held.context();
+    drop(events);
+    web.turn();
+    assert_eq!(held.dropped(), 1);
+    assert!(cx.is_cancelled());
+    let mut late = web.send_to(
+        &endpoint,
+        "POST",
+        &[],
+        &json!({"jsonrpc": "2.0", "id": 2, "method": "ping"}).to_string(),
+    );
+    assert_eq!(late.head().status, 404);
 }

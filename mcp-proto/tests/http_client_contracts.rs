@@ -154,10 +154,10 @@ impl World {
 
     /// The server may act on what this exchange carries.
     fn accept(&mut self, exchange: ExchangeId) {
-        if let Some(open) = self.open.get_mut(&exchange) {
-            if let Some(marker) = marker(&open.body) {
-                self.accepted.insert(marker);
-            }
+        if let Some(open) = self.open.get_mut(&exchange)
+            && let Some(marker) = marker(&open.body)
+        {
+            self.accepted.insert(marker);
         }
     }
 

@@ -17,7 +17,7 @@ use mcp_proto::schema::{
     CallTool, CallToolParams, ClientCapabilities, ListRootsResult, ListTools, ListToolsParams,
     RootsCapability,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 fn call_tool(wire: &mut Wire) -> RequestId {
     let params = CallToolParams::new("pay");
@@ -197,39 +197,47 @@ fn an_unknown_method_does_not_cost_the_session() {
     });
 }
 
+/// Answers a call with a 400 that loses the session, and again in the next one, where it is an error: a request is
+/// made again for that once.
+fn lose_by_400(wire: &mut Wire, error: &Value) {
+    let request = call_tool(wire);
+    let call = wire.expect("tools/call");
+    wire.reply_json(&call, 400, error);
+    assert!(lost_session(wire));
+    wire.open_session(LEGACY, "session-2");
+    wire.expect_get();
+    let call = wire.expect("tools/call");
+    wire.reply_json(&call, 400, error);
+    assert!(matches!(wire.outcome(request), Outcome::Error(_)));
+}
+
 /// Widely used servers say 400 for a session that is gone.
 #[test]
 fn a_400_that_answers_no_request_of_ours_is_a_lost_session_if_it_had_worked() {
-    for (id, text) in
-        [(json!(null), "Bad Request: No valid session ID provided"), (json!("server-error"), "gone")]
-    {
-        legacy(config(), |wire, _| {
-            let error = json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32000, "message": text}});
-            // It never worked: the error is what it is.
-            let request = call_tool(wire);
-            let call = wire.expect("tools/call");
-            wire.reply_json(&call, 400, &error);
-            assert!(matches!(wire.outcome(request), Outcome::Error(_)));
+    legacy(config(), |wire, _| {
+        let error =
+            json!({"jsonrpc": "2.0", "id": "server-error", "error": {"code": -32000, "message": "gone"}});
+        // It never worked: the error is what it is.
+        let request = call_tool(wire);
+        let call = wire.expect("tools/call");
+        wire.reply_json(&call, 400, &error);
+        assert!(matches!(wire.outcome(request), Outcome::Error(_)));
 
-            let request = list_tools(wire);
-            let list = wire.expect("tools/list");
-            wire.answer(&list, json!({"tools": []}));
-            wire.result(request);
+        let request = list_tools(wire);
+        let list = wire.expect("tools/list");
+        wire.answer(&list, json!({"tools": []}));
+        wire.result(request);
+        lose_by_400(wire, &error);
+    });
+}
 
-            let request = call_tool(wire);
-            let call = wire.expect("tools/call");
-            wire.reply_json(&call, 400, &error);
-            assert!(lost_session(wire));
-            let initialize = wire.expect("initialize");
-            wire.answer_initialize(&initialize, LEGACY, "session-2");
-            let initialized = wire.expect("notifications/initialized");
-            wire.accept(&initialized);
-            wire.expect_get();
-            let call = wire.expect("tools/call");
-            wire.reply_json(&call, 400, &error);
-            assert!(matches!(wire.outcome(request), Outcome::Error(_)));
-        });
-    }
+/// One that speaks of the session is so even if nothing has worked yet: the server may have been started anew.
+#[test]
+fn a_400_that_speaks_of_the_session_is_a_lost_one() {
+    legacy(config(), |wire, _| {
+        let error = json!({"code": -32000, "message": "Bad Request: No valid session ID provided"});
+        lose_by_400(wire, &json!({"jsonrpc": "2.0", "id": null, "error": error}));
+    });
 }
 
 /// A session that is lost as often as it is opened is not opened for ever.
@@ -568,5 +576,44 @@ fn closing_while_connecting_breaks_everything_off() {
         wire.expect_abort(&probe);
         assert!(matches!(wire.outcome(request), Outcome::Refused(_)));
         assert_eq!(wire.closed(), Some(Closed::Done));
+    });
+}
+
+/// A server that has refused everything so far has not lost a session.
+#[test]
+fn a_session_that_never_worked_is_not_lost_by_a_400() {
+    legacy(config(), |wire, _| {
+        for _ in 0..3 {
+            let request = call_tool(wire);
+            let call = wire.expect("tools/call");
+            let error = json!({"code": -32000, "message": "Bad Request: no"});
+            wire.reply_json(&call, 400, &json!({"jsonrpc": "2.0", "id": null, "error": error}));
+            assert!(matches!(wire.outcome(request), Outcome::Error(_)));
+        }
+        assert!(!lost_session(wire));
+    });
+}
+
+/// A request whose pause ends while the session is opened anew waits for that.
+#[test]
+fn nothing_goes_out_between_two_sessions() {
+    legacy(config(), |wire, _| {
+        let paused = call_tool(wire);
+        let never_left = wire.expect("tools/call");
+        wire.fail(&never_left, Sent::No);
+        call_tool(wire);
+        let refused = wire.expect("tools/call");
+        wire.reply(&refused, 404, &[], "");
+        let initialize = wire.expect("initialize");
+        wire.advance(Duration::from_secs(5));
+        wire.expect_silence();
+        wire.answer_initialize(&initialize, LEGACY, "session-2");
+        let initialized = wire.expect("notifications/initialized");
+        wire.accept(&initialized);
+        wire.expect_get();
+        let again = wire.expect("tools/call");
+        assert_eq!((again.id(), again.header("mcp-session-id")), (never_left.id(), Some("session-2")));
+        wire.answer(&again, json!({"content": []}));
+        wire.result(paused);
     });
 }

@@ -33,7 +33,8 @@ class Scenario:
         self.counts = Counter(check["status"] for check in self.checks)
 
     def failed(self):
-        return [check for check in self.checks if check["status"] in ("FAILURE", "WARNING")]
+        """Also what was skipped: whether that is right is for a person to say."""
+        return [check for check in self.checks if check["status"] in ("FAILURE", "WARNING", "SKIPPED")]
 
     def count(self):
         return self.counts["SUCCESS"]

@@ -51,6 +51,12 @@ fn a_server_holds_its_contracts_under_any_operations() {
     run(fuzzing::server);
 }
 
+/// Contracts 1, 2, 4, 5, 8; K25
+#[test]
+fn a_client_over_http_holds_its_contracts_under_any_operations() {
+    run(fuzzing::http_client);
+}
+
 /// The committed corpora, and every input that once broke something.
 #[test]
 fn the_corpora_run_clean() {

@@ -12,6 +12,7 @@ use std::error::Error;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use mcp_hyper::ClientOptions;
 use mcp_proto::front::Client;
 use smol::Timer;
 
@@ -47,8 +48,8 @@ async fn run() -> Outcome<String> {
 }
 
 async fn connected(url: &str, scenario: &str) -> Outcome {
-    let options = mcp_smol::ClientOptions::new("conformance-client", env!("CARGO_PKG_VERSION"));
-    let (client, driver) = options.handlers(input::handlers()).connect(mcp_smol::Command::new(url));
+    let options = ClientOptions::new("conformance-client", env!("CARGO_PKG_VERSION"));
+    let (client, driver) = options.handlers(input::handlers()).connect(url)?;
     let driver = smol::spawn(driver);
     let outcome = perform(&client, scenario).await;
     client.close().await;

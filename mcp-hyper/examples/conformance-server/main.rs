@@ -9,14 +9,48 @@ mod resources;
 mod state;
 
 use std::io;
+use std::process::ExitCode;
 
+use mcp_hyper::ServerOptions;
 use mcp_proto::front::Router;
 use mcp_proto::peer::server::ListKind;
 use smol::channel::Sender;
+use smol::net::TcpListener;
 
-fn main() -> io::Result<()> {
-    let (changes, _changed) = smol::channel::unbounded();
-    smol::block_on(mcp_smol::serve_stdio(router(&changes)))
+fn main() -> ExitCode {
+    let arguments: Vec<_> = std::env::args().skip(1).collect();
+    let [option, address] = arguments.as_slice() else { return usage() };
+    if option != "--listen" {
+        return usage();
+    }
+    match smol::block_on(serve(address)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("conformance-server: {address}: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn usage() -> ExitCode {
+    eprintln!("conformance-server --listen ADDRESS:PORT");
+    ExitCode::from(2)
+}
+
+/// Serves both eras at `/mcp`, and says where: the system chooses a port in place of 0.
+async fn serve(address: &str) -> io::Result<()> {
+    let listener = TcpListener::bind(address).await?;
+    println!("listening on {}", listener.local_addr()?);
+    let (changes, changed) = smol::channel::unbounded();
+    let (server, driver) = ServerOptions::new(router(&changes)).listen(listener);
+    let announcer = smol::spawn(async move {
+        while let Ok(list) = changed.recv().await {
+            server.list_changed(list);
+        }
+    });
+    let served = driver.await;
+    drop(announcer);
+    served
 }
 
 /// Everything that the suite asks for; what the scenarios are is in its sources.

@@ -22,6 +22,7 @@ pub(crate) fn add(router: Router, changes: &Sender<ListKind>) -> Router {
         .tool_with(plain("test_tool_with_logging", "Logs three messages"), logging)
         .tool_with(plain("test_logging_tool", "Logs three messages"), logging)
         .tool_with(plain("test_tool_with_progress", "Reports progress three times"), progress)
+        .tool_with(plain("test_reconnection", "Lets go of its stream before it answers"), reconnection)
         .tool_with(
             plain("test_trigger_tool_change", "Announces that the list of tools has changed"),
             announcing(changes, ListKind::Tools),
@@ -48,6 +49,13 @@ async fn progress(_: NoArguments, cx: Context) -> &'static str {
     Timer::after(PAUSE).await;
     cx.progress(Progress::new(100).total(100));
     "Reported progress three times."
+}
+
+/// The answer waits for the client to ask for it on another stream.
+async fn reconnection(_: NoArguments, cx: Context) -> &'static str {
+    cx.release_stream();
+    Timer::after(2 * PAUSE).await;
+    "Reconnection test completed."
 }
 
 /// Hands the news over to whoever holds the server's handle; the lists themselves are the same ever after.

@@ -50,10 +50,8 @@ pub(crate) fn http(event: WireEvent<'_>) {
                 print(&received, &shown(line));
             }
         }
-        WireEvent::End { end, .. } => {
-            if *end != End::Complete {
-                print(&styled(BAD, "?"), &harmless(&format!("the answer broke off: {end:?}")));
-            }
+        WireEvent::End { end, .. } if *end != End::Complete => {
+            print(&styled(BAD, "?"), &harmless(&format!("the answer broke off: {end:?}")));
         }
         _ => {}
     }

@@ -3,7 +3,7 @@
 //! A connection has one waker slot. It is filled by the driver, under the lock of the machine and only if nothing was
 //! found to do there; commands and handlers empty it. Wakers are cloned, called and dropped outside every lock.
 
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::task::Wake;
 use alloc::vec::Vec;
@@ -12,6 +12,7 @@ use core::task::Waker;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::peer::InboundId;
+use crate::small::SmallQueue;
 
 /// Locks a mutex whose content stays valid whatever panics.
 pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -104,12 +105,12 @@ pub(crate) struct Signal<K = InboundId>(Mutex<Slot<K>>);
 
 struct Slot<K> {
     driver: Option<Waker>,
-    ready: VecDeque<K>,
+    ready: SmallQueue<K>,
 }
 
 impl<K> Default for Signal<K> {
     fn default() -> Self {
-        Self(Mutex::new(Slot { driver: None, ready: VecDeque::new() }))
+        Self(Mutex::new(Slot { driver: None, ready: SmallQueue::default() }))
     }
 }
 
@@ -137,7 +138,7 @@ impl<K> Signal<K> {
 
     /// The driver runs: it need not be woken until it parks again. Returns the tasks to poll, each once; what becomes
     /// ready meanwhile comes next time.
-    pub(super) fn begin(&self) -> VecDeque<K> {
+    pub(super) fn begin(&self) -> SmallQueue<K> {
         let (ready, waker) = {
             let mut slot = lock(&self.0);
             (core::mem::take(&mut slot.ready), slot.driver.take())

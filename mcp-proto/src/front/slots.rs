@@ -1,6 +1,6 @@
 //! The requests of this side whose outcome somebody awaits.
 
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::VecDeque;
 use core::task::{Poll, Waker};
 
 use super::Error;
@@ -11,6 +11,7 @@ use super::queue::Queue;
 use super::signal::Wakers;
 use crate::peer::{Lost, Outcome, Outgoing, RequestId};
 use crate::schema::ProgressParams;
+use crate::small::SmallMap;
 
 /// How many progress notifications wait for one call. Each tells all that the ones before it told, so the oldest go
 /// first.
@@ -40,7 +41,7 @@ struct Slot {
 
 /// Where outcomes and progress wait to be taken.
 #[derive(Default)]
-pub(crate) struct Slots(BTreeMap<RequestId, Slot>);
+pub(crate) struct Slots(SmallMap<RequestId, Slot>);
 
 impl Slots {
     pub(crate) fn open(&mut self, request: RequestId, follow: Follow) {

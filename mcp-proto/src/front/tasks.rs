@@ -1,15 +1,14 @@
 //! The handlers that are running.
 
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::future::Future;
 use core::task::{Context, Poll, Waker};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::signal::{Signal, TaskWaker};
 use crate::peer::InboundId;
+use crate::small::SmallMap;
 
 /// A handler panicked. The panic hook has reported it; the request it was for is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,13 +31,13 @@ struct Task<F> {
 
 /// The futures of handlers, each polled only when its own waker was called.
 pub(crate) struct Tasks<F> {
-    tasks: BTreeMap<InboundId, Task<F>>,
+    tasks: SmallMap<InboundId, Task<F>>,
     signal: Arc<Signal>,
 }
 
 impl<F: Future + Unpin> Tasks<F> {
     pub(crate) fn new(signal: Arc<Signal>) -> Self {
-        Self { tasks: BTreeMap::new(), signal }
+        Self { tasks: SmallMap::new(), signal }
     }
 
     /// Takes in the handler of a request; it is polled with the ready ones.
@@ -67,9 +66,8 @@ impl<F: Future + Unpin> Tasks<F> {
         }
     }
 
-    /// Polls each ready handler once, and returns those that are done.
-    pub(crate) fn run(&mut self) -> Vec<(InboundId, Result<F::Output, Panicked>)> {
-        let mut done = Vec::new();
+    /// Polls each ready handler once, and hands over the outputs of those that are done.
+    pub(crate) fn run(&mut self, mut done: impl FnMut(InboundId, Result<F::Output, Panicked>)) {
         for request in self.signal.begin() {
             let Some(task) = self.tasks.get_mut(&request) else { continue };
             task.state.arm();
@@ -83,9 +81,8 @@ impl<F: Future + Unpin> Tasks<F> {
                 Err(panicked) => Err(panicked),
             };
             self.stop(request);
-            done.push((request, output));
+            done(request, output);
         }
-        done
     }
 }
 

@@ -1,8 +1,7 @@
 //! Events that wait for the application, within bounds.
 
-use alloc::collections::VecDeque;
-
 use crate::rpc::{ErrorObject, Malformed, Raw, Text};
+use crate::small::SmallQueue;
 
 /// What is charged for an event beside the bytes it holds.
 const OVERHEAD: usize = 64;
@@ -45,7 +44,7 @@ impl Keep for Malformed {
 /// A queue of events in wire order that knows its size.
 #[derive(Debug)]
 pub(crate) struct EventQueue<E> {
-    events: VecDeque<(E, usize)>,
+    events: SmallQueue<(E, usize)>,
     bytes: usize,
     most_events: usize,
     most_bytes: usize,
@@ -54,7 +53,7 @@ pub(crate) struct EventQueue<E> {
 
 impl<E: Keep> EventQueue<E> {
     pub(crate) fn new(most_events: usize, most_bytes: usize) -> Self {
-        Self { events: VecDeque::new(), bytes: 0, most_events, most_bytes, dropped: 0 }
+        Self { events: SmallQueue::default(), bytes: 0, most_events, most_bytes, dropped: 0 }
     }
 
     /// How full the queue would be with `bytes` more.

@@ -1,9 +1,9 @@
 //! The requests of the other side that have not been answered.
 
-use alloc::collections::BTreeMap;
 use core::fmt;
 
 use crate::rpc::Id;
+use crate::small::SmallMap;
 
 /// A request of the other side that awaits an answer: a local handle, never reused on a connection.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -34,15 +34,15 @@ pub(crate) enum Refused {
 /// The table of unanswered requests, by local handle and by id on the wire.
 #[derive(Debug)]
 pub(crate) struct Inbound<T> {
-    entries: BTreeMap<InboundId, (Id, T)>,
-    handles: BTreeMap<Id, InboundId>,
+    entries: SmallMap<InboundId, (Id, T)>,
+    handles: SmallMap<Id, InboundId>,
     next: u64,
     limit: usize,
 }
 
 impl<T> Inbound<T> {
     pub(crate) fn new(limit: usize) -> Self {
-        Self { entries: BTreeMap::new(), handles: BTreeMap::new(), next: 1, limit }
+        Self { entries: SmallMap::new(), handles: SmallMap::new(), next: 1, limit }
     }
 
     pub(crate) fn insert(&mut self, id: Id, value: T) -> Result<InboundId, Refused> {

@@ -1,10 +1,9 @@
 //! What waits for an answer, and until when.
 
-use alloc::collections::{BTreeMap, BTreeSet, btree_map};
-
 use core::borrow::Borrow;
 
 use crate::Instant;
+use crate::small::{self, SmallMap};
 
 /// Requests in flight by their wire number, or by another key, each with a deadline or none.
 ///
@@ -27,8 +26,8 @@ use crate::Instant;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Pending<T, K = i64> {
-    entries: BTreeMap<K, Entry<T>>,
-    deadlines: BTreeSet<(Instant, K)>,
+    entries: SmallMap<K, Entry<T>>,
+    deadlines: SmallMap<(Instant, K), ()>,
     /// The first of `deadlines`.
     next: Option<Instant>,
 }
@@ -41,7 +40,7 @@ struct Entry<T> {
 
 impl<T, K> Default for Pending<T, K> {
     fn default() -> Self {
-        Self { entries: BTreeMap::new(), deadlines: BTreeSet::new(), next: None }
+        Self { entries: SmallMap::new(), deadlines: SmallMap::new(), next: None }
     }
 }
 
@@ -56,7 +55,7 @@ impl<T, K: Ord + Clone> Pending<T, K> {
     pub fn insert(&mut self, key: K, deadline: Option<Instant>, value: T) -> Option<T> {
         let replaced = self.remove(&key);
         if let Some(deadline) = deadline {
-            self.deadlines.insert((deadline, key.clone()));
+            self.deadlines.insert((deadline, key.clone()), ());
             self.find_next();
         }
         self.entries.insert(key, Entry { deadline, value });
@@ -97,7 +96,7 @@ impl<T, K: Ord + Clone> Pending<T, K> {
             return true;
         }
         if let Some(deadline) = deadline {
-            self.deadlines.insert((deadline, key.clone()));
+            self.deadlines.insert((deadline, key.clone()), ());
         }
         match before {
             Some(_) => self.unschedule(before, key.clone()),
@@ -124,7 +123,7 @@ impl<T, K: Ord + Clone> Pending<T, K> {
         if self.next? > now {
             return None;
         }
-        let (_, key) = self.deadlines.pop_first()?;
+        let ((_, key), ()) = self.deadlines.pop_first()?;
         self.find_next();
         let entry = self.entries.remove(&key)?;
         Some((key, entry.value))
@@ -167,13 +166,13 @@ impl<T, K: Ord + Clone> Pending<T, K> {
     }
 
     fn find_next(&mut self) {
-        self.next = self.deadlines.first().map(|(deadline, _)| *deadline);
+        self.next = self.deadlines.first_key_value().map(|((deadline, _), ())| *deadline);
     }
 }
 
 /// The entries of a [`Pending`], in the order of their keys.
 #[derive(Clone, Debug)]
-pub struct Iter<'a, T, K>(btree_map::Iter<'a, K, Entry<T>>);
+pub struct Iter<'a, T, K>(small::Iter<'a, K, Entry<T>>);
 
 impl<'a, T, K> Iterator for Iter<'a, T, K> {
     type Item = (&'a K, &'a T);

@@ -19,18 +19,30 @@ use serde_json::{Value, json};
 
 /// A clock that a test sets.
 #[derive(Default)]
-pub struct TestClock(Mutex<Instant>);
+pub struct TestClock {
+    now: Mutex<Instant>,
+    meanwhile: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+}
 
 impl TestClock {
     pub fn advance(&self, duration: Duration) {
-        let mut now = self.0.lock().unwrap();
+        let mut now = self.now.lock().unwrap();
         *now = *now + duration;
+    }
+
+    /// Does this when it is read next: what another thread might do at that moment.
+    pub fn meanwhile(&self, act: impl FnOnce() + Send + 'static) {
+        *self.meanwhile.lock().unwrap() = Some(Box::new(act));
     }
 }
 
 impl Clock for TestClock {
     fn now(&self) -> Instant {
-        *self.0.lock().unwrap()
+        let meanwhile = self.meanwhile.lock().unwrap().take();
+        if let Some(act) = meanwhile {
+            act();
+        }
+        *self.now.lock().unwrap()
     }
 }
 

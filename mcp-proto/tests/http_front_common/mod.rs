@@ -82,8 +82,12 @@ impl<H: Mode> Web<H> {
         self.turn();
     }
 
-    /// A request, its body included.
+    /// A request to the endpoint, its body included.
     pub fn send(&self, method: &str, headers: &[(&str, &str)], body: &str) -> Caller<H> {
+        self.send_to("/mcp", method, headers, body)
+    }
+
+    pub fn send_to(&self, path: &str, method: &str, headers: &[(&str, &str)], body: &str) -> Caller<H> {
         let mut all = vec![
             ("host", "localhost"),
             ("content-type", "application/json"),
@@ -91,7 +95,7 @@ impl<H: Mode> Web<H> {
         ];
         all.retain(|(name, _)| !headers.iter().any(|(given, _)| given == name));
         all.extend_from_slice(headers);
-        let head = RequestHead { method, path: "/mcp", fields: &Headers(&all) };
+        let head = RequestHead { method, path, fields: &Headers(&all) };
         let mut exchange = self.server.exchange(&head);
         if exchange.wants_body() && !body.is_empty() {
             exchange.handle_body(Bytes::copy_from_slice(body.as_bytes()));
@@ -202,6 +206,8 @@ pub struct Caller<H: Mode = Multi> {
     head: Option<ResponseHead>,
     sse: Sse,
     whole: Vec<u8>,
+    /// An event that is no message.
+    raw: Option<(String, Vec<u8>)>,
     events: VecDeque<(Option<String>, Value)>,
     /// Comments and events without data are not counted.
     pub bytes: usize,
@@ -218,6 +224,7 @@ impl<H: Mode> Caller<H> {
             head: None,
             sse: Sse::new(1 << 20),
             whole: Vec::new(),
+            raw: None,
             events: VecDeque::new(),
             bytes: 0,
             ended: false,
@@ -257,6 +264,10 @@ impl<H: Mode> Caller<H> {
         self.sse.handle_input(bytes);
         while let Some(item) = self.sse.poll_item() {
             let SseItem::Event(event) = item else { panic!("{item:?}") };
+            if event.name == "endpoint" {
+                self.raw = Some((event.name.to_string(), event.data.to_vec()));
+                continue;
+            }
             let data = serde_json::from_slice(&event.data).expect("JSON in the event");
             self.events.push_back((self.sse.last_event_id().map(str::to_owned), data));
         }
@@ -298,6 +309,13 @@ impl<H: Mode> Caller<H> {
     #[track_caller]
     pub fn message(&mut self) -> Value {
         self.try_message().expect("nothing was sent")
+    }
+
+    /// The event that was no message.
+    #[track_caller]
+    pub fn raw_event(&mut self) -> (String, Vec<u8>) {
+        self.turn();
+        self.raw.take().expect("no such event")
     }
 
     /// The id of the last event that came.

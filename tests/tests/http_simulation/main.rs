@@ -43,7 +43,7 @@ fn run(test: &str, era: Era, site: Site<'_>) -> Tally {
             again.pair.log = Some(Vec::new());
             let _ = catch_unwind(AssertUnwindSafe(|| again.run(STEPS)));
             let lines = again.pair.log.unwrap_or_default();
-            for line in &lines[lines.len().saturating_sub(200)..] {
+            for line in &lines[lines.len().saturating_sub(500)..] {
                 eprintln!("{line}");
             }
             let command = "cargo test -p mcp-tests --test http_simulation";

@@ -239,15 +239,21 @@ impl Model {
                     return self.whole(exchange, 400, &headers, &body.to_string());
                 }
             }
-            Style::Stateless(_) if method != "initialize" && header("mcp-protocol-version") == Some("2026-07-28") => {
+            Style::Stateless(_)
+                if method != "initialize" && header("mcp-protocol-version") == Some("2026-07-28") =>
+            {
                 return self.refuse(exchange, 400, -32000, "Bad Request: Unsupported protocol version");
             }
             Style::Stateless(_) => {}
             Style::Session(_) => {
                 let session = header("mcp-session-id");
-                if method != "initialize" && !session.is_some_and(|session| self.sessions.contains_key(session)) {
+                if method != "initialize"
+                    && !session.is_some_and(|session| self.sessions.contains_key(session))
+                {
                     return match (self.forgotten, session) {
-                        (Forgotten::NotFound, Some(_)) => self.refuse(exchange, 404, -32001, "Session not found"),
+                        (Forgotten::NotFound, Some(_)) => {
+                            self.refuse(exchange, 404, -32001, "Session not found")
+                        }
                         _ => self.refuse(exchange, 400, -32000, "Bad Request: No valid session ID provided"),
                     };
                 }
@@ -347,9 +353,7 @@ impl Model {
                 })
             }
             ("tools/list", _) => {
-                let tool = |name, hints| {
-                    json!({"name": name, "inputSchema": {"type": "object"}, "annotations": hints})
-                };
+                let tool = |name, hints| json!({"name": name, "inputSchema": {"type": "object"}, "annotations": hints});
                 json!({"resultType": complete, "ttlMs": 0, "cacheScope": "private", "tools": [
                     tool("pay", json!({})), tool("look", json!({"readOnlyHint": true})),
                     tool("set", json!({"idempotentHint": true})), tool("ask", json!({})),
@@ -384,7 +388,9 @@ impl Model {
             }
             Style::Session(_) => {
                 let session = header("mcp-session-id").filter(|session| self.sessions.contains_key(session));
-                let Some(session) = session else { return self.refuse(exchange, 404, -32001, "Session not found") };
+                let Some(session) = session else {
+                    return self.refuse(exchange, 404, -32001, "Session not found");
+                };
                 match header("last-event-id") {
                     Some(last) if self.resumable => self.resume(exchange, &last),
                     _ if self.listens => {

@@ -37,7 +37,8 @@ fn router(ledger: &Ledger, clock: &Arc<SimulatedClock>) -> Router<Multi> {
     let idempotent = ToolAnnotations { idempotent_hint: Some(true), ..ToolAnnotations::default() };
     let plain = ToolAnnotations::default;
     let mut router = Router::new("simulated", "1");
-    for (name, annotations) in [("pay", plain()), ("look", read_only), ("set", idempotent), ("ask", plain())] {
+    for (name, annotations) in [("pay", plain()), ("look", read_only), ("set", idempotent), ("ask", plain())]
+    {
         let tool = Tool::new(name, "Leaves a mark", schema.clone()).with_annotations(annotations);
         let (ledger, clock) = (ledger.clone(), clock.clone());
         router = router.tool_with(tool, move |Arguments { n }, context| {

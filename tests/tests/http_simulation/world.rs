@@ -9,8 +9,8 @@ use mcp_proto::bind::http::client::{HttpClient, HttpClientConfig, Listen};
 use mcp_proto::peer::client::{ClientConfig, Closed, Diagnostic, Event, Mode, State};
 use mcp_proto::peer::{Lost, Outcome, Reissue, RequestId, RequestOptions};
 use mcp_proto::schema::{
-    CallTool, CallToolParams, EmptyParams, Era, Implementation, ListRootsResult, ListTools, PaginatedParams, Ping,
-    SubscriptionFilter, SubscriptionsListen, SubscriptionsListenParams,
+    CallTool, CallToolParams, EmptyParams, Era, Implementation, ListRootsResult, ListTools, PaginatedParams,
+    Ping, SubscriptionFilter, SubscriptionsListen, SubscriptionsListenParams,
 };
 use mcp_proto::testing::http::{Cut, Dice, HttpPair, HttpPeer, Weather};
 use serde_json::{Value, json};
@@ -22,10 +22,12 @@ pub const URL: &str = "http://localhost/mcp";
 pub struct Ledger(Arc<Mutex<BTreeMap<u64, u32>>>);
 
 impl Ledger {
+    /// Notes that the tool ran with this argument.
     pub fn run(&self, n: u64) {
         *self.0.lock().unwrap().entry(n).or_default() += 1;
     }
 
+    /// How often it did.
     pub fn count(&self, n: u64) -> u32 {
         self.0.lock().unwrap().get(&n).copied().unwrap_or(0)
     }
@@ -40,7 +42,10 @@ struct Made {
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum What {
     /// A call with this argument, which may run so often.
-    Call { n: u64, most: u32 },
+    Call {
+        n: u64,
+        most: u32,
+    },
     Other,
 }
 
@@ -129,7 +134,8 @@ impl<'a> World<'a> {
     pub fn storm(&mut self) -> Weather {
         let latest = *self.dice.of(&[1, 20, 500, 3000]).unwrap();
         let dice = &mut self.dice;
-        let mut odds = |most: u64| if dice.chance(500) { u16::try_from(dice.below(most)).unwrap() } else { 0 };
+        let mut odds =
+            |most: u64| if dice.chance(500) { u16::try_from(dice.below(most)).unwrap() } else { 0 };
         let mut weather = Weather::CALM;
         weather.latency = Duration::from_millis(1)..=Duration::from_millis(latest);
         weather.refused = odds(150);
@@ -141,7 +147,7 @@ impl<'a> World<'a> {
         weather.again = odds(100);
         weather.buffered = odds(200);
         weather.idle = odds(300);
-        weather.chopped = odds(500);
+        weather.chopped = odds(200);
         weather.hidden = odds(500);
         weather
     }
@@ -159,7 +165,7 @@ impl<'a> World<'a> {
             };
             self.pass(Duration::from_millis(pause));
         }
-        self.pair.weather = Weather::CALM;
+        self.pair.calm();
         // What is under way may still fail, and pauses last for half a minute.
         self.pass(Duration::from_secs(180));
         self.recovers();
@@ -309,7 +315,9 @@ impl<'a> World<'a> {
             // Contract 11: nobody has sent an error here, but for methods that the server's revision does not have.
             Outcome::Error(error) => {
                 assert!(
-                    error.code == -32601 || matches!(made.what, What::Other) || error.message.contains("ession"),
+                    error.code == -32601
+                        || matches!(made.what, What::Other)
+                        || error.message.contains("ession"),
                     "nobody has sent this: {error:?}"
                 );
                 self.tally.other += 1;
@@ -331,7 +339,10 @@ impl<'a> World<'a> {
         }
         for (&n, &most) in &self.allowed {
             let (ran, repeated) = (self.ledger.count(n), repeated.get(&n).copied().unwrap_or(0));
-            assert!(ran <= most + repeated, "call {n} ran {ran} times, of {most} and {repeated} times repeated");
+            assert!(
+                ran <= most + repeated,
+                "call {n} ran {ran} times, of {most} and {repeated} times repeated"
+            );
         }
     }
 

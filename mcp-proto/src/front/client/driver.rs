@@ -1,7 +1,6 @@
 //! The part of a client that an adapter polls.
 
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::fmt;
 use core::task::{Context, Poll};
 
@@ -15,6 +14,7 @@ use crate::front::tasks::{Tasks, contain};
 use crate::front::{Mode, Multi};
 use crate::peer::client::Closed;
 use crate::peer::{AnyResult, InboundId, Lost};
+use crate::small::SmallQueue;
 
 /// Drives one connection of a client: what an adapter's future holds beside its transport.
 ///
@@ -68,7 +68,7 @@ impl<M: ClientMachine, H: Mode> ClientDriver<M, H> {
 
     fn run_handlers(&mut self) {
         let (work, server) = self.shared.with(|core, _, _, _| (core.take_work(), core.server.clone()));
-        let mut replies: Vec<(InboundId, Reply)> = Vec::new();
+        let mut replies: SmallQueue<(InboundId, Reply)> = SmallQueue::default();
         for item in work {
             match item {
                 Work::Stop(id) => self.tasks.stop(id),
@@ -76,19 +76,18 @@ impl<M: ClientMachine, H: Mode> ClientDriver<M, H> {
                     let context = ClientContext::new(server.clone());
                     match contain(|| self.handlers.start(method.name, params, context)) {
                         Ok(Ok(answering)) => self.tasks.start(id, answering),
-                        Ok(Err(reply)) => replies.push((id, reply)),
-                        Err(panicked) => replies.push((id, panicked.into())),
+                        Ok(Err(reply)) => replies.push_back((id, reply)),
+                        Err(panicked) => replies.push_back((id, panicked.into())),
                     }
                 }
             }
         }
-        let done = self.tasks.run();
-        replies.extend(done.into_iter().map(|(id, output)| (id, output.unwrap_or_else(Reply::from))));
+        self.tasks.run(|id, output| replies.push_back((id, output.unwrap_or_else(Reply::from))));
         if replies.is_empty() {
             return;
         }
         self.shared.with(|_, machine, now, _| {
-            for (id, reply) in &replies {
+            for (id, reply) in replies.iter() {
                 let answer = match reply {
                     Reply::Result(result) => Ok(&**result as &dyn AnyResult),
                     Reply::Error(error) => Err(error.clone()),

@@ -11,6 +11,7 @@ use super::session::SessionCell;
 use crate::bind::http::server::{
     Answer, Chunk, Intake, Posted, RequestHead, ResponseHead, Routed, Session, StreamId,
 };
+use crate::bind::http::tools::ParamHeaders;
 use crate::front::router::Router;
 use crate::front::{Mode, Multi};
 use crate::{Bytes, Instant};
@@ -33,7 +34,6 @@ pub struct HttpExchange<H: Mode = Multi> {
     waker: Option<Waker>,
 }
 
-#[expect(clippy::large_enum_variant, reason = "there is one of them, and it is mostly the large one")]
 enum Stage<H: Mode> {
     Request(Intake),
     /// A whole answer.
@@ -61,7 +61,13 @@ impl<H: Mode> HttpExchange<H> {
     pub(super) fn new(service: &Arc<Service>, router: &Arc<Router<H>>, head: &RequestHead<'_>) -> Self {
         let stage = match Intake::new(&service.setup, head) {
             _ if service.is_closing() => Stage::Answer(closing()),
-            Ok(intake) => Stage::Request(intake),
+            Ok(mut intake) => {
+                let params = intake.tool().and_then(|tool| router.param_headers(&tool));
+                if let Some(params) = params {
+                    intake.keep_params(params, head.fields);
+                }
+                Stage::Request(intake)
+            }
             Err(answer) => Stage::Answer(answer),
         };
         let mut exchange = Self { service: service.clone(), router: router.clone(), stage, waker: None };
@@ -90,7 +96,9 @@ impl<H: Mode> HttpExchange<H> {
             let stage = if self.service.is_closing() {
                 Stage::Answer(closing())
             } else {
-                self.route(intake.finish())
+                // What the headers call the tool is what the body calls it, or the request is refused.
+                let params = intake.tool().and_then(|tool| self.router.param_headers(&tool));
+                self.route(intake.finish(), params)
             };
             self.answer(stage);
         }
@@ -165,10 +173,13 @@ impl<H: Mode> HttpExchange<H> {
 
     // --- Routing ---
 
-    fn route(&self, routed: Routed) -> Stage<H> {
+    fn route(&self, routed: Routed, params: Option<&ParamHeaders>) -> Stage<H> {
         match routed {
             Routed::Answer(answer) => Stage::Answer(answer),
-            Routed::Modern(request) => Stage::Modern(Running::start(&self.service, &self.router, request)),
+            Routed::Modern(request) => match params.map_or(Ok(()), |params| request.check(params)) {
+                Ok(()) => Stage::Modern(Running::start(&self.service, &self.router, request)),
+                Err(answer) => Stage::Answer(answer),
+            },
             Routed::Open(post) => Stage::Answer(self.service.open_session(post)),
             Routed::Session { id, post } | Routed::LegacyPost { id, post } => {
                 match self.service.session(id) {

@@ -3,7 +3,7 @@
 //! Publishing marks what has changed in the mailbox of each who is interested, and wakes them; they take note when they
 //! are polled. A mailbox holds each topic once, so one that is not emptied for long holds no more than was subscribed to.
 
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use std::sync::Mutex;
@@ -13,6 +13,7 @@ use crate::front::ServerMachine;
 use crate::front::signal::{Signal, lock};
 use crate::peer::server::{self, ListKind};
 use crate::schema::tasks::TaskUpdatedParams;
+use crate::small::SmallMap;
 
 /// Something that changes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -42,7 +43,7 @@ pub(super) struct Mailbox {
 }
 
 /// The changed topics; of tasks, with the latest that was said of them.
-pub(super) type Changes = BTreeMap<Topic, Option<Arc<TaskUpdatedParams>>>;
+pub(super) type Changes = SmallMap<Topic, Option<Arc<TaskUpdatedParams>>>;
 
 impl Mailbox {
     fn mark(&self, topic: Topic, task: Option<Arc<TaskUpdatedParams>>) {
@@ -69,7 +70,7 @@ impl Mailbox {
 
 /// Tells a machine of what has changed.
 pub(super) fn deliver<M: ServerMachine>(changes: &Changes, machine: &mut M, now: Instant) {
-    for (topic, task) in changes {
+    for (topic, task) in changes.iter() {
         match (topic, task) {
             (Topic::List(list), _) => machine.list_changed(now, *list),
             (Topic::Resource(uri), _) => machine.resource_updated(now, uri),
@@ -88,13 +89,13 @@ pub(super) struct Hub(Mutex<Index>);
 
 #[derive(Default)]
 struct Index {
-    topics: BTreeMap<Topic, BTreeMap<u64, Arc<Mailbox>>>,
+    topics: BTreeMap<Topic, SmallMap<u64, Arc<Mailbox>>>,
     next: u64,
 }
 
 impl Hub {
     /// Takes in a subscriber to these topics, to be woken by `signal`.
-    pub(super) fn join(self: &Arc<Self>, signal: &Arc<Signal>, topics: BTreeSet<Topic>) -> Subscriber {
+    pub(super) fn join(self: &Arc<Self>, signal: &Arc<Signal>, topics: SmallMap<Topic, ()>) -> Subscriber {
         self.enter(&mut lock(&self.0), signal, topics)
     }
 
@@ -103,7 +104,7 @@ impl Hub {
     pub(super) fn open<R>(
         self: &Arc<Self>,
         signal: &Arc<Signal>,
-        open: impl FnOnce() -> (R, BTreeSet<Topic>),
+        open: impl FnOnce() -> (R, SmallMap<Topic, ()>),
     ) -> (R, Option<Subscriber>) {
         let mut index = lock(&self.0);
         let (opened, topics) = open();
@@ -115,12 +116,12 @@ impl Hub {
         self: &Arc<Self>,
         index: &mut Index,
         signal: &Arc<Signal>,
-        topics: BTreeSet<Topic>,
+        topics: SmallMap<Topic, ()>,
     ) -> Subscriber {
         let key = index.next;
         index.next = key.saturating_add(1);
         let mailbox = Arc::new(Mailbox { changes: Mutex::default(), signal: signal.clone() });
-        for topic in &topics {
+        for topic in topics.keys() {
             index.topics.entry(topic.clone()).or_default().insert(key, mailbox.clone());
         }
         Subscriber { hub: self.clone(), key, mailbox, topics }
@@ -144,7 +145,7 @@ impl Hub {
     fn publish(&self, topics: &[Topic], changed: &Topic, task: Option<&Arc<TaskUpdatedParams>>) {
         let interested: Vec<Arc<Mailbox>> = {
             let index = lock(&self.0);
-            let of = |topic| index.topics.get(topic).into_iter().flat_map(BTreeMap::values);
+            let of = |topic| index.topics.get(topic).into_iter().flat_map(SmallMap::values);
             topics.iter().flat_map(of).cloned().collect()
         };
         for mailbox in interested {
@@ -158,7 +159,7 @@ pub(super) struct Subscriber {
     hub: Arc<Hub>,
     key: u64,
     mailbox: Arc<Mailbox>,
-    topics: BTreeSet<Topic>,
+    topics: SmallMap<Topic, ()>,
 }
 
 impl Subscriber {
@@ -170,12 +171,12 @@ impl Subscriber {
     pub(super) fn add(&mut self, topic: Topic) {
         let mut index = lock(&self.hub.0);
         index.topics.entry(topic.clone()).or_default().insert(self.key, self.mailbox.clone());
-        self.topics.insert(topic);
+        self.topics.insert(topic, ());
     }
 
     /// Is not interested in this any more.
     pub(super) fn remove(&mut self, topic: &Topic) {
-        if self.topics.remove(topic) {
+        if self.topics.remove(topic).is_some() {
             lock(&self.hub.0).remove(topic, self.key);
         }
     }
@@ -195,7 +196,7 @@ impl Index {
 impl Drop for Subscriber {
     fn drop(&mut self) {
         let mut index = lock(&self.hub.0);
-        for topic in &self.topics {
+        for topic in self.topics.keys() {
             index.remove(topic, self.key);
         }
     }

@@ -1,6 +1,5 @@
 //! A request of 2026-07-28 with its handler, which live and die together.
 
-use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
 use core::task::{Context, Poll};
 
@@ -13,6 +12,7 @@ use crate::front::router::Router;
 use crate::front::server::{ServerCore, ServerDriver};
 use crate::front::shared::Shared;
 use crate::schema::{Method, SubscriptionsListen};
+use crate::small::SmallMap;
 
 pub(super) struct Running<H: Mode> {
     driver: ServerDriver<Exchange, H>,
@@ -31,7 +31,8 @@ impl<H: Mode> Running<H> {
         let signal = Arc::default();
         let open = || {
             let exchange = Exchange::open(&service.setup, request, now);
-            let topics: BTreeSet<Topic> = exchange.topics().filter_map(Topic::of).collect();
+            let topics: SmallMap<Topic, ()> =
+                exchange.topics().filter_map(Topic::of).map(|topic| (topic, ())).collect();
             (exchange, topics)
         };
         let (exchange, subscriber) = if listens { service.hub.open(&signal, open) } else { (open().0, None) };

@@ -23,7 +23,7 @@ impl SessionCell {
     pub(super) fn new(service: &Service, id: SessionId, session: Session) -> Arc<Self> {
         let signal = Arc::default();
         // Lists are told of without having been asked for.
-        let subscriber = service.hub.join(&signal, [Topic::Lists].into());
+        let subscriber = service.hub.join(&signal, [(Topic::Lists, ())].into_iter().collect());
         let mailbox = subscriber.mailbox().clone();
         let machine =
             SessionMachine { session, subscriber, waiting: BTreeMap::new(), closing: false, deadline: None };

@@ -21,6 +21,16 @@ pub enum RouterError {
         /// The tool.
         tool: String,
     },
+    /// A parameter of a tool is marked to be repeated as a header of HTTP, and can not be.
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/server/tools#x-mcp-header>
+    #[cfg(feature = "http")]
+    ParamHeader {
+        /// The tool.
+        tool: String,
+        /// Why.
+        error: crate::bind::http::tools::InvalidParamHeader,
+    },
     /// A prompt has no name.
     PromptName,
     /// The URI of a resource has no scheme.
@@ -53,6 +63,8 @@ impl fmt::Display for RouterError {
             Self::InputSchema { tool } => {
                 write!(f, "the arguments of the tool {tool:?} are not a JSON object")
             }
+            #[cfg(feature = "http")]
+            Self::ParamHeader { tool, error } => write!(f, "the tool {tool:?} can not be offered: {error}"),
             Self::PromptName => f.write_str("a prompt has no name"),
             Self::Uri { uri } => write!(f, "the resource {uri:?} has no scheme in its URI"),
             Self::Template { template, error } => {

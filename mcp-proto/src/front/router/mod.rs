@@ -21,6 +21,8 @@ use serde::de::DeserializeOwned;
 use super::reply::{Answer, Reply, decode_as, decode_params, misfit};
 use super::server::Context;
 use super::{Handler, Local, Mode, Multi};
+#[cfg(feature = "http")]
+use crate::bind::http::tools::ParamHeaders;
 use crate::peer::server::ServerConfig;
 use crate::rpc::Raw;
 use crate::schema::{
@@ -81,6 +83,9 @@ pub struct Router<M: Mode = Multi> {
     /// Those among them that the protocol does not have.
     custom_methods: Vec<String>,
     page_size: usize,
+    /// The parameters of tools that clients repeat as headers of HTTP.
+    #[cfg(feature = "http")]
+    param_headers: BTreeMap<String, ParamHeaders>,
     problem: Option<RouterError>,
 }
 
@@ -139,6 +144,8 @@ impl<M: Mode> Router<M> {
             methods: BTreeMap::new(),
             custom_methods: Vec::new(),
             page_size: PAGE,
+            #[cfg(feature = "http")]
+            param_headers: BTreeMap::new(),
             problem: None,
         }
     }
@@ -239,6 +246,14 @@ impl<M: Mode> Router<M> {
         }
         if !tool.input_schema.is_object() {
             self.note(RouterError::InputSchema { tool: tool.name.clone() });
+        }
+        #[cfg(feature = "http")]
+        match ParamHeaders::of_schema(tool.input_schema.as_str()) {
+            Ok(None) => {}
+            Ok(Some(headers)) => {
+                self.param_headers.insert(tool.name.clone(), headers);
+            }
+            Err(error) => self.note(RouterError::ParamHeader { tool: tool.name.clone(), error }),
         }
         if let Err(name) = self.tools.insert(tool.name.clone(), tool, handler) {
             self.note(RouterError::Duplicate { what: "tool", name });
@@ -549,6 +564,12 @@ impl<M: Mode> Router<M> {
     /// The first thing that does not.
     pub fn check(&self) -> Result<(), RouterError> {
         self.problem.clone().map_or(Ok(()), Err)
+    }
+
+    /// The parameters of a tool that clients repeat as headers of HTTP, if it has such.
+    #[cfg(feature = "http")]
+    pub(crate) fn param_headers(&self, tool: &str) -> Option<&ParamHeaders> {
+        self.param_headers.get(tool)
     }
 
     fn note(&mut self, problem: RouterError) {

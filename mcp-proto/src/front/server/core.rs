@@ -1,7 +1,5 @@
 //! What a server's handles and its driver share.
 
-use alloc::collections::{BTreeMap, VecDeque};
-
 use super::events::ServerEvent;
 use super::machine::ServerMachine;
 use crate::Instant;
@@ -13,6 +11,7 @@ use crate::front::{Error, Notification};
 use crate::peer::server::{self, Closed, RequestContext};
 use crate::peer::{InboundId, Lost, Outgoing, RequestId};
 use crate::rpc::{Raw, Text};
+use crate::small::{SmallMap, SmallQueue};
 
 /// What the driver has to do for the client's requests.
 pub(crate) enum Work {
@@ -29,8 +28,8 @@ pub(crate) struct ServerCore {
     pub(crate) waiters: Waiters,
     pub(crate) listeners: Listeners<ServerEvent>,
     /// The requests that are being answered, and those who wait for their cancellation.
-    pub(crate) live: BTreeMap<InboundId, Waiters>,
-    work: VecDeque<Work>,
+    pub(crate) live: SmallMap<InboundId, Waiters>,
+    work: SmallQueue<Work>,
 }
 
 impl ServerCore {
@@ -60,7 +59,7 @@ impl ServerCore {
         }
     }
 
-    pub(crate) fn take_work(&mut self) -> VecDeque<Work> {
+    pub(crate) fn take_work(&mut self) -> SmallQueue<Work> {
         core::mem::take(&mut self.work)
     }
 
@@ -76,7 +75,7 @@ impl ServerCore {
     }
 
     fn finish(&mut self, closed: Closed, wakers: &mut Wakers) {
-        for mut waiters in core::mem::take(&mut self.live).into_values() {
+        for mut waiters in core::mem::take(&mut self.live).into_iter().map(|(_, waiters)| waiters) {
             wakers.wake_all(&mut waiters);
         }
         self.listeners.finish(ServerEvent::Closed(closed.clone()), wakers);

@@ -1,7 +1,6 @@
 //! The part of a server that an adapter polls.
 
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::fmt;
 use core::task::{Context as TaskContext, Poll};
 
@@ -17,6 +16,7 @@ use crate::front::tasks::{Tasks, contain};
 use crate::front::{Mode, Multi};
 use crate::peer::server::{Answer, Closed};
 use crate::peer::{InboundId, Lost};
+use crate::small::SmallQueue;
 
 /// Drives one connection of a server: what an adapter's future holds beside its transport.
 ///
@@ -81,7 +81,7 @@ impl<M: ServerMachine, H: Mode> ServerDriver<M, H> {
 
     fn run_handlers(&mut self) {
         let work = self.shared.with(|core, _, _, _| core.take_work());
-        let mut replies: Vec<(InboundId, Reply)> = Vec::new();
+        let mut replies: SmallQueue<(InboundId, Reply)> = SmallQueue::default();
         for item in work {
             match item {
                 Work::Stop(id) => self.tasks.stop(id),
@@ -89,19 +89,18 @@ impl<M: ServerMachine, H: Mode> ServerDriver<M, H> {
                     let context = Context::new(self.link.clone(), id, context);
                     match contain(|| self.router.dispatch(&method, params, context)) {
                         Ok(Dispatch::Later(answering)) => self.tasks.start(id, answering),
-                        Ok(Dispatch::Now(reply)) => replies.push((id, reply)),
-                        Err(panicked) => replies.push((id, panicked.into())),
+                        Ok(Dispatch::Now(reply)) => replies.push_back((id, reply)),
+                        Err(panicked) => replies.push_back((id, panicked.into())),
                     }
                 }
             }
         }
-        let done = self.tasks.run();
-        replies.extend(done.into_iter().map(|(id, output)| (id, output.unwrap_or_else(Reply::from))));
+        self.tasks.run(|id, output| replies.push_back((id, output.unwrap_or_else(Reply::from))));
         if replies.is_empty() {
             return;
         }
         self.shared.with(|core, machine, now, wakers| {
-            for (id, reply) in &replies {
+            for (id, reply) in replies.iter() {
                 let answer = match reply {
                     Reply::Result(result) => Answer::Result(&**result),
                     Reply::InputRequired(needed) => Answer::InputRequired(needed),

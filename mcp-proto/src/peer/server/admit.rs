@@ -14,6 +14,7 @@
 //!
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning>
 
+use alloc::borrow::Cow;
 use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -119,7 +120,7 @@ fn by_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Keys<'de>, D::E
 /// not be decoded again.
 #[derive(Debug)]
 pub(super) struct Sender {
-    /// The values of the keys as they came, each followed by a line break.
+    /// The values of the keys as they came, each followed by a line break; nothing unless it is remembered.
     text: String,
     revision: Revision,
     info: Option<Arc<Implementation>>,
@@ -144,9 +145,11 @@ impl Sender {
     }
 
     fn decode(config: &ServerConfig, keys: &Keys<'_>) -> Result<Self, ErrorObject> {
-        let Some(requested) = value::<String>(keys.version) else { return Err(missing(keys)) };
+        let Some(requested) = text(keys.version) else { return Err(missing(keys)) };
         let spoken = Revision::parse(&requested).filter(|revision| config.eras.modern().contains(revision));
-        let Some(revision) = spoken else { return Err(unsupported(config, Some(requested))) };
+        let Some(revision) = spoken else {
+            return Err(unsupported(config, Some(requested.into_owned())));
+        };
         let Some(capabilities) = value::<ClientCapabilities>(keys.capabilities) else {
             return Err(missing(keys));
         };
@@ -154,18 +157,39 @@ impl Sender {
             (Some(level), None) => return Err(invalid(format!("{} is no log level", level.get()))),
             (_, level) => level,
         };
-        let mut text = String::new();
-        for part in Self::texts(keys).into_iter().flat_map(|text| [text, "\n"]) {
-            text.push_str(part);
-        }
         Ok(Self {
-            text,
+            text: String::new(),
             revision,
             info: value(keys.info).map(Arc::new),
             capabilities: Arc::new(capabilities),
             log_level,
         })
     }
+}
+
+impl Sender {
+    /// Notes what it was decoded from, if that is short enough to be kept.
+    fn remember(mut self, keys: &Keys<'_>) -> Option<Self> {
+        if self.text.is_empty() {
+            let texts = Self::texts(keys);
+            let bytes = texts.iter().fold(texts.len(), |sum, text| sum.saturating_add(text.len()));
+            if bytes > Self::KEPT_BYTES {
+                return None;
+            }
+            self.text.reserve_exact(bytes);
+            for part in texts.into_iter().flat_map(|text| [text, "\n"]) {
+                self.text.push_str(part);
+            }
+        }
+        Some(self)
+    }
+}
+
+/// The text that a value is.
+fn text(raw: Option<&RawValue>) -> Option<Cow<'_, str>> {
+    #[derive(Deserialize)]
+    struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+    value::<Text<'_>>(raw).map(|Text(text)| text)
 }
 
 fn value<'a, T: Deserialize<'a>>(raw: Option<&'a RawValue>) -> Option<T> {
@@ -180,7 +204,7 @@ fn invalid(what: impl Into<String>) -> ErrorObject {
 pub(super) fn admit(
     config: &ServerConfig,
     session: Option<&Session>,
-    last: &mut Option<Sender>,
+    last: Option<&mut Option<Sender>>,
     method: &str,
     params: Option<&Raw>,
     place: Place,
@@ -244,11 +268,12 @@ fn version_of(params: &Raw) -> Option<&RawValue> {
 
 fn admit_modern(
     config: &ServerConfig,
-    last: &mut Option<Sender>,
+    mut last: Option<&mut Option<Sender>>,
     method: &str,
     keys: &Keys<'_>,
 ) -> Result<Admitted, ErrorObject> {
-    let sender = match last.take().filter(|last| last.is_of(keys)) {
+    let remembered = last.as_deref_mut().and_then(Option::take);
+    let sender = match remembered.filter(|last| last.is_of(keys)) {
         Some(last) => last,
         None => Sender::decode(config, keys)?,
     };
@@ -260,8 +285,8 @@ fn admit_modern(
         progress_token: value::<Id>(keys.progress),
         log_level: sender.log_level,
     };
-    if sender.text.len() <= Sender::KEPT_BYTES {
-        *last = Some(sender);
+    if let Some(last) = last {
+        *last = sender.remember(keys);
     }
     let info = known(config, method, context.revision)?;
     Ok(Admitted::Request(Asked { info, kept: keys.bytes(), context }))

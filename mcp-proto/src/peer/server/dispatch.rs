@@ -48,7 +48,7 @@ impl Server {
         admit(
             &self.config,
             self.session.as_ref(),
-            &mut self.sender,
+            self.remembers.then_some(&mut self.sender),
             &request.method,
             request.params.as_ref(),
             place,

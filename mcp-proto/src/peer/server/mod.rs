@@ -77,6 +77,8 @@ pub struct Server {
     info: Option<Arc<Json>>,
     phase: Phase,
     session: Option<Session>,
+    /// Whether there is a next modern request, which most likely has the same sender as the last.
+    remembers: bool,
     /// Who made the last modern request.
     sender: Option<admit::Sender>,
     inbound: Inbound<Served>,
@@ -95,10 +97,10 @@ pub struct Server {
 impl Server {
     /// A server that waits for its client to begin.
     pub fn new(config: impl Into<Arc<ServerConfig>>) -> Self {
-        Self::prepared(&Prepared::new(config.into()))
+        Self { remembers: true, ..Self::prepared(&Prepared::new(config.into())) }
     }
 
-    /// The same, of what was prepared before: without allocating.
+    /// The same, of what was prepared before: without allocating. It is for one modern request at most.
     pub(crate) fn prepared(prepared: &Prepared) -> Self {
         let Prepared { config, info } = prepared.clone();
         let limits = &config.limits;
@@ -106,6 +108,7 @@ impl Server {
             info,
             phase: Phase::Open,
             session: None,
+            remembers: false,
             sender: None,
             inbound: Inbound::new(limits.requests_in.saturating_add(limits.subscriptions)),
             kept: 0,

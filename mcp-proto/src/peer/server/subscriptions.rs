@@ -4,7 +4,7 @@
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/subscriptions>
 
 use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeSet;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -14,6 +14,7 @@ use crate::schema::{
     ClientCapabilities, ClientCapability, Json, Meta, Revision, ServerCapabilities, ServerCapability,
     SubscriptionFilter, meta,
 };
+use crate::small::SmallMap;
 
 use super::commands::missing_capabilities;
 
@@ -88,13 +89,13 @@ impl Listen {
 /// The subscriptions of one connection.
 #[derive(Debug, Default)]
 pub(super) struct Subscriptions {
-    listens: BTreeMap<InboundId, Listen>,
-    subscribers: BTreeMap<Topic, BTreeSet<Subscriber>>,
+    listens: SmallMap<InboundId, Listen>,
+    subscribers: SmallMap<Topic, SmallMap<Subscriber, ()>>,
     /// How many pairs of topic and subscriber there are, and the bytes of their topics.
     pairs: usize,
     bytes: usize,
     /// What has changed and has not been told of yet.
-    changed: BTreeSet<Topic>,
+    changed: SmallMap<Topic, ()>,
 }
 
 impl Subscriptions {
@@ -122,15 +123,15 @@ impl Subscriptions {
     }
 
     pub(super) fn has(&self, topic: &Topic, subscriber: Subscriber) -> bool {
-        self.subscribers.get(topic).is_some_and(|subscribers| subscribers.contains(&subscriber))
+        self.subscribers.get(topic).is_some_and(|subscribers| subscribers.contains_key(&subscriber))
     }
 
     /// Takes in a subscriber; returns whether nobody was interested before.
     pub(super) fn add(&mut self, topic: Topic, subscriber: Subscriber) -> bool {
         let bytes = topic.bytes();
-        let subscribers = self.subscribers.entry(topic).or_default();
+        let subscribers = self.subscribers.get_or_insert_with(topic, SmallMap::new);
         let first = subscribers.is_empty();
-        if subscribers.insert(subscriber) {
+        if subscribers.insert(subscriber, ()).is_none() {
             self.pairs = self.pairs.saturating_add(1);
             self.bytes = self.bytes.saturating_add(bytes);
         }
@@ -140,7 +141,7 @@ impl Subscriptions {
     /// Forgets a subscriber; returns whether nobody is interested any more, and somebody was.
     pub(super) fn remove(&mut self, topic: &Topic, subscriber: Subscriber) -> bool {
         let Some(subscribers) = self.subscribers.get_mut(topic) else { return false };
-        if subscribers.remove(&subscriber) {
+        if subscribers.remove(&subscriber).is_some() {
             self.pairs = self.pairs.saturating_sub(1);
             self.bytes = self.bytes.saturating_sub(topic.bytes());
         }
@@ -181,8 +182,8 @@ impl Subscriptions {
 
     /// Forgets the session; returns the resources that nobody is interested in any more.
     pub(super) fn forget_session(&mut self) -> Vec<String> {
-        let of_session = |(topic, subscribers): (&Topic, &BTreeSet<Subscriber>)| {
-            subscribers.contains(&Subscriber::Session).then(|| topic.clone())
+        let of_session = |(topic, subscribers): (&Topic, &SmallMap<Subscriber, ()>)| {
+            subscribers.contains_key(&Subscriber::Session).then(|| topic.clone())
         };
         let topics: Vec<Topic> = self.subscribers.iter().filter_map(of_session).collect();
         let mut unused = Vec::new();
@@ -203,16 +204,16 @@ impl Subscriptions {
 
     /// Who wants to know.
     pub(super) fn of(&self, topic: &Topic) -> impl Iterator<Item = Subscriber> + use<'_> {
-        self.subscribers.get(topic).into_iter().flatten().copied()
+        self.subscribers.get(topic).into_iter().flat_map(SmallMap::keys).copied()
     }
 
     /// Notes that something has changed that somebody wants to know of.
     pub(super) fn mark(&mut self, topic: Topic) {
-        self.changed.insert(topic);
+        self.changed.insert(topic, ());
     }
 
     pub(super) fn take_changed(&mut self) -> Option<Topic> {
-        self.changed.pop_first()
+        self.changed.pop_first().map(|(topic, ())| topic)
     }
 
     pub(super) fn is_untold(&self) -> bool {

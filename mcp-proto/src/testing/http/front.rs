@@ -12,6 +12,8 @@ use core::task::{Context, Poll, Waker};
 use core::time::Duration;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use bytes::Bytes;
+
 use super::{HttpOutput, HttpPeer};
 use crate::Instant;
 use crate::bind::http::client::Request;
@@ -162,6 +164,36 @@ impl<H: Mode> FrontPeer<H> {
         self.exchanges.len()
     }
 
+    // --- A request, part by part ---
+
+    /// The head of a request has come.
+    pub fn begin(&mut self, now: Instant, exchange: u64, head: &RequestHead<'_>) {
+        self.clock.set(now);
+        let answering = self.server.exchange(head);
+        self.exchanges.insert(exchange, Running { exchange: answering, task: Task::new(), begun: false });
+    }
+
+    /// A part of its body has come.
+    pub fn handle_body(&mut self, now: Instant, exchange: u64, part: Bytes) {
+        self.clock.set(now);
+        if let Some(running) = self.exchanges.get_mut(&exchange)
+            && running.exchange.wants_body()
+            && !part.is_empty()
+        {
+            running.exchange.handle_body(part);
+        }
+    }
+
+    /// Its body is whole.
+    pub fn handle_body_end(&mut self, now: Instant, exchange: u64) {
+        self.clock.set(now);
+        if let Some(running) = self.exchanges.get_mut(&exchange)
+            && running.exchange.wants_body()
+        {
+            running.exchange.handle_body_end();
+        }
+    }
+
     /// Polls whatever was woken, until nothing is.
     fn turn(&mut self) {
         // A task that wakes itself for ever would hold up everything else.
@@ -228,18 +260,13 @@ impl<H: Mode> HttpPeer for FrontPeer<H> {
             request.headers.iter().map(|(name, value)| (&**name, &**value)).collect();
         fields.push(("host", host));
         let head = RequestHead { method: request.verb.as_str(), path, fields: &fields.as_slice() };
-        let mut answering = self.server.exchange(&head);
+        self.begin(now, exchange, &head);
         // In two parts, as it may come from a socket.
-        let (first, rest) = (request.body.slice(..request.body.len() / 2), request.body.slice(request.body.len() / 2..));
+        let (first, rest) = request.body.split_at(request.body.len() / 2);
         for part in [first, rest] {
-            if answering.wants_body() && !part.is_empty() {
-                answering.handle_body(part);
-            }
+            self.handle_body(now, exchange, Bytes::copy_from_slice(part));
         }
-        if answering.wants_body() {
-            answering.handle_body_end();
-        }
-        self.exchanges.insert(exchange, Running { exchange: answering, task: Task::new(), begun: false });
+        self.handle_body_end(now, exchange);
     }
 
     fn handle_disconnect(&mut self, now: Instant, exchange: u64) {

@@ -142,14 +142,27 @@ struct Wire {
 }
 
 enum UnderWay {
-    Request { exchange: ExchangeId, first: bool, request: Request },
-    Answer { exchange: ExchangeId, part: Part },
+    Request {
+        exchange: ExchangeId,
+        first: bool,
+        request: Request,
+    },
+    Answer {
+        exchange: ExchangeId,
+        part: Part,
+    },
     /// Somebody on the way looks whether the exchange is still in use.
-    Look { exchange: ExchangeId },
+    Look {
+        exchange: ExchangeId,
+    },
     /// The connection breaks.
-    Break { exchange: ExchangeId },
+    Break {
+        exchange: ExchangeId,
+    },
     /// The server learns that nobody reads any more.
-    Gone { delivery: u64 },
+    Gone {
+        delivery: u64,
+    },
 }
 
 enum Part {
@@ -205,13 +218,35 @@ impl HttpPair {
         self.note(|| format!("another server, {cut:?}"));
         self.server = server;
         self.deliveries.clear();
-        let broken: Vec<ExchangeId> =
-            self.wires.iter().filter(|(_, wire)| wire.delivery.is_some()).map(|(&exchange, _)| exchange).collect();
+        let broken: Vec<ExchangeId> = self
+            .wires
+            .iter()
+            .filter(|(_, wire)| wire.delivery.is_some())
+            .map(|(&exchange, _)| exchange)
+            .collect();
         for exchange in broken {
             if let Some(wire) = self.wires.get_mut(&exchange) {
                 wire.fate.cut = cut;
             }
             self.break_off(exchange);
+        }
+    }
+
+    /// From now on nothing goes wrong any more, neither with what is under way.
+    pub fn calm(&mut self) {
+        self.note(|| "calm".into());
+        self.weather = Weather::CALM;
+        let exchanges: Vec<ExchangeId> = self.wires.keys().copied().collect();
+        for exchange in exchanges {
+            let Some(wire) = self.wires.get_mut(&exchange) else { continue };
+            wire.fate.idle = None;
+            wire.fate.buffered = false;
+            if let Some(Fault::Cut { .. }) = wire.fate.fault {
+                wire.fate.fault = None;
+            }
+            for output in mem::take(&mut wire.held) {
+                self.forward(exchange, output);
+            }
         }
     }
 
@@ -316,15 +351,8 @@ impl HttpPair {
             let (verb, body) = (request.verb.as_str(), String::from_utf8_lossy(&request.body));
             format!("{exchange:?} {verb} {} {body} {fate:?}", request.url)
         });
-        let mut wire = Wire {
-            delivery: None,
-            begun: false,
-            bytes: 0,
-            last: now,
-            active: now,
-            held: Vec::new(),
-            fate,
-        };
+        let mut wire =
+            Wire { delivery: None, begun: false, bytes: 0, last: now, active: now, held: Vec::new(), fate };
         wire.fate.buffered &= !matches!(wire.fate.fault, Some(Fault::Cut { .. }));
         let (due, back) = (now + wire.fate.request, now + wire.fate.request + wire.fate.answer);
         let failed = |sent| Part::End(End::Failed { sent, detail: "simulated".to_owned() });
@@ -349,10 +377,7 @@ impl HttpPair {
         }
         if let Some(later) = again.filter(|_| !request.body.is_empty()) {
             self.repeated.push(request.clone());
-            self.send(
-                due + later,
-                UnderWay::Request { exchange, first: false, request: request.clone() },
-            );
+            self.send(due + later, UnderWay::Request { exchange, first: false, request: request.clone() });
         }
         self.send(due, UnderWay::Request { exchange, first: true, request });
     }
@@ -380,7 +405,7 @@ impl HttpPair {
                 self.send(now + idle, UnderWay::Look { exchange });
             }
         }
-        request.url = Arc::from(request.url.replacen(DETOUR, "", 1));
+        request.url = Arc::from(request.url.replace(DETOUR, ""));
         self.note(|| format!("{exchange:?} delivered as {delivery}"));
         self.server.handle_request(now, delivery, &request);
     }
@@ -538,7 +563,8 @@ fn replaced(status: u16) -> Vec<Part> {
 /// Another URL of the same server's, for which the network knows it.
 fn detour(url: &str) -> String {
     let host = url.find("://").map_or(0, |at| at.saturating_add(3));
-    let path = url.get(host..).and_then(|rest| rest.find('/')).map_or(url.len(), |at| host.saturating_add(at));
+    let path =
+        url.get(host..).and_then(|rest| rest.find('/')).map_or(url.len(), |at| host.saturating_add(at));
     let (origin, path) = url.split_at(path);
     format!("{origin}{DETOUR}{path}")
 }

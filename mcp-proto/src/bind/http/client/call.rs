@@ -31,6 +31,7 @@ use super::dialect::Fragments;
 use super::exchange::Purpose;
 use super::headers::Headers;
 use super::outbox::Post;
+use super::session::Gate;
 use super::timers::Timer;
 use super::{HttpClient, headers};
 
@@ -184,14 +185,11 @@ impl HttpClient {
     /// Puts a request back into the queue as a new one, which has an id of its own.
     pub(super) fn requeue_renamed(&mut self, now: Instant, number: i64) {
         let wire = self.peer.rename(number);
-        if let Some(call) = self.calls.get_mut(&number)
-            && let Some(body) = &call.body
-            && let Some(renamed) = headers::renamed(body, &call.method, wire)
-        {
-            call.body = Some(renamed);
-            call.wire = wire;
-            self.requeue(now, number);
-        }
+        let Some(call) = self.calls.get_mut(&number) else { return };
+        let renamed = call.body.as_ref().and_then(|body| headers::renamed(body, &call.method, wire));
+        call.body = renamed;
+        call.wire = wire;
+        self.requeue(now, number);
     }
 
     pub(super) fn free_slot(&mut self, number: i64) {
@@ -296,7 +294,9 @@ impl HttpClient {
         match ended {
             Ended::Answer { http, answer: Err(error), own } => {
                 if !self.act_on_error(now, number, generation, http.status, &error, own) {
-                    self.note_answered();
+                    if (200..300).contains(&http.status) {
+                        self.note_answered();
+                    }
                     self.answer_call(now, number, Err(error));
                 }
             }
@@ -332,7 +332,10 @@ impl HttpClient {
             let unknown_method = own && error.code == code::METHOD_NOT_FOUND;
             let lost = match status {
                 404 => !unknown_method,
-                400 => !own && (self.session.worked || speaks_of_session(&error.message)),
+                // Widely used servers do not say 404. A request is sent once more for that, not for ever.
+                400 => {
+                    !own && call.renewals == 0 && (self.session.worked || speaks_of_session(&error.message))
+                }
                 _ => false,
             };
             return lost && self.resend_in_new_session(now, number, generation);
@@ -357,15 +360,15 @@ impl HttpClient {
                 }
                 same
             }
+            code::HEADER_MISMATCH
+            | code::UNSUPPORTED_PROTOCOL_VERSION
+            | code::MISSING_REQUIRED_CLIENT_CAPABILITY => {
+                self.proven = true;
+                false
+            }
             _ => {
-                let modern_only = matches!(
-                    error.code,
-                    code::HEADER_MISMATCH
-                        | code::UNSUPPORTED_PROTOCOL_VERSION
-                        | code::MISSING_REQUIRED_CLIENT_CAPABILITY
-                );
                 let unknown_method = status == 404 && error.code == code::METHOD_NOT_FOUND;
-                if !modern_only && !unknown_method && matches!(status, 400 | 404 | 405) {
+                if !unknown_method && matches!(status, 400 | 404 | 405) {
                     self.doubt_era(now);
                 }
                 false
@@ -374,15 +377,15 @@ impl HttpClient {
     }
 
     fn conclude_refused(&mut self, now: Instant, number: i64, generation: u32, http: HttpError) {
-        let modern = self.calls.get(&number).is_some_and(|call| headers::is_modern(call.revision));
-        if modern {
+        let Some(call) = self.calls.get(&number) else { return };
+        if headers::is_modern(call.revision) {
             if matches!(http.status, 400 | 404 | 405) {
                 self.doubt_era(now);
             }
         } else {
             let lost = match http.status {
                 404 => true,
-                400 => speaks_of_session(&http.excerpt),
+                400 => call.renewals == 0 && speaks_of_session(&http.excerpt),
                 _ => false,
             };
             if lost && self.resend_in_new_session(now, number, generation) {
@@ -394,9 +397,10 @@ impl HttpClient {
 
     /// The session that carried a request is gone: it was not accepted, and goes out in the next one.
     fn resend_in_new_session(&mut self, now: Instant, number: i64, generation: u32) -> bool {
-        let attempts = self.config.backoff.attempts;
+        /// A server that loses more sessions than this while one request is made is not going to answer it.
+        const MOST_RENEWALS: u32 = 3;
         let Some(call) = self.calls.get_mut(&number) else { return false };
-        if call.body.is_none() || call.renewals >= attempts.min(3) {
+        if call.body.is_none() || call.renewals >= MOST_RENEWALS {
             return false;
         }
         if generation == self.session.generation && !self.lose_session(now) {
@@ -460,7 +464,12 @@ impl HttpClient {
     /// A pause is over.
     pub(super) fn resume_or_send(&mut self, now: Instant, number: i64) {
         let Some(call) = self.calls.get(&number).filter(|call| call.place == Place::Pausing) else { return };
-        if call.trail.is_some() { self.resume(number) } else { self.send_call(now, number) }
+        match (&call.trail, self.gate) {
+            (Some(_), _) => self.resume(number),
+            (None, Gate::Open) => self.send_call(now, number),
+            // The session was lost meanwhile.
+            (None, _) => self.requeue(now, number),
+        }
     }
 }
 

@@ -75,7 +75,8 @@ pub struct Backoff {
     pub first: Duration,
     /// The longest pause. Default 30 s.
     pub longest: Duration,
-    /// How often something is tried again before it counts as failed. Default 5.
+    /// How often something is tried again before it counts as failed; while connecting 3 times at most, as somebody may
+    /// be waiting who mistyped the address. Default 5.
     pub attempts: u32,
 }
 

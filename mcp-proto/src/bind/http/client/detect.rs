@@ -70,8 +70,7 @@ const EVENTS: &str = "the request for the event stream (GET)";
 const MOST_PROBES: u8 = 3;
 /// What may be over by the next attempt is tried again this often: a server that restarts, or is asked too much, is
 /// back within seconds; a person who mistyped an address should not wait for longer.
-const RETRIES: Backoff =
-    Backoff { first: Duration::from_millis(500), longest: Duration::from_secs(30), attempts: 3 };
+const MOST_RETRIES: u32 = 3;
 
 /// What is to be done next.
 #[derive(Debug)]
@@ -152,6 +151,7 @@ pub(super) struct Detect {
     chosen: bool,
     /// How often the present step was tried again.
     retries: u32,
+    backoff: Backoff,
     /// Whether nothing is tried until the timer strikes.
     resting: bool,
     /// How each step ended that led to another one.
@@ -165,8 +165,9 @@ pub(super) struct Detect {
 
 impl Detect {
     /// `seed` is what the pauses between attempts depend on.
-    pub(super) fn new(config: &ClientConfig, seed: u64) -> Self {
+    pub(super) fn new(config: &ClientConfig, seed: u64, backoff: Backoff) -> Self {
         Self {
+            backoff: Backoff { attempts: backoff.attempts.min(MOST_RETRIES), ..backoff },
             mode: config.mode,
             verdict: config.verdict,
             capabilities: config.capabilities.clone(),
@@ -487,9 +488,9 @@ impl Detect {
         if self.resting {
             return Act::Wait;
         }
-        let pause = pause.unwrap_or_else(|| RETRIES.pause(self.retries, &mut self.chance));
+        let pause = pause.unwrap_or_else(|| self.backoff.pause(self.retries, &mut self.chance));
         let again = now + pause;
-        if self.retries >= RETRIES.attempts || self.end.is_some_and(|end| end <= again) {
+        if self.retries >= self.backoff.attempts || self.end.is_some_and(|end| end <= again) {
             return self.fail(error);
         }
         self.retries = self.retries.saturating_add(1);

@@ -158,7 +158,8 @@ impl HttpClient {
         if !temporary || self.peer.server().is_none() {
             return false;
         }
-        let exchange = self.events.as_mut().filter(|events| events.known).and_then(|events| events.exchange.take());
+        let exchange =
+            self.events.as_mut().filter(|events| events.known).and_then(|events| events.exchange.take());
         let Some(exchange) = exchange else { return false };
         self.abort_exchange(exchange);
         self.session.fruitless = self.session.fruitless.saturating_add(1);

@@ -138,7 +138,7 @@ impl HttpClient {
             peer: Client::new(config.client.clone()),
             out: Outgoing::default(),
             url,
-            detect: Detect::new(&config.client, config.seed),
+            detect: Detect::new(&config.client, config.seed, config.backoff),
             chance: Chance::new(config.seed),
             exchanges: BTreeMap::new(),
             next_exchange: 1,

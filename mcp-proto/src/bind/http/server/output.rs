@@ -41,6 +41,9 @@ enum Form {
     Events,
 }
 
+/// What a buffer begins with, in bytes: small answers need no more.
+const SMALL_ANSWER: usize = 512;
+
 /// What stands before each message, so that it need not be moved to make an event of it.
 const DATA: &[u8] = b"data: ";
 
@@ -143,6 +146,9 @@ impl Output {
 impl Outbox for Output {
     fn buffer(&mut self) -> &mut Vec<u8> {
         self.buffer.truncate(self.whole);
+        if self.buffer.capacity() == 0 {
+            self.buffer.reserve(SMALL_ANSWER);
+        }
         self.buffer.extend_from_slice(DATA);
         &mut self.buffer
     }

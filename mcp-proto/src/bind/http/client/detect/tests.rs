@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use alloc::{format, vec};
 use core::time::Duration;
 
-use super::{Act, Detect, Reply};
+use super::{Act, Backoff, Detect, Reply};
 use crate::Instant;
 use crate::peer::HttpError;
 use crate::peer::client::{ClientConfig, ConnectError, Mode, Verdict};
@@ -62,7 +62,7 @@ struct Run {
 
 impl Run {
     fn new(config: &ClientConfig) -> Self {
-        let mut detect = Detect::new(config, 7);
+        let mut detect = Detect::new(config, 7, Backoff::default());
         let now = Instant::from_origin(Duration::from_secs(1000));
         let last = detect.begin(now);
         Self { detect, now, last }

@@ -1,6 +1,6 @@
 //! The bodies of answers that are under way, each a connection of the client's as far as a session knows it.
 
-use alloc::collections::{BTreeSet, VecDeque};
+use alloc::collections::VecDeque;
 use core::fmt;
 use core::time::Duration;
 
@@ -9,6 +9,7 @@ use bytes::Bytes;
 use crate::Instant;
 use crate::bind::http::server::answer::{Answer, Chunk, ResponseHead};
 use crate::rpc::Pending;
+use crate::small::SmallMap;
 
 /// One answer of a session, from the request that it answers to its end. Never reused in a session.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -63,7 +64,7 @@ pub(super) struct Connections {
     open: Pending<Connection, StreamId>,
     next: u64,
     /// Those of which something can be taken that could not before.
-    changed: BTreeSet<StreamId>,
+    changed: SmallMap<StreamId, ()>,
     queued: usize,
     keepalive: Duration,
     write_timeout: Duration,
@@ -71,7 +72,7 @@ pub(super) struct Connections {
 
 impl Connections {
     pub(super) fn new(keepalive: Duration, write_timeout: Duration) -> Self {
-        Self { open: Pending::new(), next: 1, changed: BTreeSet::new(), queued: 0, keepalive, write_timeout }
+        Self { open: Pending::new(), next: 1, changed: SmallMap::new(), queued: 0, keepalive, write_timeout }
     }
 
     /// Opens one that is fed by `lane`, and that is quiet for at most `patience` before its head is known.
@@ -94,7 +95,7 @@ impl Connections {
     pub(super) fn begin(&mut self, id: StreamId, head: ResponseHead) {
         if let Some(connection) = self.open.get_mut(id) {
             connection.head = Some(head);
-            self.changed.insert(id);
+            self.changed.insert(id, ());
         }
     }
 
@@ -105,7 +106,7 @@ impl Connections {
         connection.out.push_back((number, bytes));
         connection.waiting_since.get_or_insert(now);
         connection.quiet_until = quiet_until;
-        self.changed.insert(id);
+        self.changed.insert(id, ());
         self.schedule(id);
     }
 
@@ -114,7 +115,7 @@ impl Connections {
         let Some(connection) = self.open.get_mut(id) else { return };
         connection.ended = true;
         connection.waiting_since.get_or_insert(now);
-        self.changed.insert(id);
+        self.changed.insert(id, ());
         self.schedule(id);
     }
 
@@ -171,7 +172,7 @@ impl Connections {
 
     /// The next one with something new.
     pub(super) fn poll_changed(&mut self) -> Option<StreamId> {
-        self.changed.pop_first()
+        self.changed.pop_first().map(|(id, ())| id)
     }
 
     /// The next one on which something is due.
@@ -180,7 +181,7 @@ impl Connections {
         let lane = connection.lane;
         if connection.waiting_since.is_some() {
             self.discharge(&connection);
-            self.changed.insert(id);
+            self.changed.insert(id, ());
             return Some((id, lane, Due::Unread));
         }
         self.open.insert(id, None, connection);

@@ -17,7 +17,6 @@
 //! | one JSON value | if it was undecided to the end |
 //! | a stream of events | otherwise |
 
-use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::vec::Vec;
 use core::mem;
@@ -35,6 +34,7 @@ use crate::codec::sse::write as sse;
 use crate::peer::{About, Outbox};
 use crate::rpc::{ErrorId, ErrorObject, Id, write};
 use crate::schema::Revision;
+use crate::small::SmallMap;
 
 /// The lane of what belongs to no request.
 const GENERAL: u64 = 0;
@@ -83,14 +83,14 @@ pub(super) struct Lanes {
     /// Whether streams begin with an event that makes them resumable.
     primed: bool,
     pub(super) now: Instant,
-    lanes: BTreeMap<u64, Lane>,
+    lanes: SmallMap<u64, Lane>,
     next: u64,
     connections: Connections,
     store: Store,
     /// The lane of each request of the client that has not been answered.
-    requests: BTreeMap<Id, u64>,
+    requests: SmallMap<Id, u64>,
     /// The lane of each request of this side that has not been answered, unless it is the general one.
-    asked: BTreeMap<i64, u64>,
+    asked: SmallMap<i64, u64>,
     /// The message that is being written, behind some room.
     scratch: Vec<u8>,
     /// The bytes of answers that wait for others.
@@ -120,12 +120,12 @@ impl Lanes {
             transport,
             primed: false,
             now,
-            lanes: [(GENERAL, general)].into(),
+            lanes: [(GENERAL, general)].into_iter().collect(),
             next: 1,
             connections: Connections::new(config.keepalive, config.server.write_timeout),
             store: Store::new(config.stored_events, config.stored_bytes),
-            requests: BTreeMap::new(),
-            asked: BTreeMap::new(),
+            requests: SmallMap::new(),
+            asked: SmallMap::new(),
             scratch: Vec::new(),
             held: 0,
         }
@@ -228,7 +228,7 @@ impl Lanes {
     /// Ends everything: the session is over.
     pub(super) fn close(&mut self) {
         let gone = Answer::session_unknown(None);
-        for lane in mem::take(&mut self.lanes).into_values() {
+        for lane in mem::take(&mut self.lanes).into_iter().map(|(_, lane)| lane) {
             let Some(connection) = lane.connection else { continue };
             if lane.form == Form::Undecided {
                 self.connections.begin(connection, gone.head());
@@ -236,8 +236,8 @@ impl Lanes {
             }
             self.connections.end(connection, self.now);
         }
-        self.requests.clear();
-        self.asked.clear();
+        self.requests = SmallMap::new();
+        self.asked = SmallMap::new();
         self.store.clear();
         self.scratch = Vec::new();
         self.held = 0;

@@ -29,6 +29,9 @@ use super::{LegacyPaths, Post, SessionId, Setup};
 pub use connections::StreamId;
 use lanes::{Lanes, Transport, UnknownEvent};
 
+/// Why a request whose id another one bears is refused.
+const UNANSWERED: &str = "a request with this id is still unanswered";
+
 /// A session of the legacy era: it outlives the connections of its client, and so do the requests in it.
 ///
 /// Each request that is posted is answered on a stream of its own, by one JSON value if nothing else is to be said
@@ -151,6 +154,13 @@ impl Session {
                 self.run(now, |server, lanes| server.handle_malformed(*malformed, lanes));
                 Posted::Answer(answer)
             }
+            // On the one stream a refusal would be taken for the answer to the request that is unanswered.
+            Content::Frame(Frame::Single(Message::Request(request)))
+                if self.transport == Transport::OneStream && self.server.owes(&request.id) =>
+            {
+                self.look_idle(now);
+                Posted::Answer(Answer::refusal(400, ErrorId::Null, code::INVALID_REQUEST, UNANSWERED))
+            }
             Content::Frame(frame) if self.transport == Transport::OneStream => {
                 self.run(now, |server, lanes| server.handle_frame(now, frame, lanes));
                 Posted::Answer(Answer::empty(202))
@@ -221,8 +231,7 @@ impl Session {
         let cancelled = match (&message, lane) {
             (Message::Request(request), Some(lane)) => {
                 if !self.lanes.expect(&request.id, lane) {
-                    let what = "a request with this id is still unanswered";
-                    let error = ErrorObject::new(code::INVALID_REQUEST, what);
+                    let error = ErrorObject::new(code::INVALID_REQUEST, UNANSWERED);
                     return self.run(now, |_, lanes| lanes.refuse(lane, Some(&request.id), &error));
                 }
                 None

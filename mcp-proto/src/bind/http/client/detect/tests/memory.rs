@@ -17,7 +17,7 @@ fn detection_begins_where_mode_and_verdict_say() {
         (Mode::LegacyOnly, Some(legacy), "initialize 2025-03-26"),
     ] {
         let verdict = verdict.map(|(era, version)| Verdict { era, version, probe_breaks_it: false });
-        let mut detect = Detect::new(&ClientConfig { verdict, ..with_mode(mode) }, 0);
+        let mut detect = Detect::new(&ClientConfig { verdict, ..with_mode(mode) }, 0, Backoff::default());
         assert_eq!(text(&detect.begin(Instant::ORIGIN)), expected, "{mode:?} {verdict:?}");
         assert_eq!(text(&detect.begin(Instant::ORIGIN)), "wait", "it has begun");
     }

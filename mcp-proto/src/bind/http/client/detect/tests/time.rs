@@ -145,7 +145,7 @@ fn a_late_answer_counts_while_the_same_step_goes_on() {
 #[test]
 fn the_pauses_depend_on_the_seed_alone() {
     let pauses = |seed| {
-        let mut detect = Detect::new(&config(), seed);
+        let mut detect = Detect::new(&config(), seed, Backoff::default());
         let now = Instant::ORIGIN;
         detect.begin(now);
         [(); 3].map(|()| {
