@@ -38,11 +38,11 @@
 #![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing))]
 
-mod alarm;
 mod client;
 mod fields;
 mod runtime;
 mod server;
+mod time;
 #[cfg(feature = "tls")]
 mod tls;
 

@@ -101,24 +101,12 @@ fn a_client_that_leaves_a_silent_stream_cancels_its_request() {
 fn a_legacy_client_that_leaves_cancels_nothing() {
     let Served { log, address } = served();
     let mut client = Raw::connect(address);
-    let initialize = json!({
-        "jsonrpc": "2.0", "id": 0, "method": "initialize",
-        "params": {
-            "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "test", "version": "1" },
-        },
-    });
-    client.post("/mcp", "", &initialize.to_string());
-    let head = client.head();
-    let session = head.get("mcp-session-id").unwrap().to_owned();
+    let session = client.initialize();
     drop(client);
 
-    let headers = format!("mcp-session-id: {session}\r\nmcp-protocol-version: 2025-11-25\r\n");
     let mut client = Raw::connect(address);
-    let initialized = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
-    client.post("/mcp", &headers, &initialized.to_string());
-    assert_eq!(client.answer().0.status, 202);
     let request = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": { "name": "soon" } });
-    client.post("/mcp", &headers, &request.to_string());
+    client.post("/mcp", &in_session(&session), &request.to_string());
     wait_until("the handler runs", || log.begun() == 1);
     drop(client);
     let mut other = Raw::connect(address);

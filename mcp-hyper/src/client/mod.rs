@@ -24,9 +24,9 @@ use mcp_proto::front::{self, Client, Clock, Error, Mode, Multi};
 use mcp_proto::peer::client::Closed;
 
 use self::transport::{Happened, Transport};
-use crate::alarm::Alarm;
 use crate::fields::Headers;
 use crate::runtime::{Runtime, Smol};
+use crate::time::{Alarm, RuntimeClock};
 
 pub use headers::{HeaderError, HeaderProblem};
 pub use options::{ClientOptions, ConnectError};
@@ -79,7 +79,7 @@ pub struct ClientDriver<H: Mode = Multi, R = Smol> {
     front: front::ClientDriver<HttpClient, H>,
     transport: Transport<R>,
     alarm: Alarm,
-    clock: Arc<dyn Clock>,
+    clock: Arc<RuntimeClock>,
 }
 
 impl<H: Mode, R: Runtime> ClientDriver<H, R> {
@@ -140,7 +140,8 @@ impl<H: Mode, R: Runtime> Future for ClientDriver<H, R> {
                 });
             }
             let timeouts = [this.front.next_timeout(), this.transport.poll_timeout()];
-            if this.alarm.poll_until(timeouts.into_iter().flatten().min(), cx).is_pending() {
+            let first = timeouts.into_iter().flatten().min().and_then(|at| this.clock.at(at));
+            if this.alarm.poll_until(first, this.clock.timers(), cx).is_pending() {
                 return Poll::Pending;
             }
         }

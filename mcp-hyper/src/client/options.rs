@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use http::HeaderMap;
 use mcp_proto::bind::http::client::{HttpClient, HttpClientConfig, UrlError};
-use mcp_proto::front::{self, Client, ClientHandlers, Clock, Mode, Multi, SystemClock};
+use mcp_proto::front::{self, Client, ClientHandlers, Clock as _, Mode, Multi};
 use mcp_proto::peer::client::{self, ClientConfig, Verdict};
 use mcp_proto::schema::Implementation;
 
@@ -19,8 +19,8 @@ use super::headers::{Additions, HeaderError};
 use super::proxy::{Proxy, ProxyError};
 use super::transport::Transport;
 use super::wire::{Tap, WireEvent};
-use crate::alarm::Alarm;
 use crate::runtime::{Runtime, Smol};
+use crate::time::{Alarm, RuntimeClock};
 
 /// How long opening a connection may take, unless told otherwise: long enough for a packet that is lost twice.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -277,9 +277,8 @@ impl<H: Mode, R: Runtime> ClientOptions<H, R> {
             Some(proxy) => proxy,
             None => Proxy::from_environment().map_err(ConnectError::Proxy)?,
         };
-        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let clock = Arc::new(RuntimeClock::new(self.runtime.timer()));
         let machine = HttpClient::new(self.config, clock.now()).map_err(ConnectError::Url)?;
-        let alarm = Alarm::new(clock.clone(), self.runtime.timer());
         let connector = Connector {
             runtime: self.runtime,
             proxy,
@@ -292,7 +291,7 @@ impl<H: Mode, R: Runtime> ClientOptions<H, R> {
         };
         let transport = Transport::new(connector, self.additions, self.wire, self.idle_timeout);
         let (client, front) = front::client(machine, clock.clone(), self.handlers);
-        Ok((client, ClientDriver { front, transport, alarm, clock }))
+        Ok((client, ClientDriver { front, transport, alarm: Alarm::default(), clock }))
     }
 }
 

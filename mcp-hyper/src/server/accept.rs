@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use async_io::Async;
 use futures_lite::{AsyncRead, AsyncWrite};
 
-use super::time::{Alarm, Timers};
+use crate::time::{Alarm, Timers};
 
 /// Something that connections come from.
 ///

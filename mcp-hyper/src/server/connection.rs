@@ -18,9 +18,9 @@ use super::registry::Entry;
 use super::service::{ConnectionService, HttpService};
 use super::socket::Socket;
 use super::streams::{Queue, ServerMode, Streams};
-use super::time::{Alarm, Timers};
 use super::transport::Transport;
 use super::watch::{Order, Overrun, Version, Watch};
+use crate::time::{Alarm, Timers};
 
 /// The least that hyper buffers of a connection of HTTP/1.
 const LEAST_BUFFER: usize = 8192;

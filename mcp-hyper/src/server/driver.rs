@@ -17,7 +17,7 @@ use super::accept::{Listener, Patient};
 use super::connection::{Connection, ConnectionError};
 use super::service::HttpService;
 use super::streams::ServerMode;
-use super::time::Alarm;
+use crate::time::Alarm;
 
 /// How many connections are accepted before those that are there have a turn.
 const ACCEPTED_AT_ONCE: usize = 16;

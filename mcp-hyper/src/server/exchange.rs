@@ -18,8 +18,8 @@ use mcp_proto::front::http::HttpExchange;
 use mcp_proto::front::{Mode, Multi};
 
 use super::streams::Pace;
-use super::time::{Alarm, RuntimeClock};
 use super::watch::Busy;
+use crate::time::{Alarm, RuntimeClock};
 
 /// An exchange that is told the time.
 struct Live<H: Mode> {

@@ -12,7 +12,6 @@ mod registry;
 mod service;
 mod socket;
 mod streams;
-mod time;
 mod transport;
 mod watch;
 

@@ -15,9 +15,9 @@ use super::limits::ServerLimits;
 use super::registry::Registry;
 use super::service::{HttpService, Shared};
 use super::streams::ServerMode;
-use super::time::{RuntimeClock, Timers};
 use super::transport::Tls;
 use crate::runtime::{Runtime, Smol};
+use crate::time::{RuntimeClock, Timers};
 
 /// How a router is served, and what it is served over.
 #[must_use = "options do nothing until something is served with them"]

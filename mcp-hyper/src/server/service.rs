@@ -20,9 +20,9 @@ use super::exchange::{Attached, ResponseBody, ResponseFuture};
 use super::limits::ServerLimits;
 use super::registry::Registry;
 use super::streams::{Pace, Queue, ServerMode};
-use super::time::RuntimeClock;
 use super::transport::Tls;
 use super::watch::{Busy, Watch};
+use crate::time::RuntimeClock;
 
 /// A server to embed: under an accept loop of one's own, or under a router of one's own as a [`Service`] of hyper.
 ///

@@ -16,7 +16,7 @@ use hyper::rt::bounds::Http2ServerConnExec;
 use mcp_proto::front::{Local, Mode, Multi};
 
 use super::exchange::{ResponseBody, ResponseFuture};
-use super::time::{Alarm, Timers};
+use crate::time::{Alarm, Timers};
 
 /// Whether a server's futures may move between threads, as its router's handlers may: [`Multi`] or [`Local`]. There is
 /// nothing to implement.

@@ -9,7 +9,7 @@ use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use super::limits::ServerLimits;
-use super::time::Timers;
+use crate::time::Timers;
 
 /// How long a client has to close its side once a connection is ending.
 const LINGER: Duration = Duration::from_secs(2);

@@ -308,6 +308,21 @@ fn modern(method: &str, name: &str, params: Value) -> (String, String) {
     (headers, body.to_string())
 }
 
+/// The headers of what is sent in a session of 2025-11-25.
+pub fn in_session(session: &str) -> String {
+    format!("mcp-session-id: {session}\r\nmcp-protocol-version: 2025-11-25\r\n")
+}
+
+/// How a client of 2025-11-25 begins.
+fn initialize() -> Value {
+    json!({
+        "jsonrpc": "2.0", "id": 0, "method": "initialize",
+        "params": {
+            "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "test", "version": "1" },
+        },
+    })
+}
+
 /// The text of a tool's result.
 pub fn text(message: &str) -> String {
     let message: Value = serde_json::from_str(message).unwrap();
@@ -328,14 +343,33 @@ impl Raw {
         assert_eq!((head.status, &*text(&body)), (200, message));
     }
 
+    /// Opens a session of 2025-11-25; returns its id.
+    pub fn initialize(&mut self) -> String {
+        self.post("/mcp", "", &initialize().to_string());
+        let (head, body) = self.answer();
+        assert_eq!(head.status, 200, "{body}");
+        let session = head.get("mcp-session-id").unwrap().to_owned();
+        let initialized = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
+        self.post("/mcp", &in_session(&session), &initialized.to_string());
+        assert_eq!(self.answer().0.status, 202);
+        session
+    }
+
+    /// Lets go of buffers that nothing is in.
+    pub fn forget(&mut self) {
+        self.read.shrink_to_fit();
+        self.events.shrink_to_fit();
+    }
+
     /// The data of the next event of a stream; comments are passed over.
     pub fn event(&mut self) -> Value {
         loop {
             while let Some(end) = self.events.find("\n\n") {
                 let event: String = self.events.drain(..end + 2).collect();
-                let data: Vec<_> = event.lines().filter_map(|line| line.strip_prefix("data: ")).collect();
+                let data: String = event.lines().filter_map(|line| line.strip_prefix("data: ")).collect();
+                // The first one of a stream that can be resumed has none.
                 if !data.is_empty() {
-                    return serde_json::from_str(&data.join("\n")).unwrap();
+                    return serde_json::from_str(&data).unwrap();
                 }
             }
             let more = self.chunk().expect("the stream goes on");

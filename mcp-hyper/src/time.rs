@@ -10,32 +10,32 @@ use hyper::rt::{Sleep, Timer};
 use mcp_proto::front::Clock;
 
 /// The timers of a runtime.
-pub(super) type Timers = Arc<dyn Timer + Send + Sync>;
+pub(crate) type Timers = Arc<dyn Timer + Send + Sync>;
 
-/// The clock of a server: its runtime's, so that whatever is simulated is so for all of it.
-pub(super) struct RuntimeClock {
+/// The clock of a client or a server: its runtime's, so that whatever is simulated is so for all of it.
+pub(crate) struct RuntimeClock {
     timers: Timers,
     origin: Instant,
 }
 
 impl RuntimeClock {
     /// A clock whose origin is now.
-    pub(super) fn new(timers: Timers) -> Self {
+    pub(crate) fn new(timers: Timers) -> Self {
         let origin = timers.now();
         Self { timers, origin }
     }
 
-    pub(super) fn timers(&self) -> &Timers {
+    pub(crate) fn timers(&self) -> &Timers {
         &self.timers
     }
 
     /// When that is, unless it is beyond what the runtime's clock can show.
-    pub(super) fn at(&self, instant: mcp_proto::Instant) -> Option<Instant> {
+    pub(crate) fn at(&self, instant: mcp_proto::Instant) -> Option<Instant> {
         self.origin.checked_add(instant.since_origin())
     }
 
     /// When so much time has passed.
-    pub(super) fn after(&self, delay: Duration) -> Option<Instant> {
+    pub(crate) fn after(&self, delay: Duration) -> Option<Instant> {
         self.timers.now().checked_add(delay)
     }
 }
@@ -49,13 +49,13 @@ impl Clock for RuntimeClock {
 /// One timer. It is set when there is something to wait for, and anew only if it would ring too late: a deadline that
 /// is put off with each request costs nothing until the first one has passed.
 #[derive(Default)]
-pub(super) struct Alarm {
+pub(crate) struct Alarm {
     set: Option<(Instant, Pin<Box<dyn Sleep>>)>,
 }
 
 impl Alarm {
     /// Ready once `deadline` has passed.
-    pub(super) fn poll_until(
+    pub(crate) fn poll_until(
         &mut self,
         deadline: Option<Instant>,
         timers: &Timers,

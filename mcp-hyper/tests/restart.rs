@@ -1,0 +1,115 @@
+//! A server that is killed and started again, under load, and clients that get over it by themselves.
+#![allow(missing_docs)]
+
+mod server_common;
+
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::time::Duration;
+
+use mcp_hyper::mcp_proto::front::Client;
+use mcp_hyper::mcp_proto::peer::client::Mode;
+use mcp_hyper::{ClientOptions, Proxy, ServerOptions};
+use serde_json::json;
+use server_common::*;
+
+/// How many calls are under way with each client at any time.
+const CALLS: usize = 8;
+
+/// A server that can be killed: nothing is said to anybody.
+struct Server(smol::Task<std::io::Result<()>>);
+
+impl Server {
+    /// The port may still be in use for a moment.
+    async fn start(address: SocketAddr) -> Self {
+        let mut bound = TcpListener::bind(address);
+        until("the port is free", || {
+            if bound.is_err() {
+                bound = TcpListener::bind(address);
+            }
+            bound.is_ok()
+        })
+        .await;
+        let listener = smol::net::TcpListener::try_from(bound.unwrap()).unwrap();
+        let (_, driver) = ServerOptions::new(router(&Log::default())).listen(listener);
+        Self(smol::spawn(driver))
+    }
+
+    async fn kill(self) {
+        self.0.cancel().await;
+    }
+}
+
+/// What has become of the calls.
+#[derive(Clone, Default)]
+struct Count {
+    answered: Arc<AtomicUsize>,
+    failed: Arc<AtomicUsize>,
+}
+
+/// Calls for as long as it is polled.
+async fn load(client: Client, count: Count) {
+    loop {
+        let message = format!("call {}", count.answered.load(SeqCst));
+        match client.call_tool("echo", json!({ "message": message })).await {
+            Ok(result) => {
+                assert_eq!(result.text_content(), message, "each call has its own answer");
+                count.answered.fetch_add(1, SeqCst);
+            }
+            Err(_) => {
+                count.failed.fetch_add(1, SeqCst);
+                smol::Timer::after(Duration::from_millis(10)).await;
+            }
+        }
+    }
+}
+
+fn restarted_under(modes: &[Mode]) {
+    bounded(async {
+        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let mut server = Server::start(address).await;
+        let mut running = Vec::new();
+        let mut counts = Vec::new();
+        for mode in modes {
+            let options = ClientOptions::new("test", "1").mode(*mode).proxy(Proxy::none());
+            let (client, driver) = options.connect(format!("http://{address}/mcp")).unwrap();
+            running.push(smol::spawn(async move { drop(driver.await) }));
+            client.ready().await.unwrap();
+            let count = Count::default();
+            for _ in 0..CALLS {
+                running.push(smol::spawn(load(client.clone(), count.clone())));
+            }
+            counts.push(count);
+        }
+        for _ in 0..3 {
+            let before: Vec<_> = counts.iter().map(|count| count.answered.load(SeqCst)).collect();
+            let answered = |more: usize| {
+                counts.iter().zip(&before).all(|(count, before)| count.answered.load(SeqCst) > before + more)
+            };
+            until("all clients are answered", || answered(5 * CALLS)).await;
+            server.kill().await;
+            let failed: Vec<_> = counts.iter().map(|count| count.failed.load(SeqCst)).collect();
+            until("all clients have noticed", || {
+                counts.iter().zip(&failed).all(|(count, failed)| count.failed.load(SeqCst) > *failed)
+            })
+            .await;
+            server = Server::start(address).await;
+        }
+        let before: Vec<_> = counts.iter().map(|count| count.answered.load(SeqCst)).collect();
+        until("all clients are answered again", || {
+            counts.iter().zip(&before).all(|(count, before)| count.answered.load(SeqCst) > before + 5 * CALLS)
+        })
+        .await;
+    });
+}
+
+#[test]
+fn modern_clients_go_on_when_the_server_is_back() {
+    restarted_under(&[Mode::ModernOnly; 3]);
+}
+
+#[test]
+fn legacy_clients_open_new_sessions_when_the_server_is_back() {
+    restarted_under(&[Mode::LegacyOnly; 3]);
+}

@@ -1,0 +1,261 @@
+//! What a server holds for many clients, on real sockets: a thousand streams, ten thousand sessions. What it costs is
+//! printed (`cargo test -p mcp-hyper --test scale -- --nocapture`).
+#![allow(missing_docs)]
+
+mod server_common;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use hyper::rt::{Sleep, Timer};
+use mcp_hyper::mcp_proto::front::http::HttpServer;
+use mcp_hyper::mcp_proto::peer::server::ListKind;
+use mcp_hyper::{Endpoint, Runtime, ServerOptions, Smol, Stream};
+use serde_json::json;
+use server_common::*;
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+static LIVE: AtomicUsize = AtomicUsize::new(0);
+
+/// Knows how many bytes are allocated.
+struct Counting;
+
+// SAFETY: every call is passed on to the system's allocator as it came.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        LIVE.fetch_add(layout.size(), Relaxed);
+        // SAFETY: the caller keeps the contract of `alloc`.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        LIVE.fetch_sub(layout.size(), Relaxed);
+        // SAFETY: the caller keeps the contract of `dealloc`.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+/// One test at a time, so that each counts its own.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+const STREAMS: usize = 1000;
+const SESSIONS: usize = 10_000;
+
+/// Sockets of both sides, and some.
+fn allow_files() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    let _ = setrlimit(Resource::Nofile, limit);
+}
+
+fn served(options: ServerOptions) -> (SocketAddr, HttpServer) {
+    allow_files();
+    let (listener, address) = listener();
+    let (server, driver) = options.listen(listener);
+    run(driver);
+    (address, server)
+}
+
+/// KiB per each of `count`.
+fn kib_each(before: usize, count: usize) -> f64 {
+    LIVE.load(Relaxed).saturating_sub(before) as f64 / 1024.0 / count as f64
+}
+
+/// Opens a stream with each of the clients, tells them all something, and has them leave.
+fn hold_streams(kind: &str, most: f64, server: &HttpServer, open: impl Fn() -> Raw, first: Option<&str>) {
+    let mut other = open();
+    other.head();
+    settle("the first one is served");
+    let before = LIVE.load(Relaxed);
+    let mut clients: Vec<_> = (0..STREAMS).map(|_| open()).collect();
+    for client in &mut clients {
+        assert_eq!(client.head().get("content-type"), Some("text/event-stream"));
+        if let Some(first) = first {
+            assert_eq!(client.event()["method"], first);
+        }
+        // What the client itself holds is not counted.
+        client.forget();
+    }
+    let each = kib_each(before, STREAMS);
+    let begin = Instant::now();
+    server.list_changed(ListKind::Tools);
+    for client in &mut clients {
+        assert_eq!(client.event()["method"], "notifications/tools/list_changed");
+    }
+    let told = begin.elapsed();
+    drop(clients);
+    wait_until("what they cost is given back", || {
+        // The reactor cleans up when something happens.
+        server.list_changed(ListKind::Tools);
+        while other.event()["method"] != "notifications/tools/list_changed" {}
+        other.forget();
+        LIVE.load(Relaxed) < before + 64 * 1024
+    });
+    println!("{STREAMS} {kind} streams: {each:.1} KiB each with its connection, all told within {told:?}");
+    assert!(each < most, "{each} KiB");
+}
+
+/// Waits until nothing is freed any more.
+fn settle(what: &str) {
+    let mut last = (LIVE.load(Relaxed), Instant::now());
+    wait_until(what, || {
+        let live = LIVE.load(Relaxed);
+        if live != last.0 {
+            last = (live, Instant::now());
+        }
+        last.1.elapsed() > Duration::from_millis(50)
+    });
+}
+
+#[test]
+fn a_thousand_subscriptions_cost_little_and_all_are_told() {
+    let _alone = alone();
+    let (address, server) = served(ServerOptions::new(router(&Log::default())));
+    let open = || {
+        let mut client = Raw::connect(address);
+        let (headers, body) = listen();
+        client.post("/mcp", &headers, &body);
+        client
+    };
+    let first = "notifications/subscriptions/acknowledged";
+    hold_streams("modern", 40.0, &server, open, Some(first));
+}
+
+#[test]
+fn a_thousand_listeners_of_legacy_sessions_cost_little_and_all_are_told() {
+    let _alone = alone();
+    let options = ServerOptions::new(router(&Log::default()));
+    let (address, server) = served(options.configure(|config| config.session_idle = Duration::from_secs(1)));
+    let open = || {
+        let mut client = Raw::connect(address);
+        let session = client.initialize();
+        client.send(format!(
+            "GET /mcp HTTP/1.1\r\nhost: localhost\r\naccept: text/event-stream\r\n{}\r\n",
+            in_session(&session)
+        ));
+        client
+    };
+    hold_streams("legacy", 60.0, &server, open, None);
+}
+
+#[test]
+fn ten_thousand_sessions_are_opened_and_expire_and_their_memory_comes_back() {
+    let _alone = alone();
+    let runtime = Shifted::default();
+    let options = ServerOptions::new(router(&Log::default())).runtime(&runtime);
+    let (address, _server) = served(options);
+    let mut client = Raw::connect(address);
+    let early = client.initialize();
+    client.forget();
+    settle("nothing else is going on");
+    let before = LIVE.load(Relaxed);
+    let begin = Instant::now();
+    for _ in 1..SESSIONS {
+        client.initialize();
+    }
+    let opening = begin.elapsed();
+    let each = kib_each(before, SESSIONS);
+    assert_eq!(client.list_tools(&early), 200, "all of them are there");
+
+    runtime.shift(Duration::from_secs(31 * 60));
+    let mut client = Raw::connect(address);
+    wait_until("their memory is given back", || LIVE.load(Relaxed) < before + 256 * 1024);
+    assert_eq!(client.list_tools(&early), 404, "it has expired");
+    client.initialize();
+    let left = LIVE.load(Relaxed) as f64 - before as f64;
+    println!(
+        "{SESSIONS} sessions: {each:.2} KiB each, opened within {opening:?}; {:.0} KiB left after they expired",
+        left / 1024.0
+    );
+    assert!(each < 8.0, "{each} KiB");
+}
+
+impl Raw {
+    /// Asks for something in a session; returns the status.
+    fn list_tools(&mut self, session: &str) -> u16 {
+        let request = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list" }).to_string();
+        self.post("/mcp", &in_session(session), &request);
+        self.answer().0.status
+    }
+}
+
+/// Smol's time, and some that a test adds.
+#[derive(Clone, Default)]
+struct Shifted(Arc<Mutex<Shift>>);
+
+#[derive(Default)]
+struct Shift {
+    by: Duration,
+    waiting: Vec<Waker>,
+}
+
+impl Shifted {
+    fn shift(&self, by: Duration) {
+        let waiting = {
+            let mut shift = self.0.lock().unwrap();
+            shift.by += by;
+            std::mem::take(&mut shift.waiting)
+        };
+        waiting.into_iter().for_each(Waker::wake);
+    }
+}
+
+impl Timer for Shifted {
+    fn sleep(&self, duration: Duration) -> Pin<Box<dyn Sleep>> {
+        self.sleep_until(self.now() + duration)
+    }
+
+    fn sleep_until(&self, deadline: Instant) -> Pin<Box<dyn Sleep>> {
+        let left = deadline.saturating_duration_since(self.now());
+        Box::pin(ShiftedSleep { timer: self.clone(), deadline, sleep: smol::Timer::after(left) })
+    }
+
+    fn now(&self) -> Instant {
+        Instant::now() + self.0.lock().unwrap().by
+    }
+}
+
+struct ShiftedSleep {
+    timer: Shifted,
+    deadline: Instant,
+    sleep: smol::Timer,
+}
+
+impl Future for ShiftedSleep {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        if self.timer.now() >= self.deadline {
+            return Poll::Ready(());
+        }
+        self.timer.0.lock().unwrap().waiting.push(cx.waker().clone());
+        Pin::new(&mut self.sleep).poll(cx).map(drop)
+    }
+}
+
+impl Sleep for ShiftedSleep {}
+
+impl Runtime for Shifted {
+    async fn resolve(&self, host: &str, port: u16) -> std::io::Result<Vec<SocketAddr>> {
+        Smol.resolve(host, port).await
+    }
+
+    async fn connect(&self, endpoint: &Endpoint) -> std::io::Result<Box<dyn Stream>> {
+        Smol.connect(endpoint).await
+    }
+
+    fn timer(&self) -> Arc<dyn Timer + Send + Sync> {
+        Arc::new(self.clone())
+    }
+}
