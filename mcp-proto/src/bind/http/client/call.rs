@@ -309,10 +309,14 @@ impl HttpClient {
             }
             Ended::Invalid(invalid, _) => self.end_call(now, number, Outcome::Invalid(invalid)),
             Ended::Unanswered(_, trail) => {
+                let trail = self.trail_within(generation, trail);
                 self.break_call(now, number, "the stream ended before the answer", trail);
             }
             Ended::Broken { sent: Sent::No, detail, .. } => self.send_later(now, number, &detail),
-            Ended::Broken { detail, trail, .. } => self.break_call(now, number, &detail, trail),
+            Ended::Broken { detail, trail, .. } => {
+                let trail = self.trail_within(generation, trail);
+                self.break_call(now, number, &detail, trail);
+            }
         }
     }
 
@@ -441,6 +445,12 @@ impl HttpClient {
             return self.requeue_renamed(now, number);
         }
         self.end_call(now, number, Outcome::Lost(Lost::Disconnected(detail.into())));
+    }
+
+    /// Where to go on. The ids of events mean something within their session alone.
+    fn trail_within(&self, generation: u32, trail: Trail) -> Trail {
+        let last_event = trail.last_event.filter(|_| generation == self.session.generation);
+        Trail { last_event, ..trail }
     }
 
     /// Whether a request may be made once more although the server may have acted on it, and `heard` whether something

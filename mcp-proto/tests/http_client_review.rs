@@ -1,0 +1,53 @@
+//! The client over HTTP where several things happen at once: sessions that change under way, answers in odd places,
+//! servers that never finish.
+#![cfg(feature = "http")]
+#![allow(missing_docs, reason = "a test")]
+
+mod http_common;
+
+use http_common::{Exchange, LEGACY, Wire, config, legacy};
+use mcp_proto::peer::{Outcome, RequestId, RequestOptions};
+use mcp_proto::schema::{CallTool, CallToolParams, ListTools, ListToolsParams};
+use serde_json::json;
+use std::time::Duration;
+
+fn call_tool(wire: &mut Wire) -> RequestId {
+    let params = CallToolParams::new("pay");
+    wire.client.request::<CallTool>(wire.now, &params, RequestOptions::default()).unwrap()
+}
+
+fn list_tools(wire: &mut Wire) -> RequestId {
+    wire.client.request::<ListTools>(wire.now, &ListToolsParams::new(), RequestOptions::default()).unwrap()
+}
+
+/// Another request finds the session gone, and opens the next one; returns the listener of that.
+fn renew(wire: &mut Wire) -> Exchange {
+    let request = list_tools(wire);
+    let list = wire.expect("tools/list");
+    wire.reply(&list, 404, &[], "");
+    wire.open_session(LEGACY, "session-2");
+    let listener = wire.expect_get();
+    wire.stream(&listener);
+    let list = wire.expect("tools/list");
+    wire.answer(&list, json!({"tools": []}));
+    wire.result(request);
+    listener
+}
+
+// --- Sessions ---
+
+/// C4.23: the ids of events mean something within one session alone.
+#[test]
+fn a_stream_of_a_lost_session_is_not_resumed_in_the_next_one() {
+    legacy(config(), |wire, _| {
+        let request = call_tool(wire);
+        let call = wire.expect("tools/call");
+        wire.stream(&call);
+        wire.body(&call, "id: 3\nretry: 10\ndata:\n\n");
+        renew(wire);
+        wire.cut(&call);
+        wire.advance(Duration::from_secs(1));
+        wire.expect_silence();
+        assert!(matches!(wire.outcome(request), Outcome::Lost(_)));
+    });
+}
