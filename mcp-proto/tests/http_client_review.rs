@@ -6,6 +6,7 @@
 mod http_common;
 
 use http_common::{Exchange, LEGACY, Wire, config, legacy};
+use mcp_proto::bind::http::Sent;
 use mcp_proto::peer::{Outcome, RequestId, RequestOptions};
 use mcp_proto::schema::{CallTool, CallToolParams, ListTools, ListToolsParams};
 use serde_json::json;
@@ -49,5 +50,18 @@ fn a_stream_of_a_lost_session_is_not_resumed_in_the_next_one() {
         wire.advance(Duration::from_secs(1));
         wire.expect_silence();
         assert!(matches!(wire.outcome(request), Outcome::Lost(_)));
+    });
+}
+
+/// C4.18: an id names a request of the server within one session alone.
+#[test]
+fn a_reply_that_never_left_does_not_go_to_the_next_session() {
+    legacy(config(), |wire, listener| {
+        wire.event(&listener, &json!({"jsonrpc": "2.0", "id": 9, "method": "ping"}));
+        let reply = wire.next().unwrap();
+        wire.fail(&reply, Sent::No);
+        renew(wire);
+        wire.advance(Duration::from_secs(10));
+        wire.expect_silence();
     });
 }

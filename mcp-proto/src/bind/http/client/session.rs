@@ -95,6 +95,7 @@ impl HttpClient {
         self.timers.clear(Timer::Opening);
         self.opening = None;
         self.out.drop_replies();
+        self.paused.retain(|post| post.notification.is_some());
         self.stop_listening();
         let resumed = self.calls.iter().filter(|(_, call)| call.trail.is_some());
         let resumed: alloc::vec::Vec<i64> = resumed.map(|(&number, _)| number).collect();
