@@ -65,3 +65,25 @@ fn a_reply_that_never_left_does_not_go_to_the_next_session() {
         wire.expect_silence();
     });
 }
+
+/// C4.19: what a lost session had been asked is asked in the next one, and not on the way there.
+#[test]
+fn a_redirect_in_a_lost_session_leads_to_the_next_one() {
+    legacy(config(), |wire, _| {
+        let request = call_tool(wire);
+        let call = wire.expect("tools/call");
+        let other = list_tools(wire);
+        let list = wire.expect("tools/list");
+        wire.reply(&list, 404, &[], "");
+        wire.reply(&call, 307, &[("location", "/other")], "");
+        wire.open_session(LEGACY, "session-2");
+        wire.expect_get();
+        let again = wire.expect("tools/call");
+        assert_eq!(again.header("mcp-session-id"), Some("session-2"));
+        let list = wire.expect("tools/list");
+        wire.answer(&again, json!({"content": []}));
+        wire.answer(&list, json!({"tools": []}));
+        wire.result(request);
+        wire.result(other);
+    });
+}

@@ -170,7 +170,7 @@ impl HttpClient {
     }
 
     /// Puts a request back into the queue, at its old place.
-    fn requeue(&mut self, now: Instant, number: i64) {
+    pub(super) fn requeue(&mut self, now: Instant, number: i64) {
         self.free_slot(number);
         let Some(call) = self.calls.get_mut(&number) else { return };
         call.trail = None;
