@@ -5,9 +5,9 @@
 
 mod http_common;
 
-use http_common::{Exchange, LEGACY, Wire, config, legacy};
+use http_common::{Exchange, LEGACY, Wire, config, legacy, modern};
 use mcp_proto::bind::http::Sent;
-use mcp_proto::peer::{Outcome, RequestId, RequestOptions};
+use mcp_proto::peer::{InvalidAnswer, Outcome, RequestId, RequestOptions};
 use mcp_proto::schema::{CallTool, CallToolParams, ListTools, ListToolsParams};
 use serde_json::json;
 use std::time::Duration;
@@ -86,4 +86,34 @@ fn a_redirect_in_a_lost_session_leads_to_the_next_one() {
         wire.result(request);
         wire.result(other);
     });
+}
+
+// --- Answers ---
+
+/// Contract 1: the id of a result says what it answers, in a body as on a stream.
+#[test]
+fn a_result_with_the_id_of_another_request_is_not_taken() {
+    for streams in [false, true] {
+        modern(config(), |wire| {
+            let one = call_tool(wire);
+            let first = wire.expect("tools/call");
+            let two = call_tool(wire);
+            let second = wire.expect("tools/call");
+            let result = json!({"resultType": "complete", "content": []});
+            let theirs = json!({"jsonrpc": "2.0", "id": 4711, "result": result.clone()});
+            if streams {
+                wire.stream(&first);
+                wire.event(&first, &theirs);
+                wire.expect_pending(one);
+                wire.end(&first);
+                assert!(matches!(wire.outcome(one), Outcome::Lost(_)));
+            } else {
+                wire.reply_json(&first, 200, &theirs);
+                let outcome = wire.outcome(one);
+                assert!(matches!(outcome, Outcome::Invalid(InvalidAnswer::Malformed(_))), "{outcome:?}");
+            }
+            wire.answer(&second, result);
+            wire.result(two);
+        });
+    }
 }

@@ -277,7 +277,13 @@ impl HttpClient {
             Ok(Some(Frame::Single(Message::Response(response)))) => {
                 let own =
                     matches!((&response.id, expected), (Some(Id::Number(id)), Some(wire)) if *id == wire);
-                Ended::Answer { http: error, answer: response.outcome, own }
+                match (response.id, response.outcome) {
+                    (Some(Id::Number(id)), Ok(_)) if !own => {
+                        let what = alloc::format!("it is the result of another request: {id}");
+                        Ended::Invalid(InvalidAnswer::Malformed(what), error)
+                    }
+                    (_, answer) => Ended::Answer { http: error, answer, own },
+                }
             }
             Ok(Some(frame @ Frame::Batch(_))) if success => {
                 // The answer may be among them.
