@@ -117,3 +117,41 @@ fn a_result_with_the_id_of_another_request_is_not_taken() {
         });
     }
 }
+
+/// A request that still waits can not have been answered, nor one that is to go out again.
+#[test]
+fn an_answer_to_what_was_not_asked_yet_is_not_taken() {
+    let mut config = config();
+    config.client.limits.exchanges = 1;
+    legacy(config, |wire, listener| {
+        let one = call_tool(wire);
+        let first = wire.expect("tools/call");
+        let two = call_tool(wire);
+        wire.expect_silence();
+        let id = first.id().as_i64().unwrap() + 1;
+        wire.event_answer(&listener, &json!(id), json!({"content": ["early"]}));
+        wire.event(&listener, &json!({"jsonrpc": "2.0", "id": id, "result": 1, "method": 2}));
+        wire.expect_pending(two);
+        wire.answer(&first, json!({"content": []}));
+        wire.result(one);
+        let second = wire.expect("tools/call");
+        assert_eq!(second.id(), json!(id));
+        wire.answer(&second, json!({"content": ["late"]}));
+        assert_eq!(wire.result(two), json!({"content": ["late"]}));
+    });
+}
+
+/// A request that went out once more is answered under its new id, and its exchange is not forgotten for an old answer.
+#[test]
+fn the_first_answer_to_a_request_that_went_out_again_comes_too_late() {
+    legacy(config(), |wire, listener| {
+        let request = list_tools(wire);
+        let first = wire.expect("tools/list");
+        wire.fail(&first, Sent::Maybe);
+        let second = wire.expect("tools/list");
+        wire.event_answer(&listener, &first.id(), json!({"tools": [], "nextCursor": "first"}));
+        wire.expect_pending(request);
+        wire.answer(&second, json!({"tools": [], "nextCursor": "second"}));
+        assert_eq!(wire.result(request)["nextCursor"], "second");
+    });
+}
