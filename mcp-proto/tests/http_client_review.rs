@@ -155,3 +155,37 @@ fn the_first_answer_to_a_request_that_went_out_again_comes_too_late() {
         assert_eq!(wire.result(request)["nextCursor"], "second");
     });
 }
+
+/// The challenge says how to log in, whatever else the body says.
+#[test]
+fn a_challenge_is_kept_beside_an_error() {
+    for (status, headers, kept) in [
+        (401, &[("www-authenticate", "Bearer scope=\"a\"")][..], true),
+        (401, &[][..], true),
+        (403, &[("www-authenticate", "Bearer error=\"insufficient_scope\"")][..], true),
+        (403, &[][..], false),
+        (400, &[][..], false),
+    ] {
+        for id in [json!(null), json!("own")] {
+            modern(config(), |wire| {
+                let request = call_tool(wire);
+                let call = wire.expect("tools/call");
+                let id = if id == "own" { call.id() } else { id.clone() };
+                let mut headers = headers.to_vec();
+                headers.push(("content-type", "application/json"));
+                let error = json!({"code": -32001, "message": "who are you?"});
+                let body = json!({"jsonrpc": "2.0", "id": id, "error": error}).to_string();
+                wire.reply(&call, status, &headers, &body);
+                match wire.outcome(request) {
+                    Outcome::Http(http) if kept => {
+                        assert_eq!(http.status, status);
+                        assert_eq!(http.challenge.is_some(), headers.len() > 1);
+                        assert!(http.excerpt.contains("who are you?"));
+                    }
+                    Outcome::Error(error) if !kept => assert_eq!(error.code, -32001),
+                    other => panic!("{status}: {other:?}"),
+                }
+            });
+        }
+    }
+}

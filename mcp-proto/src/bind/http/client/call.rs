@@ -292,6 +292,12 @@ impl HttpClient {
             return;
         }
         match ended {
+            // An error has no place for the challenge, which says how to log in.
+            Ended::Answer { http, answer: Err(_), .. }
+                if http.status == 401 || (http.status == 403 && http.challenge.is_some()) =>
+            {
+                self.conclude_refused(now, number, generation, http);
+            }
             Ended::Answer { http, answer: Err(error), own } => {
                 if !self.act_on_error(now, number, generation, http.status, &error, own) {
                     if (200..300).contains(&http.status) {
