@@ -5,11 +5,15 @@
 
 mod http_common;
 
-use http_common::{Exchange, LEGACY, Wire, config, legacy, modern};
+use http_common::{
+    Exchange, LEGACY, MODERN, SESSION, Wire, config, discover_result, initialize_result, legacy,
+    legacy_config, modern, scenario,
+};
 use mcp_proto::bind::http::Sent;
+use mcp_proto::peer::client::State;
 use mcp_proto::peer::{InvalidAnswer, Outcome, RequestId, RequestOptions};
 use mcp_proto::schema::{CallTool, CallToolParams, ListTools, ListToolsParams};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::time::Duration;
 
 fn call_tool(wire: &mut Wire) -> RequestId {
@@ -188,4 +192,42 @@ fn a_challenge_is_kept_beside_an_error() {
             });
         }
     }
+}
+
+/// C4.3: a modern server is sent no responses, even if it asked before it was known to be one.
+#[test]
+fn a_server_that_turns_out_to_be_modern_is_not_answered() {
+    for together in [false, true] {
+        scenario(config(), |wire| {
+            let probe = wire.expect("server/discover");
+            wire.stream(&probe);
+            let ping = json!({"jsonrpc": "2.0", "id": 9, "method": "ping"});
+            let answer = json!({"jsonrpc": "2.0", "id": probe.id(), "result": discover_result()});
+            if together {
+                wire.body(&probe, &format!("data: {ping}\n\ndata: {answer}\n\n"));
+            } else {
+                wire.event(&probe, &ping);
+                wire.event(&probe, &answer);
+            }
+            assert_eq!(wire.client.state(), State::Ready);
+            wire.expect_silence();
+            call_tool(wire);
+            assert_eq!(wire.expect("tools/call").header("mcp-protocol-version"), Some(MODERN));
+        });
+    }
+}
+
+/// The same question is answered where the server turns out to be legacy.
+#[test]
+fn a_server_that_turns_out_to_be_legacy_is_answered() {
+    scenario(legacy_config(), |wire| {
+        let initialize = wire.expect("initialize");
+        wire.head(&initialize, 200, &[("content-type", "text/event-stream"), ("mcp-session-id", SESSION)]);
+        wire.event(&initialize, &json!({"jsonrpc": "2.0", "id": 9, "method": "ping"}));
+        wire.event_answer(&initialize, &initialize.id(), initialize_result(LEGACY));
+        let initialized = wire.expect("notifications/initialized");
+        wire.accept(&initialized);
+        let sent: Vec<Value> = std::iter::from_fn(|| wire.next()).map(|exchange| exchange.body).collect();
+        assert!(sent.contains(&json!({"jsonrpc": "2.0", "id": 9, "result": {}})), "{sent:?}");
+    });
 }

@@ -8,7 +8,7 @@ use core::time::Duration;
 use crate::Instant;
 use crate::peer::client::{Closed, Diagnostic};
 use crate::peer::{HttpError, Lost};
-use crate::schema::{Initialized, Notification};
+use crate::schema::{Era, Initialized, Notification};
 
 use crate::bind::http::{ExchangeId, Sent};
 
@@ -122,6 +122,11 @@ impl HttpClient {
     }
 
     pub(super) fn send_post(&mut self, post: Post) {
+        // It may have been said before the server's era was known, or to the server that it was then. Replies are legacy.
+        let era = post.notification.as_ref().map_or(Era::Legacy, |(_, revision)| revision.era());
+        if self.peer.server().map(|server| server.era) != Some(era) {
+            return;
+        }
         let purpose = Purpose::Post(post);
         if let Some((verb, headers, body)) = self.request_of(&purpose) {
             let url = self.post_url();
