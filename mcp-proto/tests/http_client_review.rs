@@ -10,7 +10,7 @@ use http_common::{
     legacy_config, modern, scenario,
 };
 use mcp_proto::bind::http::Sent;
-use mcp_proto::peer::client::State;
+use mcp_proto::peer::client::{Keepalive, State};
 use mcp_proto::peer::{InvalidAnswer, Outcome, RequestId, RequestOptions};
 use mcp_proto::schema::{CallTool, CallToolParams, ListTools, ListToolsParams};
 use serde_json::{Value, json};
@@ -229,5 +229,26 @@ fn a_server_that_turns_out_to_be_legacy_is_answered() {
         wire.accept(&initialized);
         let sent: Vec<Value> = std::iter::from_fn(|| wire.next()).map(|exchange| exchange.body).collect();
         assert!(sent.contains(&json!({"jsonrpc": "2.0", "id": 9, "result": {}})), "{sent:?}");
+    });
+}
+
+// --- What never finishes ---
+
+/// C7.11: a ping that was missed holds nothing.
+#[test]
+fn a_ping_that_was_missed_is_broken_off() {
+    let mut config = config();
+    config.client.keepalive = Some(Keepalive::PRESET);
+    legacy(config, |wire, _| {
+        for _ in 0..20 {
+            // Every other one is answered.
+            wire.advance(Duration::from_secs(35));
+            let missed = wire.expect("ping");
+            wire.advance(Duration::from_secs(30));
+            let heard = wire.expect("ping");
+            wire.expect_abort(&missed);
+            wire.answer(&heard, json!({}));
+        }
+        assert_eq!(wire.client.state(), State::Ready);
     });
 }

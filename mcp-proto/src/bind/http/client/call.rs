@@ -98,6 +98,13 @@ impl HttpClient {
     pub(super) fn take_request(&mut self, id: i64, method: Box<str>, revision: Revision, body: Bytes) {
         let owner = if self.peer.sent(id).is_some() { Owner::Application } else { Owner::Peer };
         let info = MethodInfo::find(&method, Direction::ClientToServer, revision);
+        // What the peer asks for itself it does not cancel, and a server may leave any of it unanswered.
+        if owner == Owner::Peer
+            && let Some(before) = self.own_calls.insert(method.clone(), id)
+            && let Some(Call { place: Place::Out(exchange), .. }) = self.take_call(before)
+        {
+            self.abort_exchange(exchange);
+        }
         // A ping behind many requests would count as missed.
         let lasting = owner == Owner::Peer || info.is_some_and(|info| info.unbounded);
         self.enqueue(id, owner, method, revision, body, lasting);
