@@ -12,7 +12,7 @@ use http_common::{
 use mcp_proto::bind::http::Sent;
 use mcp_proto::peer::client::{Keepalive, State};
 use mcp_proto::peer::{InvalidAnswer, Outcome, RequestId, RequestOptions};
-use mcp_proto::schema::{CallTool, CallToolParams, ListTools, ListToolsParams};
+use mcp_proto::schema::{CallTool, CallToolParams, ListTools, ListToolsParams, RootsListChanged};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -250,5 +250,24 @@ fn a_ping_that_was_missed_is_broken_off() {
             wire.answer(&heard, json!({}));
         }
         assert_eq!(wire.client.state(), State::Ready);
+    });
+}
+
+/// Contract 6: a notification that is never answered does not keep others from being sent for ever.
+#[test]
+fn a_notification_that_is_not_answered_is_broken_off() {
+    let mut config = config();
+    config.client.limits.exchanges = 2;
+    legacy(config, |wire, _| {
+        for _ in 0..3 {
+            wire.client.notify::<RootsListChanged>(wire.now, &Default::default()).unwrap();
+        }
+        let first = wire.expect("notifications/roots/list_changed");
+        let second = wire.expect("notifications/roots/list_changed");
+        wire.expect_silence();
+        wire.advance(Duration::from_secs(30));
+        wire.expect_abort(&first);
+        wire.expect_abort(&second);
+        wire.expect("notifications/roots/list_changed");
     });
 }

@@ -199,6 +199,9 @@ impl HttpClient {
         if let Some(exchange) = self.exchanges.get_mut(&again) {
             exchange.redirects = redirects;
         }
+        if matches!(purpose, Purpose::Post(_)) {
+            self.limit_post(now, again);
+        }
         self.moved(&purpose, id, again);
         true
     }

@@ -395,7 +395,7 @@ impl HttpClient {
         while self.posting < most
             && let Some(post) = self.out.next_post()
         {
-            self.send_post(post);
+            self.send_post(now, post);
         }
         while let Some(number) = self.out.next_lasting() {
             self.send_call(now, number);
