@@ -271,3 +271,23 @@ fn a_notification_that_is_not_answered_is_broken_off() {
         wire.expect("notifications/roots/list_changed");
     });
 }
+
+// --- Cancelling ---
+
+/// C4.24: the server works on it, whether the rest of its answer is asked for or not.
+#[test]
+fn a_request_is_cancelled_while_the_rest_of_its_answer_is_about_to_be_asked_for() {
+    legacy(config(), |wire, _| {
+        let request = call_tool(wire);
+        let call = wire.expect("tools/call");
+        wire.stream(&call);
+        wire.body(&call, "id: 1\nretry: 10\ndata:\n\n");
+        wire.cut(&call);
+        let due = wire.client.poll_timeout().unwrap();
+        wire.client.handle_timeout(due);
+        wire.client.cancel(due, request, None);
+        let cancelled = wire.expect("notifications/cancelled");
+        assert_eq!(cancelled.body["params"]["requestId"], call.id());
+        wire.expect_silence();
+    });
+}

@@ -275,7 +275,8 @@ impl HttpClient {
             Place::Waiting | Place::Parked => false,
             Place::Pausing => call.trail.is_some(),
             Place::Accepted => true,
-            Place::Out(exchange) => self.abort_exchange(exchange),
+            // If the rest of its answer was about to be asked for, the server works on it.
+            Place::Out(exchange) => self.abort_exchange(exchange) || call.trail.is_some(),
         };
         if sent && !headers::is_modern(call.revision) {
             self.post_cancelled(call.wire, reason, call.revision);
