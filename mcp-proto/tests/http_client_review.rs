@@ -291,3 +291,40 @@ fn a_request_is_cancelled_while_the_rest_of_its_answer_is_about_to_be_asked_for(
         wire.expect_silence();
     });
 }
+
+// --- HTTP+SSE ---
+
+/// 2024-11-05: any 2xx means that the message was taken; what comes of the body means nothing.
+#[test]
+fn what_an_old_server_has_accepted_is_answered_on_the_one_stream() {
+    for kind in ["text/plain", "text/event-stream", "application/json"] {
+        for cut in [false, true] {
+            scenario(legacy_config(), |wire| {
+                let initialize = wire.expect("initialize");
+                wire.reply(&initialize, 405, &[], "");
+                let events = wire.expect_get();
+                wire.stream(&events);
+                wire.body(&events, "event: endpoint\ndata: /messages\n\n");
+                let accept = |wire: &mut Wire, exchange: &Exchange| {
+                    wire.head(exchange, 200, &[("content-type", kind)]);
+                    wire.body(exchange, ":ok\n\n");
+                    if cut { wire.cut(exchange) } else { wire.end(exchange) }
+                };
+                let initialize = wire.expect("initialize");
+                accept(wire, &initialize);
+                wire.event_answer(&events, &initialize.id(), initialize_result("2024-11-05"));
+                let initialized = wire.expect("notifications/initialized");
+                accept(wire, &initialized);
+                for request in [call_tool, list_tools] {
+                    let request = request(wire);
+                    let sent = wire.next().unwrap();
+                    accept(wire, &sent);
+                    wire.expect_pending(request);
+                    wire.expect_silence();
+                    wire.event_answer(&events, &sent.id(), json!({"content": [], "tools": []}));
+                    wire.result(request);
+                }
+            });
+        }
+    }
+}

@@ -289,9 +289,6 @@ impl HttpClient {
             return;
         }
         let success = (200..300).contains(&status);
-        if success && self.answers_elsewhere(&purpose) {
-            return self.accepted(&purpose);
-        }
         let expected = self.expected(&purpose);
         let (frame, error) = whole.finish(self.limits().depth);
         let ended = match frame {
@@ -325,6 +322,15 @@ impl HttpClient {
             return;
         }
         let (purpose, generation) = (purpose.clone(), *generation);
+        let status = match &exchange.reading {
+            Reading::Nothing => None,
+            Reading::Whole(whole) => Some(whole.status),
+            Reading::Events(events) => Some(events.status),
+        };
+        if status.is_some_and(|status| (200..300).contains(&status)) && self.answers_elsewhere(&purpose) {
+            // Whatever the body is, and even if it is cut.
+            return self.accepted(&purpose);
+        }
         let (sent, detail) = match &end {
             End::Complete => (Sent::Maybe, String::new()),
             End::Truncated(detail) => (Sent::Maybe, detail.clone()),
