@@ -328,3 +328,24 @@ fn what_an_old_server_has_accepted_is_answered_on_the_one_stream() {
         }
     }
 }
+
+// --- The dialect ---
+
+/// F56, C4.23
+#[test]
+fn fragments_go_on_where_the_stream_broke_off() {
+    let mut config = config();
+    config.dialect_002 = true;
+    legacy(config, |wire, _| {
+        let request = call_tool(wire);
+        let call = wire.expect("tools/call");
+        wire.stream(&call);
+        wire.body(&call, "id: 1\nretry: 10\nevent: result\ndata: {\"content\": [1]}\n\n");
+        wire.cut(&call);
+        wire.advance(Duration::from_millis(10));
+        let rest = wire.expect_get();
+        wire.stream(&rest);
+        wire.body(&rest, "event: result\ndata: {\"content\": [2]}\n\nevent: complete\ndata: {}\n\n");
+        assert_eq!(wire.result(request), json!({"content": [1, 2]}));
+    });
+}

@@ -69,7 +69,9 @@ impl HttpClient {
         let Some(exchange) = self.exchanges.get(&id) else { return };
         match (&exchange.purpose, name) {
             (Purpose::Events, "endpoint") => self.handle_endpoint(now, id, &event.data),
-            (&Purpose::Call(number), _) if self.config.dialect_002 && exchange.rest.is_none() => {
+            (&(Purpose::Call(number) | Purpose::Resume { number, .. }), _)
+                if self.config.dialect_002 && exchange.rest.is_none() =>
+            {
                 self.handle_dialect(now, id, number, &event);
             }
             _ => {}
