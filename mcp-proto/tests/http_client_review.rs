@@ -9,10 +9,14 @@ use http_common::{
     Exchange, LEGACY, MODERN, SESSION, Wire, config, discover_result, initialize_result, legacy,
     legacy_config, modern, scenario,
 };
-use mcp_proto::bind::http::Sent;
-use mcp_proto::peer::client::{Keepalive, State};
+use mcp_proto::bind::http::client::{Action, HttpClient, HttpClientConfig};
+use mcp_proto::bind::http::{End, Sent};
+use mcp_proto::peer::client::{ClientConfig, Keepalive, State};
 use mcp_proto::peer::{InvalidAnswer, Outcome, RequestId, RequestOptions};
-use mcp_proto::schema::{CallTool, CallToolParams, ListTools, ListToolsParams, RootsListChanged};
+use mcp_proto::schema::{
+    CallTool, CallToolParams, Implementation, ListTools, ListToolsParams, RootsListChanged,
+};
+use mcp_proto::{Bytes, Instant};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -348,4 +352,37 @@ fn fragments_go_on_where_the_stream_broke_off() {
         wire.body(&rest, "event: result\ndata: {\"content\": [2]}\n\nevent: complete\ndata: {}\n\n");
         assert_eq!(wire.result(request), json!({"content": [1, 2]}));
     });
+}
+
+// --- Secrets ---
+
+/// C4.18: a session, a key or a password in a URL is none of a log's business.
+#[test]
+fn urls_are_shown_without_what_may_be_secret() {
+    let url = "http://user:password@localhost:3000/mcp?key=secret";
+    let now = Instant::ORIGIN;
+    let mut config = HttpClientConfig::new(ClientConfig::new(Implementation::new("test", "1")), url);
+    config.client.mode = mcp_proto::peer::client::Mode::LegacyOnly;
+    let mut shown = vec![format!("{config:?}")];
+    let mut client = HttpClient::new(config, now).unwrap();
+    let open = |client: &mut HttpClient, shown: &mut Vec<String>| {
+        let action = client.poll_action().unwrap();
+        shown.push(format!("{action:?} {client:?}"));
+        let Action::Open(request) = action else { panic!("{action:?}") };
+        request
+    };
+    let initialize = open(&mut client, &mut shown);
+    assert_eq!(&*initialize.url, url);
+    client.handle_head(now, initialize.exchange, 404, &[("x", "y")]);
+    client.handle_end(now, initialize.exchange, End::Complete);
+    let events = open(&mut client, &mut shown);
+    client.handle_head(now, events.exchange, 200, &[("content-type", "text/event-stream")]);
+    let endpoint = Bytes::from_static(b"event: endpoint\ndata: /messages?session_id=secret\n\n");
+    client.handle_body(now, events.exchange, endpoint);
+    let initialize = open(&mut client, &mut shown);
+    assert!(initialize.url.ends_with("/messages?session_id=secret"));
+    for text in shown {
+        assert!(!text.contains("secret") && !text.contains("password"), "{text}");
+        assert!(text.contains("localhost:3000/m"), "{text}");
+    }
 }
