@@ -90,6 +90,10 @@ extern crate alloc;
 extern crate std;
 
 mod limits;
+#[cfg_attr(
+    not(all(feature = "std", feature = "server", feature = "http")),
+    allow(dead_code, reason = "not every feature uses all of it")
+)]
 mod small;
 mod time;
 

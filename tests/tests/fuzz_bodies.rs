@@ -57,6 +57,12 @@ fn a_client_over_http_holds_its_contracts_under_any_operations() {
     run(fuzzing::http_client);
 }
 
+/// Contracts 1, 2, 4, 5, 8
+#[test]
+fn a_server_over_http_holds_its_contracts_under_any_operations() {
+    run(fuzzing::http_server);
+}
+
 /// The committed corpora, and every input that once broke something.
 #[test]
 fn the_corpora_run_clean() {

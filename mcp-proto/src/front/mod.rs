@@ -75,6 +75,11 @@ With the feature `schemars` the schema comes from the type.
 "##
 )]
 //!
+#![cfg_attr(
+    all(feature = "server", feature = "http"),
+    doc = "Over HTTP one router serves any number of connections, each request by an exchange of its own: [`http`]."
+)]
+//!
 //! # An adapter
 //!
 //! An adapter makes a machine of [`bind`](crate::bind), joins it to a handle with [`client`] or [`server`](server), and

@@ -13,6 +13,7 @@ mod client;
 mod envelope;
 mod header;
 mod http_client;
+mod http_server;
 mod lines;
 mod schema;
 mod server;
@@ -46,4 +47,9 @@ pub fn http_client(data: &[u8]) {
 /// A server under arbitrary operations.
 pub fn server(data: &[u8]) {
     structured(data, server::server);
+}
+
+/// A server over HTTP under arbitrary operations.
+pub fn http_server(data: &[u8]) {
+    structured(data, http_server::http_server);
 }

@@ -4,6 +4,7 @@
 //! alone.
 #![allow(unreachable_pub, reason = "the modules of a test")]
 
+mod directed;
 mod model;
 mod router;
 mod world;
@@ -20,7 +21,7 @@ use world::{Site, Tally, World};
 pub use world::Ledger;
 
 /// How many seeds each test runs, unless the environment says otherwise.
-const SEEDS: u64 = 300;
+const SEEDS: u64 = 200;
 /// How many things happen in a run.
 const STEPS: u32 = 40;
 

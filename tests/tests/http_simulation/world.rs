@@ -358,7 +358,7 @@ impl<'a> World<'a> {
     }
 
     /// Nothing goes wrong any more: then everything works, without help unless the client has given up.
-    fn recovers(&mut self) {
+    pub fn recovers(&mut self) {
         if self.closed {
             self.reconnect();
         }
@@ -378,7 +378,7 @@ impl<'a> World<'a> {
         }
     }
 
-    fn close(&mut self) {
+    pub fn close(&mut self) {
         let now = self.pair.now();
         self.pair.client.close(now);
         self.pass(Duration::from_secs(90));

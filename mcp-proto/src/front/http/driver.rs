@@ -61,10 +61,11 @@ impl<H: Mode> HttpServerDriver<H> {
         }
         if closing && self.sessions.is_empty() {
             let late = self.service.refuse_sessions();
-            if late.is_empty() {
+            self.start(late);
+            // They mostly end at once, and nobody would say so.
+            if self.sessions.is_empty() {
                 return Poll::Ready(());
             }
-            self.start(late);
         }
         let mut wakers = Wakers::default();
         let rest = self.service.roster.park(cx.waker().clone(), &mut wakers);

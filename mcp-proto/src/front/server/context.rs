@@ -8,11 +8,10 @@ use core::task::{Poll, Waker};
 
 use serde::Serialize;
 
-use super::Link;
-use crate::front::slots::{self, Follow};
+use super::{Connection, Link};
 use crate::front::{Error, Request};
 use crate::peer::server::RequestContext;
-use crate::peer::{InboundId, Outcome, Outgoing, Refusal, RequestId};
+use crate::peer::{InboundId, Refusal};
 use crate::schema::{
     ClientCapabilities, CreateMessage, CreateMessageParams, Elicit, ElicitParams, Era, Implementation, Json,
     ListRoots, ListRootsParams, LoggingLevel, LoggingMessageParams, Method, Number, ProgressParams, Revision,
@@ -38,14 +37,14 @@ use crate::schema::{
 /// ```
 #[derive(Clone)]
 pub struct Context {
-    link: Arc<Link>,
+    connection: Arc<Connection>,
     id: InboundId,
     request: Arc<RequestContext>,
 }
 
 impl Context {
-    pub(super) fn new(link: Arc<Link>, id: InboundId, request: RequestContext) -> Self {
-        Self { link, id, request: Arc::new(request) }
+    pub(super) fn new(connection: Arc<Connection>, id: InboundId, request: RequestContext) -> Self {
+        Self { connection, id, request: Arc::new(request) }
     }
 
     /// The handle by which the machine knows the request.
@@ -101,7 +100,7 @@ impl Context {
         let mut params = ProgressParams::new(token, done);
         params.total = total;
         params.message = message;
-        self.link.connection.command(|_, machine, now, _| machine.progress(now, self.id, &params));
+        self.connection.command(|_, machine, now, _| machine.progress(now, self.id, &params));
     }
 
     /// Logs to the client, if it wants messages of this level: a text, or anything that serializes.
@@ -111,14 +110,14 @@ impl Context {
         // What does not serialize can not be told.
         let Ok(data) = Json::encode(&data) else { return };
         let params = LoggingMessageParams::new(level, data);
-        self.link.connection.command(|_, machine, now, _| machine.log(now, Some(self.id), &params));
+        self.connection.command(|_, machine, now, _| machine.log(now, Some(self.id), &params));
     }
 
     /// Whether nobody waits for the answer any more: the request was cancelled or lost, or is answered.
     ///
     /// A handler is dropped then, and learns of it in no other way; this is for work that it has given to a thread.
     pub fn is_cancelled(&self) -> bool {
-        self.link.connection.look(|core, _| !core.live.contains_key(&self.id))
+        self.connection.look(|core, _| !core.live.contains_key(&self.id))
     }
 
     /// Waits until nobody waits for the answer any more. See [`is_cancelled`](Self::is_cancelled).
@@ -132,7 +131,7 @@ impl Context {
     ///
     /// <https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#sending-messages-to-the-server>
     pub fn release_stream(&self) {
-        self.link.connection.command(|_, machine, now, _| machine.release(now, self.id));
+        self.connection.command(|_, machine, now, _| machine.release(now, self.id));
     }
 
     /// Asks the client, where the revision lets servers do that (2025-11-25 and earlier).
@@ -147,7 +146,7 @@ impl Context {
                 Err(Error::Refused(Refusal::Revision { method: M::NAME.into(), revision: self.revision() }))
             }
         };
-        let link = Related { link: self.link.clone(), of: self.id };
+        let link = Link { connection: self.connection.clone(), of: Some(self.id) };
         Request::new(Arc::new(link), params)
     }
 
@@ -173,30 +172,6 @@ impl Context {
     }
 }
 
-/// The connection, for what is asked on behalf of one request of the client.
-struct Related {
-    link: Arc<Link>,
-    of: InboundId,
-}
-
-impl slots::Link for Related {
-    fn send(&self, request: Outgoing<'_>, follow: Follow) -> Result<RequestId, Error> {
-        self.link.ask(Some(self.of), request, follow)
-    }
-
-    fn poll_progress(&self, request: RequestId, waker: Waker) -> Poll<Option<ProgressParams>> {
-        self.link.poll_progress(request, waker)
-    }
-
-    fn poll_outcome(&self, request: RequestId, waker: Waker) -> Poll<Outcome> {
-        self.link.poll_outcome(request, waker)
-    }
-
-    fn abandon(&self, request: RequestId, reason: Option<&str>) {
-        self.link.abandon(request, reason);
-    }
-}
-
 impl fmt::Debug for Context {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Context")
@@ -215,7 +190,7 @@ struct Waiting<'a> {
 impl Waiting<'_> {
     fn poll(&mut self, waker: &Waker) -> Poll<()> {
         let left = waker.clone();
-        self.context.link.connection.with(|core, _, _, wakers| match core.live.get_mut(&self.context.id) {
+        self.context.connection.with(|core, _, _, wakers| match core.live.get_mut(&self.context.id) {
             Some(waiters) => {
                 waiters.wait(&mut self.key, left, wakers);
                 Poll::Pending
@@ -231,7 +206,7 @@ impl Waiting<'_> {
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         if self.key.is_some() {
-            self.context.link.connection.with(|core, _, _, wakers| {
+            self.context.connection.with(|core, _, _, wakers| {
                 if let Some(waiters) = core.live.get_mut(&self.context.id) {
                     waiters.leave(self.key, wakers);
                 }

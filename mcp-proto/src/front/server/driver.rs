@@ -4,10 +4,10 @@ use alloc::sync::Arc;
 use core::fmt;
 use core::task::{Context as TaskContext, Poll};
 
+use super::Connection;
 use super::context::Context;
 use super::core::{ServerCore, Work};
 use super::machine::ServerMachine;
-use super::{Connection, Link};
 use crate::Instant;
 use crate::front::reply::Reply;
 use crate::front::router::{Dispatch, Router};
@@ -35,7 +35,7 @@ use crate::small::SmallQueue;
 #[must_use = "nothing happens unless the driver is polled"]
 pub struct ServerDriver<M: ServerMachine, H: Mode = Multi> {
     shared: Arc<Shared<ServerCore, M>>,
-    link: Arc<Link>,
+    connection: Arc<Connection>,
     router: Arc<Router<H>>,
     tasks: Tasks<H::Answering>,
 }
@@ -43,8 +43,7 @@ pub struct ServerDriver<M: ServerMachine, H: Mode = Multi> {
 impl<M: ServerMachine + Send + 'static, H: Mode> ServerDriver<M, H> {
     pub(in crate::front) fn new(shared: Arc<Shared<ServerCore, M>>, router: Arc<Router<H>>) -> Self {
         let tasks = Tasks::new(shared.signal().clone());
-        let connection: Arc<Connection> = shared.clone();
-        Self { shared, link: Arc::new(Link { connection }), router, tasks }
+        Self { connection: shared.clone(), shared, router, tasks }
     }
 }
 
@@ -86,7 +85,7 @@ impl<M: ServerMachine, H: Mode> ServerDriver<M, H> {
             match item {
                 Work::Stop(id) => self.tasks.stop(id),
                 Work::Start { id, method, params, context } => {
-                    let context = Context::new(self.link.clone(), id, context);
+                    let context = Context::new(self.connection.clone(), id, context);
                     match contain(|| self.router.dispatch(&method, params, context)) {
                         Ok(Dispatch::Later(answering)) => self.tasks.start(id, answering),
                         Ok(Dispatch::Now(reply)) => replies.push_back((id, reply)),

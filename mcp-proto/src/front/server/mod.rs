@@ -35,9 +35,11 @@ pub use machine::ServerMachine;
 /// The connection as handles see it, whatever the machine's own type.
 pub(super) type Connection = Shared<ServerCore, dyn ServerMachine + Send>;
 
-/// What contexts and handles have in common.
-pub(super) struct Link {
-    pub(super) connection: Arc<Connection>,
+/// The connection, for what is asked of the client.
+struct Link {
+    connection: Arc<Connection>,
+    /// The client's request on whose behalf it is asked, if it is on behalf of one.
+    of: Option<InboundId>,
 }
 
 /// Joins a machine to the router that answers for it, a handle for its application and a driver for its transport.
@@ -54,7 +56,7 @@ where
     H: Mode,
 {
     let shared = Arc::new(Shared::new(ServerCore::default(), machine, clock));
-    let handle = ServerHandle { link: Arc::new(Link { connection: shared.clone() }) };
+    let handle = ServerHandle { link: Arc::new(Link { connection: shared.clone(), of: None }) };
     (handle, ServerDriver::new(shared, router.into()))
 }
 
@@ -167,16 +169,9 @@ impl Source<ServerEvent> for Hearing {
     }
 }
 
-impl Link {
-    /// Asks the client, on behalf of its own request `of` or of none.
-    fn ask(&self, of: Option<InboundId>, request: Outgoing<'_>, follow: Follow) -> Result<RequestId, Error> {
-        self.connection.command(|core, machine, now, _| core.send(machine, now, of, request, follow))
-    }
-}
-
 impl slots::Link for Link {
     fn send(&self, request: Outgoing<'_>, follow: Follow) -> Result<RequestId, Error> {
-        self.ask(None, request, follow)
+        self.connection.command(|core, machine, now, _| core.send(machine, now, self.of, request, follow))
     }
 
     fn poll_progress(&self, request: RequestId, waker: Waker) -> Poll<Option<ProgressParams>> {

@@ -148,7 +148,7 @@ impl Sender {
         let Some(requested) = text(keys.version) else { return Err(missing(keys)) };
         let spoken = Revision::parse(&requested).filter(|revision| config.eras.modern().contains(revision));
         let Some(revision) = spoken else {
-            return Err(unsupported(config, Some(requested.into_owned())));
+            return Err(unsupported_version(config.eras, requested.into_owned()));
         };
         let Some(capabilities) = value::<ClientCapabilities>(keys.capabilities) else {
             return Err(missing(keys));
@@ -221,7 +221,10 @@ pub(super) fn admit(
     }
     if method == Initialize::NAME {
         return match (config.eras, place) {
-            (Eras::ModernOnly, _) => Err(unsupported(config, value(params.and_then(version_of)))),
+            (Eras::ModernOnly, _) => {
+                let requested = value(params.and_then(version_of)).unwrap_or_default();
+                Err(unsupported_version(config.eras, requested))
+            }
             (_, Place::Batch) => {
                 Err(ErrorObject::new(code::INVALID_REQUEST, "initialize must not be part of a batch"))
             }
@@ -339,11 +342,10 @@ fn missing(keys: &Keys<'_>) -> ErrorObject {
 }
 
 /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning#protocol-version-negotiation>
-fn unsupported(config: &ServerConfig, requested: Option<String>) -> ErrorObject {
-    let requested = requested.unwrap_or_default();
+pub(crate) fn unsupported_version(eras: Eras, requested: String) -> ErrorObject {
     let message = format!("unsupported protocol version {requested:?}");
     let error = ErrorObject::new(code::UNSUPPORTED_PROTOCOL_VERSION, message);
-    match Raw::encode(&UnsupportedVersionData::of(config.eras.modern(), requested)) {
+    match Raw::encode(&UnsupportedVersionData::of(eras.modern(), requested)) {
         Ok(data) => error.with_data(data),
         Err(_) => error,
     }

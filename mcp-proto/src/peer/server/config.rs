@@ -91,7 +91,7 @@ pub enum Eras {
 }
 
 impl Eras {
-    pub(super) fn modern(self) -> &'static [Revision] {
+    pub(crate) fn modern(self) -> &'static [Revision] {
         match self {
             Self::Both | Self::ModernOnly => Revision::MODERN,
             Self::LegacyOnly => &[],

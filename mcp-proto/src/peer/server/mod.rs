@@ -35,6 +35,8 @@ pub use session::Session;
 pub use subscriptions::{ListKind, Topic};
 
 #[cfg(feature = "http")]
+pub(crate) use admit::unsupported_version;
+#[cfg(feature = "http")]
 pub(crate) use prepared::Prepared;
 #[cfg(not(feature = "http"))]
 use prepared::Prepared;

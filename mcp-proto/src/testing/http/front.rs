@@ -164,6 +164,11 @@ impl<H: Mode> FrontPeer<H> {
         self.exchanges.len()
     }
 
+    /// Whether its driver is done: it was closed, and every session has ended.
+    pub fn is_done(&self) -> bool {
+        self.driver.is_none()
+    }
+
     // --- A request, part by part ---
 
     /// The head of a request has come.

@@ -120,6 +120,7 @@ pub struct HttpPair {
     /// Whose answers they are that the server gives; nobody's, if they are not in here.
     deliveries: BTreeMap<u64, ExchangeId>,
     under_way: BTreeMap<(Instant, u64), UnderWay>,
+    opened: u64,
     next_delivery: u64,
     /// Keeps what is due at the same time in order.
     next_sent: u64,
@@ -187,6 +188,7 @@ impl HttpPair {
             wires: BTreeMap::new(),
             deliveries: BTreeMap::new(),
             under_way: BTreeMap::new(),
+            opened: 0,
             next_delivery: 1,
             next_sent: 0,
         }
@@ -195,6 +197,11 @@ impl HttpPair {
     /// The reading of the simulated clock.
     pub fn now(&self) -> Instant {
         self.now
+    }
+
+    /// The number of the exchange that the client has opened last.
+    pub fn opened(&self) -> u64 {
+        self.opened
     }
 
     /// How many exchanges of the client's are open.
@@ -343,6 +350,7 @@ impl HttpPair {
 
     fn open_exchange(&mut self, request: Request) {
         let (now, exchange) = (self.now, request.exchange);
+        self.opened = exchange.number();
         let fate = match self.fates.remove(&exchange.number()) {
             Some(fate) => fate,
             None => self.weather.fate(&mut self.dice, &request.url),

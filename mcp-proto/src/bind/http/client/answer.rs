@@ -3,6 +3,7 @@
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::mem;
 use core::time::Duration;
 
 use bytes::Bytes;
@@ -10,7 +11,7 @@ use bytes::Bytes;
 use crate::bind::http::{Fields, Sent, header};
 use crate::codec::{Sse, media};
 use crate::peer::{HttpError, InvalidAnswer};
-use crate::rpc::{self, ErrorObject, Frame, Raw};
+use crate::rpc::{self, ErrorObject, Frame, Message, Raw};
 
 /// How much is read of a body that can be no message. The beginning of it is shown to people.
 const OTHER_BYTES: usize = 64 * 1024;
@@ -130,44 +131,56 @@ impl Whole {
 
     /// What it is, now that all of it has come or as much as is taken of it, and what is told of it if that is no
     /// answer.
-    pub(super) fn finish(self, depth: usize) -> (Result<Option<Frame>, InvalidAnswer>, HttpError) {
-        let Self { json, mut error, body, bytes, limit, .. } = self;
-        let body = match body {
-            Body::Empty => Bytes::new(),
-            Body::Slice(slice) => slice,
-            Body::Copied(copied) => Bytes::from(copied),
-        };
-        error.excerpt = excerpt(&body);
-        let failed = !(200..300).contains(&error.status);
-        if bytes > limit {
-            let too_long = Err(InvalidAnswer::TooLong { bytes: limit.saturating_add(1) });
-            return (if json && !failed { too_long } else { Ok(None) }, error);
+    pub(super) fn finish(mut self, depth: usize) -> (Result<Option<Frame>, InvalidAnswer>, HttpError) {
+        let body = mem::replace(&mut self.body, Body::Empty).join();
+        let found = self.read(&body, depth);
+        // An answer needs no excerpt.
+        if !self.is_success() || !matches!(found, Ok(Some(Frame::Single(Message::Response(_))))) {
+            self.error.excerpt = excerpt(&body);
+        }
+        (found, self.error)
+    }
+
+    fn read(&self, body: &Bytes, depth: usize) -> Result<Option<Frame>, InvalidAnswer> {
+        let answers = self.json && self.is_success();
+        if self.bytes > self.limit {
+            let too_long = InvalidAnswer::TooLong { bytes: self.limit.saturating_add(1) };
+            return if answers { Err(too_long) } else { Ok(None) };
         }
         // Some servers send their errors as plain text, or with no type at all.
-        let looks_so = matches!(body.trim_ascii_start().first(), Some(b'{' | b'['));
-        if !looks_so {
-            let nothing = json && !failed && !body.is_empty();
-            let what = || InvalidAnswer::Malformed("it is neither an object nor an array".into());
-            return (if nothing { Err(what()) } else { Ok(None) }, error);
+        if !matches!(body.trim_ascii_start().first(), Some(b'{' | b'[')) {
+            let what = "it is neither an object nor an array";
+            let invalid = answers && !body.is_empty();
+            return if invalid { Err(InvalidAnswer::Malformed(what.into())) } else { Ok(None) };
         }
-        match rpc::read(&body, depth) {
-            Ok(frame) => (Ok(Some(frame)), error),
-            Err(malformed) if json && !failed => {
-                (Err(InvalidAnswer::Malformed(malformed.to_string())), error)
-            }
-            Err(_) => (Ok(None), error),
+        match rpc::read(body, depth) {
+            Ok(frame) => Ok(Some(frame)),
+            Err(malformed) if answers => Err(InvalidAnswer::Malformed(malformed.to_string())),
+            Err(_) => Ok(None),
         }
     }
 
+    fn is_success(&self) -> bool {
+        (200..300).contains(&self.status)
+    }
+
     /// What is known if the rest of the body never comes: nothing but the status of a refusal.
-    pub(super) fn cut(self) -> Option<HttpError> {
-        let Self { mut error, body, .. } = self;
-        if let Body::Slice(body) = &body {
-            error.excerpt = excerpt(body);
-        } else if let Body::Copied(body) = &body {
-            error.excerpt = excerpt(body);
+    pub(super) fn cut(mut self) -> Option<HttpError> {
+        if self.is_success() {
+            return None;
         }
-        (!(200..300).contains(&error.status)).then_some(error)
+        self.error.excerpt = excerpt(&self.body.join());
+        Some(self.error)
+    }
+}
+
+impl Body {
+    fn join(self) -> Bytes {
+        match self {
+            Self::Empty => Bytes::new(),
+            Self::Slice(slice) => slice,
+            Self::Copied(copied) => Bytes::from(copied),
+        }
     }
 }
 

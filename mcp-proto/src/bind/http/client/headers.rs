@@ -68,7 +68,12 @@ impl SessionHeaders<'_> {
 
 /// Of a message that belongs to no session yet.
 pub(super) fn posted() -> Headers {
-    Vec::from([("content-type".into(), JSON.to_string()), ("accept".into(), EITHER.to_string())])
+    /// What a modern request has, and a few parameters.
+    const USUAL: usize = 8;
+    let mut headers = Vec::with_capacity(USUAL);
+    headers.push(("content-type".into(), JSON.to_string()));
+    headers.push(("accept".into(), EITHER.to_string()));
+    headers
 }
 
 /// Of a modern message.

@@ -291,9 +291,10 @@ pub(super) const SESSION_QUERY: &str = "session=";
 
 impl Accepts {
     fn read(fields: &dyn Fields, verb: Verb, place: Place) -> Option<Self> {
-        let mut values = Vec::new();
-        fields.each("accept", &mut |value| values.push(value));
-        let accepts = |full| media::accepts(values.iter().copied(), full);
+        // Mostly there is one.
+        let (mut others, mut last) = (Vec::new(), None);
+        fields.each("accept", &mut |value| others.extend(last.replace(value)));
+        let accepts = |full| media::accepts(others.iter().copied().chain(last), full);
         match (verb, accepts(JSON), accepts(EVENTS)) {
             // They are answered without a body.
             (Verb::Delete, _, _) => Some(Self::Either),

@@ -37,7 +37,7 @@ pub(super) enum Stage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     Undecided,
-    Json { status: u16 },
+    Json { status: u16, bytes: usize },
     Events,
 }
 
@@ -85,7 +85,7 @@ impl Output {
                 // It has no data that could fail to encode.
                 let _ = write::error(self.buffer(), ErrorId::Absent, &error);
                 self.whole = self.buffer.len();
-                self.form = Form::Json { status: 503 };
+                self.form = self.json(503);
             }
         }
     }
@@ -100,7 +100,7 @@ impl Output {
     pub(super) fn head(&self) -> Option<ResponseHead> {
         match self.form {
             Form::Undecided => None,
-            Form::Json { status } => Some(answer::json_head(status, self.whole.saturating_sub(DATA.len()))),
+            Form::Json { status, bytes } => Some(answer::json_head(status, bytes)),
             Form::Events => Some(answer::stream_head()),
         }
     }
@@ -123,6 +123,11 @@ impl Output {
         }
     }
 
+    /// The form of the answer in the buffer, whose length stands in its head whenever that is asked for.
+    fn json(&self, status: u16) -> Form {
+        Form::Json { status, bytes: self.whole.saturating_sub(DATA.len()) }
+    }
+
     fn event(&mut self) {
         self.form = Form::Events;
         self.buffer.extend_from_slice(b"\n\n");
@@ -135,8 +140,8 @@ impl Output {
         }
         self.replied = true;
         if self.form == Form::Undecided && (self.accepts != Accepts::Events || status != 200) {
-            self.form = Form::Json { status };
             self.whole = self.buffer.len();
+            self.form = self.json(status);
         } else {
             self.event();
         }

@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 use crate::bind::http::header;
 use crate::bind::http::tools::ParamHeaders;
 use crate::codec::header as value;
-use crate::peer::server::Eras;
+use crate::peer::server::{Eras, unsupported_version};
 use crate::rpc::{self, ErrorId, ErrorObject, Frame, Id, Kind, Malformed, Message, Raw, Request, code};
 use crate::schema::tasks::{CancelTask, GetTask, UpdateTask};
 use crate::schema::{
@@ -150,6 +150,7 @@ fn route_frame(setup: &Setup, kept: Kept, frame: Frame) -> Result<Routed, Answer
                 // None is defined: it is taken, and means nothing.
                 check_notification(&kept, &notification.method, &envelope)
                     .map_err(|what| mismatch(kept.version.version().error_id(), what))?;
+                check_spoken(setup, &envelope)?;
                 return Ok(Routed::Answer(Answer::empty(202)));
             }
             in_session(setup, &kept, Content::Frame(frame))
@@ -337,6 +338,20 @@ fn check_notification(kept: &Kept, method: &str, envelope: &Envelope<'_>) -> Res
     };
     of(&kept.version, header::PROTOCOL_VERSION, string(envelope.version).as_deref())?;
     of(&kept.method, header::METHOD, Some(method))
+}
+
+/// Whether a notification that names a version names one that is spoken. (Of a request the peer says so.)
+///
+/// <https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#protocol-version-header>
+fn check_spoken(setup: &Setup, envelope: &Envelope<'_>) -> Result<(), Answer> {
+    let eras = setup.eras();
+    match string(envelope.version) {
+        Some(version) if !eras.modern().iter().any(|revision| revision.as_str() == version) => {
+            let error = unsupported_version(eras, version.into_owned());
+            Err(Answer::error(400, ErrorId::Null, &error))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Whether a header may be in base64.

@@ -32,7 +32,7 @@ use crate::bind::http::server::intake::Accepts;
 use crate::bind::http::server::{BodyKind, Setup};
 use crate::codec::sse::write as sse;
 use crate::peer::{About, Outbox};
-use crate::rpc::{ErrorId, ErrorObject, Id, write};
+use crate::rpc::{ErrorId, ErrorObject, Id, code, write};
 use crate::schema::Revision;
 use crate::small::SmallMap;
 
@@ -41,6 +41,9 @@ const GENERAL: u64 = 0;
 
 /// What is kept free before a message, so that it need not be moved to make an event of it.
 const ROOM: usize = 64;
+
+/// Why a request that was accepted is not answered otherwise.
+const ENDED: &str = "the session has ended before the server could answer";
 
 /// Which transport a session is on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -225,9 +228,15 @@ impl Lanes {
         self.detach(lane);
     }
 
-    /// Ends everything: the session is over.
+    /// Ends everything: the session is over. What was accepted and not answered is answered by an error: that there is no
+    /// such session would say that it was not accepted, and clients send it again then.
     pub(super) fn close(&mut self) {
-        let gone = Answer::session_unknown(None);
+        let error = ErrorObject::new(code::INTERNAL_ERROR, ENDED);
+        for (id, lane) in mem::take(&mut self.requests) {
+            self.refuse(lane, Some(&id), &error);
+        }
+        // What is left has more to come that was not looked at.
+        let gone = Answer::error(200, ErrorId::Null, &error);
         for lane in mem::take(&mut self.lanes).into_iter().map(|(_, lane)| lane) {
             let Some(connection) = lane.connection else { continue };
             if lane.form == Form::Undecided {

@@ -150,12 +150,20 @@ fn a_session_beside_a_stream_of_events_is_opened_anew_beside_it() {
 }
 
 #[test]
-fn a_modern_server_and_a_failure_have_no_session_to_lose() {
+fn a_failure_beside_a_stream_of_events_is_over_with_that_stream() {
+    let mut run = Run::at_events(&config());
+    run.events(Ok(()));
+    run.initialize(html(404));
+    let act = run.detect.renew(run.now, Revision::V2024_11_05);
+    assert_eq!(run.did(act), "initialize 2024-11-05");
+}
+
+#[test]
+fn a_modern_server_has_no_session_to_lose_and_a_failure_nothing_to_forget() {
     let mut run = Run::at_ready(&config());
     assert!(matches!(run.detect.renew(run.now, Revision::LATEST_LEGACY), Act::Wait));
     let mut run = Run::new(&config());
     run.probe(html(401));
-    assert!(matches!(run.detect.renew(run.now, Revision::LATEST_LEGACY), Act::Wait));
     assert!(matches!(run.detect.forget(run.now), Act::Wait));
     assert!(matches!(run.detect.handle_timeout(run.now + Duration::from_secs(1000)), Act::Wait));
 }

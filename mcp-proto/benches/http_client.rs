@@ -1,0 +1,144 @@
+//! One `tools/call` through the client's side alone, from the command to its outcome: on a stream, and over HTTP with the
+//! answer as JSON and as events; and what a request in flight holds.
+//!
+//! `cargo bench -p mcp-proto --features http --bench http_client`
+
+mod measure;
+
+use mcp_proto::bind::StreamClient;
+use mcp_proto::bind::http::client::{Action, HttpClient, HttpClientConfig, Listen, Request};
+use mcp_proto::bind::http::{End, ExchangeId};
+use mcp_proto::peer::RequestOptions;
+use mcp_proto::peer::client::{ClientConfig, Event, LinkAction, Mode};
+use mcp_proto::schema::{CallTool, CallToolParams, Implementation};
+use mcp_proto::{Bytes, Instant};
+use measure::{held, measure};
+
+const NOW: Instant = Instant::ORIGIN;
+const DISCOVERED: &str = r#""result":{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{}}}"#;
+const INITIALIZED: &str = r#""result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}}}"#;
+const RESULT: &str =
+    r#""result":{"resultType":"complete","content":[{"type":"text","text":"It is sunny in the harbour."}]}"#;
+const IN_FLIGHT: u64 = 10_000;
+
+fn main() {
+    let mut stream = Stream::ready();
+    let mut json = Http::ready(Mode::ModernOnly);
+    let mut events = Http::ready(Mode::ModernOnly);
+    let mut legacy = Http::ready(Mode::LegacyOnly);
+    let mut rows: [(&str, &mut dyn FnMut()); 4] = [
+        ("stream, modern", &mut || stream.round_trip()),
+        ("http, modern, JSON", &mut || json.round_trip("application/json", "", "")),
+        ("http, modern, SSE", &mut || events.round_trip("text/event-stream", "data: ", "\n\n")),
+        ("http, legacy, JSON", &mut || legacy.round_trip("application/json", "", "")),
+    ];
+    let names = rows.each_ref().map(|(name, _)| *name);
+    let costs = measure(rows.each_mut().map(|(_, run)| &mut **run));
+    println!("{:20} {:>8} {:>12} {:>12}", "one call", "ns", "allocations", "× of stream");
+    for (name, cost) in names.into_iter().zip(costs) {
+        let ratio = cost.nanoseconds / costs[0].nanoseconds;
+        println!("{name:20} {:>8.0} {:>12} {ratio:>12.2}", cost.nanoseconds, cost.allocations);
+    }
+    let mut http = Http::ready(Mode::ModernOnly);
+    let (bytes, ()) = held(|| (0..IN_FLIGHT).for_each(|_| drop(http.ask())));
+    println!("a request in flight over HTTP holds {} bytes", bytes / IN_FLIGHT);
+}
+
+fn config(mode: Mode) -> ClientConfig {
+    let mut config = ClientConfig::new(Implementation::new("bench", "1.0"));
+    config.mode = mode;
+    config.limits.exchanges = usize::MAX;
+    config
+}
+
+fn params() -> CallToolParams {
+    let mut params = CallToolParams::new("weather");
+    params.arguments = Some(serde_json::json!({"place": "the harbour"}).into());
+    params
+}
+
+struct Stream {
+    client: StreamClient,
+    out: Vec<u8>,
+    id: u64,
+    params: CallToolParams,
+}
+
+impl Stream {
+    fn ready() -> Self {
+        let mut client = StreamClient::new(config(Mode::ModernOnly));
+        assert_eq!(client.poll_link(), Some(LinkAction::Open));
+        client.handle_open(NOW);
+        let mut stream = Self { client, out: Vec::new(), id: 0, params: params() };
+        stream.answer(DISCOVERED);
+        stream
+    }
+
+    fn answer(&mut self, outcome: &str) {
+        self.id += 1;
+        self.out.clear();
+        assert!(self.client.poll_transmit(&mut self.out));
+        let line = format!("{{\"jsonrpc\":\"2.0\",\"id\":{},{outcome}}}\n", self.id);
+        self.client.handle_input(NOW, Bytes::from(line));
+        while self.client.poll_event().is_some() {}
+    }
+
+    fn round_trip(&mut self) {
+        self.client.request::<CallTool>(NOW, &self.params, RequestOptions::default()).expect("it is ready");
+        self.answer(RESULT);
+    }
+}
+
+struct Http {
+    client: HttpClient,
+    id: u64,
+    params: CallToolParams,
+}
+
+impl Http {
+    fn ready(mode: Mode) -> Self {
+        let mut config = HttpClientConfig::new(config(mode), "http://localhost/mcp");
+        config.listen = Listen::Never;
+        let client = HttpClient::new(config, NOW).expect("it is a URL");
+        let mut http = Self { client, id: 0, params: params() };
+        let exchange = http.opened().exchange;
+        let outcome = if mode == Mode::LegacyOnly { INITIALIZED } else { DISCOVERED };
+        http.answer(exchange, outcome, "application/json", "", "");
+        if mode == Mode::LegacyOnly {
+            let exchange = http.opened().exchange;
+            http.client.handle_head(NOW, exchange, 202, &[("content-length", "0")]);
+            http.client.handle_end(NOW, exchange, End::Complete);
+        }
+        http
+    }
+
+    fn opened(&mut self) -> Request {
+        loop {
+            match self.client.poll_action().expect("something is sent") {
+                Action::Open(request) => return request,
+                Action::Abort(_) => {}
+            }
+        }
+    }
+
+    fn answer(&mut self, exchange: ExchangeId, outcome: &str, kind: &str, before: &str, after: &str) {
+        self.id += 1;
+        self.client.handle_head(NOW, exchange, 200, &[("content-type", kind)]);
+        let body = format!("{before}{{\"jsonrpc\":\"2.0\",\"id\":{},{outcome}}}{after}", self.id);
+        self.client.handle_body(NOW, exchange, Bytes::from(body));
+        self.client.handle_end(NOW, exchange, End::Complete);
+        while let Some(event) = self.client.poll_event() {
+            assert!(!matches!(event, Event::Closed(_)));
+        }
+    }
+
+    fn ask(&mut self) -> Request {
+        self.client.request::<CallTool>(NOW, &self.params, RequestOptions::default()).expect("it is ready");
+        self.opened()
+    }
+
+    fn round_trip(&mut self, kind: &str, before: &str, after: &str) {
+        let exchange = self.ask().exchange;
+        self.answer(exchange, RESULT, kind, before, after);
+    }
+}

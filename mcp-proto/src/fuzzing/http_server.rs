@@ -1,0 +1,474 @@
+//! A server over HTTP under arbitrary operations: whatever the clients, the application, the transport and the clock do.
+
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use arbitrary::Arbitrary;
+use bytes::Bytes;
+
+use crate::Instant;
+use crate::bind::http::server::{HttpServerConfig, LegacyPaths, RequestHead};
+use crate::codec::{Sse, SseItem};
+use crate::front::{Multi, Router};
+use crate::peer::server::{Eras, ListKind};
+use crate::rpc::{self, Frame, Id, Message};
+use crate::schema::{CallToolParams, Era, ServerCapability, Tool};
+use crate::testing::http::{FrontPeer, HttpOutput, HttpPeer, SimulatedClock};
+
+/// One thing that happens to a server.
+#[derive(Arbitrary, Clone, Debug)]
+pub(super) enum Operation {
+    /// A request, whole.
+    Send {
+        head: Head,
+        say: Say,
+    },
+    /// A request that comes in parts.
+    Begin {
+        head: Head,
+    },
+    Body {
+        which: u8,
+        bytes: Vec<u8>,
+    },
+    BodyEnd {
+        which: u8,
+    },
+    Disconnect {
+        which: u8,
+    },
+    ListChanged(u8),
+    Updated(u8),
+    Advance {
+        ms: u16,
+    },
+    Idle {
+        minutes: u8,
+    },
+    Close,
+}
+
+#[derive(Arbitrary, Clone, Debug)]
+pub(super) struct Head {
+    verb: u8,
+    path: u8,
+    version: u8,
+    session: Option<u8>,
+    content: u8,
+    accept: u8,
+    host: u8,
+    last_event: Option<u8>,
+    /// Whether the headers say what the body says.
+    honest: bool,
+}
+
+/// What a client says.
+#[derive(Arbitrary, Clone, Debug)]
+pub(super) enum Say {
+    Discover,
+    Initialize(u8),
+    Initialized,
+    Tools,
+    Call { id: u8, tool: u8 },
+    Listen,
+    Subscribe,
+    Ping(u8),
+    Cancel(u8),
+    Reply(u8),
+    Batch(u8),
+    Raw(Vec<u8>),
+}
+
+/// The configuration and the operations of one run.
+#[derive(Arbitrary, Clone, Debug)]
+pub(super) struct Run {
+    eras: u8,
+    first_transport: bool,
+    tight: bool,
+    operations: Vec<Operation>,
+}
+
+/// How the bodies of requests are cut before the machine sees them.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Cut {
+    Whole,
+    Bytewise,
+}
+
+const MODERN: &str = "2026-07-28";
+const VERSIONS: [&str; 6] = [MODERN, "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05", "1999-01-01"];
+
+/// Runs it twice, with whole and with chopped bodies, and checks the contracts on the way.
+pub(super) fn http_server(run: &Run) {
+    let whole = Harness::run(run, Cut::Whole);
+    let chopped = Harness::run(run, Cut::Bytewise);
+    assert_eq!(whole, chopped, "contract 4: chunk invariance");
+}
+
+struct Harness {
+    peer: FrontPeer,
+    now: Instant,
+    exchanges: Vec<Exchange>,
+    sessions: Vec<String>,
+    events: Vec<String>,
+    cut: Cut,
+    transcript: String,
+}
+
+#[derive(Default)]
+struct Exchange {
+    /// Whether the request is whole, or nobody reads any more.
+    whole: bool,
+    gone: bool,
+    status: Option<u16>,
+    events: Option<Sse>,
+    body: Vec<u8>,
+    /// How often each request was answered. It can only be once, unless the client itself uses an id twice.
+    answered: BTreeMap<Id, u32>,
+    reused: bool,
+    over: bool,
+}
+
+impl Harness {
+    fn run(run: &Run, cut: Cut) -> String {
+        let clock = Arc::new(SimulatedClock::default());
+        let router = router(&clock);
+        let mut server = router.config();
+        server.eras = [Eras::Both, Eras::ModernOnly, Eras::LegacyOnly][usize::from(run.eras % 3)];
+        if run.tight {
+            server.limits.message_bytes = 512;
+            server.limits.header_bytes = 256;
+            server.limits.requests_in = 2;
+            server.limits.requests_out = 2;
+            server.limits.queued_bytes = 2048;
+            server.limits.reply_bytes = 2048;
+            server.limits.subscriptions = 2;
+        }
+        let mut config = HttpServerConfig::new(server);
+        config.path = Some("/mcp".into());
+        config.legacy_sse = run.first_transport.then(LegacyPaths::default);
+        if run.tight {
+            config.sessions = 2;
+            config.stored_events = 4;
+            config.stored_bytes = 256;
+        }
+        let mut harness = Self {
+            peer: FrontPeer::new(router, config, clock, 7),
+            now: Instant::ORIGIN,
+            exchanges: Vec::new(),
+            sessions: Vec::new(),
+            events: Vec::new(),
+            cut,
+            transcript: String::new(),
+        };
+        for operation in &run.operations {
+            harness.apply(operation);
+            harness.pass(Duration::ZERO);
+        }
+        harness.peer.server.close();
+        harness.pass(Duration::from_secs(3600));
+        assert!(harness.peer.is_done(), "a server that was closed ends");
+        for (number, exchange) in harness.exchanges.iter().enumerate() {
+            let answered = exchange.gone || !exchange.whole || exchange.over;
+            assert!(answered, "contract 1: exchange {number} has no end");
+        }
+        harness.transcript
+    }
+
+    fn apply(&mut self, operation: &Operation) {
+        match operation {
+            Operation::Send { head, say } => {
+                let (message, about) = self.message(say, head.version);
+                let number = self.begin(head, Some(about));
+                self.exchanges[number].reused = matches!(say, Say::Raw(_));
+                self.body(number, message.as_bytes());
+                self.body_end(number);
+            }
+            Operation::Begin { head } => {
+                let number = self.begin(head, None);
+                self.exchanges[number].reused = true;
+            }
+            Operation::Body { which, bytes } => {
+                if let Some(number) = self.which(*which) {
+                    self.body(number, bytes);
+                }
+            }
+            Operation::BodyEnd { which } => {
+                if let Some(number) = self.which(*which) {
+                    self.body_end(number);
+                }
+            }
+            Operation::Disconnect { which } => {
+                if let Some(number) = self.which(*which) {
+                    self.exchanges[number].gone = true;
+                    self.peer.handle_disconnect(self.now, number as u64);
+                }
+            }
+            Operation::ListChanged(which) => {
+                let list = [ListKind::Tools, ListKind::Prompts, ListKind::Resources][usize::from(which % 3)];
+                self.peer.server.list_changed(list);
+            }
+            Operation::Updated(which) => self.peer.server.resource_updated(format!("note:///{}", which % 3)),
+            Operation::Advance { ms } => self.pass(Duration::from_millis((*ms).into())),
+            Operation::Idle { minutes } => self.pass(Duration::from_secs(60 * u64::from(minutes % 40))),
+            Operation::Close => self.peer.server.close(),
+        }
+    }
+
+    /// An exchange, counted from the newest: those that are over are among them.
+    fn which(&self, which: u8) -> Option<usize> {
+        self.exchanges.len().checked_sub(1 + usize::from(which))
+    }
+
+    // --- Requests ---
+
+    fn begin(&mut self, head: &Head, about: Option<(&'static str, &'static str)>) -> usize {
+        let session = head.session.map(|which| match self.sessions.len() {
+            0 => String::from("unknown"),
+            many => self.sessions[many - 1 - usize::from(which) % many].clone(),
+        });
+        let last_event = head.last_event.map(|which| match self.events.len() {
+            0 => String::from("1"),
+            many => self.events[many - 1 - usize::from(which) % many].clone(),
+        });
+        let method =
+            ["POST", "POST", "POST", "POST", "GET", "GET", "DELETE", "PUT"][usize::from(head.verb % 8)];
+        let path = match head.path % 8 {
+            5 => String::from("/sse"),
+            6 => format!("/messages?session={}", session.as_deref().unwrap_or_default()),
+            7 => String::from("/elsewhere"),
+            _ => String::from("/mcp"),
+        };
+        let content = ["application/json", "application/json; charset=utf-8", "text/plain", ""];
+        let accept = [
+            "application/json, text/event-stream",
+            "*/*",
+            "text/event-stream",
+            "application/json",
+            "a/b",
+            "",
+        ];
+        let host = ["localhost", "localhost:80", "127.0.0.1", "[::1]:1", "elsewhere.test", ""];
+        let mut fields = Vec::from([
+            ("content-type", content[usize::from(head.content) % content.len()]),
+            ("accept", accept[usize::from(head.accept) % accept.len()]),
+            ("host", host[usize::from(head.host) % host.len()]),
+        ]);
+        fields.retain(|(_, value)| !value.is_empty());
+        fields.extend(
+            VERSIONS.get(usize::from(head.version % 8)).map(|version| ("mcp-protocol-version", *version)),
+        );
+        fields.extend(session.as_deref().map(|session| ("mcp-session-id", session)));
+        fields.extend(last_event.as_deref().map(|event| ("last-event-id", event)));
+        if head.honest
+            && let Some((method, name)) = about
+        {
+            fields.push(("mcp-method", method));
+            if !name.is_empty() {
+                fields.push(("mcp-name", name));
+            }
+        }
+        let number = self.exchanges.len();
+        self.exchanges.push(Exchange::default());
+        let head = RequestHead { method, path: &path, fields: &fields.as_slice() };
+        self.peer.begin(self.now, number as u64, &head);
+        number
+    }
+
+    fn body(&mut self, number: usize, bytes: &[u8]) {
+        let size = if self.cut == Cut::Whole { bytes.len().max(1) } else { 1 };
+        for part in bytes.chunks(size) {
+            self.peer.handle_body(self.now, number as u64, Bytes::copy_from_slice(part));
+        }
+    }
+
+    fn body_end(&mut self, number: usize) {
+        self.exchanges[number].whole = true;
+        self.peer.handle_body_end(self.now, number as u64);
+    }
+
+    /// A message, and the headers that tell what it is.
+    fn message(&self, say: &Say, version: u8) -> (String, (&'static str, &'static str)) {
+        let version = VERSIONS[usize::from(version) % VERSIONS.len()];
+        let modern = format!(
+            r#""_meta":{{"io.modelcontextprotocol/protocolVersion":"{version}","io.modelcontextprotocol/clientCapabilities":{{}},"progressToken":1}}"#
+        );
+        let meta = if version == MODERN { &*modern } else { r#""_meta":{"progressToken":1}"# };
+        let request = |id: u8, method: &'static str, params: &str| {
+            let text = format!(
+                r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{{{params}{}{meta}}}}}"#,
+                if params.is_empty() { "" } else { "," }
+            );
+            (text, (method, ""))
+        };
+        match say {
+            Say::Discover => request(1, "server/discover", ""),
+            Say::Initialize(version) => {
+                let version = VERSIONS[usize::from(*version) % VERSIONS.len()];
+                let params = format!(
+                    r#""protocolVersion":"{version}","capabilities":{{"roots":{{}}}},"clientInfo":{{"name":"fuzz","version":"0"}}"#
+                );
+                request(0, "initialize", &params)
+            }
+            Say::Initialized => (
+                r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#.into(),
+                ("notifications/initialized", ""),
+            ),
+            Say::Tools => request(2, "tools/list", ""),
+            Say::Call { id, tool } => {
+                let name = ["quick", "slow", "ask", "stuck", "release", "none"][usize::from(tool % 6)];
+                let (text, (method, _)) = request(*id, "tools/call", &format!(r#""name":"{name}""#));
+                (text, (method, name))
+            }
+            Say::Listen => request(
+                3,
+                "subscriptions/listen",
+                r#""notifications":{"toolsListChanged":true,"resourceSubscriptions":["note:///1"]}"#,
+            ),
+            Say::Subscribe => request(4, "resources/subscribe", r#""uri":"note:///1""#),
+            Say::Ping(id) => request(*id, "ping", ""),
+            Say::Cancel(id) => (
+                format!(
+                    r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{id}}}}}"#
+                ),
+                ("notifications/cancelled", ""),
+            ),
+            Say::Reply(id) => (format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"roots":[]}}}}"#), ("", "")),
+            Say::Batch(id) => (
+                format!(
+                    r#"[{{"jsonrpc":"2.0","id":{id},"method":"ping"}},{{"jsonrpc":"2.0","id":"a","method":"tools/call","params":{{"name":"slow"}}}}]"#
+                ),
+                ("", ""),
+            ),
+            Say::Raw(bytes) => (String::from_utf8_lossy(bytes).into_owned(), ("", "")),
+        }
+    }
+
+    // --- Time and answers ---
+
+    fn pass(&mut self, duration: Duration) {
+        let end = self.now + duration;
+        self.outputs();
+        let mut steps = 0;
+        while let Some(due) = self.peer.poll_timeout().filter(|&due| due <= end) {
+            steps += 1;
+            assert!(steps < 100_000, "contract 5: no end of timeouts");
+            self.now = self.now.max(due);
+            self.peer.handle_timeout(self.now);
+            self.outputs();
+            let next = self.peer.poll_timeout();
+            assert!(next.is_none_or(|next| next > self.now), "contract 5: {next:?} at {:?}", self.now);
+        }
+        self.now = end;
+    }
+
+    fn outputs(&mut self) {
+        use core::fmt::Write as _;
+        while let Some((number, output)) = self.peer.poll_output(self.now) {
+            let exchange = &mut self.exchanges[number as usize];
+            assert!(!exchange.over && !exchange.gone, "nothing follows the end");
+            let _ = writeln!(self.transcript, "{:?} {number} {output:?}", self.now);
+            match output {
+                HttpOutput::Head { status, headers } => {
+                    assert_eq!(exchange.status.replace(status), None, "an answer begins once");
+                    assert!((200..600).contains(&status));
+                    for (name, value) in headers {
+                        match &*name {
+                            "content-type" if value == "text/event-stream" => {
+                                exchange.events = Some(Sse::new(1 << 20));
+                            }
+                            "mcp-session-id" => self.sessions.push(value),
+                            _ => {}
+                        }
+                    }
+                }
+                HttpOutput::Body(bytes) => {
+                    assert!(exchange.status.is_some(), "the head comes first");
+                    assert!(!bytes.is_empty());
+                    match &mut exchange.events {
+                        None => exchange.body.extend_from_slice(&bytes),
+                        Some(events) => {
+                            events.handle_input(bytes);
+                            while let Some(item) = events.poll_item() {
+                                let SseItem::Event(event) = item else { panic!("an event is too long") };
+                                if event.name == "endpoint" {
+                                    let endpoint = String::from_utf8_lossy(&event.data);
+                                    let (_, session) = endpoint.split_once('=').expect("a session");
+                                    self.sessions.push(session.into());
+                                    exchange.reused = true;
+                                } else {
+                                    count(&event.data, &mut exchange.answered);
+                                }
+                                self.events.extend(events.last_event_id().map(Into::into));
+                            }
+                        }
+                    }
+                }
+                HttpOutput::End => {
+                    assert!(exchange.status.is_some(), "the head comes first");
+                    exchange.over = true;
+                    assert!(exchange.status != Some(202) || exchange.body.is_empty());
+                    if let Some(events) = &mut exchange.events {
+                        assert_eq!(events.handle_eof(), None, "a stream ends behind an event");
+                    } else if !exchange.body.is_empty() {
+                        count(&Bytes::from(core::mem::take(&mut exchange.body)), &mut exchange.answered);
+                    }
+                    let once = exchange.answered.values().all(|answers| *answers == 1);
+                    assert!(once || exchange.reused, "contract 1: {:?}", exchange.answered);
+                }
+            }
+        }
+    }
+}
+
+/// Reads what a server has said, and counts its answers: there is one for each request.
+fn count(text: &Bytes, answered: &mut BTreeMap<Id, u32>) {
+    let mut add = |message: &Message| {
+        if let Message::Response(response) = message
+            && let Some(id) = &response.id
+        {
+            *answered.entry(id.clone()).or_default() += 1;
+        }
+    };
+    match rpc::read(text, 128) {
+        Ok(Frame::Single(message)) => add(&message),
+        Ok(Frame::Batch(batch)) => batch.for_each(|message| add(&message.expect("a message"))),
+        Err(malformed) => panic!("what goes out can be read: {malformed:?}"),
+    }
+}
+
+fn router(clock: &Arc<SimulatedClock>) -> Router<Multi> {
+    let mut router = Router::new("fuzz", "0")
+        .declare(ServerCapability::ToolsListChanged)
+        .declare(ServerCapability::ResourcesSubscribe);
+    for name in ["quick", "slow", "ask", "stuck", "release"] {
+        let tool = Tool::new(name, "A tool", crate::schema::Json::empty_object());
+        let clock = clock.clone();
+        router = router.tool_raw(tool, move |_: CallToolParams, context| {
+            let clock = clock.clone();
+            async move {
+                match name {
+                    "slow" => {
+                        for progress in 0..3_u32 {
+                            clock.sleep(Duration::from_millis(700)).await;
+                            context.progress(progress);
+                        }
+                    }
+                    "ask" if context.era() == Era::Legacy => drop(context.roots().await),
+                    "stuck" => core::future::pending().await,
+                    "release" => {
+                        context.release_stream();
+                        clock.sleep(Duration::from_secs(5)).await;
+                    }
+                    _ => {}
+                }
+                "done"
+            }
+        });
+    }
+    router
+}
