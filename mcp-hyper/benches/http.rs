@@ -3,6 +3,9 @@
 //!
 //! `cargo bench -p mcp-hyper --bench http`. With `--repeat N` and a row's name it runs that row N times, for a profiler.
 
+/// The same for all rows.
+#[path = "../src/io.rs"]
+mod io;
 #[path = "../../mcp-proto/benches/measure/mod.rs"]
 mod measure;
 
@@ -21,12 +24,12 @@ use hyper::{Request, Response};
 use mcp_hyper::mcp_proto::front::{Client, Context, Router};
 use mcp_hyper::mcp_proto::schema::Tool;
 use mcp_hyper::{ClientOptions, Proxy, ServerOptions};
+use io::HyperIo;
 use measure::measure;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use smol::net::TcpListener;
 use smol::{Async, LocalExecutor};
-use smol_hyper::rt::FuturesIo;
 
 /// Requests per run, so that entering the executor counts for little.
 const BATCH: usize = 32;
@@ -95,7 +98,7 @@ fn echo(executor: &'static Executor) -> SocketAddr {
             Ok::<_, Infallible>(Response::new(Full::new(body)))
         });
         let mut builder = http1::Builder::new();
-        builder.header_read_timeout(None).serve_connection(FuturesIo::new(stream), service).await
+        builder.header_read_timeout(None).serve_connection(HyperIo(stream), service).await
     });
     serving.detach();
     address
@@ -133,7 +136,7 @@ impl Bare {
         let sender = on(executor, async {
             let stream = Async::<std::net::TcpStream>::connect(address).await.expect("a connection");
             stream.get_ref().set_nodelay(true).expect("no delay");
-            let stream = FuturesIo::new(stream);
+            let stream = HyperIo(stream);
             let (sender, connection) =
                 hyper::client::conn::http1::handshake(stream).await.expect("a handshake");
             executor.spawn(connection).detach();

@@ -40,6 +40,7 @@
 
 mod client;
 mod fields;
+mod io;
 mod runtime;
 mod server;
 mod time;

@@ -15,7 +15,6 @@ use futures_lite::future::or;
 use futures_util::stream::FuturesUnordered;
 use http::{HeaderValue, Request, header};
 use hyper::client::conn::{http1, http2};
-use smol_hyper::rt::FuturesIo;
 
 use super::body::Whole;
 use super::proxy::{self, Proxy};
@@ -30,7 +29,7 @@ const STREAM_WINDOW: u32 = 256 * 1024;
 /// What may be on its way of all streams together, so that some that are not read hold up no others.
 const CONNECTION_WINDOW: u32 = 8 * 1024 * 1024;
 
-type Io = FuturesIo<Box<dyn Stream>>;
+type Io = crate::io::HyperIo<Box<dyn Stream>>;
 
 /// A future that a connection needs to have polled.
 pub(super) type Background = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -171,7 +170,7 @@ impl<R: Runtime> Connector<R> {
         if origin.scheme == Scheme::Https {
             (stream, speaks_http2) = self.encrypt(stream, &origin.host).await?;
         }
-        let io = FuturesIo::new(stream);
+        let io = crate::io::HyperIo(stream);
         if speaks_http2 { self.greet_http2(io).await } else { self.greet_http1(io, form).await }
     }
 

@@ -10,7 +10,6 @@ use std::task::{Context, Poll, ready};
 use futures_lite::{AsyncRead, AsyncWrite};
 use hyper::server::conn::{http1, http2};
 use mcp_proto::front::Multi;
-use smol_hyper::rt::FuturesIo;
 
 use super::limits::HEADERS;
 use super::preface::{Beginning, Preface};
@@ -20,6 +19,7 @@ use super::socket::Socket;
 use super::streams::{Queue, ServerMode, Streams};
 use super::transport::Transport;
 use super::watch::{Order, Overrun, Version, Watch};
+use crate::io::HyperIo;
 use crate::time::{Alarm, Timers};
 
 /// The least that hyper buffers of a connection of HTTP/1.
@@ -44,9 +44,9 @@ pub struct Connection<Io, H: ServerMode = Multi> {
     _entry: Entry,
 }
 
-type Http1<Io, H> = http1::Connection<FuturesIo<Socket<Transport<Io>>>, ConnectionService<H>>;
+type Http1<Io, H> = http1::Connection<HyperIo<Socket<Transport<Io>>>, ConnectionService<H>>;
 type Http2<Io, H> =
-    http2::Connection<FuturesIo<Socket<Transport<Io>>>, ConnectionService<H>, <H as ServerMode>::Queue>;
+    http2::Connection<HyperIo<Socket<Transport<Io>>>, ConnectionService<H>, <H as ServerMode>::Queue>;
 
 enum Stage<Io, H: ServerMode> {
     /// Until it is known what is spoken.
@@ -127,7 +127,7 @@ impl<Io: AsyncRead + AsyncWrite + Unpin + 'static, H: ServerMode> Connection<Io,
             builder.max_headers(limits.headers);
         }
         let service = ConnectionService::new(self.service.clone(), self.watch.clone(), None);
-        Stage::Http1(Box::pin(builder.serve_connection(FuturesIo::new(socket), service)))
+        Stage::Http1(Box::pin(builder.serve_connection(HyperIo(socket), service)))
     }
 
     fn http2(&self, socket: Socket<Transport<Io>>) -> Stage<Io, H> {
@@ -143,7 +143,7 @@ impl<Io: AsyncRead + AsyncWrite + Unpin + 'static, H: ServerMode> Connection<Io,
             .keep_alive_interval(limits.ping_interval)
             .keep_alive_timeout(limits.write_timeout);
         let service = ConnectionService::new(self.service.clone(), self.watch.clone(), Some(queue.clone()));
-        let connection = Box::pin(builder.serve_connection(FuturesIo::new(socket), service));
+        let connection = Box::pin(builder.serve_connection(HyperIo(socket), service));
         let streams = Streams::new(queue, self.watch.timers().clone(), limits.write_timeout);
         Stage::Http2 { connection, streams }
     }
