@@ -15,6 +15,7 @@ use mcp_proto::peer::client::{ClientConfig, Keepalive, State};
 use mcp_proto::peer::{InvalidAnswer, Outcome, RequestId, RequestOptions};
 use mcp_proto::schema::{
     CallTool, CallToolParams, Implementation, ListTools, ListToolsParams, RootsListChanged,
+    SubscriptionFilter, SubscriptionsListen, SubscriptionsListenParams,
 };
 use mcp_proto::{Bytes, Instant};
 use serde_json::{Value, json};
@@ -402,5 +403,30 @@ fn a_server_that_wants_no_pause_is_not_asked_without_one() {
             assert_eq!(listener.header("last-event-id"), Some(&*number.to_string()));
             wire.stream(&listener);
         }
+    });
+}
+
+/// A subscription that is over holds no exchange, wherever the server says so.
+#[test]
+fn a_subscription_that_is_cancelled_on_another_stream_is_broken_off() {
+    modern(config(), |wire| {
+        let params = SubscriptionsListenParams::new(SubscriptionFilter::new());
+        let listen = |wire: &mut Wire| {
+            let options = RequestOptions::default();
+            wire.client.request::<SubscriptionsListen>(wire.now, &params, options).unwrap()
+        };
+        let (one, first) = (listen(wire), wire.expect("subscriptions/listen"));
+        let (two, second) = (listen(wire), wire.expect("subscriptions/listen"));
+        wire.stream(&first);
+        wire.stream(&second);
+        let over = json!({
+            "jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": first.id()},
+        });
+        wire.event(&second, &over);
+        assert!(matches!(wire.outcome(one), Outcome::Lost(_)));
+        wire.advance(Duration::from_secs(1));
+        wire.expect_abort(&first);
+        wire.expect_no_abort();
+        wire.expect_pending(two);
     });
 }

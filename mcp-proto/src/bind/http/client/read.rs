@@ -13,6 +13,7 @@ use crate::codec::{SseEvent, SseItem};
 use crate::peer::client::Diagnostic;
 use crate::peer::{HttpError, InvalidAnswer, Outcome};
 use crate::rpc::{self, Frame, Id, Kind, Malformed, MalformedKind, Message, Response};
+use crate::schema::{Cancelled, CancelledParams, Notification as _};
 
 use super::HttpClient;
 use super::answer::{Ended, Events, Whole};
@@ -185,6 +186,14 @@ impl HttpClient {
     /// Messages that are no answers, or several at once.
     fn handle_others(&mut self, now: Instant, frame: Frame) {
         let answered: Vec<i64> = match &frame {
+            // A server may say on any stream that a subscription is over.
+            Frame::Single(Message::Notification(said)) if *said.method == *Cancelled::NAME => {
+                let params = said.params.as_ref().and_then(|params| params.decode::<CancelledParams>().ok());
+                match params.and_then(|params| params.request_id) {
+                    Some(Id::Number(wire)) => Vec::from([self.peer.named(wire)]),
+                    _ => Vec::new(),
+                }
+            }
             Frame::Single(_) => Vec::new(),
             Frame::Batch(batch) => {
                 let answers = batch.clone().filter_map(|element| match element {
