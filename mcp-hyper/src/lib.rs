@@ -43,6 +43,7 @@ mod fields;
 mod io;
 mod runtime;
 mod server;
+mod smol_socket;
 mod time;
 #[cfg(feature = "tls")]
 mod tls;
