@@ -30,6 +30,7 @@ impl Entropy for Gate {
 
 /// S1.17: the handshake was under way before, and comes in when the driver has looked for it already.
 #[test]
+#[expect(clippy::disallowed_methods, reason = "a thread that comes in between is what is tested")]
 fn the_driver_is_done_whenever_the_last_session_comes_in() {
     let (is_asked, asked) = channel();
     let (go_on, may_go_on) = channel();

@@ -66,10 +66,12 @@ fn a_server_over_http_holds_its_contracts_under_any_operations() {
 /// The committed corpora, and every input that once broke something.
 #[test]
 fn the_corpora_run_clean() {
-    let targets: [(&str, Body); 7] = [
+    let targets: [(&str, Body); 9] = [
         ("client", fuzzing::client),
         ("envelope", fuzzing::envelope),
         ("header", fuzzing::header),
+        ("http_client", fuzzing::http_client),
+        ("http_server", fuzzing::http_server),
         ("lines", fuzzing::lines),
         ("schema", fuzzing::schema),
         ("server", fuzzing::server),

@@ -118,7 +118,7 @@ impl<H: Mode> fmt::Debug for ServiceDriver<H> {
 /// The future that a whole server runs in: it accepts connections and serves them.
 ///
 /// Spawn it on any executor, or await it; nothing happens otherwise. It is `Send` unless the router is
-/// [`Local`](mcp_proto::front::Local). It ends when the server has been [closed](HttpServer::close): then it accepts
+/// [`Local`](mcp_proto::front::Local). It ends when the server has been [closed](mcp_proto::front::http::HttpServer::close): then it accepts
 /// nobody any more, and what is under way has
 /// [`close_timeout`](mcp_proto::peer::server::ServerConfig::close_timeout) to finish. Dropping it closes all
 /// connections at once.

@@ -143,12 +143,11 @@ struct RequestFields<'a> {
 
 impl Fields for RequestFields<'_> {
     fn each<'a>(&'a self, name: &str, show: &mut dyn FnMut(&'a [u8])) {
-        let mut found = false;
         for value in self.headers.get_all(name) {
-            found = true;
             show(value.as_bytes());
         }
-        if let (false, Some(authority), "host") = (found, self.authority, name) {
+        // Where the target names a host as well, both must be one that is served.
+        if let (Some(authority), "host") = (self.authority, name) {
             show(authority.as_bytes());
         }
     }

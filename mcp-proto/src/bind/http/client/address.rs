@@ -31,8 +31,31 @@ impl fmt::Display for UrlError {
 impl core::error::Error for UrlError {}
 
 /// An `http` or `https` URL without a fragment.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub(super) struct Address(Arc<str>);
+
+impl fmt::Debug for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Shown(&self.0).fmt(f)
+    }
+}
+
+/// A URL as it is shown: without user, password and query, which may be secret. The query may even be a session.
+pub(super) struct Shown<'a>(pub(super) &'a str);
+
+impl fmt::Debug for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let url = UriStr::new(self.0).ok();
+        let Some((url, authority)) = url.and_then(|url| Some((url, url.authority_components()?))) else {
+            return f.write_str("(no URL)");
+        };
+        write!(f, "{}://{}", url.scheme_str(), authority.host())?;
+        if let Some(port) = authority.port() {
+            write!(f, ":{port}")?;
+        }
+        f.write_str(url.path_str())
+    }
+}
 
 impl Address {
     pub(super) fn parse(text: &str) -> Result<Self, UrlError> {

@@ -98,6 +98,13 @@ impl HttpClient {
     pub(super) fn take_request(&mut self, id: i64, method: Box<str>, revision: Revision, body: Bytes) {
         let owner = if self.peer.sent(id).is_some() { Owner::Application } else { Owner::Peer };
         let info = MethodInfo::find(&method, Direction::ClientToServer, revision);
+        // What the peer asks for itself it does not cancel, and a server may leave any of it unanswered.
+        if owner == Owner::Peer
+            && let Some(before) = self.own_calls.insert(method.clone(), id)
+            && let Some(Call { place: Place::Out(exchange), .. }) = self.take_call(before)
+        {
+            self.abort_exchange(exchange);
+        }
         // A ping behind many requests would count as missed.
         let lasting = owner == Owner::Peer || info.is_some_and(|info| info.unbounded);
         self.enqueue(id, owner, method, revision, body, lasting);
@@ -170,7 +177,7 @@ impl HttpClient {
     }
 
     /// Puts a request back into the queue, at its old place.
-    fn requeue(&mut self, now: Instant, number: i64) {
+    pub(super) fn requeue(&mut self, now: Instant, number: i64) {
         self.free_slot(number);
         let Some(call) = self.calls.get_mut(&number) else { return };
         call.trail = None;
@@ -268,7 +275,8 @@ impl HttpClient {
             Place::Waiting | Place::Parked => false,
             Place::Pausing => call.trail.is_some(),
             Place::Accepted => true,
-            Place::Out(exchange) => self.abort_exchange(exchange),
+            // If the rest of its answer was about to be asked for, the server works on it.
+            Place::Out(exchange) => self.abort_exchange(exchange) || call.trail.is_some(),
         };
         if sent && !headers::is_modern(call.revision) {
             self.post_cancelled(call.wire, reason, call.revision);
@@ -292,6 +300,12 @@ impl HttpClient {
             return;
         }
         match ended {
+            // An error has no place for the challenge, which says how to log in.
+            Ended::Answer { http, answer: Err(_), .. }
+                if http.status == 401 || (http.status == 403 && http.challenge.is_some()) =>
+            {
+                self.conclude_refused(now, number, generation, http);
+            }
             Ended::Answer { http, answer: Err(error), own } => {
                 if !self.act_on_error(now, number, generation, http.status, &error, own) {
                     if (200..300).contains(&http.status) {
@@ -309,10 +323,14 @@ impl HttpClient {
             }
             Ended::Invalid(invalid, _) => self.end_call(now, number, Outcome::Invalid(invalid)),
             Ended::Unanswered(_, trail) => {
+                let trail = self.trail_within(generation, trail);
                 self.break_call(now, number, "the stream ended before the answer", trail);
             }
             Ended::Broken { sent: Sent::No, detail, .. } => self.send_later(now, number, &detail),
-            Ended::Broken { detail, trail, .. } => self.break_call(now, number, &detail, trail),
+            Ended::Broken { detail, trail, .. } => {
+                let trail = self.trail_within(generation, trail);
+                self.break_call(now, number, &detail, trail);
+            }
         }
     }
 
@@ -441,6 +459,12 @@ impl HttpClient {
             return self.requeue_renamed(now, number);
         }
         self.end_call(now, number, Outcome::Lost(Lost::Disconnected(detail.into())));
+    }
+
+    /// Where to go on. The ids of events mean something within their session alone.
+    fn trail_within(&self, generation: u32, trail: Trail) -> Trail {
+        let last_event = trail.last_event.filter(|_| generation == self.session.generation);
+        Trail { last_event, ..trail }
     }
 
     /// Whether a request may be made once more although the server may have acted on it, and `heard` whether something

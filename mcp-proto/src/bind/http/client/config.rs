@@ -1,9 +1,12 @@
 //! How a client behaves over HTTP.
 
 use alloc::string::String;
+use core::fmt;
 use core::time::Duration;
 
 use crate::peer::client::ClientConfig;
+
+use super::address::Shown;
 
 /// The configuration of an [`HttpClient`](super::HttpClient).
 ///
@@ -16,7 +19,7 @@ use crate::peer::client::ClientConfig;
 /// let mut config = HttpClientConfig::new(client, "https://example.com/mcp");
 /// config.listen = Listen::Never;
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[non_exhaustive]
 pub struct HttpClientConfig {
     /// What does not depend on the transport.
@@ -53,6 +56,23 @@ impl HttpClientConfig {
             events_timeout: Duration::from_secs(5),
             dialect_002: false,
         }
+    }
+}
+
+impl fmt::Debug for HttpClientConfig {
+    /// Without the parts of the URL that may be secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { client, url, seed, listen, backoff, retry, events_timeout, dialect_002 } = self;
+        f.debug_struct("HttpClientConfig")
+            .field("client", client)
+            .field("url", &Shown(url))
+            .field("seed", seed)
+            .field("listen", listen)
+            .field("backoff", backoff)
+            .field("retry", retry)
+            .field("events_timeout", events_timeout)
+            .field("dialect_002", dialect_002)
+            .finish()
     }
 }
 

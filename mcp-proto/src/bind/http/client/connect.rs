@@ -180,6 +180,13 @@ impl HttpClient {
             return false;
         }
         let Some(exchange) = self.exchanges.get(&id) else { return false };
+        if exchange.generation != self.session.generation {
+            // Its session is gone. A request was not accepted in it, and waits for the next one.
+            let Purpose::Call(number) = exchange.purpose else { return false };
+            self.detach(now, id);
+            self.requeue(now, number);
+            return true;
+        }
         let target = head.location.as_deref().and_then(|location| exchange.url.follow(location));
         let (Some(target), true) = (target, exchange.redirects < MOST_REDIRECTS) else { return false };
         let (purpose, redirects) = (exchange.purpose.clone(), exchange.redirects.saturating_add(1));
@@ -191,6 +198,9 @@ impl HttpClient {
         let again = self.begin(purpose.clone(), verb, target, headers, body);
         if let Some(exchange) = self.exchanges.get_mut(&again) {
             exchange.redirects = redirects;
+        }
+        if matches!(purpose, Purpose::Post(_)) {
+            self.limit_post(now, again);
         }
         self.moved(&purpose, id, again);
         true

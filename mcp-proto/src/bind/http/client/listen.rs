@@ -29,6 +29,10 @@ use super::timers::Timer;
 /// How long a stream must last to count as one that works, whether anything comes on it or not.
 pub(super) const STEADY: Duration = Duration::from_secs(10);
 
+/// The shortest pause, whatever the server wants: one that ends every stream at once would be asked as fast as the
+/// network lets it be, for ever.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
+
 /// The stream of what the server says of its own accord.
 #[derive(Debug, Default)]
 pub(super) struct Listener {
@@ -122,7 +126,7 @@ impl HttpClient {
             }
         };
         self.listener.failures = self.listener.failures.saturating_add(1);
-        self.timers.set(Timer::Listen, now + pause);
+        self.timers.set(Timer::Listen, now + pause.max(SHORTEST_PAUSE));
     }
 
     // --- The rest of an answer ---

@@ -104,6 +104,8 @@ pub struct HttpClient {
     exchanges: BTreeMap<ExchangeId, Exchange>,
     next_exchange: u64,
     calls: BTreeMap<i64, Call>,
+    /// The last request of each method that the peer made for itself.
+    own_calls: BTreeMap<Box<str>, i64>,
     /// How many requests count as exchanges now.
     busy: usize,
     /// How many notifications and replies are on their way.
@@ -143,6 +145,7 @@ impl HttpClient {
             exchanges: BTreeMap::new(),
             next_exchange: 1,
             calls: BTreeMap::new(),
+            own_calls: BTreeMap::new(),
             busy: 0,
             posting: 0,
             paused: VecDeque::new(),
@@ -392,7 +395,7 @@ impl HttpClient {
         while self.posting < most
             && let Some(post) = self.out.next_post()
         {
-            self.send_post(post);
+            self.send_post(now, post);
         }
         while let Some(number) = self.out.next_lasting() {
             self.send_call(now, number);

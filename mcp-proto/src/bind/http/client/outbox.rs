@@ -14,6 +14,8 @@ use crate::bind::http::{ExchangeId, Verb};
 use crate::peer::{About, Outbox};
 use crate::schema::Revision;
 
+use super::address::Shown;
+
 /// What is to be done with an exchange.
 #[derive(Clone, Debug)]
 pub enum Action {
@@ -39,13 +41,13 @@ pub struct Request {
 }
 
 impl fmt::Debug for Request {
-    /// Without the values of the headers and without the body, which may be secret.
+    /// Without the values of the headers, the body and parts of the URL, which may be secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<&str> = self.headers.iter().map(|(name, _)| &**name).collect();
         f.debug_struct("Request")
             .field("exchange", &self.exchange)
             .field("verb", &self.verb)
-            .field("url", &self.url)
+            .field("url", &Shown(&self.url))
             .field("headers", &names)
             .field("body_bytes", &self.body.len())
             .finish()

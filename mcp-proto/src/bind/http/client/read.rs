@@ -1,5 +1,6 @@
 //! Bodies become messages, and messages go where they belong.
 
+use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::mem;
@@ -9,8 +10,10 @@ use bytes::Bytes;
 use crate::Instant;
 use crate::bind::http::{End, ExchangeId, Sent};
 use crate::codec::{SseEvent, SseItem};
+use crate::peer::client::Diagnostic;
 use crate::peer::{HttpError, InvalidAnswer, Outcome};
 use crate::rpc::{self, Frame, Id, Kind, Malformed, MalformedKind, Message, Response};
+use crate::schema::{Cancelled, CancelledParams, Notification as _};
 
 use super::HttpClient;
 use super::answer::{Ended, Events, Whole};
@@ -67,7 +70,9 @@ impl HttpClient {
         let Some(exchange) = self.exchanges.get(&id) else { return };
         match (&exchange.purpose, name) {
             (Purpose::Events, "endpoint") => self.handle_endpoint(now, id, &event.data),
-            (&Purpose::Call(number), _) if self.config.dialect_002 && exchange.rest.is_none() => {
+            (&(Purpose::Call(number) | Purpose::Resume { number, .. }), _)
+                if self.config.dialect_002 && exchange.rest.is_none() =>
+            {
                 self.handle_dialect(now, id, number, &event);
             }
             _ => {}
@@ -119,6 +124,12 @@ impl HttpClient {
             Some(Id::String(_)) | None => true,
         };
         if !ours {
+            // It waits to go out, or has gone out again under another id.
+            if let Some(Id::Number(wire)) = response.id
+                && self.calls.contains_key(&self.peer.named(wire))
+            {
+                return self.peer.report(Diagnostic::UnknownAnswer(Id::Number(wire)));
+            }
             let frame = Frame::Single(Message::Response(response));
             return self.peer.handle_frame(now, frame, &mut self.out);
         }
@@ -164,19 +175,37 @@ impl HttpClient {
     fn with_server(&self, wire: i64) -> Option<i64> {
         let number = self.peer.named(wire);
         let call = self.calls.get(&number).filter(|call| call.wire == wire)?;
-        matches!(call.place, Place::Out(_) | Place::Accepted | Place::Pausing).then_some(number)
+        let with_server = match call.place {
+            Place::Out(_) | Place::Accepted => true,
+            Place::Pausing => call.trail.is_some(),
+            Place::Waiting | Place::Parked => false,
+        };
+        with_server.then_some(number)
     }
 
     /// Messages that are no answers, or several at once.
     fn handle_others(&mut self, now: Instant, frame: Frame) {
         let answered: Vec<i64> = match &frame {
+            // A server may say on any stream that a subscription is over.
+            Frame::Single(Message::Notification(said)) if *said.method == *Cancelled::NAME => {
+                let params = said.params.as_ref().and_then(|params| params.decode::<CancelledParams>().ok());
+                match params.and_then(|params| params.request_id) {
+                    Some(Id::Number(wire)) => Vec::from([self.peer.named(wire)]),
+                    _ => Vec::new(),
+                }
+            }
             Frame::Single(_) => Vec::new(),
             Frame::Batch(batch) => {
-                let responses = batch.clone().filter_map(|element| match element {
-                    Ok(Message::Response(response)) => self.answered_by(&response),
-                    _ => None,
+                let answers = batch.clone().filter_map(|element| match element {
+                    Ok(Message::Response(response)) => response.id,
+                    Ok(_) => None,
+                    Err(malformed) => malformed.recovered.id,
                 });
-                responses.collect()
+                let numbers = answers.filter_map(|id| match id {
+                    Id::Number(wire) => Some(self.peer.named(wire)),
+                    Id::String(_) => None,
+                });
+                numbers.collect()
             }
         };
         self.peer.handle_frame(now, frame, &mut self.out);
@@ -210,15 +239,20 @@ impl HttpClient {
                 _ => false,
             };
         let answer = answer && exchange.rest.is_none();
-        let elsewhere = match (recovered.kind, &recovered.id) {
+        let other = match (recovered.kind, &recovered.id) {
             (None | Some(Kind::Response), Some(Id::Number(wire)))
                 if recovered.method.is_none() && !answer =>
             {
-                self.with_server(*wire)
+                Some(*wire)
             }
             _ => None,
         };
+        let elsewhere = other.and_then(|wire| self.with_server(wire));
         if !answer && elsewhere.is_none() {
+            // As with an answer that can be read, to what waits to go out.
+            if other.is_some_and(|wire| self.calls.contains_key(&self.peer.named(wire))) {
+                return self.peer.report(Diagnostic::Malformed(Box::new(malformed)));
+            }
             return self.peer.handle_malformed(now, malformed, &mut self.out);
         }
         let invalid = match malformed.kind {
@@ -266,9 +300,6 @@ impl HttpClient {
             return;
         }
         let success = (200..300).contains(&status);
-        if success && self.answers_elsewhere(&purpose) {
-            return self.accepted(&purpose);
-        }
         let expected = self.expected(&purpose);
         let (frame, error) = whole.finish(self.limits().depth);
         let ended = match frame {
@@ -277,7 +308,13 @@ impl HttpClient {
             Ok(Some(Frame::Single(Message::Response(response)))) => {
                 let own =
                     matches!((&response.id, expected), (Some(Id::Number(id)), Some(wire)) if *id == wire);
-                Ended::Answer { http: error, answer: response.outcome, own }
+                match (response.id, response.outcome) {
+                    (Some(Id::Number(id)), Ok(_)) if !own => {
+                        let what = alloc::format!("it is the result of another request: {id}");
+                        Ended::Invalid(InvalidAnswer::Malformed(what), error)
+                    }
+                    (_, answer) => Ended::Answer { http: error, answer, own },
+                }
             }
             Ok(Some(frame @ Frame::Batch(_))) if success => {
                 // The answer may be among them.
@@ -296,6 +333,15 @@ impl HttpClient {
             return;
         }
         let (purpose, generation) = (purpose.clone(), *generation);
+        let status = match &exchange.reading {
+            Reading::Nothing => None,
+            Reading::Whole(whole) => Some(whole.status),
+            Reading::Events(events) => Some(events.status),
+        };
+        if status.is_some_and(|status| (200..300).contains(&status)) && self.answers_elsewhere(&purpose) {
+            // Whatever the body is, and even if it is cut.
+            return self.accepted(&purpose);
+        }
         let (sent, detail) = match &end {
             End::Complete => (Sent::Maybe, String::new()),
             End::Truncated(detail) => (Sent::Maybe, detail.clone()),

@@ -8,7 +8,7 @@ use core::time::Duration;
 use crate::Instant;
 use crate::peer::client::{Closed, Diagnostic};
 use crate::peer::{HttpError, Lost};
-use crate::schema::{Initialized, Notification};
+use crate::schema::{Era, Initialized, Notification};
 
 use crate::bind::http::{ExchangeId, Sent};
 
@@ -95,6 +95,7 @@ impl HttpClient {
         self.timers.clear(Timer::Opening);
         self.opening = None;
         self.out.drop_replies();
+        self.paused.retain(|post| post.notification.is_some());
         self.stop_listening();
         let resumed = self.calls.iter().filter(|(_, call)| call.trail.is_some());
         let resumed: alloc::vec::Vec<i64> = resumed.map(|(&number, _)| number).collect();
@@ -120,12 +121,23 @@ impl HttpClient {
         }
     }
 
-    pub(super) fn send_post(&mut self, post: Post) {
+    pub(super) fn send_post(&mut self, now: Instant, post: Post) {
+        // It may have been said before the server's era was known, or to the server that it was then. Replies are legacy.
+        let era = post.notification.as_ref().map_or(Era::Legacy, |(_, revision)| revision.era());
+        if self.peer.server().map(|server| server.era) != Some(era) {
+            return;
+        }
         let purpose = Purpose::Post(post);
         if let Some((verb, headers, body)) = self.request_of(&purpose) {
             let url = self.post_url();
-            self.begin(purpose, verb, url, headers, body);
+            let exchange = self.begin(purpose, verb, url, headers, body);
+            self.limit_post(now, exchange);
         }
+    }
+
+    /// Nobody waits for the answer to a message that is not answered, but its exchange takes the place of others.
+    pub(super) fn limit_post(&mut self, now: Instant, exchange: ExchangeId) {
+        self.timers.set(Timer::Drain(exchange), now + self.config.client.request_timeout);
     }
 
     /// The head of the answer to a message that is not answered has come, and is a success.
@@ -199,7 +211,7 @@ impl HttpClient {
     pub(super) fn open_again(&mut self, now: Instant) {
         match self.opening.take() {
             Some(post) => {
-                self.send_post(post);
+                self.send_post(now, post);
                 self.timers.set(Timer::Opening, now + POSTED);
             }
             None => self.open_gate(),

@@ -10,7 +10,7 @@ use crate::bind::http::ExchangeId;
 pub(super) enum Timer {
     /// A request goes out once more, or its stream is asked for again.
     Call(i64),
-    /// What follows an answer has gone on for long enough.
+    /// What nobody waits for, such as what follows an answer, has gone on for long enough.
     Drain(ExchangeId),
     /// The stream of events is asked for again.
     Listen,
