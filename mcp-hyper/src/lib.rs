@@ -23,6 +23,7 @@
 //! | watch the wire | [`ClientOptions::on_wire`] and its [`WireEvent`]s |
 //! | use another runtime's sockets and timers | [`Runtime`] |
 //! | be a server | [`serve`], with more to say [`ServerOptions`] |
+//! | be one under an accept loop or a router of one's own | [`ServerOptions::service`] and its [`HttpService`] |
 //!
 //! Whatever has to do with MCP is in `mcp_proto`: handles, handlers and results in [`mcp_proto::front`]; what HTTP has to
 //! do with it in [`mcp_proto::bind::http`]. The drivers here open connections, move heads and bodies, and tell the time.
@@ -43,6 +44,7 @@ mod fields;
 mod io;
 mod runtime;
 mod server;
+mod smol_socket;
 mod time;
 #[cfg(feature = "tls")]
 mod tls;

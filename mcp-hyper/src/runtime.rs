@@ -3,18 +3,20 @@
 use std::fmt;
 use std::future::Future;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpStream};
+#[cfg(unix)]
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use async_net::TcpStream;
-#[cfg(unix)]
-use async_net::unix::UnixStream;
+use async_io::Async;
 use futures_lite::{AsyncRead, AsyncWrite};
 use hyper::rt::{Sleep, Timer};
+
+use crate::smol_socket::SmolSocket;
 
 /// A runtime: where names are looked up, connections opened and time is waited for.
 ///
@@ -97,12 +99,12 @@ impl Runtime for Smol {
     async fn connect(&self, endpoint: &Endpoint) -> io::Result<Box<dyn Stream>> {
         match endpoint {
             Endpoint::Tcp(address) => {
-                let stream = TcpStream::connect(address).await?;
-                stream.set_nodelay(true)?;
-                Ok(Box::new(stream))
+                let stream = Async::<TcpStream>::connect(*address).await?;
+                stream.get_ref().set_nodelay(true)?;
+                Ok(Box::new(SmolSocket::new(stream)))
             }
             #[cfg(unix)]
-            Endpoint::Unix(path) => Ok(Box::new(UnixStream::connect(path).await?)),
+            Endpoint::Unix(path) => Ok(Box::new(SmolSocket::new(Async::<UnixStream>::connect(path).await?))),
             #[cfg(not(unix))]
             Endpoint::Unix(_) => Err(io::ErrorKind::Unsupported.into()),
         }

@@ -60,7 +60,9 @@ fn headers_that_are_too_long_or_too_many_are_refused() {
         let mut client = Raw::connect(address);
         client.post("/mcp", &headers, "{}");
         assert_eq!(client.answer().0.status, 431);
+        let begin = Instant::now();
         assert!(client.closed());
+        assert!(begin.elapsed() < Duration::from_secs(1), "the client is told at once that nothing follows");
     }
     Raw::connect(address).echo("others go on");
 }

@@ -13,12 +13,13 @@ use futures_util::future::AbortHandle;
 use futures_util::stream::FuturesUnordered;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Request as HttpRequest, StatusCode};
+use hyper::body::Body as _;
 use mcp_proto::Instant;
 use mcp_proto::bind::http::client::Request;
 use mcp_proto::bind::http::{End, ExchangeId, Sent, Verb};
 
 use super::body::Whole;
-use super::connector::Connector;
+use super::connector::{Connector, Http1};
 use super::exchange::{Answer, Step, Task, Used};
 use super::failure::Failure;
 use super::headers::Additions;
@@ -208,8 +209,7 @@ impl<R: Runtime> Transport<R> {
                 self.supply(now, &origin);
             }
             Step::Ready { origin, connection, keep } => {
-                let pool = self.pools.entry(origin.clone()).or_default();
-                pool.keep(now, connection, self.idle, keep);
+                self.keep(now, &origin, connection, keep);
                 self.supply(now, &origin);
             }
             Step::Answered { exchange, status, headers, answer } => {
@@ -223,14 +223,24 @@ impl<R: Runtime> Transport<R> {
                 self.happened.push_back(Happened::Head { exchange, status, headers });
             }
             Step::Data { exchange, bytes, answer } => {
-                self.pause(exchange, answer);
                 self.happened.push_back(Happened::Body { exchange, bytes });
+                // That was all: there is no need to look.
+                if answer.body.is_end_stream() {
+                    return self.take(now, Step::Ended { exchange, end: End::Complete, answer });
+                }
+                self.pause(exchange, answer);
             }
             Step::Ended { exchange, end, answer } => {
                 let Answer { origin, connection, keep, .. } = answer;
                 self.release(now, exchange);
-                if let (End::Complete, Some(connection)) = (&end, connection) {
-                    self.tasks.push(Task::becoming_ready(origin.clone(), connection, keep));
+                match (&end, connection) {
+                    (End::Complete, Some(connection)) if connection.sender.is_ready() => {
+                        self.keep(now, &origin, connection, keep);
+                    }
+                    (End::Complete, Some(connection)) => {
+                        self.tasks.push(Task::becoming_ready(origin.clone(), connection, keep));
+                    }
+                    _ => {}
                 }
                 self.end(exchange, end);
                 self.supply(now, &origin);
@@ -256,6 +266,12 @@ impl<R: Runtime> Transport<R> {
                 self.supply(now, &origin);
             }
         }
+    }
+
+    /// Keeps a connection for the next request.
+    fn keep(&mut self, now: Instant, origin: &Arc<Origin>, connection: Http1, kept: Option<Duration>) {
+        let pool = self.pools.entry(origin.clone()).or_default();
+        pool.keep(now, connection, self.idle, kept);
     }
 
     /// Keeps an answer until more of it is wanted.

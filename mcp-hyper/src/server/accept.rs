@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use async_io::Async;
 use futures_lite::{AsyncRead, AsyncWrite};
 
+use crate::smol_socket::SmolSocket;
 use crate::time::{Alarm, Timers};
 
 /// Something that connections come from.
@@ -45,7 +46,7 @@ pub trait Listener {
 }
 
 impl Listener for Async<std::net::TcpListener> {
-    type Io = Async<std::net::TcpStream>;
+    type Io = SmolSocket<std::net::TcpStream>;
 
     fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Self::Io>> {
         poll_tcp(self, cx)
@@ -53,7 +54,7 @@ impl Listener for Async<std::net::TcpListener> {
 }
 
 impl Listener for async_net::TcpListener {
-    type Io = Async<std::net::TcpStream>;
+    type Io = SmolSocket<std::net::TcpStream>;
 
     fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Self::Io>> {
         let listener: Arc<Async<std::net::TcpListener>> = self.clone().into();
@@ -63,24 +64,24 @@ impl Listener for async_net::TcpListener {
 
 #[cfg(unix)]
 impl Listener for async_net::unix::UnixListener {
-    type Io = Async<std::os::unix::net::UnixStream>;
+    type Io = SmolSocket<std::os::unix::net::UnixStream>;
 
     fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Self::Io>> {
         let listener: Arc<Async<std::os::unix::net::UnixListener>> = self.clone().into();
         let (stream, _) = ready!(poll_until(&listener, cx, |listener| listener.accept()))?;
-        Poll::Ready(Async::new(stream))
+        Poll::Ready(Async::new(stream).map(SmolSocket::new))
     }
 }
 
 fn poll_tcp(
     listener: &Async<std::net::TcpListener>,
     cx: &mut Context<'_>,
-) -> Poll<io::Result<Async<std::net::TcpStream>>> {
+) -> Poll<io::Result<SmolSocket<std::net::TcpStream>>> {
     let (stream, _) = ready!(poll_until(listener, cx, |listener| listener.accept()))?;
     // Answers and events are small, and written when they are whole. It fails for clients that have gone already, which
     // shows soon enough.
     let _ = stream.set_nodelay(true);
-    Poll::Ready(Async::new(stream))
+    Poll::Ready(Async::new(stream).map(SmolSocket::new))
 }
 
 fn poll_until<L, T>(

@@ -30,7 +30,35 @@ pub use service::HttpService;
 pub use streams::ServerMode;
 pub use watch::Overrun;
 
-/// Serves a router at `/mcp`, with every default, until the future is dropped.
+/// Serves a router at `/mcp`, with every default, until the future is dropped:
+///
+/// ```no_run
+/// use mcp_hyper::mcp_proto::front::Router;
+/// use schemars::JsonSchema;
+/// use serde::Deserialize;
+///
+/// #[derive(Deserialize, JsonSchema)]
+/// struct Add {
+///     /// The one number.
+///     a: f64,
+///     /// The other.
+///     b: f64,
+/// }
+///
+/// fn main() -> std::io::Result<()> {
+///     let router = Router::new("calculator", "1.0.0")
+///         .tool("add", "Adds two numbers", async |Add { a, b }, _| format!("{}", a + b));
+///     smol::block_on(async {
+///         let listener = smol::net::TcpListener::bind("127.0.0.1:8080").await?;
+///         mcp_hyper::serve(listener, router).await
+///     })
+/// }
+/// ```
+///
+/// (Input schemas from argument types are the feature `schemars` of `mcp_proto`.)
+///
+/// Every revision is served, over HTTP/1.1 and HTTP/2. Only requests to this machine's loopback names, and from web pages
+/// of it, are answered unless the [options](ServerOptions::configure) say otherwise.
 ///
 /// # Errors
 ///

@@ -20,6 +20,36 @@ use crate::runtime::{Runtime, Smol};
 use crate::time::{RuntimeClock, Timers};
 
 /// How a router is served, and what it is served over.
+///
+/// ```no_run
+/// use mcp_hyper::mcp_proto::bind::http::server::Hosts;
+/// use mcp_hyper::mcp_proto::front::Router;
+/// use mcp_hyper::mcp_proto::peer::server::ListKind;
+/// use mcp_hyper::rustls::pki_types::pem::PemObject as _;
+/// use mcp_hyper::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+/// use mcp_hyper::{ServerOptions, rustls};
+///
+/// # async fn example(router: Router, listener: async_net::TcpListener) -> Result<(), Box<dyn std::error::Error>> {
+/// let certificates = CertificateDer::pem_file_iter("/etc/mcp/chain.pem")?.collect::<Result<_, _>>()?;
+/// let key = PrivateKeyDer::from_pem_file("/etc/mcp/key.pem")?;
+/// let tls = rustls::ServerConfig::builder().with_no_client_auth().with_single_cert(certificates, key)?;
+///
+/// let (server, driver) = ServerOptions::new(router)
+///     .configure(|config| config.hosts = Hosts::Only(vec!["mcp.example".into()]))
+///     .limits(|limits| limits.connections = 1000)
+///     .on_error(|error| eprintln!("{error}"))
+///     .tls(tls)
+///     .listen(listener);
+/// let running = smol::spawn(driver);
+///
+/// // Whenever there is a new tool:
+/// server.list_changed(ListKind::Tools);
+/// // At the end: what is under way is finished.
+/// server.close();
+/// running.await?;
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "options do nothing until something is served with them"]
 pub struct ServerOptions<H: Mode = Multi> {
     router: Arc<Router<H>>,

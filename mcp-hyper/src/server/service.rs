@@ -7,7 +7,6 @@ use std::sync::Arc;
 use futures_lite::{AsyncRead, AsyncWrite};
 use http_body::Body;
 use hyper::body::Incoming;
-use hyper::header::HeaderMap;
 use hyper::service::Service;
 use hyper::{Request, Response};
 use mcp_proto::bind::http::Fields;
@@ -22,11 +21,32 @@ use super::registry::Registry;
 use super::streams::{Pace, Queue, ServerMode};
 use super::transport::Tls;
 use super::watch::{Busy, Watch};
+use crate::fields::Headers;
 use crate::time::RuntimeClock;
 
 /// A server to embed: under an accept loop of one's own, or under a router of one's own as a [`Service`] of hyper.
 ///
-/// Clones share the server. See [`ServerOptions::service`](super::ServerOptions::service).
+/// ```no_run
+/// use mcp_hyper::ServerOptions;
+/// use mcp_hyper::mcp_proto::front::Router;
+///
+/// # async fn example(router: Router, listener: smol::net::TcpListener) -> std::io::Result<()> {
+/// let (service, driver) = ServerOptions::new(router).service();
+/// // Sessions live in here, not in connections.
+/// smol::spawn(driver).detach();
+/// loop {
+///     let (client, _) = listener.accept().await?;
+///     client.set_nodelay(true)?;
+///     smol::spawn(service.connection(client)).detach();
+/// }
+/// # }
+/// ```
+///
+/// As a [`Service`] it answers the requests that a router has found to be for it, wherever they came in:
+/// `service.call(request)`. [`ServerOptions::any_path`](super::ServerOptions::any_path) leaves the path to that router.
+/// Then the limits on connections are up to whoever accepts them.
+///
+/// Clones share the server.
 pub struct HttpService<H: Mode = Multi>(Arc<Shared<H>>);
 
 pub(super) struct Shared<H: Mode> {
@@ -55,7 +75,7 @@ impl<H: Mode> HttpService<H> {
         let shared = &*self.0;
         let (parts, body) = request.into_parts();
         let fields = RequestFields {
-            headers: &parts.headers,
+            headers: Headers(&parts.headers),
             authority: parts.uri.authority().map(|authority| authority.as_str()),
         };
         let head = RequestHead {
@@ -136,16 +156,14 @@ impl<H: ServerMode> Service<Request<Incoming>> for ConnectionService<H> {
 
 /// The headers of a request, as hyper holds them.
 struct RequestFields<'a> {
-    headers: &'a HeaderMap,
+    headers: Headers<'a>,
     /// HTTP/2 says the host here.
     authority: Option<&'a str>,
 }
 
 impl Fields for RequestFields<'_> {
     fn each<'a>(&'a self, name: &str, show: &mut dyn FnMut(&'a [u8])) {
-        for value in self.headers.get_all(name) {
-            show(value.as_bytes());
-        }
+        self.headers.each(name, show);
         // Where the target names a host as well, both must be one that is served.
         if let (Some(authority), "host") = (self.authority, name) {
             show(authority.as_bytes());
