@@ -1,27 +1,22 @@
 //! Sockets on smol's reactor.
 
 use std::fmt;
-use std::io::{self, Read, Write};
+use std::io;
 use std::net::{Shutdown, TcpStream};
 #[cfg(unix)]
 use std::os::unix::net::UnixStream;
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use async_io::Async;
 use futures_lite::{AsyncRead, AsyncWrite};
 
-/// A connected socket. In place of smol's own for two reasons: closing it tells the other side, and while nothing is
-/// there to be read, looking again is no business of the system's. hyper looks several times for each message.
-pub struct SmolSocket<T> {
-    socket: Async<T>,
-    /// There was nothing, and the reactor has not said anything since.
-    waiting: bool,
-}
+/// A connected socket of which closing tells the other side, as `async_io`'s own does not.
+pub struct SmolSocket<T>(Async<T>);
 
 impl<T> SmolSocket<T> {
     pub(crate) fn new(socket: Async<T>) -> Self {
-        Self { socket, waiting: false }
+        Self(socket)
     }
 }
 
@@ -46,46 +41,27 @@ impl CloseWrite for UnixStream {
 
 impl<T> AsyncRead for SmolSocket<T>
 where
-    for<'a> &'a T: Read,
+    Async<T>: AsyncRead + Unpin,
 {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
-        loop {
-            if self.waiting {
-                ready!(self.socket.poll_readable(cx))?;
-                self.waiting = false;
-            }
-            match self.socket.get_ref().read(buf) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.waiting = true,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                read => return Poll::Ready(read),
-            }
-        }
+        Pin::new(&mut self.0).poll_read(cx, buf)
     }
 }
 
 impl<T: CloseWrite> AsyncWrite for SmolSocket<T>
 where
-    for<'a> &'a T: Write,
+    Async<T>: AsyncWrite + Unpin,
 {
-    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        loop {
-            match self.socket.get_ref().write(buf) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    ready!(self.socket.poll_writable(cx))?;
-                }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                written => return Poll::Ready(written),
-            }
-        }
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write(cx, buf)
     }
 
-    /// Sockets keep nothing back.
-    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(cx)
     }
 
     fn poll_close(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(match self.socket.get_ref().close_write() {
+        Poll::Ready(match self.0.get_ref().close_write() {
             // The other side was faster.
             Err(error) if error.kind() == io::ErrorKind::NotConnected => Ok(()),
             closed => closed,
