@@ -32,6 +32,12 @@ pub struct Limits {
     /// Default 1,024: each may hold its parameters and a handler.
     pub requests_in: usize,
 
+    /// How often a request of this side goes out again because the server asks for input before it finishes. If it asks
+    /// once more, the request ends.
+    ///
+    /// Default 10, as in every other client: a server that is not content by then never will be.
+    pub rounds: u32,
+
     /// How many bytes may wait to be sent before this side's own requests and notifications are refused.
     ///
     /// Default 64 MiB: one message of the greatest size always fits.
@@ -79,6 +85,7 @@ impl Default for Limits {
             depth: 120,
             requests_out: 100_000,
             requests_in: 1024,
+            rounds: 10,
             queued_bytes: 64 * MIB,
             reply_bytes: 64 * MIB,
             event_bytes: 128 * MIB,

@@ -7,7 +7,7 @@ use core::time::Duration;
 use common::{Scripted, config};
 use mcp_proto::peer::client::{Closed, Diagnostic, Event, Keepalive, LinkAction, State};
 use mcp_proto::peer::{
-    InvalidAnswer, Lost, Needed, Outcome, ProgressOption, Refusal, RequestId, RequestOptions,
+    InputMode, InvalidAnswer, Lost, Needed, Outcome, ProgressOption, Refusal, RequestId, RequestOptions,
 };
 use mcp_proto::rpc::ErrorObject;
 use mcp_proto::schema::{
@@ -105,7 +105,7 @@ fn the_result_type_decides_what_a_modern_result_is() {
         (json!({"resultType": "task", "taskId": "undeclared"}), "invalid"),
     ];
     for (result, expected) in cases {
-        let (request, id) = call(&mut s, RequestOptions::default());
+        let (request, id) = call(&mut s, RequestOptions::default().input(InputMode::Manual));
         s.answer(&id, result.clone());
         let found = match s.outcome(request) {
             Outcome::Result(_) => "result",

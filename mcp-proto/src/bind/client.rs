@@ -92,9 +92,9 @@ impl<F: Framing> Binding<Client, F> {
         self.run(now, |client, out| client.cancel(now, request, reason, out));
     }
 
-    /// Answers a request of the server (legacy revisions).
+    /// Answers what the server asks for: by a request (legacy revisions), or before it finishes one of this side's.
     pub fn respond(&mut self, now: Instant, request: InboundId, answer: Result<&dyn AnyResult, ErrorObject>) {
-        self.run(now, |client, out| client.respond(request, answer, out));
+        self.run(now, |client, out| client.respond(now, request, answer, out));
     }
 
     /// Closes in an orderly way: lets requests in flight finish for a while, then ends the link.

@@ -6,7 +6,7 @@ use core::time::Duration;
 
 #[cfg(feature = "client")]
 use crate::peer::client::Closed;
-use crate::peer::{DecodeError, HttpError, InvalidAnswer, Lost, Outcome, Refusal};
+use crate::peer::{DecodeError, HttpError, InputFault, InvalidAnswer, Lost, Outcome, Refusal};
 use crate::rpc::{ErrorObject, Raw};
 
 /// Why a call has no result.
@@ -34,6 +34,8 @@ pub enum Error {
     /// The server wants input first (2026-07-28): an
     /// [`InputRequiredResult`](crate::schema::InputRequiredResult), not decoded.
     InputRequired(Raw),
+    /// The server wants input first, and it could not be given.
+    Input(InputFault),
     /// The other side answered with something that is no answer.
     Invalid(InvalidAnswer),
     /// The exchange of HTTP ended with a status and no answer.
@@ -108,6 +110,8 @@ impl Error {
             Self::Closed(_) => Fault::Connection,
             Self::TimedOut { .. } | Self::Lost(_) => Fault::Connection,
             Self::Refused(Refusal::Connect(_)) => Fault::Connection,
+            Self::Input(InputFault::Failed { .. }) => Fault::Local,
+            Self::Input(_) => Fault::Peer,
             Self::Refused(_) | Self::Cancelled | Self::Finished => Fault::Local,
         }
     }
@@ -166,6 +170,7 @@ impl fmt::Display for Error {
         match self {
             Self::Peer(error) => write!(f, "the peer answered with an error: {error}"),
             Self::InputRequired(_) => f.write_str("the server needs input before it can answer"),
+            Self::Input(fault) => fault.fmt(f),
             Self::Invalid(invalid) => invalid.fmt(f),
             Self::Http(error) => error.fmt(f),
             Self::Decode { method, error, .. } => write!(f, "the result of {method} is not valid: {error}"),
@@ -189,6 +194,7 @@ impl core::error::Error for Error {
         match self {
             Self::Peer(error) => Some(error),
             Self::Decode { error, .. } => Some(error),
+            Self::Input(fault) => Some(fault),
             Self::Http(error) => Some(error),
             Self::Lost(lost) => Some(lost),
             Self::Refused(refusal) => Some(refusal),
@@ -204,6 +210,7 @@ impl From<Outcome> for Error {
         match outcome {
             Outcome::Result(_) => Self::Finished,
             Outcome::InputRequired(raw) => Self::InputRequired(raw),
+            Outcome::Input(fault) => Self::Input(fault),
             Outcome::Error(error) => Self::Peer(error),
             Outcome::Invalid(invalid) => Self::Invalid(invalid),
             Outcome::Http(error) => Self::Http(error),

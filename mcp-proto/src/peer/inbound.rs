@@ -45,6 +45,13 @@ impl<T> Inbound<T> {
         Self { entries: SmallMap::new(), handles: SmallMap::new(), next: 1, limit }
     }
 
+    /// A handle for something that is answered like a request and has no id on the wire.
+    pub(crate) fn mint(&mut self) -> InboundId {
+        let handle = InboundId(self.next);
+        self.next = self.next.saturating_add(1);
+        handle
+    }
+
     pub(crate) fn insert(&mut self, id: Id, value: T) -> Result<InboundId, Refused> {
         if self.handles.contains_key(&id) {
             return Err(Refused::Duplicate);
@@ -52,8 +59,7 @@ impl<T> Inbound<T> {
         if self.entries.len() >= self.limit {
             return Err(Refused::Full);
         }
-        let handle = InboundId(self.next);
-        self.next = self.next.saturating_add(1);
+        let handle = self.mint();
         self.handles.insert(id.clone(), handle);
         self.entries.insert(handle, (id, value));
         Ok(handle)

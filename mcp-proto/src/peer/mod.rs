@@ -10,6 +10,7 @@ mod declared;
 mod encode;
 mod events;
 mod inbound;
+mod input_fault;
 mod options;
 mod outbound;
 mod outbox;
@@ -19,10 +20,11 @@ pub mod server;
 
 pub use encode::{AnyParams, AnyResult, CacheHint, MetaEntries, Outgoing, Stamp};
 pub use inbound::InboundId;
-pub use options::{ProgressOption, Reissue, RequestOptions};
+pub use input_fault::InputFault;
+pub use options::{InputMode, ProgressOption, Reissue, RequestOptions};
 pub use outbound::RequestId;
 pub use outbox::{About, Outbox};
 pub use outcome::{DecodeError, HttpError, InvalidAnswer, Lost, Needed, Outcome, Refusal, RequestError};
 
 pub(crate) use inbound::{Inbound, Refused};
-pub(crate) use outbound::{Entry, Outbound, Stage};
+pub(crate) use outbound::{Entry, Kept, Outbound, Stage};

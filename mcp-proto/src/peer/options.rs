@@ -28,6 +28,23 @@ pub struct RequestOptions {
     pub meta: Meta,
     /// Whether the request is made once more if its answer is lost on the way (HTTP only).
     pub reissue: Reissue,
+    /// What happens if the server needs input before it can finish.
+    pub input: InputMode,
+}
+
+/// What happens if a server answers a request by asking for input: by its result (2026-07-28), or by the error
+/// `URL_ELICITATION_REQUIRED` (2025-11-25).
+///
+/// <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr>
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum InputMode {
+    /// The application is asked for each input, as by a legacy server's request, and the request goes out again with
+    /// the answers. Its handle stays the same, and it ends once.
+    #[default]
+    Automatic,
+    /// The request ends: as [`Outcome::InputRequired`](crate::peer::Outcome::InputRequired), or with the error. Whoever
+    /// made it makes a new one that has the answers among its parameters.
+    Manual,
 }
 
 /// Whether a request is made once more, as a new one, if the connection that carries its answer breaks. The server may
@@ -95,6 +112,13 @@ impl RequestOptions {
     #[must_use]
     pub fn reissue(mut self, reissue: Reissue) -> Self {
         self.reissue = reissue;
+        self
+    }
+
+    /// Sets what happens if the server needs input first.
+    #[must_use]
+    pub fn input(mut self, input: InputMode) -> Self {
+        self.input = input;
         self
     }
 }

@@ -1,5 +1,6 @@
 //! The requests that this side has made and that have not ended.
 
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use core::fmt;
 use core::time::Duration;
@@ -7,7 +8,7 @@ use core::time::Duration;
 use crate::Instant;
 use crate::peer::Reissue;
 use crate::rpc::Pending;
-use crate::schema::MethodInfo;
+use crate::schema::{MethodInfo, Revision};
 
 /// A request that this side has made: a local handle that stays the same if the request has to be sent again.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -36,6 +37,18 @@ pub(crate) enum Stage {
     Queued,
     /// It has been handed to the binding.
     Sent,
+    /// It was answered by asking for input, and goes out again once that is there. Its time without progress stands
+    /// still: it does not wait for the peer.
+    Between,
+}
+
+/// What a request is written from when it goes out again with the input that the peer has asked for.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    /// Its parameters, as they went out.
+    pub(crate) params: Box<[u8]>,
+    /// The revision that they are written at.
+    pub(crate) revision: Revision,
 }
 
 /// One request in flight.
@@ -48,6 +61,8 @@ pub(crate) struct Entry {
     pub(crate) progress: bool,
     /// Whether it may be made once more if its answer is lost on the way.
     pub(crate) reissue: Reissue,
+    /// Where it may be answered by asking for input, and that is this side's to deal with.
+    pub(crate) kept: Option<Kept>,
     /// Its id on the wire, where that is not its number.
     wire: Option<i64>,
     /// The time without progress that ends it.
@@ -75,6 +90,7 @@ impl Entry {
             stage: Stage::Queued,
             progress,
             reissue: Reissue::default(),
+            kept: None,
             wire: None,
             timeout,
             started: now,
@@ -83,8 +99,14 @@ impl Entry {
         }
     }
 
+    /// The id that the request of this number has on the wire.
+    pub(crate) fn wire(&self, number: i64) -> i64 {
+        self.wire.unwrap_or(number)
+    }
+
     fn deadline(&self) -> Option<Instant> {
-        let soft = (self.timeout != Duration::MAX).then(|| self.waiting_since + self.timeout);
+        let waits = self.timeout != Duration::MAX && self.stage != Stage::Between;
+        let soft = waits.then(|| self.waiting_since + self.timeout);
         match (soft, self.last) {
             (Some(soft), Some(last)) => Some(soft.min(last)),
             (soft, last) => soft.or(last),
@@ -152,8 +174,14 @@ impl Outbound {
         Some((number, entry))
     }
 
+    /// The number of the request that an answer with the id `wire` is for: one that is out under this id.
+    pub(crate) fn awaits(&self, wire: i64) -> Option<i64> {
+        let number = self.named(wire);
+        let entry = self.entries.get(number)?;
+        (entry.stage == Stage::Sent && entry.wire(number) == wire).then_some(number)
+    }
+
     /// A new id on the wire for a request that goes out once more. Whoever has kept it knows it by its number.
-    #[cfg(feature = "http")]
     pub(crate) fn rename(&mut self, number: i64) -> i64 {
         let wire = self.mint();
         if let Some(entry) = self.entries.get_mut(number)
@@ -196,6 +224,14 @@ impl Outbound {
         entry.waiting_since = entry.waiting_since.max(now);
         let deadline = entry.deadline();
         self.entries.set_deadline(number, deadline);
+    }
+
+    /// A request has gone out again: from now on it waits for the peer.
+    pub(crate) fn resume(&mut self, number: i64, now: Instant) {
+        if let Some(entry) = self.entries.get_mut(number) {
+            entry.stage = Stage::Sent;
+        }
+        self.extend(number, now);
     }
 
     pub(crate) fn next_deadline(&self) -> Option<Instant> {

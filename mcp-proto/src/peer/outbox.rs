@@ -45,6 +45,13 @@ pub trait Outbox {
     /// Ends the message that was appended.
     fn commit(&mut self, about: About<'_>);
 
+    /// Ends the message that was appended, a request that goes out again under a new id; it went out first under the id
+    /// `first`. For bindings that know their requests by that.
+    fn commit_again(&mut self, first: i64, about: About<'_>) {
+        let _ = first;
+        self.commit(about);
+    }
+
     /// Ends the message that was appended, an error that answers a request of the other side; `None` where its id could
     /// not be read. For bindings that show by more than the message what went wrong.
     fn commit_error(&mut self, id: Option<&Id>, code: i64) {
@@ -58,4 +65,10 @@ pub trait Outbox {
     /// Tells the other side that this side no longer waits for request `id`: a notification on a stream, the end of the
     /// exchange over HTTP.
     fn cancel(&mut self, id: i64, reason: Option<&str>);
+
+    /// As [`cancel`](Self::cancel), for a request that is out under the id `id`, and went out first under the id `first`.
+    fn cancel_again(&mut self, first: i64, id: i64, reason: Option<&str>) {
+        let _ = first;
+        self.cancel(id, reason);
+    }
 }

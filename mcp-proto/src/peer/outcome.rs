@@ -4,6 +4,7 @@ use alloc::string::String;
 use core::fmt;
 use core::time::Duration;
 
+use crate::peer::InputFault;
 use crate::peer::events::Keep;
 use crate::rpc::{ErrorObject, Raw};
 use crate::schema::{ClientCapability, Method, Revision, ServerCapability};
@@ -14,8 +15,11 @@ use crate::schema::{ClientCapability, Method, Revision, ServerCapability};
 pub enum Outcome {
     /// The peer's result, not yet decoded: see [`Outcome::decode`].
     Result(Raw),
-    /// The server needs input first (2026-07-28): an [`InputRequiredResult`](crate::schema::InputRequiredResult).
+    /// The server needs input first (2026-07-28): an [`InputRequiredResult`](crate::schema::InputRequiredResult). Only
+    /// of requests that were made with [`InputMode::Manual`](crate::peer::InputMode::Manual).
     InputRequired(Raw),
+    /// The input that the server needs could not be given.
+    Input(InputFault),
     /// The peer's error.
     Error(ErrorObject),
     /// The peer answered with something that is no answer to this request.
@@ -48,6 +52,7 @@ impl Outcome {
             }
             Self::Invalid(InvalidAnswer::Malformed(text) | InvalidAnswer::ResultType(text)) => text.len(),
             Self::Http(error) => error.bytes(),
+            Self::Input(fault) => fault.bytes(),
             _ => 0,
         }
     }
@@ -109,6 +114,7 @@ impl fmt::Display for Outcome {
         match self {
             Self::Result(_) => f.write_str("the peer answered"),
             Self::InputRequired(_) => f.write_str("the server needs input before it can answer"),
+            Self::Input(fault) => fault.fmt(f),
             Self::Error(error) => write!(f, "the peer answered with an error: {error}"),
             Self::Invalid(invalid) => invalid.fmt(f),
             Self::Http(error) => error.fmt(f),

@@ -56,6 +56,11 @@ impl Raw {
         self.decode::<serde::de::IgnoredAny>().map(drop)
     }
 
+    /// A value within this one, which was borrowed from it.
+    pub(crate) fn part(&self, part: &RawValue) -> Self {
+        Self(self.0.slice_ref(part.get().as_bytes()))
+    }
+
     /// The same value in memory of its own: to be kept without keeping the message that it came in.
     #[must_use]
     pub fn detached(&self) -> Self {

@@ -98,13 +98,15 @@ impl Client {
     }
 
     /// The answer to a request, whatever id it bore.
-    pub(crate) fn handle_answer(&mut self, now: Instant, number: i64, answer: Result<Raw, ErrorObject>) {
-        let Some(entry) = self.take(number) else { return };
-        let outcome = match answer {
-            Ok(result) => self.classify(entry.info, result),
-            Err(error) => Outcome::Error(error),
-        };
-        self.end(number, outcome);
+    pub(crate) fn handle_answer(
+        &mut self,
+        now: Instant,
+        number: i64,
+        answer: Result<Raw, ErrorObject>,
+        out: &mut dyn Outbox,
+    ) {
+        let Some(entry) = self.outbound.remove(number) else { return };
+        self.conclude(now, number, entry, answer, out);
         self.advance_close(now);
     }
 

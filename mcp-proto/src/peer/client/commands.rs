@@ -7,7 +7,7 @@ use core::time::Duration;
 use crate::Instant;
 use crate::peer::encode::MetaEntries;
 use crate::peer::{
-    About, AnyParams, Entry, Needed, Outbox, Outcome, Outgoing, ProgressOption, Refusal, RequestId,
+    About, AnyParams, Entry, Kept, Needed, Outbox, Outcome, Outgoing, ProgressOption, Refusal, RequestId,
     RequestOptions, Stage,
 };
 use crate::rpc::{Id, write};
@@ -114,9 +114,7 @@ impl Client {
     /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/cancellation>
     pub fn cancel(&mut self, now: Instant, request: RequestId, reason: Option<&str>, out: &mut dyn Outbox) {
         let Some(entry) = self.take(request.number()) else { return };
-        if entry.stage == Stage::Sent {
-            out.cancel(request.number(), reason);
-        }
+        tell_cancelled(request.number(), &entry, reason, out);
         self.end(request.number(), Outcome::Cancelled);
         self.advance_close(now);
     }
@@ -172,10 +170,15 @@ impl Client {
             self.queued_bytes = self.queued_bytes.saturating_sub(template.bytes());
             let Some(entry) = self.outbound.get(number) else { continue };
             let progress = entry.progress.then_some(number);
+            let goes_round = self.goes_round(template.info, template.options.input, revision);
+            let mut kept = None;
             let sent = self.admit(&template.method, template.info).and_then(|()| {
                 let entries = self.entries(progress, &template.options);
                 write::request(out.buffer(), &Id::Number(number), &template.method, |buffer| {
-                    template.write(buffer, revision, entries)
+                    let start = buffer.len();
+                    template.write(buffer, revision, entries)?;
+                    kept = goes_round.then(|| keep(buffer, start, revision));
+                    Ok(())
                 })
                 .map_err(|error| Refusal::Encode(error.to_string()))
             });
@@ -189,6 +192,7 @@ impl Client {
                     });
                     if let Some(entry) = self.outbound.get_mut(number) {
                         entry.stage = Stage::Sent;
+                        entry.kept = kept;
                     }
                 }
                 Err(refusal) => {
@@ -248,8 +252,12 @@ impl Client {
     ) -> Result<(), Refusal> {
         let entries = self.entries(entry.progress.then_some(number), options);
         let revision = self.revision().unwrap_or(Revision::LATEST);
+        let goes_round = self.goes_round(entry.info, options.input, revision);
         write::request(out.buffer(), &Id::Number(number), method, |buffer| {
-            params.write_params(buffer, revision, entries)
+            let start = buffer.len();
+            params.write_params(buffer, revision, entries)?;
+            entry.kept = goes_round.then(|| keep(buffer, start, revision));
+            Ok(())
         })
         .map_err(|error| Refusal::Encode(error.to_string()))?;
         out.commit(About::Request { id: number, method, related: None, revision });
@@ -257,4 +265,16 @@ impl Client {
         self.outbound.insert(number, entry);
         Ok(())
     }
+}
+
+/// Tells the server that nobody waits for a request any more, if it is with the server.
+pub(super) fn tell_cancelled(number: i64, entry: &Entry, reason: Option<&str>, out: &mut dyn Outbox) {
+    if entry.stage == Stage::Sent {
+        out.cancel_again(number, entry.wire(number), reason);
+    }
+}
+
+/// Keeps the parameters that begin at `start`, as they are written.
+fn keep(buffer: &[u8], start: usize, revision: Revision) -> Kept {
+    Kept { params: buffer.get(start..).unwrap_or_default().into(), revision }
 }

@@ -51,7 +51,8 @@ pub enum Event {
         /// The `subscriptions/listen` request that it belongs to, where it names one (2026-07-28).
         subscription: Option<RequestId>,
     },
-    /// The server asks for something (legacy revisions): answer with [`respond`](super::Client::respond).
+    /// The server asks for something: by a request of its own (legacy revisions), or before it finishes one of this side
+    /// (see [`Client::on_behalf_of`](super::Client::on_behalf_of)). Answer with [`respond`](super::Client::respond).
     Request {
         /// What to answer by.
         id: InboundId,
@@ -60,7 +61,7 @@ pub enum Event {
         /// Its parameters, not decoded.
         params: Option<Raw>,
     },
-    /// The server no longer waits for an answer.
+    /// Nobody waits for an answer any more: neither the server, nor the request that it asked for it before finishing.
     RequestCancelled {
         /// The request; an answer to it is dropped.
         id: InboundId,

@@ -13,11 +13,12 @@ use crate::rpc::{
     Response, Text, code, write,
 };
 use crate::schema::{
-    Cancelled, CancelledParams, Discover, EmptyParams, Era, Initialize, InitializeParams, Initialized,
-    Method, MethodInfo, Notification, Ping, Progress, ProgressParams, ResultType, Revision, SetLoggingLevel,
-    SetLoggingLevelParams, result_type,
+    Cancelled, CancelledParams, Discover, ElicitationComplete, ElicitationCompleteParams, EmptyParams, Era,
+    Initialize, InitializeParams, Initialized, Method, MethodInfo, Notification, Ping, Progress,
+    ProgressParams, ResultType, Revision, SetLoggingLevel, SetLoggingLevelParams, result_type,
 };
 
+use super::commands::tell_cancelled;
 use super::detect::Act;
 use super::{
     Client, Closed, ConnectError, Diagnostic, Event, Held, LinkAction, Phase, Pings, ServerInfo, State,
@@ -180,11 +181,11 @@ impl Client {
     fn settle_unreadable(&mut self, now: Instant, malformed: &Malformed, out: &mut dyn Outbox) -> bool {
         let Recovered { id, kind, method } = &malformed.recovered;
         let answer = kind.is_none_or(|kind| kind == Kind::Response) && method.is_none();
-        let (Some(Id::Number(number)), true) = (id, answer) else { return false };
-        let number = self.outbound.named(*number);
-        if matches!(self.phase, Phase::Detecting) && [self.probe, self.initialize].contains(&Some(number)) {
+        let (Some(Id::Number(wire)), true) = (id, answer) else { return false };
+        let wire = *wire;
+        if matches!(self.phase, Phase::Detecting) && [self.probe, self.initialize].contains(&Some(wire)) {
             let unreadable = Raw::new("null").map_err(|error| ErrorObject::new(0, error.to_string()));
-            let act = if self.probe == Some(number) {
+            let act = if self.probe == Some(wire) {
                 self.detect.handle_probe(now, unreadable)
             } else {
                 self.detect.handle_initialize(now, unreadable)
@@ -192,9 +193,7 @@ impl Client {
             self.perform(now, act, out);
             return true;
         }
-        if !self.was_sent(number) {
-            return false;
-        }
+        let Some(number) = self.outbound.awaits(wire) else { return false };
         self.take(number);
         let invalid = match malformed.kind {
             MalformedKind::TooLong { bytes } => InvalidAnswer::TooLong { bytes },
@@ -204,46 +203,37 @@ impl Client {
         true
     }
 
-    /// Whether an answer to this request may come: one that still waits to be sent can not have been answered.
-    fn was_sent(&self, number: i64) -> bool {
-        self.outbound.get(number).is_some_and(|entry| entry.stage == Stage::Sent)
-    }
-
     fn handle_response(&mut self, now: Instant, response: Response, out: &mut dyn Outbox) {
-        let number = match response.id {
-            Some(Id::Number(number)) => self.outbound.named(number),
+        let wire = match response.id {
+            Some(Id::Number(wire)) => wire,
             Some(id) => return self.diagnose(Diagnostic::UnknownAnswer(id)),
             None => return self.handle_error_without_id(now, response.outcome, out),
         };
-        if self.probe == Some(number) {
+        if self.probe == Some(wire) {
             return self.handle_probe_answer(now, response.outcome, out);
         }
-        if self.initialize == Some(number) {
+        if self.initialize == Some(wire) {
             self.initialize = None;
             let act = self.detect.handle_initialize(now, response.outcome);
             return self.perform(now, act, out);
         }
         if let Some(pings) =
-            self.pings.as_mut().filter(|pings| pings.waiting.is_some_and(|(ping, _)| ping == number))
+            self.pings.as_mut().filter(|pings| pings.waiting.is_some_and(|(ping, _)| ping == wire))
         {
             pings.waiting = None;
             pings.misses = 0;
             return;
         }
-        if self.queued.contains_key(&number) {
-            return self.diagnose(Diagnostic::UnknownAnswer(Id::Number(number)));
+        if self.queued.contains_key(&wire) {
+            return self.diagnose(Diagnostic::UnknownAnswer(Id::Number(wire)));
         }
-        match self.take(number) {
-            Some(entry) => {
-                let outcome = match response.outcome {
-                    Err(error) => Outcome::Error(error),
-                    Ok(result) => self.classify(entry.info, result),
-                };
-                self.end(number, outcome);
-            }
-            // The answer to a request that was given up is dropped; it crossed the cancellation on the way.
-            None if self.outbound.is_ours(number) => {}
-            None => self.diagnose(Diagnostic::UnknownAnswer(Id::Number(number))),
+        let answered = self.outbound.awaits(wire);
+        match answered.and_then(|number| Some((number, self.outbound.remove(number)?))) {
+            Some((number, entry)) => self.conclude(now, number, entry, response.outcome, out),
+            // The answer to a request that was given up is dropped; it crossed the cancellation on the way. So is a
+            // second answer to one that has gone into another round.
+            None if self.outbound.is_ours(wire) => {}
+            None => self.diagnose(Diagnostic::UnknownAnswer(Id::Number(wire))),
         }
     }
 
@@ -298,6 +288,9 @@ impl Client {
             Progress::NAME => self.handle_progress(now, method, params),
             Cancelled::NAME => self.handle_cancelled(method, params, out),
             _ => {
+                if *method == *ElicitationComplete::NAME {
+                    self.handle_elicitation_complete(now, params.as_ref(), out);
+                }
                 let subscription = self.subscription_of(params.as_ref());
                 let bytes = method.len().saturating_add(bytes_of(params.as_ref()));
                 self.events.push_or_drop(Event::Notification { method, params, subscription }, bytes);
@@ -339,6 +332,13 @@ impl Client {
         }
     }
 
+    /// The person is done with a page. Who does not wait for that hears of it by the notification alone.
+    fn handle_elicitation_complete(&mut self, now: Instant, params: Option<&Raw>, out: &mut dyn Outbox) {
+        if let Ok(params) = decode::<ElicitationCompleteParams>(params) {
+            self.handle_page_done(now, &params.elicitation_id, out);
+        }
+    }
+
     /// The subscription that a notification names.
     fn subscription_of(&self, params: Option<&Raw>) -> Option<RequestId> {
         if self.era() != Some(Era::Modern) {
@@ -359,27 +359,33 @@ impl Client {
             let act = self.detect.handle_timeout(now);
             self.perform(now, act, out);
         }
-        while let Some(expired) = self.outbound.pop_expired(now) {
-            if let Some(template) = self.queued.remove(&expired.number) {
-                self.queued_bytes = self.queued_bytes.saturating_sub(template.bytes());
+        // What is sent may have no time left at once, if it was given none.
+        loop {
+            self.end_expired(now, out);
+            if !self.send_due_round(now, out) {
+                break;
             }
-            if expired.entry.stage == Stage::Sent {
-                out.cancel(expired.number, Some("timed out"));
-            }
-            self.end(expired.number, Outcome::TimedOut { after: expired.after, maximum: expired.maximum });
         }
         self.handle_pings(now, out);
         if matches!(self.phase, Phase::Finishing { until } if until <= now) {
             while let Some((number, entry)) = self.outbound.pop() {
-                if entry.stage == Stage::Sent {
-                    out.cancel(number, None);
-                }
+                self.leave_rounds(number);
+                tell_cancelled(number, &entry, None, out);
                 self.end(number, Outcome::Lost(Lost::Closed));
             }
         }
         self.advance_close(now);
         if matches!(self.phase, Phase::Ending { until } if until <= now) {
             self.abort(Closed::Done);
+        }
+    }
+
+    fn end_expired(&mut self, now: Instant, out: &mut dyn Outbox) {
+        while let Some(expired) = self.outbound.pop_expired(now) {
+            // It may wait to be sent, or for input.
+            self.take(expired.number);
+            tell_cancelled(expired.number, &expired.entry, Some("timed out"), out);
+            self.end(expired.number, Outcome::TimedOut { after: expired.after, maximum: expired.maximum });
         }
     }
 

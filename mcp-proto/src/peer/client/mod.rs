@@ -19,9 +19,11 @@ mod config;
 mod detect;
 mod event;
 pub(crate) mod handshake;
+mod input;
 mod inputs;
 mod link;
 mod requests;
+mod rounds;
 
 use alloc::collections::{BTreeMap, VecDeque};
 
@@ -39,6 +41,8 @@ pub use link::LinkAction;
 
 use detect::Detect;
 use event::id_bytes;
+use input::Inputs;
+use rounds::Rounds;
 
 /// How far a connection has come. The module's documentation has the transitions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -120,6 +124,10 @@ pub struct Client {
     queued_bytes: usize,
     /// The requests of the server that await an answer, each with the batch that it came in.
     inbound: Inbound<Option<BatchId>>,
+    /// What servers ask for in their results.
+    inputs: Inputs,
+    /// The requests that have been answered by asking for input.
+    rounds: Rounds,
     batches: Batches,
     held: VecDeque<Held>,
     held_bytes: usize,
@@ -145,6 +153,8 @@ impl Client {
             queued: BTreeMap::new(),
             queued_bytes: 0,
             inbound: Inbound::new(limits.requests_in),
+            inputs: Inputs::default(),
+            rounds: Rounds::default(),
             batches: Batches::default(),
             held: VecDeque::new(),
             held_bytes: 0,
@@ -231,7 +241,9 @@ impl Client {
             Some((_, until)) => until,
             None => pings.next,
         });
-        [phase, pings, self.detect.deadline(), self.outbound.next_deadline()].into_iter().flatten().min()
+        let deadlines =
+            [phase, pings, self.detect.deadline(), self.outbound.next_deadline(), self.rounds.next_due()];
+        deadlines.into_iter().flatten().min()
     }
 
     // --- What the other files share ---
@@ -278,6 +290,7 @@ impl Client {
         if let Some(template) = self.queued.remove(&number) {
             self.queued_bytes = self.queued_bytes.saturating_sub(template.bytes());
         }
+        self.leave_rounds(number);
         self.outbound.remove(number)
     }
 
@@ -300,10 +313,12 @@ impl Client {
         while let Some((number, entry)) = self.outbound.pop() {
             let outcome = match entry.stage {
                 Stage::Queued => refused.clone(),
-                Stage::Sent => Outcome::Lost(lost.clone()),
+                Stage::Sent | Stage::Between => Outcome::Lost(lost.clone()),
             };
             self.end(number, outcome);
         }
+        self.rounds = Rounds::default();
+        self.withdraw_all_input();
         self.queued.clear();
         self.queued_bytes = 0;
         self.forget_held();

@@ -4,6 +4,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use crate::Instant;
 use crate::peer::batch::BatchId;
 use crate::peer::declared::undeclared;
 use crate::peer::events::Pressure;
@@ -14,13 +15,17 @@ use crate::schema::{Direction, EmptyResult, Era, Method, MethodInfo, Ping, Revis
 use super::{Client, Closed, Diagnostic, Event, Held, Phase};
 
 impl Client {
-    /// Answers a request of the server. One that is answered, cancelled or lost already is left alone.
+    /// Answers what the server asks for. What is answered, cancelled or lost already is left alone.
     pub fn respond(
         &mut self,
+        now: Instant,
         request: InboundId,
         answer: Result<&dyn AnyResult, ErrorObject>,
         out: &mut dyn Outbox,
     ) {
+        if self.take_input(now, request, &answer, out) {
+            return self.advance_close(now);
+        }
         let Some((id, batch)) = self.inbound.remove(request) else { return };
         let revision = self.revision().unwrap_or(Revision::LATEST_LEGACY);
         let written = match answer {

@@ -110,6 +110,27 @@ impl HttpClient {
         self.enqueue(id, owner, method, revision, body, lasting);
     }
 
+    /// The peer has another round of a request to send: a request of its own to the server, under the number of the
+    /// first.
+    pub(super) fn take_round(
+        &mut self,
+        now: Instant,
+        number: i64,
+        wire: i64,
+        method: Box<str>,
+        revision: Revision,
+        body: Bytes,
+    ) {
+        // The last round may have been answered on a stream that is not its own.
+        if let Some(Call { place: Place::Out(exchange), .. }) = self.take_call(number) {
+            self.detach(now, exchange);
+        }
+        self.enqueue(number, Owner::Application, method, revision, body, false);
+        if let Some(call) = self.calls.get_mut(&number) {
+            call.wire = wire;
+        }
+    }
+
     pub(super) fn enqueue(
         &mut self,
         number: i64,
@@ -234,7 +255,7 @@ impl HttpClient {
             answer => answer,
         };
         match call.owner {
-            Owner::Application => self.peer.handle_answer(now, number, answer),
+            Owner::Application => self.peer.handle_answer(now, number, answer, &mut self.out),
             Owner::Peer => {
                 let response = Response { id: Some(Id::Number(number)), outcome: answer };
                 let frame = Frame::Single(Message::Response(response));

@@ -163,7 +163,7 @@ impl HttpClient {
             if listed {
                 self.requeue_renamed(now, number);
             } else if self.take_call(number).is_some() {
-                self.peer.handle_answer(now, number, Err(error));
+                self.peer.handle_answer(now, number, Err(error), &mut self.out);
             }
         }
     }

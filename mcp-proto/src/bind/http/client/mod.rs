@@ -219,9 +219,9 @@ impl HttpClient {
         self.run(now, |peer, out| peer.cancel(now, request, reason, out));
     }
 
-    /// Answers a request of the server (legacy revisions).
+    /// Answers what the server asks for: by a request (legacy revisions), or before it finishes one of this side's.
     pub fn respond(&mut self, now: Instant, request: InboundId, answer: Result<&dyn AnyResult, ErrorObject>) {
-        self.run(now, |peer, out| peer.respond(request, answer, out));
+        self.run(now, |peer, out| peer.respond(now, request, answer, out));
     }
 
     /// Closes in an orderly way: lets requests in flight finish for a while, then ends the session, if there is one.
@@ -368,8 +368,11 @@ impl HttpClient {
         loop {
             while let Some(said) = self.out.next_said() {
                 match said {
-                    Said::Request { id, method, revision, body } => {
+                    Said::Request { id, wire, method, revision, body } if id == wire => {
                         self.take_request(id, method, revision, body);
+                    }
+                    Said::Request { id, wire, method, revision, body } => {
+                        self.take_round(now, id, wire, method, revision, body);
                     }
                     Said::Post(post) => self.take_post(now, post),
                     Said::Cancel { id, reason } => self.cancel_call(id, reason.as_deref()),

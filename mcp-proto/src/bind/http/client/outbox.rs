@@ -57,9 +57,19 @@ impl fmt::Debug for Request {
 /// What the peer has said since this was last looked at.
 #[derive(Debug)]
 pub(super) enum Said {
-    Request { id: i64, method: Box<str>, revision: Revision, body: Bytes },
+    /// A request by its number, and its id on the wire.
+    Request {
+        id: i64,
+        wire: i64,
+        method: Box<str>,
+        revision: Revision,
+        body: Bytes,
+    },
     Post(Post),
-    Cancel { id: i64, reason: Option<String> },
+    Cancel {
+        id: i64,
+        reason: Option<String>,
+    },
 }
 
 /// A message that is not answered by another.
@@ -222,7 +232,7 @@ impl Outbox for Outgoing {
         self.bytes = self.bytes.saturating_add(body.len());
         self.said.push_back(match about {
             About::Request { id, method, revision, .. } => {
-                Said::Request { id, method: method.into(), revision, body }
+                Said::Request { id, wire: id, method: method.into(), revision, body }
             }
             About::Notification { method, revision, .. } => {
                 Said::Post(Post { notification: Some((method.into(), revision)), body, failures: 0 })
@@ -231,11 +241,22 @@ impl Outbox for Outgoing {
         });
     }
 
+    fn commit_again(&mut self, first: i64, about: About<'_>) {
+        self.commit(about);
+        if let Some(Said::Request { id, .. }) = self.said.back_mut() {
+            *id = first;
+        }
+    }
+
     fn queued(&self) -> usize {
         self.bytes
     }
 
     fn cancel(&mut self, id: i64, reason: Option<&str>) {
         self.said.push_back(Said::Cancel { id, reason: reason.map(Into::into) });
+    }
+
+    fn cancel_again(&mut self, first: i64, _: i64, reason: Option<&str>) {
+        self.cancel(first, reason);
     }
 }

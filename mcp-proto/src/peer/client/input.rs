@@ -1,0 +1,309 @@
+//! Input that a server asks for in a result, gathered from the application.
+//!
+//! Each thing that is asked for becomes an [`Event::Request`], as if a legacy server had sent a request, and is answered
+//! by [`Client::respond`]. Once all of it has been answered, or the first answer is an error, whoever asked on the
+//! server's behalf has it [handed over](Client::hand_over).
+//!
+//! <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr>
+
+use alloc::collections::BTreeMap;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::fmt;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+use crate::Instant;
+use crate::peer::declared::undeclared;
+use crate::peer::events::Pressure;
+use crate::peer::{AnyResult, InboundId, InputFault, Outbox, RequestId};
+use crate::rpc::{ErrorObject, Raw, code, write};
+use crate::schema::{Direction, Era, MethodInfo, Revision};
+
+use super::{Client, Event};
+
+/// One thing that is asked for.
+#[derive(Clone, Debug)]
+pub(super) struct Asked {
+    /// The server's name for it.
+    pub(super) key: String,
+    pub(super) method: String,
+    pub(super) params: Option<Raw>,
+}
+
+/// What a server asks for: the content of an `inputRequests`.
+#[derive(Clone, Debug)]
+pub(super) struct InputRequests(pub(super) Vec<Asked>);
+
+impl InputRequests {
+    /// Reads an `inputRequests`.
+    ///
+    /// # Errors
+    /// What is wrong with it, for people.
+    pub(super) fn read(raw: &Raw) -> Result<Self, String> {
+        let Members(members) = raw.decode().map_err(|error| error.to_string())?;
+        let mut asked = Vec::with_capacity(members.len());
+        for (key, value) in members {
+            if asked.iter().any(|before: &Asked| before.key == key) {
+                return Err(alloc::format!("the input {key:?} is asked for twice"));
+            }
+            let request: Request<'_> = serde_json::from_str(value.get())
+                .map_err(|error| alloc::format!("the input request {key:?}: {error}"))?;
+            let params = request.params.map(|params| raw.part(params));
+            asked.push(Asked { key, method: request.method, params });
+        }
+        Ok(Self(asked))
+    }
+}
+
+#[derive(Deserialize)]
+struct Request<'a> {
+    method: String,
+    #[serde(borrow)]
+    params: Option<&'a RawValue>,
+}
+
+/// The members of an object, in order, each as it came.
+pub(super) struct Members<'a>(pub(super) Vec<(String, &'a RawValue)>);
+
+impl<'de> Deserialize<'de> for Members<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Each;
+
+        impl<'de> Visitor<'de> for Each {
+            type Value = Members<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut members = Vec::new();
+                while let Some(member) = map.next_entry()? {
+                    members.push(member);
+                }
+                Ok(Members(members))
+            }
+        }
+
+        deserializer.deserialize_map(Each)
+    }
+}
+
+/// What has been answered, in the order in which it was asked for.
+#[derive(Clone, Debug, Default)]
+pub(super) struct InputResponses(Vec<(String, Raw)>);
+
+impl InputResponses {
+    /// Appends it as the content of an `inputResponses`.
+    ///
+    /// # Errors
+    /// If an answer is not JSON throughout.
+    pub(super) fn write(&self, out: &mut Vec<u8>) -> Result<(), serde_json::Error> {
+        out.push(b'{');
+        for (number, (key, answer)) in self.0.iter().enumerate() {
+            if number > 0 {
+                out.push(b',');
+            }
+            write::json(out, key)?;
+            out.push(b':');
+            write::raw(out, answer)?;
+        }
+        out.push(b'}');
+        Ok(())
+    }
+
+    /// Each key with its answer.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &Raw)> {
+        self.0.iter().map(|(key, answer)| (&**key, answer))
+    }
+}
+
+/// Who is to be told what was answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Owner {
+    /// The request of this number, which goes out once more with it.
+    Round(i64),
+}
+
+/// A set of input requests that is being answered: never used twice on a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct GatherId(u64);
+
+/// A set of input requests, as far as it has been answered.
+#[derive(Debug)]
+struct Gathering {
+    owner: Owner,
+    on_behalf_of: RequestId,
+    slots: Vec<Slot>,
+    /// How many are still to be answered.
+    open: usize,
+}
+
+#[derive(Debug)]
+struct Slot {
+    key: String,
+    asked: InboundId,
+    answer: Option<Raw>,
+}
+
+/// All that is being asked of the application in place of a server.
+#[derive(Debug, Default)]
+pub(super) struct Inputs {
+    gatherings: BTreeMap<GatherId, Gathering>,
+    asked: BTreeMap<InboundId, (GatherId, usize)>,
+    next: u64,
+}
+
+impl Client {
+    /// Asks the application for each of `requests`, on behalf of the request `of`. There must be at least one; the owner
+    /// is told by [`hand_over`](Self::hand_over) when all have been answered.
+    ///
+    /// # Errors
+    /// If something of it can not be asked; then nothing was.
+    pub(super) fn gather(
+        &mut self,
+        owner: Owner,
+        of: RequestId,
+        requests: InputRequests,
+    ) -> Result<GatherId, InputFault> {
+        let InputRequests(requests) = requests;
+        let mut bytes = 0_usize;
+        let mut admitted = Vec::with_capacity(requests.len());
+        for asked in &requests {
+            admitted.push(self.admit_input(asked)?);
+            bytes = bytes.saturating_add(bytes_of(asked));
+        }
+        let waiting = self.inputs.asked.len().saturating_add(self.inbound.len());
+        let full = waiting.saturating_add(requests.len()) > self.config.limits.requests_in;
+        if full || self.events.pressure(bytes) >= Pressure::Requests {
+            return Err(InputFault::TooMany { asked: requests.len() });
+        }
+        let gather = GatherId(self.inputs.next);
+        self.inputs.next = self.inputs.next.saturating_add(1);
+        let open = requests.len();
+        let mut slots = Vec::with_capacity(open);
+        for (index, (asked, method)) in requests.into_iter().zip(admitted).enumerate() {
+            let id = self.inbound.mint();
+            let bytes = bytes_of(&asked);
+            self.inputs.asked.insert(id, (gather, index));
+            slots.push(Slot { key: asked.key, asked: id, answer: None });
+            self.events.push(Event::Request { id, method, params: asked.params }, bytes);
+        }
+        self.inputs.gatherings.insert(gather, Gathering { owner, on_behalf_of: of, slots, open });
+        Ok(gather)
+    }
+
+    /// Nobody waits for these answers any more: what has not been answered is taken back.
+    pub(super) fn withdraw_input(&mut self, gather: GatherId) {
+        let Some(gathering) = self.inputs.gatherings.remove(&gather) else { return };
+        for Slot { asked, .. } in gathering.slots {
+            if self.inputs.asked.remove(&asked).is_some() {
+                self.events.push(Event::RequestCancelled { id: asked, reason: None }, 0);
+            }
+        }
+    }
+
+    /// Takes everything back.
+    pub(super) fn withdraw_all_input(&mut self) {
+        while let Some((&gather, _)) = self.inputs.gatherings.first_key_value() {
+            self.withdraw_input(gather);
+        }
+    }
+
+    /// Takes an answer if it is one to an input request; returns whether it is.
+    pub(super) fn take_input(
+        &mut self,
+        now: Instant,
+        request: InboundId,
+        answer: &Result<&dyn AnyResult, ErrorObject>,
+        out: &mut dyn Outbox,
+    ) -> bool {
+        let Some((gather, index)) = self.inputs.asked.remove(&request) else { return false };
+        let revision = self.revision().unwrap_or(Revision::LATEST);
+        let answer = match answer {
+            Ok(result) => encoded(*result, revision),
+            Err(error) => Err(error.clone()),
+        };
+        let Some(gathering) = self.inputs.gatherings.get_mut(&gather) else { return true };
+        let Some(slot) = gathering.slots.get_mut(index) else { return true };
+        let owner = gathering.owner;
+        match answer {
+            Ok(answer) => {
+                slot.answer = Some(answer);
+                gathering.open = gathering.open.saturating_sub(1);
+                if gathering.open == 0
+                    && let Some(Gathering { slots, .. }) = self.inputs.gatherings.remove(&gather)
+                {
+                    let answers = slots.into_iter().filter_map(|slot| Some((slot.key, slot.answer?)));
+                    self.hand_over(now, owner, Ok(InputResponses(answers.collect())), out);
+                }
+            }
+            Err(error) => {
+                let key = slot.key.clone();
+                self.withdraw_input(gather);
+                self.hand_over(now, owner, Err(InputFault::Failed { key, error }), out);
+            }
+        }
+        true
+    }
+
+    /// Tells who asked.
+    fn hand_over(
+        &mut self,
+        now: Instant,
+        owner: Owner,
+        answers: Result<InputResponses, InputFault>,
+        out: &mut dyn Outbox,
+    ) {
+        match owner {
+            Owner::Round(number) => self.handle_gathered(now, number, answers, out),
+        }
+    }
+
+    /// The request of this side on whose behalf the server asks, if it asks in a result: where the event
+    /// [`Request`](Event::Request) comes from a server that needs input before it can finish.
+    pub fn on_behalf_of(&self, request: InboundId) -> Option<RequestId> {
+        let (gather, _) = self.inputs.asked.get(&request)?;
+        self.inputs.gatherings.get(gather).map(|gathering| gathering.on_behalf_of)
+    }
+
+    /// Whether this may be asked for in a result, and this client declared that it answers it.
+    fn admit_input(&self, asked: &Asked) -> Result<&'static MethodInfo, InputFault> {
+        let revision = self.revision().unwrap_or(Revision::LATEST);
+        let found = match revision.era() {
+            Era::Modern => MethodInfo::all().find(|info| {
+                info.name == asked.method && info.as_input.is_some_and(|since| since.contains(revision))
+            }),
+            // An error may ask for what a request may.
+            Era::Legacy => MethodInfo::find(&asked.method, Direction::ServerToClient, revision),
+        };
+        let Some(info) = found else {
+            return Err(InputFault::Method { key: asked.key.clone(), method: asked.method.clone() });
+        };
+        let declared = &self.config.capabilities;
+        let missing = info.client.filter(|&needed| !declared.has(needed));
+        match missing.or_else(|| undeclared(declared, info, asked.params.as_ref())) {
+            Some(needed) => Err(InputFault::Undeclared { key: asked.key.clone(), method: info.name, needed }),
+            None => Ok(info),
+        }
+    }
+}
+
+fn bytes_of(asked: &Asked) -> usize {
+    asked.params.as_ref().map_or(0, |params| params.as_bytes().len())
+}
+
+/// The answer as it goes to the server.
+fn encoded(result: &dyn AnyResult, revision: Revision) -> Result<Raw, ErrorObject> {
+    let mut json = Vec::new();
+    let written = result.write_result(&mut json, revision, None).and_then(|()| {
+        let text = String::from_utf8(json).map_err(serde_json::Error::custom)?;
+        Raw::new(text)
+    });
+    written.map_err(|error| {
+        ErrorObject::new(code::INTERNAL_ERROR, alloc::format!("the result does not encode: {error}"))
+    })
+}

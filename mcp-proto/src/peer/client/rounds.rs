@@ -1,0 +1,520 @@
+//! Requests that a server answers by asking for input first, and that go out again with it.
+//!
+//! | the answer | what happens |
+//! |---|---|
+//! | asks for input (2026-07-28) | the application is asked; when all is answered, the request goes out again |
+//! | has a state and asks for nothing (2026-07-28) | it goes out again: at once, and after growing pauses if that goes on |
+//! | says that pages must be visited (2025-11-25) | the application is asked; the request goes out again once the person is done with them, or after growing pauses if nobody says so |
+//! | anything else | the request ends |
+//!
+//! The handle stays the same, the id on the wire is a new one each time. The time without progress stands still between
+//! two rounds, the hard maximum does not.
+//!
+//! <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr>
+
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::Instant;
+use crate::peer::events::Keep;
+use crate::peer::{
+    About, Entry, InputFault, InputMode, InvalidAnswer, Kept, Lost, Outbox, Outcome, Refusal, RequestId,
+    Stage,
+};
+use crate::rpc::{ErrorObject, Id, Raw, code, write};
+use crate::schema::{ClientCapability, Elicit, Era, Method, MethodInfo, Revision};
+
+use super::Client;
+use super::input::{Asked, GatherId, InputRequests, InputResponses, Members, Owner};
+
+/// The first pause before a request that was answered by nothing but a state goes out again, once it has done so without
+/// a pause. Each further one is twice as long.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+/// The longest of these pauses: a server that sheds load is not helped by more, and a person waits.
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// How long the person is given with the pages before the request goes out again, if the server does not say when they
+/// are done. Each further time it is twice as long.
+const FIRST_VISIT: Duration = Duration::from_secs(2);
+/// The longest of these times.
+const LONGEST_VISIT: Duration = Duration::from_secs(60);
+/// The pause before a request goes out again if too much waits to be sent for now.
+const OVERLOADED: Duration = Duration::from_millis(100);
+
+/// What a result asks for.
+struct Required {
+    requests: Option<Raw>,
+    /// A string, never looked into.
+    state: Option<Raw>,
+}
+
+impl Required {
+    /// Reads an `InputRequiredResult`.
+    ///
+    /// # Errors
+    /// What is wrong with it, for people.
+    fn read(result: &Raw) -> Result<Self, String> {
+        #[derive(Deserialize)]
+        struct Fields<'a> {
+            #[serde(borrow, rename = "inputRequests")]
+            requests: Option<&'a RawValue>,
+            #[serde(borrow, rename = "requestState")]
+            state: Option<&'a RawValue>,
+        }
+        let fields: Fields<'_> = result.decode().map_err(|error| error.to_string())?;
+        if fields.state.is_some_and(|state| !state.get().starts_with('"')) {
+            return Err("its requestState is not a string".into());
+        }
+        if fields.requests.is_some_and(|requests| !requests.get().starts_with('{')) {
+            return Err("its inputRequests are not an object".into());
+        }
+        if fields.requests.is_none() && fields.state.is_none() {
+            return Err("it asks for input, and has neither inputRequests nor requestState".into());
+        }
+        let part = |value: Option<&RawValue>| value.map(|value| result.part(value));
+        Ok(Self { requests: part(fields.requests), state: part(fields.state) })
+    }
+}
+
+/// What goes out with the next round beside the parameters of the first.
+#[derive(Debug)]
+struct Addition {
+    responses: Option<InputResponses>,
+    state: Option<Raw>,
+}
+
+/// Pages that the person must visit.
+#[derive(Debug)]
+struct Pages {
+    /// What the request ends with if the person does not want to.
+    error: ErrorObject,
+    /// Those that the person has been asked to visit.
+    known: BTreeSet<Box<str>>,
+    /// Those among them that the server has not said to be done with.
+    open: BTreeSet<Box<str>>,
+}
+
+#[derive(Debug, Default)]
+enum Next {
+    /// It is with the server.
+    #[default]
+    Answer,
+    /// The application is asked for input.
+    Input { gather: GatherId, state: Option<Raw> },
+    /// The application is asked for consent to visit pages.
+    Consent { gather: GatherId },
+    /// It goes out again then: as it was, if there is nothing to add.
+    Pause { until: Instant, addition: Option<Addition> },
+}
+
+/// A request that has been answered by asking for input.
+#[derive(Debug, Default)]
+struct Round {
+    /// How often it has gone out again.
+    count: u32,
+    /// How often in a row it was asked for nothing new.
+    idle: u32,
+    next: Next,
+    pages: Option<Box<Pages>>,
+}
+
+/// All of them.
+#[derive(Debug, Default)]
+pub(super) struct Rounds {
+    rounds: BTreeMap<i64, Round>,
+    /// Those that pause.
+    due: BTreeSet<(Instant, i64)>,
+    /// The pages that are open, each with a request that waits for it.
+    pages: BTreeSet<(Box<str>, i64)>,
+}
+
+impl Rounds {
+    /// When the next one goes out.
+    pub(super) fn next_due(&self) -> Option<Instant> {
+        self.due.first().map(|&(due, _)| due)
+    }
+
+    fn is_due(&self, now: Instant) -> Option<i64> {
+        self.due.first().filter(|&&(due, _)| due <= now).map(|&(_, number)| number)
+    }
+
+    fn insert(&mut self, number: i64, round: Round) {
+        if let Next::Pause { until, .. } = round.next {
+            self.due.insert((until, number));
+        }
+        let open = round.pages.iter().flat_map(|pages| &pages.open);
+        self.pages.extend(open.map(|page| (page.clone(), number)));
+        self.rounds.insert(number, round);
+    }
+
+    fn remove(&mut self, number: i64) -> Option<Round> {
+        let round = self.rounds.remove(&number)?;
+        if let Next::Pause { until, .. } = round.next {
+            self.due.remove(&(until, number));
+        }
+        for page in round.pages.iter().flat_map(|pages| &pages.open) {
+            self.pages.remove(&(page.clone(), number));
+        }
+        Some(round)
+    }
+
+    /// The requests that wait for the person to be done with a page.
+    fn waiting_for(&self, page: &str) -> Vec<i64> {
+        let from = (Box::from(page), i64::MIN);
+        let waiting = self.pages.range(from..).take_while(|(open, _)| **open == *page);
+        waiting.map(|&(_, number)| number).collect()
+    }
+}
+
+impl Client {
+    /// Whether a request is kept to go out again if it is answered by asking for input.
+    pub(super) fn goes_round(
+        &self,
+        info: Option<&'static MethodInfo>,
+        input: InputMode,
+        revision: Revision,
+    ) -> bool {
+        let asks = match revision.era() {
+            Era::Modern => true,
+            Era::Legacy => {
+                revision.differences().url_elicitation_error
+                    && self.config.capabilities.has(ClientCapability::ElicitationUrl)
+            }
+        };
+        asks && input == InputMode::Automatic && info.is_some_and(|info| info.input_required)
+    }
+
+    /// A request that was taken out of the table has its answer: it ends, or goes into another round.
+    pub(super) fn conclude(
+        &mut self,
+        now: Instant,
+        number: i64,
+        entry: Entry,
+        answer: Result<Raw, ErrorObject>,
+        out: &mut dyn Outbox,
+    ) {
+        let outcome = match answer {
+            Ok(result) => self.classify(entry.info, result),
+            Err(error) => Outcome::Error(error),
+        };
+        let ended = match outcome {
+            Outcome::InputRequired(result) => self.require_input(now, number, entry, result, out),
+            Outcome::Error(error) if error.code == code::URL_ELICITATION_REQUIRED && entry.kept.is_some() => {
+                self.require_visits(now, number, entry, error)
+            }
+            outcome => Err(outcome),
+        };
+        if let Err(outcome) = ended {
+            self.rounds.remove(number);
+            self.end(number, outcome);
+        }
+    }
+
+    /// A request is over, whatever it was waiting for.
+    pub(super) fn leave_rounds(&mut self, number: i64) {
+        match self.rounds.remove(number).map(|round| round.next) {
+            Some(Next::Input { gather, .. } | Next::Consent { gather }) => self.withdraw_input(gather),
+            Some(Next::Answer | Next::Pause { .. }) | None => {}
+        }
+    }
+
+    /// A request was answered by asking for input.
+    ///
+    /// # Errors
+    /// What it ends as, if it ends.
+    fn require_input(
+        &mut self,
+        now: Instant,
+        number: i64,
+        entry: Entry,
+        result: Raw,
+        out: &mut dyn Outbox,
+    ) -> Result<(), Outcome> {
+        let malformed = |what| Outcome::Invalid(InvalidAnswer::Malformed(what));
+        let Required { requests, state } = Required::read(&result).map_err(malformed)?;
+        if entry.kept.is_none() {
+            return Err(Outcome::InputRequired(result));
+        }
+        let asked = requests.as_ref().map(InputRequests::read).transpose().map_err(malformed)?;
+        // It may be kept for as long as a person thinks.
+        let state = state.map(|state| state.detached());
+        let mut round = self.rounds.remove(number).unwrap_or_default();
+        let limit = self.config.limits.rounds;
+        if round.count >= limit {
+            return Err(Outcome::Input(InputFault::Rounds { limit }));
+        }
+        match asked {
+            Some(asked) if !asked.0.is_empty() => {
+                let gather = self
+                    .gather(Owner::Round(number), RequestId::new(number), asked)
+                    .map_err(Outcome::Input)?;
+                round.idle = 0;
+                round.next = Next::Input { gather, state };
+                self.stand_by(number, entry, round);
+            }
+            nothing => {
+                let pause = doubled(FIRST_PAUSE, round.idle.checked_sub(1), LONGEST_PAUSE);
+                let responses = nothing.map(|_| InputResponses::default());
+                round.idle = round.idle.saturating_add(1);
+                round.next =
+                    Next::Pause { until: now + pause, addition: Some(Addition { responses, state }) };
+                self.stand_by(number, entry, round);
+                if pause.is_zero() {
+                    self.go_round(now, number, out);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A request was answered by the error that the person must visit pages first.
+    ///
+    /// <https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation#url-elicitation-required-error>
+    ///
+    /// # Errors
+    /// What it ends as, if it ends.
+    fn require_visits(
+        &mut self,
+        now: Instant,
+        number: i64,
+        entry: Entry,
+        mut error: ErrorObject,
+    ) -> Result<(), Outcome> {
+        let Some(mut asked) = pages(error.data.as_ref()) else { return Err(Outcome::Error(error)) };
+        let mut round = self.rounds.remove(number).unwrap_or_default();
+        if round.count >= self.config.limits.rounds {
+            return Err(Outcome::Error(error));
+        }
+        error.keep();
+        let (mut known, open) = match round.pages {
+            Some(pages) => (pages.known, pages.open),
+            None => (BTreeSet::new(), BTreeSet::new()),
+        };
+        // What the person is done with is done, even if the server needs a while to notice.
+        let still = |page: &str| !known.contains(page) || open.contains(page);
+        let open = asked.iter().map(|page| Box::from(&*page.key)).filter(|page: &Box<str>| still(page));
+        let open = open.collect();
+        asked.retain(|page| known.insert(Box::from(&*page.key)));
+        round.pages = Some(Box::new(Pages { error, known, open }));
+        if asked.is_empty() {
+            round.pause_for_visits(now);
+        } else {
+            let asked = InputRequests(asked);
+            let gather =
+                self.gather(Owner::Round(number), RequestId::new(number), asked).map_err(Outcome::Input)?;
+            round.idle = 0;
+            round.next = Next::Consent { gather };
+        }
+        self.stand_by(number, entry, round);
+        Ok(())
+    }
+
+    /// Puts a request back into the table: it waits for something other than the server.
+    fn stand_by(&mut self, number: i64, mut entry: Entry, round: Round) {
+        entry.stage = Stage::Between;
+        self.outbound.insert(number, entry);
+        self.rounds.insert(number, round);
+    }
+
+    /// The application has answered all that was asked, or will not.
+    pub(super) fn handle_gathered(
+        &mut self,
+        now: Instant,
+        number: i64,
+        answers: Result<InputResponses, InputFault>,
+        out: &mut dyn Outbox,
+    ) {
+        let Some(mut round) = self.rounds.remove(number) else { return };
+        let responses = match answers {
+            Ok(responses) => responses,
+            Err(fault) => return self.end_between(number, Outcome::Input(fault)),
+        };
+        match round.next {
+            Next::Input { state, .. } => {
+                let addition = Addition { responses: Some(responses), state };
+                round.next = Next::Pause { until: now, addition: Some(addition) };
+            }
+            _ => {
+                if !responses.iter().all(|(_, answer)| accepts(answer))
+                    && let Some(pages) = round.pages
+                {
+                    return self.end_between(number, Outcome::Error(pages.error));
+                }
+                round.pause_for_visits(now);
+            }
+        }
+        let goes = round.is_due(now);
+        self.rounds.insert(number, round);
+        if goes {
+            self.go_round(now, number, out);
+        }
+    }
+
+    /// The server says that the person is done with a page. One that nobody waits for is none of this file's.
+    pub(super) fn handle_page_done(&mut self, now: Instant, page: &str, out: &mut dyn Outbox) {
+        for number in self.rounds.waiting_for(page) {
+            let Some(mut round) = self.rounds.remove(number) else { continue };
+            if let Some(pages) = &mut round.pages {
+                pages.open.remove(page);
+            }
+            let pauses = matches!(round.next, Next::Pause { .. });
+            let goes = pauses && round.pages.as_ref().is_some_and(|pages| pages.open.is_empty());
+            self.rounds.insert(number, round);
+            if goes {
+                self.go_round(now, number, out);
+            }
+        }
+    }
+
+    /// Sends the next of the requests whose pause is over. Returns whether there was one.
+    pub(super) fn send_due_round(&mut self, now: Instant, out: &mut dyn Outbox) -> bool {
+        let Some(number) = self.rounds.is_due(now) else { return false };
+        self.go_round(now, number, out);
+        true
+    }
+
+    /// A request goes out again.
+    fn go_round(&mut self, now: Instant, number: i64, out: &mut dyn Outbox) {
+        let Some(mut round) = self.rounds.remove(number) else { return };
+        let Next::Pause { addition, .. } = round.next else { return };
+        let limit = self.config.limits.queued_bytes;
+        if out.queued().saturating_add(self.queued_bytes) > limit {
+            round.next = Next::Pause { until: now + OVERLOADED, addition };
+            return self.rounds.insert(number, round);
+        }
+        let wire = self.outbound.rename(number);
+        let Some(Entry { info: Some(info), kept: Some(kept), .. }) = self.outbound.get(number) else {
+            return;
+        };
+        let revision = kept.revision;
+        if self.era() != Some(revision.era()) {
+            let why = "the server speaks another era than before";
+            return self.end_between(number, Outcome::Lost(Lost::Disconnected(why.into())));
+        }
+        let written = write::request(out.buffer(), &Id::Number(wire), info.name, |buffer| {
+            write_params(buffer, kept, addition.as_ref())
+        });
+        if let Err(error) = written {
+            return self.end_between(number, Outcome::Refused(Refusal::Encode(error.to_string())));
+        }
+        out.commit_again(number, About::Request { id: wire, method: info.name, related: None, revision });
+        self.outbound.resume(number, now);
+        round.count = round.count.saturating_add(1);
+        round.next = Next::Answer;
+        self.rounds.insert(number, round);
+    }
+
+    /// Ends a request that waits for something other than the server.
+    fn end_between(&mut self, number: i64, outcome: Outcome) {
+        self.leave_rounds(number);
+        if self.outbound.remove(number).is_some() {
+            self.end(number, outcome);
+        }
+    }
+}
+
+impl Round {
+    /// It goes out again when the person is done with the pages, or after a while.
+    fn pause_for_visits(&mut self, now: Instant) {
+        let open = self.pages.as_ref().is_some_and(|pages| !pages.open.is_empty());
+        let pause = match open || self.idle > 0 {
+            true => doubled(FIRST_VISIT, Some(self.idle), LONGEST_VISIT),
+            false => Duration::ZERO,
+        };
+        self.idle = self.idle.saturating_add(1);
+        self.next = Next::Pause { until: now + pause, addition: None };
+    }
+
+    fn is_due(&self, now: Instant) -> bool {
+        matches!(self.next, Next::Pause { until, .. } if until <= now)
+    }
+}
+
+/// A time that doubles with each of `times`, up to the `longest`; none at all before the first.
+fn doubled(first: Duration, times: Option<u32>, longest: Duration) -> Duration {
+    match times {
+        None => Duration::ZERO,
+        Some(times) => first.saturating_mul(2_u32.saturating_pow(times)).min(longest),
+    }
+}
+
+/// The pages that an error asks the person to visit, if it is readable: each must have an id.
+fn pages(data: Option<&Raw>) -> Option<Vec<Asked>> {
+    #[derive(Deserialize)]
+    struct Data<'a> {
+        #[serde(borrow)]
+        elicitations: Vec<&'a RawValue>,
+    }
+    #[derive(Deserialize)]
+    struct Page {
+        mode: String,
+        #[serde(rename = "elicitationId")]
+        id: String,
+    }
+    let data = data?;
+    let Data { elicitations } = data.decode().ok()?;
+    let mut asked: Vec<Asked> = Vec::with_capacity(elicitations.len());
+    for page in elicitations {
+        let Page { mode, id } = serde_json::from_str(page.get()).ok()?;
+        if mode != "url" {
+            return None;
+        }
+        if asked.iter().all(|before| before.key != id) {
+            asked.push(Asked { key: id, method: Elicit::NAME.into(), params: Some(data.part(page)) });
+        }
+    }
+    (!asked.is_empty()).then_some(asked)
+}
+
+/// Whether the person has agreed.
+fn accepts(answer: &Raw) -> bool {
+    #[derive(Deserialize)]
+    struct Answer {
+        action: String,
+    }
+    answer.decode::<Answer>().is_ok_and(|answer| answer.action == "accept")
+}
+
+/// Appends the parameters of another round: those of the first, with what the server has asked for since.
+fn write_params(
+    out: &mut Vec<u8>,
+    kept: &Kept,
+    addition: Option<&Addition>,
+) -> Result<(), serde_json::Error> {
+    const RESPONSES: &str = "inputResponses";
+    const STATE: &str = "requestState";
+    let Some(Addition { responses, state }) = addition else {
+        out.extend_from_slice(&kept.params);
+        return Ok(());
+    };
+    let Members(members) = serde_json::from_slice(&kept.params)?;
+    let start = out.len();
+    // The first round may have been the next one of somebody else's.
+    for (name, value) in members.iter().filter(|(name, _)| name != RESPONSES && name != STATE) {
+        begin_member(out, start, name)?;
+        out.extend_from_slice(value.get().as_bytes());
+    }
+    if let Some(responses) = responses {
+        begin_member(out, start, RESPONSES)?;
+        responses.write(out)?;
+    }
+    if let Some(state) = state {
+        begin_member(out, start, STATE)?;
+        out.extend_from_slice(state.as_bytes());
+    }
+    out.push(b'}');
+    Ok(())
+}
+
+/// Begins a member of the object that begins at `start`, and with the first one the object.
+fn begin_member(out: &mut Vec<u8>, start: usize, name: &str) -> Result<(), serde_json::Error> {
+    out.push(if out.len() == start { b'{' } else { b',' });
+    write::json(out, name)?;
+    out.push(b':');
+    Ok(())
+}
