@@ -9,13 +9,13 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use front_common::{Front, config, notification, poll, request};
-use mcp_proto::front::{Client, ClientHandlers, HandlerError, Local};
-use mcp_proto::peer::Lost;
+use front_common::{Front, config, notification, pending, poll, ready, request, text};
+use mcp_proto::front::{Client, ClientHandlers, Error, Fault, HandlerError, Local};
+use mcp_proto::peer::{InputFault, InputMode, Lost};
 use mcp_proto::rpc::{ErrorObject, code};
 use mcp_proto::schema::{
-    ClientCapability, CreateMessageResult, ElicitResult, EmptyResult, ListRootsResult, Ping, Role, Root,
-    SamplingContent,
+    ClientCapability, CreateMessageResult, ElicitResult, EmptyResult, InputRequiredResult, ListRootsResult,
+    Ping, Role, Root, SamplingContent,
 };
 use serde_json::{Value, json};
 
@@ -361,5 +361,122 @@ fn a_modern_server_is_never_answered() {
         }),
     );
     s.say(&[request(&json!(1), "roots/list", json!({}))]);
+    s.expect_silence();
+}
+
+// --- Servers that ask before they finish a request: 2026-07-28 ---
+
+fn required(requests: &Value) -> Value {
+    json!({"resultType": "input_required", "inputRequests": requests, "requestState": "S"})
+}
+
+/// C5.2, C5.3, C5.4
+#[test]
+fn a_modern_server_that_asks_is_answered_by_the_same_handlers() {
+    let handlers = ClientHandlers::new().roots(async |_, _| ListRootsResult::new(roots())).elicitation(
+        async |params, _| {
+            assert_eq!(params.message(), "Your name?");
+            ElicitResult::accept([("name", "Ada".into())])
+        },
+    );
+    let mut s = Front::modern_with(handlers);
+    let mut call = s.client.call_tool("greet", json!({"loud": true}));
+    pending(poll(&mut call));
+    let first = s.line();
+    let requests = json!({
+        "name": {"method": "elicitation/create", "params": form()}, "where": {"method": "roots/list"},
+    });
+    s.answer(&first["id"], required(&requests));
+    let second = s.line();
+    assert_ne!(second["id"], first["id"]);
+    let mut expected = first["params"].clone();
+    expected["inputResponses"] = json!({
+        "name": {"action": "accept", "content": {"name": "Ada"}},
+        "where": {"roots": [{"uri": "file:///project"}]},
+    });
+    expected["requestState"] = json!("S");
+    assert_eq!(second["params"], expected);
+    pending(poll(&mut call));
+    s.answer(&second["id"], text("Hello Ada"));
+    assert_eq!(ready(poll(&mut call)).unwrap().text_content(), "Hello Ada");
+}
+
+/// C5.9
+#[test]
+fn a_handler_that_fails_ends_the_call_that_asked() {
+    let handlers = ClientHandlers::new()
+        .roots(async |_, _| never::<ListRootsResult>().await)
+        .elicitation(async |_, _| Err::<ElicitResult, _>(ErrorObject::new(code::USER_REJECTED, "no").into()));
+    let mut s = Front::modern_with(handlers);
+    let mut call = s.client.call_tool("greet", json!({}));
+    pending(poll(&mut call));
+    let id = s.expect("tools/call");
+    let requests = json!({
+        "a": {"method": "roots/list"}, "b": {"method": "elicitation/create", "params": form()},
+    });
+    s.answer(&id, required(&requests));
+    let error = ready(poll(&mut call)).unwrap_err();
+    assert_eq!(error.fault(), Fault::Local);
+    match error {
+        Error::Input(InputFault::Failed { key, error }) => {
+            assert_eq!((&*key, error.code), ("b", code::USER_REJECTED));
+        }
+        other => panic!("{other:?}"),
+    }
+    s.expect_silence();
+}
+
+/// C5.9
+#[test]
+fn a_call_that_is_dropped_while_a_person_is_asked_stops_the_handler_without_a_word() {
+    struct Dropped(Arc<AtomicUsize>);
+    impl Drop for Dropped {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+    let dropped = Arc::new(AtomicUsize::new(0));
+    let count = dropped.clone();
+    let handlers = ClientHandlers::new().elicitation(move |_, _| {
+        let held = Dropped(count.clone());
+        async move {
+            let _held = held;
+            never::<ElicitResult>().await
+        }
+    });
+    let mut s = Front::modern_with(handlers);
+    let mut call = s.client.call_tool("greet", json!({}));
+    pending(poll(&mut call));
+    let id = s.expect("tools/call");
+    s.answer(&id, required(&json!({"b": {"method": "elicitation/create", "params": form()}})));
+    assert_eq!(dropped.load(Ordering::SeqCst), 0);
+    drop(call);
+    s.turn();
+    assert_eq!(dropped.load(Ordering::SeqCst), 1);
+    s.expect_silence();
+}
+
+#[test]
+fn what_is_not_registered_ends_the_call_that_asked_for_it() {
+    let mut s = Front::modern();
+    let mut call = s.client.call_tool("greet", json!({}));
+    pending(poll(&mut call));
+    let id = s.expect("tools/call");
+    s.answer(&id, required(&json!({"a": {"method": "roots/list"}})));
+    let error = ready(poll(&mut call)).unwrap_err();
+    assert!(matches!(&error, Error::Input(InputFault::Undeclared { .. })), "{error:?}");
+    assert!(error.to_string().contains("roots"), "{error}");
+}
+
+/// C5.2
+#[test]
+fn by_hand_the_call_ends_with_what_the_server_asks_for() {
+    let mut s = Front::modern_with(ClientHandlers::new().roots(async |_, _| ListRootsResult::new(roots())));
+    let mut call = s.client.call_tool("greet", json!({})).input(InputMode::Manual);
+    pending(poll(&mut call));
+    let id = s.expect("tools/call");
+    s.answer(&id, required(&json!({"a": {"method": "roots/list"}})));
+    let Err(Error::InputRequired(raw)) = ready(poll(&mut call)) else { panic!() };
+    assert_eq!(raw.decode::<InputRequiredResult>().unwrap().request_state.as_deref(), Some("S"));
     s.expect_silence();
 }

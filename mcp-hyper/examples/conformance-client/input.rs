@@ -2,8 +2,8 @@
 
 use mcp_proto::front::ClientHandlers;
 use mcp_proto::schema::{
-    CreateMessageParams, CreateMessageResult, ElicitParams, ElicitResult, ElicitValue, InputRequest,
-    InputResponse, ListRootsResult, MultiSelectItems, NumberKind, PrimitiveSchema, Role, Root,
+    CreateMessageParams, CreateMessageResult, ElicitParams, ElicitResult, ElicitValue, ListRootsResult,
+    MultiSelectItems, NumberKind, PrimitiveSchema, Role, Root,
 };
 
 pub(crate) fn handlers() -> ClientHandlers {
@@ -11,16 +11,6 @@ pub(crate) fn handlers() -> ClientHandlers {
         .elicitation(async |params, _| elicitation(&params))
         .sampling(async |params, _| sampling(&params))
         .roots(async |_, _| roots())
-}
-
-/// The answer to what a server asks for in a result; `None` if it is unknown here.
-pub(crate) fn answer(request: &InputRequest) -> Option<InputResponse> {
-    match request {
-        InputRequest::Elicit(params) => Some(elicitation(params).into()),
-        InputRequest::CreateMessage(params) => Some(sampling(params).into()),
-        InputRequest::ListRoots(_) => Some(roots().into()),
-        InputRequest::Unknown(_) => None,
-    }
 }
 
 fn elicitation(params: &ElicitParams) -> ElicitResult {

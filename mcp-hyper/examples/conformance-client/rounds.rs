@@ -1,12 +1,9 @@
 //! Calls that the server does not finish before it has been given what it asks for.
 
-use mcp_proto::front::{Client, Error};
-use mcp_proto::schema::{CallTool, CallToolParams, CallToolResult, InputRequiredResult, Json};
+use mcp_proto::front::Client;
+use mcp_proto::schema::{CallToolResult, Json};
 
-use crate::{Outcome, input};
-
-/// How often a server may ask before it is given up.
-const ROUNDS: usize = 10;
+use crate::Outcome;
 
 /// Two calls at once, so that what belongs to the one could slip into the other, and one after them.
 pub(crate) async fn request_state(client: &Client) -> Outcome {
@@ -21,21 +18,7 @@ pub(crate) async fn request_state(client: &Client) -> Outcome {
 }
 
 async fn call(client: &Client, name: &str) -> Outcome<CallToolResult> {
-    let mut params = CallToolParams::new(name).with_arguments(Json::empty_object());
-    for _ in 0..ROUNDS {
-        match client.request::<CallTool>(params.clone()).await {
-            Err(Error::InputRequired(raw)) => {
-                let needed: InputRequiredResult = raw.decode()?;
-                let requests = needed.input_requests.unwrap_or_default();
-                let answers: Option<_> =
-                    requests.iter().map(|(key, request)| Some((key, input::answer(request)?))).collect();
-                params.input_responses = Some(answers.ok_or("the server asks for something unknown")?);
-                params.request_state = needed.request_state;
-            }
-            other => return Ok(other?),
-        }
-    }
-    Err(format!("{name} still asks for input after {ROUNDS} rounds").into())
+    Ok(client.call_tool(name, Json::empty_object()).await?)
 }
 
 fn expect(result: &CallToolResult, text: &str) -> Outcome {

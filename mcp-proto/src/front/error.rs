@@ -32,7 +32,8 @@ pub enum Error {
     /// The other side answered with an error.
     Peer(ErrorObject),
     /// The server wants input first (2026-07-28): an
-    /// [`InputRequiredResult`](crate::schema::InputRequiredResult), not decoded.
+    /// [`InputRequiredResult`](crate::schema::InputRequiredResult), not decoded. Only of requests that were made with
+    /// [`InputMode::Manual`](crate::peer::InputMode::Manual).
     InputRequired(Raw),
     /// The server wants input first, and it could not be given.
     Input(InputFault),

@@ -11,7 +11,7 @@ use core::time::Duration;
 
 use super::Error;
 use super::slots::{Follow, Link};
-use crate::peer::{Outgoing, ProgressOption, RequestId, RequestOptions};
+use crate::peer::{InputMode, Outgoing, ProgressOption, RequestId, RequestOptions};
 use crate::schema::{LoggingLevel, Meta, Method, ProgressParams};
 
 /// A request that is sent when it is first polled, and cancelled on the wire when it is dropped before its answer.
@@ -72,6 +72,13 @@ impl<M: Method> Request<M> {
     /// Sends these `_meta` entries along.
     pub fn meta(self, meta: Meta) -> Self {
         self.with(|options| options.meta = meta)
+    }
+
+    /// Sets what happens if the server needs input first: by default its requests for it go to the
+    /// [handlers](crate::front::ClientHandlers), and this one goes on with what they answer. With
+    /// [`InputMode::Manual`] it ends with [`Error::InputRequired`].
+    pub fn input(self, input: InputMode) -> Self {
+        self.with(|options| options.input = input)
     }
 
     /// Sets every option at once.

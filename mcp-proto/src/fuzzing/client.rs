@@ -15,8 +15,8 @@ use crate::peer::client::{ClientConfig, Event, Keepalive, Mode};
 use crate::peer::{InboundId, Lost, Refusal, RequestId, RequestOptions};
 use crate::rpc::{self, ErrorObject, Frame, Id, Message};
 use crate::schema::{
-    CallTool, CallToolParams, EmptyParams, Implementation, ListRootsResult, ListTools, PaginatedParams, Ping,
-    SubscriptionsListen, SubscriptionsListenParams,
+    CallTool, CallToolParams, ClientCapability, ElicitAction, ElicitResult, EmptyParams, Implementation,
+    ListRootsResult, ListTools, PaginatedParams, Ping, SubscriptionsListen, SubscriptionsListenParams,
 };
 
 /// One thing that happens to a client.
@@ -106,6 +106,7 @@ impl Harness {
         config.reopen = run.reopen;
         config.keepalive = run.keepalive.then_some(Keepalive::PRESET);
         config.capabilities.roots = Some(Default::default());
+        config.capabilities = config.capabilities.with(ClientCapability::ElicitationUrl);
         if run.tight {
             config.limits.message_bytes = 256;
             config.limits.events = 16;
@@ -174,7 +175,10 @@ impl Harness {
             }
             Operation::Respond(which) => {
                 if let Some(request) = pick(&self.inbound, *which) {
-                    self.client.respond(now, request, Ok(&ListRootsResult::new(Vec::new())));
+                    match which % 2 {
+                        0 => self.client.respond(now, request, Ok(&ListRootsResult::new(Vec::new()))),
+                        _ => self.client.respond(now, request, Ok(&ElicitResult::new(ElicitAction::Accept))),
+                    }
                     self.client.respond(now, request, Err(ErrorObject::new(1, "twice")));
                 }
             }
@@ -270,8 +274,14 @@ impl Harness {
                 r#""result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}"#
             }
             Answer::Complete => r#""result":{"content":[],"tools":[]}"#,
+            Answer::InputRequired if matches!(id, Id::Number(id) if id % 2 == 0) => {
+                r#""result":{"resultType":"input_required","inputRequests":{"a":{"method":"roots/list"},"b":{"method":"roots/list"}}}"#
+            }
             Answer::InputRequired => r#""result":{"resultType":"input_required","requestState":"s"}"#,
             Answer::Strange => r#""result":[{"resultType":7}]"#,
+            Answer::Error if matches!(id, Id::Number(id) if id % 2 == 0) => {
+                r#""error":{"code":-32042,"message":"no","data":{"elicitations":[{"mode":"url","elicitationId":"e","url":"https://a.b","message":"m"}]}}"#
+            }
             Answer::Error => r#""error":{"code":-32601,"message":"no"}"#,
             Answer::Unsupported => {
                 r#""error":{"code":-32022,"message":"no","data":{"supported":["2026-07-28","2025-06-18"]}}"#

@@ -160,6 +160,8 @@ struct Carried {
 #[serde(default)]
 struct Params {
     arguments: Arguments,
+    #[serde(rename = "requestState")]
+    request_state: Option<String>,
 }
 
 #[derive(Deserialize, Default)]
@@ -168,10 +170,13 @@ struct Arguments {
     marker: Option<u64>,
 }
 
+/// A tool call, and the state that the server has given it.
+type Marker = (u64, Option<String>);
+
 struct Exchange {
     id: Option<i64>,
-    /// Which tool call it carries, the same however often it goes out.
-    marker: Option<u64>,
+    /// Which round of which tool call it carries, the same however often it goes out.
+    marker: Option<Marker>,
     begun: bool,
 }
 
@@ -185,7 +190,7 @@ struct Harness {
     seen: BTreeSet<ExchangeId>,
     markers: u64,
     /// The tool calls that the server may have acted on.
-    acted_on: BTreeSet<u64>,
+    acted_on: BTreeSet<Marker>,
     inbound: Vec<InboundId>,
     cut: Cut,
     transcript: String,
@@ -383,7 +388,7 @@ impl Harness {
             && !core::mem::replace(&mut exchange.begun, status >= 200)
             && (200..300).contains(&status)
         {
-            self.acted_on.extend(exchange.marker);
+            self.acted_on.extend(exchange.marker.clone());
         }
         let headers =
             [("content-type", kind), ("mcp-session-id", "s"), ("location", "/other"), ("retry-after", "1")];
@@ -418,6 +423,7 @@ impl Harness {
 
     fn words(&self, id: ExchangeId, say: Say) -> String {
         let own = self.open.get(&id).and_then(|exchange| exchange.id);
+        let error;
         let outcome = match say {
             Say::Discovered => {
                 r#""result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}}}"#
@@ -429,7 +435,10 @@ impl Harness {
             Say::Tools => {
                 r#""result":{"tools":[{"name":"fuzz","inputSchema":{"type":"object","properties":{"marker":{"type":"integer","x-mcp-header":"M"}}}},{"name":"bad","inputSchema":{"properties":{"a":{"x-mcp-header":""}}}}],"nextCursor":"n"}"#
             }
-            Say::Error => r#""error":{"code":-32601,"message":"no"}"#,
+            Say::Error => {
+                error = answer_of(own);
+                &error
+            }
             Say::HeaderMismatch => r#""error":{"code":-32020,"message":"no"}"#,
             Say::Unsupported => {
                 r#""error":{"code":-32022,"message":"no","data":{"supported":["2026-07-28","2025-06-18"]}}"#
@@ -482,9 +491,10 @@ impl Harness {
                         }
                         _ => Carried::default(),
                     };
-                    let marker = sent.params.arguments.marker;
+                    let Params { arguments, request_state } = sent.params;
+                    let marker = arguments.marker.map(|marker| (marker, request_state));
                     assert!(
-                        marker.is_none_or(|marker| !self.acted_on.contains(&marker)),
+                        marker.as_ref().is_none_or(|marker| !self.acted_on.contains(marker)),
                         "what the server may have acted on is asked again"
                     );
                     self.open.insert(request.exchange, Exchange { id: sent.id, marker, begun: false });
@@ -523,6 +533,17 @@ impl Harness {
     fn note(&mut self, what: &impl core::fmt::Debug) {
         use core::fmt::Write as _;
         let _ = writeln!(self.transcript, "{what:?}");
+    }
+}
+
+/// An error, or a result that asks for input: by the request's id, so that no state comes twice.
+fn answer_of(own: Option<i64>) -> String {
+    match own.map(|id| (id, id.rem_euclid(4))) {
+        Some((id, 2)) => format!(r#""result":{{"resultType":"input_required","requestState":"{id}"}}"#),
+        Some((id, 3)) => format!(
+            r#""result":{{"resultType":"input_required","inputRequests":{{"a":{{"method":"roots/list"}},"b":{{"method":"roots/list"}}}},"requestState":"{id}"}}"#
+        ),
+        _ => r#""error":{"code":-32601,"message":"no"}"#.into(),
     }
 }
 

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mcp_proto::bind::http::server::{HttpServerConfig, LegacyPaths};
-use mcp_proto::front::{Multi, Router};
+use mcp_proto::front::{Answered, Multi, Router};
 use mcp_proto::peer::server::Eras;
-use mcp_proto::schema::{Era, Tool, ToolAnnotations};
+use mcp_proto::schema::{CallToolParams, Era, InputRequiredResult, ListRootsParams, Tool, ToolAnnotations};
 use mcp_proto::testing::http::{Dice, FrontPeer, HttpPeer, SimulatedClock};
 use serde::Deserialize;
 use serde_json::json;
@@ -41,9 +41,16 @@ fn router(ledger: &Ledger, clock: &Arc<SimulatedClock>) -> Router<Multi> {
     {
         let tool = Tool::new(name, "Leaves a mark", schema.clone()).with_annotations(annotations);
         let (ledger, clock) = (ledger.clone(), clock.clone());
-        router = router.tool_with(tool, move |Arguments { n }, context| {
+        router = router.tool_raw(tool, move |call, context| {
             let (ledger, clock) = (ledger.clone(), clock.clone());
             async move {
+                let Arguments { n } = call.arguments.as_ref().unwrap().decode().unwrap();
+                if name == "ask"
+                    && context.era() == Era::Modern
+                    && let Some(needed) = needed(n, &call)
+                {
+                    return Answered::InputRequired(needed);
+                }
                 ledger.run(n);
                 let mut dice = Dice::new(n);
                 if dice.chance(300) {
@@ -57,9 +64,27 @@ fn router(ledger: &Ledger, clock: &Arc<SimulatedClock>) -> Router<Multi> {
                 if name == "ask" && context.era() == Era::Legacy {
                     let _ = context.roots().await;
                 }
-                format!("done {n}")
+                Answered::Result(format!("done {n}"))
             }
         });
     }
     router
+}
+
+/// What a call is asked for first: the roots, and some of them to come once more. Each has a state of its own.
+fn needed(n: u64, call: &CallToolParams) -> Option<InputRequiredResult> {
+    let state = |word: &str| Some(format!("{n} {word}"));
+    let mut needed = InputRequiredResult::new();
+    if call.request_state.is_none() {
+        needed.input_requests = Some([("roots", ListRootsParams::new().into())].into_iter().collect());
+        needed.request_state = state("asked");
+        return Some(needed);
+    }
+    let answered = call.input_responses.as_ref().is_some_and(|responses| responses.get("roots").is_some());
+    if call.request_state == state("asked") && answered {
+        needed.request_state = state("again");
+        return (n % 2 == 0).then_some(needed);
+    }
+    assert_eq!((&call.request_state, answered), (&state("again"), false), "somebody else's state or answers");
+    None
 }

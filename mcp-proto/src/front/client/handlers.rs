@@ -14,7 +14,8 @@ use crate::schema::{ClientCapabilities, ClientCapability, CreateMessage, Elicit,
 
 /// The handlers of what a server may ask its client for: text from a model, input from a person, the roots to work in.
 ///
-/// What is registered here is what the client declares to servers, and nothing else.
+/// What is registered here is what the client declares to servers, and nothing else. Servers up to 2025-11-25 ask by
+/// requests of their own, newer ones before they finish one of the client's; the handlers are the same.
 ///
 /// ```
 /// use mcp_proto::front::{ClientHandlers, HandlerError};

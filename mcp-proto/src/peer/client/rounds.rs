@@ -204,7 +204,10 @@ impl Client {
         };
         let ended = match outcome {
             Outcome::InputRequired(result) => self.require_input(now, number, entry, result, out),
-            Outcome::Error(error) if error.code == code::URL_ELICITATION_REQUIRED && entry.kept.is_some() => {
+            Outcome::Error(error)
+                if error.code == code::URL_ELICITATION_REQUIRED
+                    && entry.kept.as_ref().is_some_and(Kept::may_need_visits) =>
+            {
                 self.require_visits(now, number, entry, error)
             }
             outcome => Err(outcome),
@@ -415,6 +418,12 @@ impl Client {
         if self.outbound.remove(number).is_some() {
             self.end(number, outcome);
         }
+    }
+}
+
+impl Kept {
+    fn may_need_visits(&self) -> bool {
+        self.revision.differences().url_elicitation_error
     }
 }
 
