@@ -28,6 +28,10 @@ impl<'a> Field<'a> {
         Self { name, schema, required }
     }
 
+    pub(super) fn name(&self) -> &'a str {
+        self.name
+    }
+
     /// Asks until the answer fits; an empty line takes what is there already, or the default.
     pub(super) fn ask(
         &self,
@@ -36,7 +40,7 @@ impl<'a> Field<'a> {
     ) -> Result<Option<ElicitValue>, Gone> {
         let default = current.cloned().or_else(|| self.default());
         person.tell(&self.describe());
-        let shown = default.as_ref().map(|value| format!(" [{}]", shown(value))).unwrap_or_default();
+        let shown = default.as_ref().map(|value| format!(" [{}]", self.show(value))).unwrap_or_default();
         let question = format!("{}{shown}: ", styled(NAME, harmless(self.name)));
         loop {
             let typed = person.ask(&question)?;
@@ -105,6 +109,24 @@ impl<'a> Field<'a> {
                 }
             },
             _ => Vec::new(),
+        }
+    }
+
+    /// A value for people: choices by their titles.
+    pub(super) fn show(&self, value: &ElicitValue) -> String {
+        let choices = self.choices();
+        let title = |value: &str| {
+            let choice = choices.iter().find(|it| it.value == value);
+            harmless(choice.map_or(value, |it| it.title))
+        };
+        match value {
+            ElicitValue::String(text) => title(text),
+            ElicitValue::Number(number) => number.to_string(),
+            ElicitValue::Bool(yes) => if *yes { "yes" } else { "no" }.to_owned(),
+            ElicitValue::Strings(texts) => {
+                texts.iter().map(|text| title(text)).collect::<Vec<_>>().join(", ")
+            }
+            ElicitValue::Unknown(json) => harmless(json.as_str()),
         }
     }
 
@@ -209,16 +231,5 @@ fn any_of(schema: &MultiSelectSchema) -> String {
         (least, None) => format!("at least {} of these, with commas between", least.unwrap_or(0)),
         (None | Some(0), Some(most)) => format!("at most {most} of these, with commas between"),
         (Some(least), Some(most)) => format!("{least} to {most} of these, with commas between"),
-    }
-}
-
-/// A value for people.
-pub(super) fn shown(value: &ElicitValue) -> String {
-    match value {
-        ElicitValue::String(text) => harmless(text),
-        ElicitValue::Number(number) => number.to_string(),
-        ElicitValue::Bool(yes) => if *yes { "yes" } else { "no" }.to_owned(),
-        ElicitValue::Strings(texts) => harmless(&texts.join(", ")),
-        ElicitValue::Unknown(json) => harmless(json.as_str()),
     }
 }

@@ -111,10 +111,12 @@ fn fill_in(
     if let Choice::Decline = choose(person, Question::Answer)? {
         return Ok(ElicitResult::decline());
     }
+    let fields = schema.properties.iter().map(|(name, schema)| Field::new(name, schema, required(name)));
+    let fields: Vec<_> = fields.collect();
     let mut values: Map<ElicitValue> = Map::new();
     loop {
-        for (name, schema) in schema.properties.iter() {
-            let field = Field::new(name, schema, required(name));
+        for field in &fields {
+            let name = field.name();
             match field.ask(person, values.get(name))? {
                 Some(value) => {
                     values.insert(name, value);
@@ -124,7 +126,7 @@ fn fill_in(
                 }
             }
         }
-        person.tell(&review(&schema.properties, &values));
+        person.tell(&review(&fields, &values));
         match choose(person, Question::Send)? {
             Choice::Go => return Ok(ElicitResult::accept(values)),
             Choice::Again => {}
@@ -133,10 +135,11 @@ fn fill_in(
     }
 }
 
-fn review(properties: &Map<PrimitiveSchema>, values: &Map<ElicitValue>) -> String {
+fn review(fields: &[Field<'_>], values: &Map<ElicitValue>) -> String {
     let mut text = String::from("\n");
-    for (name, _) in properties.iter() {
-        let value = values.get(name).map_or_else(|| styled(QUIET, "nothing"), field::shown);
+    for field in fields {
+        let name = field.name();
+        let value = values.get(name).map_or_else(|| styled(QUIET, "nothing"), |value| field.show(value));
         let _ = writeln!(text, "  {}: {value}", styled(NAME, harmless(name)));
     }
     text
