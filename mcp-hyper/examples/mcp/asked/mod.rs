@@ -13,7 +13,7 @@ use mcp_proto::front::{ClientContext, ClientHandlers, HandlerError};
 use mcp_proto::peer::client::ServerInfo;
 use mcp_proto::schema::{
     ClientCapability, ElicitAction, ElicitFormParams, ElicitParams, ElicitResult, ElicitUrlParams,
-    ElicitValue, Map, PrimitiveSchema,
+    ElicitValue, Map,
 };
 
 use crate::terminal::{BAD, HEADING, NAME, QUIET, harmless, styled};
