@@ -7,6 +7,7 @@ mod basics;
 mod headers;
 mod input;
 mod rounds;
+mod skills;
 
 use std::error::Error;
 use std::process::ExitCode;
@@ -70,6 +71,8 @@ async fn perform(client: &Client, scenario: &str) -> Outcome {
         "http-standard-headers" => headers::standard(client).await,
         "http-custom-headers" => headers::custom(client).await,
         "http-invalid-tool-headers" => headers::invalid(client).await,
+        "sep-2640-client-no-prefetch" => skills::list(client).await.map(drop),
+        _ if scenario.starts_with("sep-2640-client-verify-") => skills::refuse(client).await,
         "sep-2322-client-request-state" => rounds::request_state(client).await,
         _ if scenario.starts_with("auth/") => basics::call_listed(client, "test-tool").await,
         _ => basics::introduction(client).await,

@@ -6,6 +6,7 @@ mod input;
 mod prompts;
 mod reports;
 mod resources;
+mod skills;
 mod state;
 
 use std::io;
@@ -62,6 +63,7 @@ fn router(changes: &Sender<ListKind>) -> Router {
     router = asks::add(router);
     router = input::add(router);
     router = resources::add(router);
+    router = skills::add(router);
     prompts::add(router)
 }
 

@@ -5,11 +5,12 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use mcp_proto::front::{Client, ClientHandlers, Error, HandlerError};
+use mcp_proto::front::{Client, Error};
 use mcp_proto::peer::client::{ClientConfig, Mode, ServerInfo};
-use mcp_proto::schema::{ElicitResult, Era, LoggingLevel};
+use mcp_proto::schema::{Era, LoggingLevel};
 use mcp_smol::{ClientOptions, Command, Environment};
 
+use crate::asked;
 use crate::failure::Failure;
 use crate::options::{Common, EraOption};
 use crate::reports::Reports;
@@ -70,7 +71,7 @@ fn url(command: &[OsString]) -> Option<&str> {
 fn over_http(url: &str, common: &Common) -> Result<(Client, Driver), Failure> {
     let mut options = mcp_hyper::ClientOptions::new("mcp", env!("CARGO_PKG_VERSION"))
         .mode(mode(common))
-        .handlers(handlers())
+        .handlers(asked::handlers())
         .configure(|config| configure(&mut config.client, common));
     for (name, value) in &common.headers {
         options = options.header(name, value);
@@ -85,7 +86,7 @@ fn over_http(url: &str, common: &Common) -> Result<(Client, Driver), Failure> {
 fn as_child(command: &[OsString], common: &Common) -> Result<(Client, Driver), Failure> {
     let mut options = ClientOptions::new("mcp", env!("CARGO_PKG_VERSION"))
         .mode(mode(common))
-        .handlers(handlers())
+        .handlers(asked::handlers())
         .configure(|config| configure(config, common));
     if common.trace {
         let mut trace = Trace::new();
@@ -125,15 +126,4 @@ fn configure(config: &mut ClientConfig, common: &Common) {
         config.connect.initialize = timeout;
         config.connect.probe = config.connect.probe.min(timeout);
     }
-}
-
-/// Servers that ask for input are told that they will not get it: tools that can do without go on.
-fn handlers() -> ClientHandlers {
-    ClientHandlers::new().elicitation(async |_, _| {
-        let _ = std::io::Write::write_all(
-            &mut anstream::stderr(),
-            b"mcp: the server asks for input, which this client can not take yet; it is declined\n",
-        );
-        Ok::<_, HandlerError>(ElicitResult::decline())
-    })
 }

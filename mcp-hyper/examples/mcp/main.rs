@@ -7,6 +7,7 @@
 
 mod about;
 mod arguments;
+mod asked;
 mod connect;
 mod demo;
 mod demo_server;

@@ -192,6 +192,25 @@ impl MethodInfo {
         subject: None,
     };
 
+    /// A method that the protocol does not have, such as an extension's, of clients to servers of every revision.
+    ///
+    /// ```
+    /// use mcp_proto::schema::{CustomParams, EmptyResult, Method, MethodInfo};
+    ///
+    /// /// Asks how a printer is doing.
+    /// enum PrinterStatus {}
+    ///
+    /// impl Method for PrinterStatus {
+    ///     const INFO: &'static MethodInfo = &MethodInfo::custom("com.example/status");
+    ///     type Params = CustomParams;
+    ///     type Result = EmptyResult;
+    /// }
+    /// assert_eq!(PrinterStatus::NAME, "com.example/status");
+    /// ```
+    pub const fn custom(name: &'static str) -> Self {
+        Self { name, ..Self::BASE }
+    }
+
     /// Every method.
     pub fn all() -> impl Iterator<Item = &'static Self> {
         METHODS.iter().copied()
