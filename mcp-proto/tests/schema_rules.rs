@@ -276,6 +276,25 @@ fn a_model_calls_the_tools_that_it_may_and_one_if_it_must() {
     assert_eq!(rule(&["add"], Some("required"), asked).check(&said(text(), "maxTokens")), Ok(()));
 }
 
+/// C11.5: hints are respected in their order, whatever the order of the models.
+#[test]
+fn the_first_hint_that_fits_a_model_chooses_it() {
+    let preferences = |hints: Value| -> mcp_proto::schema::ModelPreferences {
+        serde_json::from_str(&json!({ "hints": hints }).to_string()).unwrap()
+    };
+    let models = ["tiny-1", "sonnet-3", "sonnet-4", "opus-4"];
+    for (hints, chosen) in [
+        (json!([{"name": "sonnet"}, {"name": "opus"}]), Some("sonnet-3")),
+        (json!([{"name": "opus"}, {"name": "sonnet"}]), Some("opus-4")),
+        (json!([{"name": "gpt"}, {}, {"name": ""}, {"name": "tiny"}]), Some("tiny-1")),
+        (json!([{"name": "gpt"}]), None),
+        (json!([]), None),
+    ] {
+        assert_eq!(preferences(hints.clone()).choose(models), chosen, "{hints}");
+    }
+    assert_eq!(mcp_proto::schema::ModelPreferences::new().choose(models), None);
+}
+
 // --- Bytes ---
 
 /// C9.11, S8.15
