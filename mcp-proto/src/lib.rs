@@ -14,6 +14,7 @@
 //! codec    framing alone          lines: bounded, resynchronising · event streams · header values, media types
 //! rpc      JSON-RPC 2.0           envelopes with raw payloads · ids · the table of pending requests · errors
 //! schema   the MCP vocabulary     typed params and results of every method of every revision, one table of methods
+//! consent  what to show and refuse  pages to visit, icons, what tools may do
 //! peer     what messages mean     client: era detection, lifecycle, progress, cancellation · server: dispatch, both eras
 //! bind     how messages travel    newline stream · message channel · Streamable HTTP and HTTP+SSE
 //! front    (std) async handles    Client, Server and Router on core::task and a mutex: no executor, no spawn
@@ -103,6 +104,7 @@ mod time;
 )]
 pub mod bind;
 pub mod codec;
+pub mod consent;
 #[cfg(all(feature = "std", any(feature = "client", feature = "server")))]
 pub mod front;
 #[cfg(feature = "fuzzing")]

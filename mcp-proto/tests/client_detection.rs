@@ -224,7 +224,7 @@ fn after_the_verdict_the_other_era_is_not_spoken() {
     assert!(matches!(refused, Err(Refusal::Revision { .. })));
 }
 
-/// A1, S1: -32020 makes no sense on a stream, but only a modern server knows it.
+/// C1.11; A1, S1: -32020 makes no sense on a stream, but only a modern server knows it.
 #[test]
 fn a_header_mismatch_to_the_probe_means_modern_and_nothing_is_known_of_the_server() {
     let mut s = Scripted::open(config());
@@ -290,7 +290,20 @@ fn an_unsupported_version_without_a_list_fails_and_does_not_fall_back() {
     }
 }
 
-/// C2.1
+/// C1.11, C2.5
+#[test]
+fn a_server_that_wants_other_capabilities_is_modern_and_says_which() {
+    let mut s = Scripted::open(reopening());
+    let id = s.expect("server/discover");
+    s.answer_error(&id, -32021, Some(json!({"requiredCapabilities": {"sampling": {}}})));
+    s.expect_silence();
+    match s.connect_error() {
+        ConnectError::MissingCapabilities { required } => assert_eq!(required, r#"{"sampling":{}}"#),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// C1.11, C2.1
 #[test]
 fn an_unsupported_version_that_lists_the_same_version_is_asked_once_more() {
     let mut s = Scripted::open(config());

@@ -137,7 +137,7 @@ fn ids_go_to_the_ends_of_64_bits() {
     }
 }
 
-/// What is wrong with each, where, and the code to answer with.
+/// C1.22: what is wrong with each, where, and the code to answer with.
 #[test]
 fn what_is_not_json_says_where() {
     let syntax = |expected| MalformedKind::Syntax { expected };

@@ -347,7 +347,7 @@ fn any_method_can_have_a_handler() {
     s.expect_silence();
 }
 
-/// C1.5
+/// C1.5; so that no code that is not defined goes out either (C1.12).
 #[test]
 fn a_modern_server_is_never_answered() {
     let handlers = ClientHandlers::new().roots(async |_, _| ListRootsResult::new(roots()));

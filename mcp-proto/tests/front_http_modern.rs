@@ -389,6 +389,7 @@ fn the_headers_of_a_call_repeat_its_marked_arguments() {
     }
 }
 
+/// S8.9
 #[test]
 fn a_tool_whose_marks_are_wrong_is_not_offered() {
     let schema = json!({"type": "object", "properties": {"a": {"type": "array", "x-mcp-header": "A"}}});

@@ -13,8 +13,8 @@ use mcp_proto::bind::http::{End, ExchangeId, Sent, Verb};
 use mcp_proto::peer::client::Event;
 use mcp_proto::peer::{RequestId, RequestOptions};
 use mcp_proto::schema::{
-    CallTool, CallToolParams, EmptyParams, EmptyResult, ListTools, ListToolsParams, RootsListChanged,
-    SubscriptionFilter, SubscriptionsListen, SubscriptionsListenParams,
+    CallTool, CallToolParams, ClientCapability, EmptyParams, EmptyResult, ListTools, ListToolsParams,
+    RootsListChanged, SubscriptionFilter, SubscriptionsListen, SubscriptionsListenParams,
 };
 use mcp_proto::{Bytes, Instant};
 use proptest::prelude::*;
@@ -349,6 +349,7 @@ fn run(config: &HttpClientConfig, ops: &[Op], bytewise: bool) -> Vec<String> {
 fn small(mode: mcp_proto::peer::client::Mode) -> HttpClientConfig {
     let mut config = config();
     config.client.mode = mode;
+    config.client.capabilities = config.client.capabilities.with(ClientCapability::RootsListChanged);
     config.client.limits.exchanges = 3;
     config.client.limits.message_bytes = 2000;
     config.dialect_002 = true;

@@ -14,8 +14,8 @@ use mcp_proto::bind::http::{End, Sent};
 use mcp_proto::peer::client::{ClientConfig, Keepalive, State};
 use mcp_proto::peer::{InvalidAnswer, Outcome, RequestId, RequestOptions};
 use mcp_proto::schema::{
-    CallTool, CallToolParams, Implementation, ListTools, ListToolsParams, RootsListChanged,
-    SubscriptionFilter, SubscriptionsListen, SubscriptionsListenParams,
+    CallTool, CallToolParams, ClientCapabilities, ClientCapability, Implementation, ListTools,
+    ListToolsParams, RootsListChanged, SubscriptionFilter, SubscriptionsListen, SubscriptionsListenParams,
 };
 use mcp_proto::{Bytes, Instant};
 use serde_json::{Value, json};
@@ -42,6 +42,23 @@ fn renew(wire: &mut Wire) -> Exchange {
     wire.answer(&list, json!({"tools": []}));
     wire.result(request);
     listener
+}
+
+// --- Headers ---
+
+/// C4.14
+#[test]
+fn the_names_of_headers_have_no_case_and_their_values_do() {
+    for (name, kind) in [("mcp-session-id", "content-type"), ("MCP-SESSION-ID", "CONTENT-TYPE")] {
+        scenario(legacy_config(), |wire| {
+            let initialize = wire.expect("initialize");
+            let result = initialize_result(LEGACY);
+            let body = json!({"jsonrpc": "2.0", "id": initialize.id(), "result": result});
+            let headers = [(kind, "Application/JSON"), (name, "AbC-xyz")];
+            wire.reply(&initialize, 200, &headers, &body.to_string());
+            assert_eq!(wire.expect("notifications/initialized").header("mcp-session-id"), Some("AbC-xyz"));
+        });
+    }
 }
 
 // --- Sessions ---
@@ -263,6 +280,7 @@ fn a_ping_that_was_missed_is_broken_off() {
 fn a_notification_that_is_not_answered_is_broken_off() {
     let mut config = config();
     config.client.limits.exchanges = 2;
+    config.client.capabilities = ClientCapabilities::new().with(ClientCapability::RootsListChanged);
     legacy(config, |wire, _| {
         for _ in 0..3 {
             wire.client.notify::<RootsListChanged>(wire.now, &Default::default()).unwrap();

@@ -127,6 +127,7 @@ fn content_is_told_by_its_type_wherever_that_stands() {
     assert_eq!(first, last);
 }
 
+/// C9.11
 #[test]
 fn content_of_an_unknown_kind_is_kept_verbatim() {
     let text = r#"{"a":1.0,"type":"hologram","b":{"c":[null]}}"#;
@@ -135,6 +136,7 @@ fn content_of_an_unknown_kind_is_kept_verbatim() {
     assert_eq!(written(&block), text);
 }
 
+/// C9.11
 #[test]
 fn content_that_is_not_what_it_says_costs_only_itself() {
     let text = r#"{"content":[
@@ -249,6 +251,7 @@ fn a_number_out_of_range_is_kept_raw() {
     }
 }
 
+/// C10.2
 #[test]
 fn a_form_is_told_by_its_mode_or_by_having_none() {
     let form = r#"{"message":"m","requestedSchema":{"type":"object","properties":{}}}"#;

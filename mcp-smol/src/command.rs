@@ -4,6 +4,7 @@ use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::io;
+use std::iter;
 use std::path::{Path, PathBuf};
 use std::process::{self, Stdio};
 
@@ -130,6 +131,18 @@ impl Command {
                 environment.iter().rev().find(|(name, _)| is_path(name)).map(|(_, value)| value.as_os_str());
             SpawnError::explain(&self.program, &self.args, self.directory.as_deref(), path, error)
         })
+    }
+
+    pub(crate) fn words(&self) -> impl Iterator<Item = &OsStr> {
+        iter::once(&self.program).chain(&self.args).map(OsString::as_os_str)
+    }
+
+    pub(crate) fn variables(&self) -> impl Iterator<Item = &OsStr> {
+        self.env.iter().map(|(name, _)| name.as_os_str())
+    }
+
+    pub(crate) fn directory(&self) -> Option<&PathBuf> {
+        self.directory.as_ref()
     }
 
     fn try_spawn(&self, environment: &[(OsString, OsString)]) -> io::Result<Child> {

@@ -28,6 +28,7 @@
 //! | talk to a server over a socket | [`connect_stream`] |
 //! | be a server on one's own standard streams | [`serve_stdio`], with more to say [`ServerOptions::stdio`] |
 //! | be a server on a socket | [`serve`] |
+//! | show a person what is to be run | [`Command::preview`] |
 //! | run a child without MCP | [`Command`] → [`Child`], its [`Stderr`], its end as an [`Exit`] or why not, a [`SpawnError`] |
 //! | read and write at the same time in one poll | [`Io`], over any pair of reader and writer or any one stream |
 //!
@@ -57,6 +58,7 @@ mod os;
 mod pipe;
 #[cfg(unix)]
 mod polled;
+mod preview;
 mod pump;
 mod server;
 mod spawn_error;
@@ -72,6 +74,7 @@ pub use environment::Environment;
 pub use io::Io;
 pub use ladder::{Rung, Shutdown};
 pub use pipe::{ChildStdin, ChildStdout};
+pub use preview::{CommandPreview, Risk};
 pub use server::{ServerDriver, ServerOptions, serve, serve_stdio};
 pub use spawn_error::{SpawnError, SpawnFailure};
 pub use stderr::{Stderr, StderrLine, StderrLines};

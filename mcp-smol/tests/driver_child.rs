@@ -48,6 +48,7 @@ fn pid(file: &Path) -> u32 {
     fs::read_to_string(file).unwrap().trim().parse().unwrap()
 }
 
+/// C3.9
 #[test]
 fn a_call_is_answered_and_closing_lets_the_server_leave_by_itself() {
     run(async {

@@ -40,6 +40,15 @@ fn arguments_variables_and_directory_arrive() {
     assert_eq!(output(&command), format!("zero|a b|*|$HOME||hello\nthere|{}\n", directory.display()));
 }
 
+/// C13.1: what is shown is what is run.
+#[test]
+fn a_shell_that_is_given_the_preview_runs_the_command() {
+    let command = Command::new("printf")
+        .args(["%s|", "", "a b", "$(id)", "`id`", "it's", "\\", "*", "~", "a;b&c", "ü", "-n"]);
+    let preview = command.preview();
+    assert_eq!(output(&sh(&preview.line)), output(&command));
+}
+
 /// F31, K10
 #[test]
 fn a_child_inherits_listed_variables_only() {

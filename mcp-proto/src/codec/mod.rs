@@ -1,10 +1,10 @@
 //! Framing alone: where one message ends and the next begins; and what is said about messages beside them.
 
-#[cfg(feature = "http")]
 pub mod header;
 mod lines;
 pub mod media;
 mod partial;
+pub(crate) mod percent;
 pub mod sse;
 
 pub use lines::{Line, Lines};

@@ -18,8 +18,9 @@ use crate::peer::client::{ClientConfig, Event, Keepalive, Mode};
 use crate::peer::{InboundId, Lost, Refusal, Reissue, RequestId, RequestOptions};
 use crate::rpc::ErrorObject;
 use crate::schema::{
-    CallTool, CallToolParams, EmptyParams, Implementation, Json, ListRootsResult, ListTools, PaginatedParams,
-    RootsListChanged, SubscriptionFilter, SubscriptionsListen, SubscriptionsListenParams,
+    CallTool, CallToolParams, ClientCapability, EmptyParams, Implementation, Json, ListRootsResult,
+    ListTools, PaginatedParams, RootsListChanged, SubscriptionFilter, SubscriptionsListen,
+    SubscriptionsListenParams,
 };
 
 /// One thing that happens to a client.
@@ -202,7 +203,7 @@ impl Harness {
         let mut config = ClientConfig::new(Implementation::new("fuzz", "0"));
         config.mode = [Mode::Auto, Mode::ModernOnly, Mode::LegacyOnly][usize::from(run.mode % 3)];
         config.keepalive = run.keepalive.then_some(Keepalive::PRESET);
-        config.capabilities.roots = Some(Default::default());
+        config.capabilities = config.capabilities.with(ClientCapability::RootsListChanged);
         if run.tight {
             config.limits.message_bytes = 256;
             config.limits.events = 16;

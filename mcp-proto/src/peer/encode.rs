@@ -10,7 +10,7 @@ use crate::peer::RequestOptions;
 use crate::rpc::{Id, Raw, write};
 use crate::schema::{
     At, CacheScope, ClientCapabilities, CustomParams, Implementation, Json, LoggingLevel, Meta, Method,
-    MethodInfo, Params, ResultFields, ResultType, Revision, meta,
+    MethodInfo, Params, ResultFields, ResultType, Revision, meta, trace,
 };
 
 /// What the protocol itself puts into a modern request's `_meta`, encoded once per connection.
@@ -54,6 +54,12 @@ fn entry<T: Serialize + ?Sized>(out: &mut Vec<u8>, name: &str, value: &T) -> Res
     write::json(out, name)?;
     out.push(b':');
     write::json(out, value)
+}
+
+/// Appends what the application has put into `_meta`.
+fn chosen_entry(out: &mut Vec<u8>, key: &str, value: &Json) -> Result<(), serde_json::Error> {
+    trace::check(key, value).map_err(serde::ser::Error::custom)?;
+    entry(out, key, value)
 }
 
 /// The `_meta` of one message.
@@ -105,11 +111,11 @@ impl Merged<'_> {
         }
         let chosen = entries.options.into_iter().flat_map(Meta::iter);
         for (key, value) in chosen.filter(|(key, _)| !entries.decides(key)) {
-            entry(out, key, value)?;
+            chosen_entry(out, key, value)?;
         }
         let overridden = |key: &str| entries.options.is_some_and(|options| options.get(key).is_some());
         for (key, value) in self.own.iter().filter(|(key, _)| !entries.decides(key) && !overridden(key)) {
-            entry(out, key, value)?;
+            chosen_entry(out, key, value)?;
         }
         out.push(b'}');
         Ok(())

@@ -31,8 +31,12 @@ pub const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 pub const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
 /// The token by which progress of a request is reported.
 pub const PROGRESS_TOKEN: &str = "progressToken";
-/// The W3C trace context of a request.
+/// Where in a trace a request stands, in the form of W3C Trace Context.
 pub const TRACEPARENT: &str = "traceparent";
+/// What the tracing systems on the way have to say, in the form of W3C Trace Context.
+pub const TRACESTATE: &str = "tracestate";
+/// What applications hand on along a trace, in the form of W3C Baggage.
+pub const BAGGAGE: &str = "baggage";
 
 /// The revisions that have a reserved key. Keys not listed are nobody's concern and always written.
 const RESERVED: &[(&str, Revisions)] = &[
@@ -172,6 +176,13 @@ impl Meta {
         bytes.first().is_none_or(u8::is_ascii_alphanumeric)
             && bytes.last().is_none_or(u8::is_ascii_alphanumeric)
             && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(byte))
+    }
+
+    /// Whether `key` can identify an extension: a valid key with a prefix and a name.
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning#extension-negotiation>
+    pub fn is_extension(key: &str) -> bool {
+        Self::is_valid_key(key) && key.split_once('/').is_some_and(|(_, name)| !name.is_empty())
     }
 
     /// Whether the prefix of `key` is the protocol's own: its second label is `modelcontextprotocol` or `mcp`.

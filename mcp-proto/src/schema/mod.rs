@@ -26,10 +26,14 @@
 //! # Ok::<(), serde_json::Error>(())
 //! ```
 
+pub mod apps;
+mod bytes;
 mod capabilities;
 mod completion;
 mod content;
+mod conversation;
 mod elicitation;
+mod extensions;
 mod input;
 mod json;
 mod lifecycle;
@@ -52,8 +56,10 @@ mod sampling;
 mod subscriptions;
 pub mod tasks;
 mod tools;
+pub(crate) mod trace;
 mod write;
 
+pub use bytes::InvalidBase64;
 pub use capabilities::{
     ClientCapabilities, ClientCapability, ElicitationCapability, ListChangedCapability, ResourcesCapability,
     RootsCapability, SamplingCapability, ServerCapabilities, ServerCapability,
@@ -65,10 +71,12 @@ pub use completion::{
 pub use content::{
     Annotations, AudioContent, ContentBlock, EmbeddedResource, ImageContent, ResourceLink, Role, TextContent,
 };
+pub use conversation::{SamplingFault, ToolRule};
 pub use elicitation::{
     ElicitAction, ElicitFormParams, ElicitMode, ElicitParams, ElicitResult, ElicitSchema, ElicitUrlParams,
     ElicitValue, ElicitationCompleteParams, UrlElicitationData,
 };
+pub use extensions::InvalidExtension;
 pub use input::{InputRequest, InputRequests, InputRequiredResult, InputResponse, InputResponses};
 pub use json::{Json, Number};
 pub use lifecycle::{
@@ -105,7 +113,7 @@ pub use resources::{
 };
 pub use result::{ResultType, result_type};
 pub use revision::{Differences, Era, Revision, Revisions, UnknownRevision};
-pub use roots::{ListRootsResult, Root};
+pub use roots::{ListRootsResult, Root, RootFault};
 pub use sampling::{
     CreateMessageParams, CreateMessageResult, IncludeContext, ModelHint, ModelPreferences, SamplingBlock,
     SamplingContent, SamplingMessage, ToolChoice, ToolChoiceMode, ToolResultContent, ToolUseContent,
@@ -117,4 +125,5 @@ pub use tools::{
     CallToolParams, CallToolResult, ListToolsParams, ListToolsResult, TaskSupport, Tool, ToolAnnotations,
     ToolExecution,
 };
+pub use trace::{TraceContext, TraceFault};
 pub use write::{At, Projection, WriteAt};

@@ -1,5 +1,7 @@
 //! What a client answers when the server asks.
 
+mod checks;
+
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::sync::Arc;
@@ -61,7 +63,9 @@ impl<M: Mode> ClientHandlers<M> {
 
     /// Answers requests for text from a model (`sampling/createMessage`).
     ///
-    /// People should see what is asked and what is answered before it goes out.
+    /// People should see what is asked and what is answered before it goes out. Conversations that no model can be given
+    /// never reach the handler ([`CreateMessageParams::check`](crate::schema::CreateMessageParams::check)), and answers
+    /// that call tools they may not call, or none where they must, do not go out ([`ToolRule`](crate::schema::ToolRule)).
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/client/sampling>
     #[must_use]
@@ -72,13 +76,14 @@ impl<M: Mode> ClientHandlers<M> {
             + Handler<M, <CreateMessage as Method>::Params, ClientContext, F>,
     {
         self.capabilities = self.capabilities.with(ClientCapability::Sampling);
-        self.handler::<CreateMessage, F, H>(handler)
+        self.checked::<CreateMessage, F, H>(handler)
     }
 
     /// Answers requests for input by a form (`elicitation/create`). To take those by URL as well, say so with
     /// [`declare`](Self::declare).
     ///
-    /// People must be shown which server asks, and be able to decline.
+    /// People must be shown which server asks, and be able to decline; of a page, what
+    /// [`UrlConsent`](crate::consent::UrlConsent) says. Pages that it refuses never reach the handler.
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation>
     #[must_use]
@@ -89,10 +94,11 @@ impl<M: Mode> ClientHandlers<M> {
             + Handler<M, <Elicit as Method>::Params, ClientContext, F>,
     {
         self.capabilities = self.capabilities.with(ClientCapability::ElicitationForm);
-        self.handler::<Elicit, F, H>(handler)
+        self.checked::<Elicit, F, H>(handler)
     }
 
-    /// Answers requests for the roots that the server may work in (`roots/list`).
+    /// Answers requests for the roots that the server may work in (`roots/list`). They are `file:` URIs of directories
+    /// that the person has agreed to; others do not go out ([`Root::check`](crate::schema::Root::check)).
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/client/roots>
     #[must_use]
@@ -103,7 +109,14 @@ impl<M: Mode> ClientHandlers<M> {
             + Handler<M, <ListRoots as Method>::Params, ClientContext, F>,
     {
         self.capabilities = self.capabilities.with(ClientCapability::Roots);
-        self.handler::<ListRoots, F, H>(handler)
+        self.checked::<ListRoots, F, H>(handler)
+    }
+
+    /// Declares that the roots may change: [`Client::roots_changed`](super::Client::roots_changed) says when.
+    #[must_use]
+    pub fn roots_change(mut self) -> Self {
+        self.capabilities = self.capabilities.with(ClientCapability::RootsListChanged);
+        self
     }
 
     /// Answers requests of any method. The capability that it needs is for [`declare`](Self::declare).

@@ -7,6 +7,7 @@ mod events;
 mod handlers;
 mod machine;
 mod pages;
+mod roots;
 mod subscription;
 
 use ::core::fmt;

@@ -45,6 +45,22 @@ pub enum RouterError {
         /// Why.
         error: TemplateError,
     },
+    /// What was to identify an extension has no prefix, or is no identifier.
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning#extension-negotiation>
+    Extension {
+        /// What it was.
+        identifier: String,
+    },
+    /// The page of a tool is not a registered resource of the media type of pages.
+    ///
+    /// <https://modelcontextprotocol.io/extensions/apps/overview>
+    Page {
+        /// The tool.
+        tool: String,
+        /// The URI that it names.
+        uri: String,
+    },
     /// Two things of one kind have the same name.
     Duplicate {
         /// What they are.
@@ -69,6 +85,12 @@ impl fmt::Display for RouterError {
             Self::Uri { uri } => write!(f, "the resource {uri:?} has no scheme in its URI"),
             Self::Template { template, error } => {
                 write!(f, "the URI template {template:?} is not usable: {error}")
+            }
+            Self::Extension { identifier } => {
+                write!(f, "{identifier:?} does not identify an extension, as com.example/name would")
+            }
+            Self::Page { tool, uri } => {
+                write!(f, "the page {uri:?} of the tool {tool:?} is not registered as a resource of its kind")
             }
             Self::Duplicate { what, name } => write!(f, "the {what} {name:?} is registered twice"),
         }

@@ -1,5 +1,6 @@
 //! What a server offers, and who answers for it.
 
+mod apps;
 mod dispatch;
 mod error;
 mod output;
@@ -27,8 +28,8 @@ use crate::peer::server::ServerConfig;
 use crate::rpc::Raw;
 use crate::schema::{
     CallToolParams, CallToolResult, Complete, CompleteParams, CustomParams, EmptyResult, GetPromptParams,
-    Implementation, Json, Map, Method, MethodInfo, Prompt, ReadResourceParams, Resource, ResourceTemplate,
-    Revision, ServerCapabilities, ServerCapability, Tool,
+    Implementation, Json, Map, Meta, Method, MethodInfo, Prompt, ReadResourceParams, Resource,
+    ResourceTemplate, Revision, ServerCapabilities, ServerCapability, Tool,
 };
 
 pub use error::RouterError;
@@ -211,6 +212,7 @@ impl<M: Mode> Router<M> {
         F: Future<Output: ToolOutput> + 'static,
         H: Fn(A, Context) -> F + Handler<M, A, Context, F>,
     {
+        let has_page = tool.page().is_some();
         let erased = handler.erase(
             |call: CallToolParams, context: &Context| {
                 let decoded = match &call.arguments {
@@ -221,7 +223,7 @@ impl<M: Mode> Router<M> {
                     .map(|arguments| (arguments, ()))
                     .map_err(|error| invalid_arguments(&call.name, &error, context))
             },
-            |(), output| output::tool_reply(output),
+            move |(), output| output::tool_reply(output, has_page),
         );
         self.add_tool(tool, erased)
     }
@@ -233,9 +235,10 @@ impl<M: Mode> Router<M> {
         F: Future<Output: ToolOutput> + 'static,
         H: Fn(CallToolParams, Context) -> F + Handler<M, CallToolParams, Context, F>,
     {
+        let has_page = tool.page().is_some();
         let erased = handler.erase(
             |call: CallToolParams, _: &Context| Ok((call, ())),
-            |(), output| output::tool_reply(output),
+            move |(), output| output::tool_reply(output, has_page),
         );
         self.add_tool(tool, erased)
     }
@@ -526,6 +529,10 @@ impl<M: Mode> Router<M> {
     /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning#extensions>
     #[must_use]
     pub fn extension(mut self, identifier: impl Into<String>, settings: impl Into<Json>) -> Self {
+        let identifier = identifier.into();
+        if !Meta::is_extension(&identifier) {
+            self.note(RouterError::Extension { identifier: identifier.clone() });
+        }
         self.capabilities.extensions.get_or_insert_default().insert(identifier, settings);
         self
     }
@@ -563,7 +570,7 @@ impl<M: Mode> Router<M> {
     /// # Errors
     /// The first thing that does not.
     pub fn check(&self) -> Result<(), RouterError> {
-        self.problem.clone().map_or(Ok(()), Err)
+        self.problem.clone().or_else(|| self.missing_page()).map_or(Ok(()), Err)
     }
 
     /// The parameters of a tool that clients repeat as headers of HTTP, if it has such.

@@ -4,6 +4,7 @@ use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 
+use super::apps::add_text;
 use crate::front::reply::{HandlerError, Reply};
 use crate::peer::server::resource_not_found;
 use crate::schema::{
@@ -325,9 +326,12 @@ impl<T: CompletionOutput> CompletionOutput for Result<T, HandlerError> {
 }
 
 /// A tool's answer: what goes wrong is told to the model, unless it is the protocol's concern.
-pub(crate) fn tool_reply(output: impl ToolOutput) -> Reply {
+pub(crate) fn tool_reply(output: impl ToolOutput, has_page: bool) -> Reply {
     match output.into_tool_result() {
-        Ok(Answered::Result(result)) => Reply::result(result),
+        Ok(Answered::Result(mut result)) => {
+            add_text(&mut result, has_page);
+            Reply::result(result)
+        }
         Ok(Answered::InputRequired(needed)) => Reply::InputRequired(needed),
         Err(error) => match error.into_message() {
             Ok(message) => Reply::result(CallToolResult::error(message)),

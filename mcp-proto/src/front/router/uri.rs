@@ -4,6 +4,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
 
+use crate::codec::percent;
 use crate::schema::Map;
 
 /// A URI template of the simple kind: text with variables `{name}`, which stand for one or more characters other than
@@ -120,26 +121,10 @@ impl UriTemplate {
             if value.is_empty() || (part.kind == Kind::Segment && value.contains(['/', '?', '#'])) {
                 return None;
             }
-            variables.push((part.name.clone(), percent_decode(value)?));
+            variables.push((part.name.clone(), String::from_utf8(percent::decode(value)?).ok()?));
         }
         Some(variables.into_iter().collect())
     }
-}
-
-/// Undoes percent-encoding; `None` if a `%` is not followed by two hexadecimal digits, or the bytes are no UTF-8.
-fn percent_decode(text: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut input = text.bytes();
-    while let Some(byte) = input.next() {
-        if byte == b'%' {
-            let high = char::from(input.next()?).to_digit(16)?;
-            let low = char::from(input.next()?).to_digit(16)?;
-            bytes.push(u8::try_from(high.checked_mul(16)?.checked_add(low)?).ok()?);
-        } else {
-            bytes.push(byte);
-        }
-    }
-    String::from_utf8(bytes).ok()
 }
 
 /// Whether `uri` begins with a scheme, as RFC 3986 has it.

@@ -4,6 +4,7 @@ mod context;
 mod core;
 mod driver;
 mod events;
+mod extensions;
 mod machine;
 
 use ::core::fmt;

@@ -11,7 +11,9 @@ use crate::peer::{
     RequestOptions, Stage,
 };
 use crate::rpc::{Id, write};
-use crate::schema::{Direction, Method, MethodInfo, Notification, Revision, SubscriptionsListen};
+use crate::schema::{
+    Direction, Method, MethodInfo, Notification, NotificationInfo, Revision, SubscriptionsListen,
+};
 
 use super::{Client, Closed, LinkAction, Phase};
 
@@ -88,7 +90,7 @@ impl Client {
     /// Tells the server something that this crate does not know.
     ///
     /// # Errors
-    /// If it can not be sent now.
+    /// If it can not be sent now, or needs a capability that the client has not declared.
     pub fn notify_custom(
         &mut self,
         method: &str,
@@ -97,6 +99,10 @@ impl Client {
     ) -> Result<(), Refusal> {
         let revision =
             self.revision().filter(|_| matches!(self.phase, Phase::Ready)).ok_or(Refusal::NotReady)?;
+        let needed = NotificationInfo::all().find(|info| info.name == method).and_then(|info| info.client);
+        if let Some(needed) = needed.filter(|needed| !self.config.capabilities.has(*needed)) {
+            return Err(Refusal::Capability { method: method.to_string(), needed: Needed::Client(needed) });
+        }
         if out.queued() > self.config.limits.queued_bytes {
             return Err(Refusal::Overloaded { limit: self.config.limits.queued_bytes });
         }

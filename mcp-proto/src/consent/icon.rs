@@ -1,0 +1,249 @@
+//! Pictures that a server names.
+
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::fmt;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use iri_string::types::UriStr;
+
+use crate::schema::Icon;
+
+/// Which icons a host shows, and from where it fetches them.
+///
+/// A host asks [`source`](Self::source) whether an icon may be fetched at all, [`redirect`](Self::redirect) whether to
+/// follow a redirect, and [`image`](Self::image) whether what came is a picture. It fetches without credentials: no
+/// cookies, no `Authorization`, no client certificate; and stops reading at [`max_bytes`](Self::max_bytes).
+///
+/// ```
+/// use mcp_proto::consent::{IconFault, IconPolicy, IconSource};
+/// use mcp_proto::schema::Icon;
+///
+/// let policy = IconPolicy::of_server("https://example.com/mcp");
+/// let icon = Icon::new("https://example.com/icon.png");
+/// assert_eq!(policy.source(&icon), Ok(IconSource::Fetch("https://example.com/icon.png")));
+/// assert_eq!(policy.source(&Icon::new("file:///etc/passwd")), Err(IconFault::Scheme));
+/// assert_eq!(policy.source(&Icon::new("https://tracker.example/i.png")), Err(IconFault::Origin));
+/// ```
+///
+/// <https://modelcontextprotocol.io/specification/2026-07-28/basic#icons>
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct IconPolicy {
+    /// The URL of the server. Icons from its origin may be fetched. Default: none, as of a child process.
+    pub server: Option<String>,
+    /// Other origins, as `https://cdn.example.com`, from which icons may be fetched. Default: none.
+    pub trusted: Vec<String>,
+    /// The most bytes that an icon may have. Default 256 KiB: ten times what a good icon needs.
+    pub max_bytes: usize,
+    /// The kinds that are shown. Default: PNG, JPEG and WebP. SVG can run scripts; a host that renders it safely adds it.
+    pub kinds: Vec<ImageKind>,
+}
+
+impl Default for IconPolicy {
+    fn default() -> Self {
+        Self {
+            server: None,
+            trusted: Vec::new(),
+            max_bytes: 256 * 1024,
+            kinds: vec![ImageKind::Png, ImageKind::Jpeg, ImageKind::Webp],
+        }
+    }
+}
+
+/// Where the bytes of an icon are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum IconSource<'a> {
+    /// At this URL: to be fetched without credentials, and shown once [`IconPolicy::image`] agrees.
+    Fetch(&'a str),
+    /// In the icon itself: a picture that has been checked.
+    Inline(ImageKind, Vec<u8>),
+}
+
+impl IconPolicy {
+    /// For the icons of the server at this URL.
+    pub fn of_server(url: impl Into<String>) -> Self {
+        Self { server: Some(url.into()), ..Self::default() }
+    }
+
+    /// Where to get an icon from.
+    ///
+    /// # Errors
+    /// If it is not to be fetched or shown.
+    pub fn source<'a>(&self, icon: &'a Icon) -> Result<IconSource<'a>, IconFault> {
+        let url = UriStr::new(&icon.src).map_err(|_| IconFault::Syntax)?;
+        if url.scheme_str().eq_ignore_ascii_case("data") {
+            let bytes = self.decode(url.path_str())?;
+            let (head, _) = url.path_str().split_once(',').unwrap_or_default();
+            let declared = head.split(';').next().filter(|declared| !declared.is_empty());
+            return Ok(IconSource::Inline(self.image(declared, &bytes)?, bytes));
+        }
+        if !url.scheme_str().eq_ignore_ascii_case("https") {
+            return Err(IconFault::Scheme);
+        }
+        let origin = origin(url).ok_or(IconFault::Syntax)?;
+        let mut allowed = self.server.iter().chain(&self.trusted).filter_map(|url| UriStr::new(url).ok());
+        let known = allowed.any(|url| self::origin(url).as_ref() == Some(&origin));
+        if known { Ok(IconSource::Fetch(&icon.src)) } else { Err(IconFault::Origin) }
+    }
+
+    /// Whether a redirect from one URL to another may be followed: within one origin alone. Both are absolute.
+    ///
+    /// # Errors
+    /// If not.
+    pub fn redirect(&self, from: &str, to: &str) -> Result<(), IconFault> {
+        let [from, to] = [from, to].map(|url| UriStr::new(url).ok());
+        let (Some(from), Some(to)) = (from, to) else { return Err(IconFault::Syntax) };
+        if !to.scheme_str().eq_ignore_ascii_case("https") {
+            return Err(IconFault::Scheme);
+        }
+        if origin(from).is_some_and(|origin| Some(origin) == self::origin(to)) {
+            Ok(())
+        } else {
+            Err(IconFault::Origin)
+        }
+    }
+
+    /// What kind of picture came, by its first bytes. What was `declared`, by the server or with the bytes, must agree
+    /// if it is the media type of a picture.
+    ///
+    /// # Errors
+    /// If it is none that is shown.
+    pub fn image(&self, declared: Option<&str>, bytes: &[u8]) -> Result<ImageKind, IconFault> {
+        if bytes.len() > self.max_bytes {
+            return Err(IconFault::TooLong { limit: self.max_bytes });
+        }
+        let kind =
+            ImageKind::detect(bytes).filter(|kind| self.kinds.contains(kind)).ok_or(IconFault::Kind)?;
+        let declared = declared.map(|declared| declared.split(';').next().unwrap_or_default().trim());
+        match declared {
+            Some(declared)
+                if declared.to_ascii_lowercase().starts_with("image/") && !kind.is_named(declared) =>
+            {
+                Err(IconFault::Mismatch)
+            }
+            _ => Ok(kind),
+        }
+    }
+
+    /// The bytes of a `data:` URI, whose base64 is decoded only if it can be short enough.
+    fn decode(&self, path: &str) -> Result<Vec<u8>, IconFault> {
+        let (head, data) = path.split_once(',').ok_or(IconFault::Syntax)?;
+        if !head.to_ascii_lowercase().ends_with(";base64") {
+            return Err(IconFault::Syntax);
+        }
+        if data.len() / 4 > (self.max_bytes / 3).saturating_add(1) {
+            return Err(IconFault::TooLong { limit: self.max_bytes });
+        }
+        STANDARD.decode(data).map_err(|_| IconFault::Syntax)
+    }
+}
+
+/// Scheme, host in lower case, and port.
+fn origin(url: &UriStr) -> Option<(String, String, u16)> {
+    let authority = url.authority_components().filter(|authority| !authority.host().is_empty())?;
+    let scheme = url.scheme_str().to_ascii_lowercase();
+    let port = match authority.port() {
+        None | Some("") if scheme == "https" => 443,
+        None | Some("") if scheme == "http" => 80,
+        port => port?.parse().ok()?,
+    };
+    Some((scheme, authority.host().to_ascii_lowercase(), port))
+}
+
+/// A kind of picture, as its first bytes tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ImageKind {
+    /// `image/png`
+    Png,
+    /// `image/jpeg`
+    Jpeg,
+    /// `image/webp`
+    Webp,
+    /// `image/svg+xml`: text, and possibly scripts.
+    Svg,
+}
+
+impl ImageKind {
+    /// The kind of `bytes`, if it is one of these.
+    pub fn detect(bytes: &[u8]) -> Option<Self> {
+        match bytes {
+            [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1A, b'\n', ..] => Some(Self::Png),
+            [0xFF, 0xD8, 0xFF, ..] => Some(Self::Jpeg),
+            [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => Some(Self::Webp),
+            _ => is_svg(bytes).then_some(Self::Svg),
+        }
+    }
+
+    /// Its media type.
+    pub const fn media_type(self) -> &'static str {
+        match self {
+            Self::Png => "image/png",
+            Self::Jpeg => "image/jpeg",
+            Self::Webp => "image/webp",
+            Self::Svg => "image/svg+xml",
+        }
+    }
+
+    fn is_named(self, media_type: &str) -> bool {
+        let alias = self == Self::Jpeg && media_type.eq_ignore_ascii_case("image/jpg");
+        alias || media_type.eq_ignore_ascii_case(self.media_type())
+    }
+}
+
+/// Text whose first element is `svg`, after a declaration, comments and a document type.
+fn is_svg(bytes: &[u8]) -> bool {
+    let Ok(mut rest) = core::str::from_utf8(bytes) else { return false };
+    rest = rest.trim_start_matches('\u{FEFF}').trim_start();
+    loop {
+        let end = match rest {
+            _ if rest.starts_with("<?") => "?>",
+            _ if rest.starts_with("<!--") => "-->",
+            _ if rest.starts_with("<!") => ">",
+            _ => break,
+        };
+        let Some((_, after)) = rest.split_once(end) else { return false };
+        rest = after.trim_start();
+    }
+    let after = rest.strip_prefix("<svg");
+    after.is_some_and(|after| after.starts_with(|c: char| c.is_ascii_whitespace() || c == '>' || c == '/'))
+}
+
+/// Why an icon is not fetched, or not shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum IconFault {
+    /// Where it is said to be is no URL, or no base64.
+    Syntax,
+    /// It is neither at `https:` nor in a `data:` URI.
+    Scheme,
+    /// It is neither at the server's own origin nor at one that is trusted.
+    Origin,
+    /// It has too many bytes.
+    TooLong {
+        /// How many it may have.
+        limit: usize,
+    },
+    /// It is no picture, or of a kind that is not shown.
+    Kind,
+    /// It is of another kind than it is said to be.
+    Mismatch,
+}
+
+impl fmt::Display for IconFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Syntax => f.write_str("the icon is at no URL"),
+            Self::Scheme => f.write_str("icons are taken from https: and data: alone"),
+            Self::Origin => f.write_str("the icon is at an origin that is neither the server's nor trusted"),
+            Self::TooLong { limit } => write!(f, "the icon has more than {limit} bytes"),
+            Self::Kind => f.write_str("the icon is no picture of a kind that is shown"),
+            Self::Mismatch => f.write_str("the icon is of another kind than it is said to be"),
+        }
+    }
+}
+
+impl core::error::Error for IconFault {}

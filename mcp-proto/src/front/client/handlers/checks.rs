@@ -1,0 +1,104 @@
+//! What is checked of a server's requests before a handler sees them, and of the handler's answers.
+
+use alloc::format;
+use alloc::string::ToString;
+use core::future::Future;
+
+use super::{ClientContext, ClientHandlers};
+use crate::consent::UrlConsent;
+use crate::front::reply::{Answer, Reply, decode_params};
+use crate::front::{Handler, Mode};
+use crate::rpc::{ErrorObject, Raw, code};
+use crate::schema::{CreateMessage, Elicit, ElicitParams, ListRoots, Method, ToolRule};
+
+/// A method with rules that no type expresses.
+pub(super) trait Checked: Method {
+    /// What the answer has to be held to.
+    type Kept: Send + 'static;
+
+    /// Whether the handler is to see it; otherwise the error to answer with.
+    fn admit(params: &Self::Params) -> Result<Self::Kept, ErrorObject>;
+
+    /// Whether the answer may go out; otherwise what is wrong with it.
+    fn release(kept: &Self::Kept, result: &Self::Result) -> Result<(), ErrorObject>;
+}
+
+fn invalid(what: &dyn core::fmt::Display) -> ErrorObject {
+    ErrorObject::new(code::INVALID_PARAMS, what.to_string())
+}
+
+fn failed(what: &dyn core::fmt::Display) -> ErrorObject {
+    ErrorObject::new(code::INTERNAL_ERROR, what.to_string())
+}
+
+/// Conversations that a model can be given, and answers that call the tools they may.
+impl Checked for CreateMessage {
+    type Kept = ToolRule;
+
+    fn admit(params: &Self::Params) -> Result<ToolRule, ErrorObject> {
+        params.check().map_err(|fault| invalid(&fault))?;
+        Ok(params.tool_rule())
+    }
+
+    fn release(rule: &ToolRule, result: &Self::Result) -> Result<(), ErrorObject> {
+        rule.check(result).map_err(|fault| failed(&fault))
+    }
+}
+
+/// Pages that can be shown to a person before they are opened.
+impl Checked for Elicit {
+    type Kept = ();
+
+    fn admit(params: &Self::Params) -> Result<(), ErrorObject> {
+        match params {
+            ElicitParams::Form(_) => Ok(()),
+            ElicitParams::Url(url) => UrlConsent::of(url).map(drop).map_err(|fault| invalid(&fault)),
+        }
+    }
+
+    fn release((): &(), _: &Self::Result) -> Result<(), ErrorObject> {
+        Ok(())
+    }
+}
+
+/// Directories of this machine.
+impl Checked for ListRoots {
+    type Kept = ();
+
+    fn admit(_: &Self::Params) -> Result<(), ErrorObject> {
+        Ok(())
+    }
+
+    fn release((): &(), result: &Self::Result) -> Result<(), ErrorObject> {
+        result.roots.iter().try_for_each(|root| root.check().map_err(|fault| failed(&fault)))
+    }
+}
+
+impl<M: Mode> ClientHandlers<M> {
+    /// A handler whose requests and answers are checked.
+    pub(super) fn checked<T, F, H>(mut self, handler: H) -> Self
+    where
+        T: Checked<Result: Send>,
+        F: Future<Output: Answer<T::Result>> + 'static,
+        H: Fn(T::Params, ClientContext) -> F + Handler<M, T::Params, ClientContext, F>,
+    {
+        let erased = handler.erase(
+            |params: Option<Raw>, _: &ClientContext| {
+                let params = decode_params::<T>(params).map_err(Reply::Error)?;
+                let kept = T::admit(&params).map_err(Reply::Error)?;
+                Ok((params, kept))
+            },
+            |kept: T::Kept, output: F::Output| match output.into_answer() {
+                Ok(result) => match T::release(&kept, &result) {
+                    Ok(()) => Reply::result(result),
+                    Err(error) => Reply::Error(error),
+                },
+                Err(error) => Reply::Error(error.into_object(|uri| {
+                    ErrorObject::new(code::INTERNAL_ERROR, format!("there is no resource {uri}"))
+                })),
+            },
+        );
+        self.handlers.insert(T::NAME, erased);
+        self
+    }
+}

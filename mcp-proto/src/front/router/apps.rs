@@ -1,0 +1,72 @@
+//! Tools with pages: MCP Apps.
+
+use alloc::string::String;
+use core::future::Future;
+
+use super::{Context, Handler, Mode, ResourceOutput, Router, RouterError};
+use crate::schema::{CallToolResult, ContentBlock, Resource, apps};
+
+impl<M: Mode> Router<M> {
+    /// A page that tools may name by [`Tool::with_page`](crate::schema::Tool::with_page): HTML, at a `ui:` URI. The
+    /// extension is declared.
+    ///
+    /// Hosts that render no pages show the text of the tool's result. Where the handler returns none, the structured
+    /// result stands in for it.
+    ///
+    /// ```
+    /// use mcp_proto::front::{NoArguments, Router};
+    /// use mcp_proto::schema::{Tool, apps};
+    /// use serde_json::json;
+    ///
+    /// let clock = Tool::new("clock", "Shows the time", json!({"type": "object"})).with_page("ui://clock/page.html");
+    /// let router = Router::new("clock", "1.0.0")
+    ///     .page("ui://clock/page.html", "clock", async |_, _| "<!doctype html><title>Clock</title>")
+    ///     .tool_with(clock, async |NoArguments {}, _| "a quarter to ten");
+    /// assert!(router.check().is_ok());
+    /// assert!(router.capabilities().has_extension(apps::EXTENSION));
+    /// ```
+    ///
+    /// <https://modelcontextprotocol.io/extensions/apps/overview>
+    #[must_use]
+    pub fn page<F, H>(mut self, uri: impl Into<String>, name: impl Into<String>, handler: H) -> Self
+    where
+        F: Future<Output: ResourceOutput> + 'static,
+        H: Fn(String, Context) -> F + Handler<M, String, Context, F>,
+    {
+        self.capabilities = self.capabilities.with_apps();
+        self.resource(Resource::page(uri, name), handler)
+    }
+
+    /// A tool whose page is not there, or is none.
+    pub(super) fn missing_page(&self) -> Option<RouterError> {
+        self.tools.iter().find_map(|entry| {
+            let uri = entry.item.page()?;
+            let page = self.resources.get(&uri).and_then(|entry| entry.item.mime_type.as_deref());
+            let there = page == Some(apps::MEDIA_TYPE) || (page.is_none() && self.serves_by_template(&uri));
+            (!there).then(|| RouterError::Page { tool: entry.item.name.clone(), uri })
+        })
+    }
+
+    fn serves_by_template(&self, uri: &str) -> bool {
+        let mut templates = self.templates.iter();
+        templates.any(|entry| {
+            entry.item.0.mime_type.as_deref() == Some(apps::MEDIA_TYPE) && entry.item.1.matches(uri).is_some()
+        })
+    }
+}
+
+/// Sees to it that there is text where a structured result is all there is, and always for a tool with a page.
+pub(super) fn add_text(result: &mut CallToolResult, has_page: bool) {
+    let wanting = if has_page {
+        !result.content.iter().any(|block| block.as_text().is_some())
+    } else {
+        result.content.is_empty()
+    };
+    match &result.structured_content {
+        Some(structured) if wanting => result.content.push(ContentBlock::text(structured.as_str())),
+        None if wanting && has_page => {
+            result.content.push(ContentBlock::text("The result is on the tool's page."))
+        }
+        _ => {}
+    }
+}

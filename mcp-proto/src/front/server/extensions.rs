@@ -1,0 +1,46 @@
+//! Extensions that the client of a request declares.
+
+use super::Context;
+use crate::front::HandlerError;
+use crate::peer::server::missing_capabilities;
+use crate::rpc::{ErrorObject, code};
+use crate::schema::{ClientCapabilities, Era, Json};
+
+impl Context {
+    /// The settings of an extension, if the client declares it with this request. Without it the core protocol is all
+    /// that the answer may use.
+    pub fn extension(&self, identifier: &str) -> Option<&Json> {
+        self.client_capabilities().extension(identifier)
+    }
+
+    /// The settings of an extension that the request can not do without.
+    ///
+    /// ```
+    /// use mcp_proto::front::{Context, HandlerError};
+    ///
+    /// async fn chart(cx: Context) -> Result<&'static str, HandlerError> {
+    ///     cx.require_extension("com.example/charts")?;
+    ///     Ok("…")
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// The error that says what the client would have to declare.
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning#extension-negotiation>
+    pub fn require_extension(&self, identifier: &str) -> Result<&Json, HandlerError> {
+        self.extension(identifier).ok_or_else(|| {
+            let error = match self.era() {
+                Era::Modern => {
+                    let needed = ClientCapabilities::new().with_extension(identifier, Json::empty_object());
+                    missing_capabilities(needed.unwrap_or_default())
+                }
+                Era::Legacy => {
+                    let message = alloc::format!("this needs the extension {identifier}, of 2026-07-28");
+                    ErrorObject::new(code::INVALID_REQUEST, message)
+                }
+            };
+            error.into()
+        })
+    }
+}

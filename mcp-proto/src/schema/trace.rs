@@ -1,0 +1,226 @@
+//! Trace context: how the spans of a request that goes through several programs find together.
+
+use alloc::string::String;
+use core::fmt;
+
+use super::json::Json;
+use super::meta::{BAGGAGE, Meta, TRACEPARENT, TRACESTATE};
+
+/// The most members that a `tracestate` may have.
+const STATE_MEMBERS: usize = 32;
+/// The most members that a `baggage` may have.
+const BAGGAGE_MEMBERS: usize = 180;
+/// The most bytes that a `baggage` may have.
+const BAGGAGE_BYTES: usize = 8192;
+
+/// Where in a trace a request stands, in the form of W3C Trace Context.
+///
+/// ```
+/// use mcp_proto::schema::{Meta, TraceContext};
+///
+/// let context = TraceContext::new("00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01")?;
+/// assert_eq!(context.trace_id(), "0af7651916cd43dd8448eb211c80319c");
+/// let mut meta = Meta::new();
+/// meta.set_trace_context(&context);
+/// assert_eq!(meta.trace_context(), Some(context));
+/// # Ok::<(), mcp_proto::schema::TraceFault>(())
+/// ```
+///
+/// <https://modelcontextprotocol.io/specification/2026-07-28/basic#meta>
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TraceContext {
+    parent: String,
+    state: Option<String>,
+}
+
+impl TraceContext {
+    /// From the value of a `traceparent`.
+    ///
+    /// # Errors
+    /// If it is none.
+    pub fn new(traceparent: impl Into<String>) -> Result<Self, TraceFault> {
+        let parent = traceparent.into();
+        if is_traceparent(&parent) { Ok(Self { parent, state: None }) } else { Err(TraceFault::Parent) }
+    }
+
+    /// The same with the value of a `tracestate`: what the tracing systems on the way have to say.
+    ///
+    /// # Errors
+    /// If it is none.
+    pub fn with_state(self, tracestate: impl Into<String>) -> Result<Self, TraceFault> {
+        let state = tracestate.into();
+        if is_tracestate(&state) { Ok(Self { state: Some(state), ..self }) } else { Err(TraceFault::State) }
+    }
+
+    /// The value of `traceparent`.
+    pub fn traceparent(&self) -> &str {
+        &self.parent
+    }
+
+    /// The value of `tracestate`.
+    pub fn tracestate(&self) -> Option<&str> {
+        self.state.as_deref()
+    }
+
+    /// The trace: 32 hexadecimal digits.
+    pub fn trace_id(&self) -> &str {
+        self.part(1)
+    }
+
+    /// The span that makes the request: 16 hexadecimal digits.
+    pub fn parent_id(&self) -> &str {
+        self.part(2)
+    }
+
+    /// Whether whoever made the request records the trace.
+    pub fn is_sampled(&self) -> bool {
+        u8::from_str_radix(self.part(3), 16).is_ok_and(|flags| flags & 1 == 1)
+    }
+
+    fn part(&self, index: usize) -> &str {
+        self.parent.split('-').nth(index).unwrap_or_default()
+    }
+}
+
+impl Meta {
+    /// Where in a trace the request stands. What breaks the rules of W3C Trace Context is as good as absent.
+    pub fn trace_context(&self) -> Option<TraceContext> {
+        let context = TraceContext::new(self.text(TRACEPARENT)?).ok()?;
+        match self.text(TRACESTATE).map(|state| context.clone().with_state(state)) {
+            Some(Ok(context)) => Some(context),
+            _ => Some(context),
+        }
+    }
+
+    /// Says where in a trace the request stands.
+    pub fn set_trace_context(&mut self, context: &TraceContext) {
+        self.insert(TRACEPARENT, context.traceparent());
+        match context.tracestate() {
+            Some(state) => _ = self.insert(TRACESTATE, state),
+            None => _ = self.remove(TRACESTATE),
+        }
+    }
+
+    /// What the application hands on along a trace, in the form of W3C Baggage: `name=value,name=value`.
+    pub fn baggage(&self) -> Option<String> {
+        self.text(BAGGAGE).filter(|baggage| is_baggage(baggage))
+    }
+
+    /// Hands something on along the trace, to everyone who takes part in it: nothing secret.
+    ///
+    /// # Errors
+    /// If it breaks the rules of W3C Baggage.
+    pub fn set_baggage(&mut self, baggage: &str) -> Result<(), TraceFault> {
+        if !is_baggage(baggage) {
+            return Err(TraceFault::Baggage);
+        }
+        self.insert(BAGGAGE, baggage);
+        Ok(())
+    }
+
+    fn text(&self, key: &str) -> Option<String> {
+        self.get(key)?.decode().ok()
+    }
+}
+
+/// What is wrong with a value of the trace context. A request that carries one is refused before it is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum TraceFault {
+    /// The `traceparent`.
+    Parent,
+    /// The `tracestate`.
+    State,
+    /// The `baggage`.
+    Baggage,
+}
+
+impl fmt::Display for TraceFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Parent => "the `traceparent` does not follow W3C Trace Context",
+            Self::State => "the `tracestate` does not follow W3C Trace Context",
+            Self::Baggage => "the `baggage` does not follow W3C Baggage",
+        })
+    }
+}
+
+impl core::error::Error for TraceFault {}
+
+/// Whether what stands under `key` may stand there; of other keys than those of the trace context nothing is asked.
+pub(crate) fn check(key: &str, value: &Json) -> Result<(), TraceFault> {
+    let (rule, fault): (fn(&str) -> bool, _) = match key {
+        TRACEPARENT => (is_traceparent, TraceFault::Parent),
+        TRACESTATE => (is_tracestate, TraceFault::State),
+        BAGGAGE => (is_baggage, TraceFault::Baggage),
+        _ => return Ok(()),
+    };
+    let text: Result<String, _> = value.decode();
+    if text.is_ok_and(|text| rule(&text)) { Ok(()) } else { Err(fault) }
+}
+
+/// `version-trace-parent-flags`; only versions after the first may have more.
+fn is_traceparent(text: &str) -> bool {
+    let mut parts = text.split('-');
+    let [version, trace, parent, flags] = [2, 32, 16, 2].map(|length| {
+        parts.next().filter(|part| {
+            part.len() == length && part.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+        })
+    });
+    let is_id = |id: Option<&str>| id.is_some_and(|id| id.bytes().any(|byte| byte != b'0'));
+    let known = match version {
+        Some("ff") | None => false,
+        Some("00") => parts.next().is_none(),
+        Some(_) => true,
+    };
+    known && is_id(trace) && is_id(parent) && flags.is_some()
+}
+
+fn is_tracestate(text: &str) -> bool {
+    let members = || text.split(',').map(trimmed);
+    let is_key = |key: &str| {
+        let mut bytes = key.bytes();
+        key.len() <= 256
+            && bytes.next().is_some_and(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
+            && bytes
+                .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_-*/@".contains(&byte))
+    };
+    let is_value = |value: &str| {
+        (1..=256).contains(&value.len())
+            && !value.ends_with(' ')
+            && value.bytes().all(|byte| matches!(byte, b' '..=b'~') && !b",=".contains(&byte))
+    };
+    let is_member = |member: &str| match member.split_once('=') {
+        Some((key, value)) => is_key(key) && is_value(value),
+        None => member.is_empty(),
+    };
+    let named = || members().filter_map(|member| Some(member.split_once('=')?.0));
+    let repeated = named().enumerate().any(|(index, key)| named().take(index).any(|earlier| earlier == key));
+    members().take(STATE_MEMBERS.saturating_add(1)).count() <= STATE_MEMBERS
+        && members().all(is_member)
+        && !repeated
+}
+
+fn is_baggage(text: &str) -> bool {
+    let is_key = |key: &str| {
+        !key.is_empty()
+            && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
+    };
+    let is_value =
+        |value: &str| value.bytes().all(|byte| matches!(byte, b'!'..=b'~') && !b"\",;\\".contains(&byte));
+    let is_pair = |pair: &str, alone: bool| match pair.split_once('=') {
+        Some((key, value)) => is_key(trimmed(key)) && is_value(trimmed(value)),
+        None => alone && is_key(trimmed(pair)),
+    };
+    let is_member = |member: &str| {
+        let mut parts = member.split(';');
+        parts.next().is_some_and(|pair| is_pair(pair, false)) && parts.all(|property| is_pair(property, true))
+    };
+    text.len() <= BAGGAGE_BYTES
+        && text.split(',').take(BAGGAGE_MEMBERS.saturating_add(1)).count() <= BAGGAGE_MEMBERS
+        && text.split(',').all(is_member)
+}
+
+fn trimmed(part: &str) -> &str {
+    part.trim_matches([' ', '\t'])
+}

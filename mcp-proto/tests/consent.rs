@@ -1,0 +1,398 @@
+//! What a host shows and refuses before it does what a server asks for: URLs, icons, roots, tools' own words.
+
+use mcp_proto::consent::{
+    Behaviour, IconFault, IconPolicy, IconSource, ImageKind, Trust, UrlConsent, UrlFault, UrlWarning,
+};
+use mcp_proto::schema::{ElicitUrlParams, Icon, Root, RootFault, Tool, ToolAnnotations, apps};
+use serde_json::json;
+
+// --- Pages to visit ---
+
+/// C10.6: the whole URL, as it came, and the host in it.
+#[test]
+fn a_page_is_shown_whole_with_its_host_apart() {
+    let url = "HTTPS://User@Accounts.Example.COM:8443/a%20b?state=$(x)&y='z'#part";
+    let page = UrlConsent::new(url).unwrap();
+    assert_eq!(page.url(), url);
+    assert_eq!(page.host(), "Accounts.Example.COM");
+    assert_eq!(page.parts(), ["HTTPS://User@", "Accounts.Example.COM", ":8443/a%20b?state=$(x)&y='z'#part"]);
+    let of = UrlConsent::of(&ElicitUrlParams::new("Log in", url)).unwrap();
+    assert_eq!(of, page);
+}
+
+/// C10.7
+#[test]
+fn what_is_suspicious_about_a_page_is_said() {
+    use UrlWarning::{EncodedHost, NumericHost, Punycode, Unencrypted, UserInfo};
+    let cases: &[(&str, &[UrlWarning])] = &[
+        ("https://example.com/", &[]),
+        ("https://example.com.evil.example/", &[]),
+        ("http://example.com/", &[Unencrypted]),
+        ("http://localhost:3000/", &[]),
+        ("http://127.0.0.1/", &[]),
+        ("http://127.evil.example/", &[Unencrypted]),
+        ("http://127.0.0.1.nip.example/", &[Unencrypted]),
+        ("http://[::1]:8080/", &[]),
+        ("http://dev.localhost/", &[]),
+        ("https://xn--pple-43d.com/", &[Punycode]),
+        ("https://login.XN--80AK6AA92E.com/", &[Punycode]),
+        ("https://axn--b.com/", &[]),
+        ("https://example.com@evil.example/", &[UserInfo]),
+        ("https://@example.com/", &[UserInfo]),
+        ("https://ex%61mple.com/", &[EncodedHost]),
+        ("https://93.184.216.34/", &[NumericHost]),
+        ("https://1572395042/", &[NumericHost]),
+        ("https://0x5db8d822/", &[NumericHost]),
+        ("https://93.184.0xd822/", &[NumericHost]),
+        ("https://93.184.216.34./", &[NumericHost]),
+        ("https://[2606:2800::1]/", &[NumericHost]),
+        ("https://1password.com/", &[]),
+    ];
+    for (url, warnings) in cases {
+        assert_eq!(UrlConsent::new(url).unwrap().warnings(), *warnings, "{url}");
+    }
+}
+
+/// C10.6, C13.3
+#[test]
+fn what_no_person_could_judge_is_no_page() {
+    for (url, fault) in [
+        ("javascript:alert(1)", UrlFault::Scheme),
+        ("JavaScript://example.com/%0Aalert(1)", UrlFault::Scheme),
+        ("data:text/html,<script>", UrlFault::Syntax),
+        ("data:text/html,hello", UrlFault::Scheme),
+        ("file:///etc/passwd", UrlFault::Scheme),
+        ("vbscript:x", UrlFault::Scheme),
+        ("ms-msdt:/id", UrlFault::Scheme),
+        ("ftp://example.com/", UrlFault::Scheme),
+        ("https:/example.com", UrlFault::Host),
+        ("https:///example.com", UrlFault::Host),
+        ("https:example.com", UrlFault::Host),
+        ("https://:80/", UrlFault::Host),
+        ("example.com", UrlFault::Syntax),
+        ("", UrlFault::Syntax),
+        // Browsers take a backslash for a slash: the host would be another.
+        (r"https://example.com\@evil.example/", UrlFault::Syntax),
+        ("https://example.com/\" & calc", UrlFault::Syntax),
+        ("https://example.com/`id`", UrlFault::Syntax),
+        ("https://example.com/a|b", UrlFault::Syntax),
+        ("https://example.com/a b", UrlFault::Syntax),
+        ("https://example.com/\n", UrlFault::Syntax),
+        (" https://example.com/", UrlFault::Syntax),
+        ("https://example.com/%zz", UrlFault::Syntax),
+        // Text that turns round, and letters that look like others.
+        ("https://example.com/\u{202e}gpj.exe", UrlFault::Syntax),
+        ("https://\u{0430}pple.com/", UrlFault::Syntax),
+    ] {
+        assert_eq!(UrlConsent::new(url), Err(fault), "{url:?}");
+    }
+}
+
+/// C13.3: whatever a URL may have in it, a shell takes it for one word.
+#[cfg(unix)]
+#[test]
+fn a_shell_takes_a_page_for_one_word() {
+    for (url, word) in [
+        (
+            "https://example.com/$(id);id&id?a=!x*~'id'#(x)",
+            "https://example.com/$(id);id&id?a=!x*~%27id%27#(x)",
+        ),
+        ("https://example.com/'$(id)'", "https://example.com/%27$(id)%27"),
+    ] {
+        let script = format!("printf %s {}", UrlConsent::new(url).unwrap().shell_word());
+        let output = std::process::Command::new("sh").arg("-c").arg(script).output().unwrap();
+        assert_eq!(String::from_utf8(output.stdout).unwrap(), word);
+    }
+}
+
+// --- Icons ---
+
+const PNG: &[u8] = b"\x89PNG\r\n\x1a\n....";
+const PNG_BASE64: &str = "iVBORw0KGgouLi4u";
+
+/// C9.16
+#[test]
+fn icons_come_from_https_and_data_alone() {
+    let policy = IconPolicy::of_server("https://example.com/mcp");
+    for src in [
+        "javascript:alert(1)",
+        "file:///icon.png",
+        "ftp://example.com/i.png",
+        "ws://example.com/i.png",
+        "http://example.com/i.png",
+        "vscode://icon",
+        "blob:https://example.com/1",
+    ] {
+        assert_eq!(policy.source(&Icon::new(src)), Err(IconFault::Scheme), "{src}");
+    }
+    for src in ["icon.png", "//example.com/i.png", "https://", "https://example.com/ i.png", ""] {
+        assert_eq!(policy.source(&Icon::new(src)), Err(IconFault::Syntax), "{src}");
+    }
+}
+
+/// C9.16
+#[test]
+fn icons_come_from_the_servers_origin_or_one_that_is_trusted() {
+    let mut policy = IconPolicy::of_server("https://Example.com/mcp");
+    policy.trusted.push("https://cdn.example.net:8443".into());
+    for src in
+        ["https://example.com/i.png", "HTTPS://EXAMPLE.com:443/i.png", "https://cdn.example.net:8443/i.png"]
+    {
+        assert_eq!(policy.source(&Icon::new(src)), Ok(IconSource::Fetch(src)));
+    }
+    for src in [
+        "https://example.com.evil.example/i.png",
+        "https://sub.example.com/i.png",
+        "https://example.com:444/",
+        "https://cdn.example.net/i.png",
+        "https://example.com@evil.example/",
+    ] {
+        assert_eq!(policy.source(&Icon::new(src)), Err(IconFault::Origin), "{src}");
+    }
+    // A child process has no origin, and a server at `http` has another than `https`.
+    let icon = Icon::new("https://example.com/i.png");
+    assert_eq!(IconPolicy::default().source(&icon), Err(IconFault::Origin));
+    assert_eq!(IconPolicy::of_server("http://example.com/").source(&icon), Err(IconFault::Origin));
+}
+
+/// C9.16
+#[test]
+fn a_redirect_stays_at_its_origin() {
+    let policy = IconPolicy::default();
+    let from = "https://example.com/i.png";
+    assert_eq!(policy.redirect(from, "https://example.com/other.png"), Ok(()));
+    assert_eq!(policy.redirect(from, "https://evil.example/i.png"), Err(IconFault::Origin));
+    assert_eq!(policy.redirect(from, "https://example.com:8443/i.png"), Err(IconFault::Origin));
+    for to in ["http://example.com/i.png", "javascript:x", "data:image/png;base64,AAAA", "file:///etc/passwd"]
+    {
+        assert_eq!(policy.redirect(from, to), Err(IconFault::Scheme), "{to}");
+    }
+    assert_eq!(policy.redirect(from, "/other.png"), Err(IconFault::Syntax));
+}
+
+/// C9.16: by what it begins with, not by what it is said to be.
+#[test]
+fn a_picture_is_known_by_its_first_bytes() {
+    let mut policy = IconPolicy::default();
+    let jpeg = b"\xff\xd8\xff\xe0....".as_slice();
+    let webp = b"RIFF....WEBPVP8 ".as_slice();
+    for (declared, bytes, kind) in [
+        (Some("image/png"), PNG, ImageKind::Png),
+        (None, PNG, ImageKind::Png),
+        (Some("IMAGE/JPG"), jpeg, ImageKind::Jpeg),
+        (Some("image/jpeg; charset=binary"), jpeg, ImageKind::Jpeg),
+        (Some("application/octet-stream"), webp, ImageKind::Webp),
+    ] {
+        assert_eq!(policy.image(declared, bytes), Ok(kind));
+    }
+    assert_eq!(policy.image(Some("image/png"), jpeg), Err(IconFault::Mismatch));
+    assert_eq!(policy.image(Some("image/svg+xml"), PNG), Err(IconFault::Mismatch));
+    for bytes in [b"GIF89a..".as_slice(), b"<html><svg>", b"", b"\x89PN", b"MZ\x90"] {
+        assert_eq!(policy.image(Some("image/png"), bytes), Err(IconFault::Kind), "{bytes:?}");
+    }
+    // A picture that can run scripts is shown by those alone who say so.
+    let svg =
+        b"\xef\xbb\xbf<?xml version=\"1.0\"?><!-- <svg> --><!DOCTYPE svg>\n<svg xmlns=\"x\"/>".as_slice();
+    assert_eq!(policy.image(Some("image/svg+xml"), svg), Err(IconFault::Kind));
+    policy.kinds.push(ImageKind::Svg);
+    assert_eq!(policy.image(Some("image/svg+xml"), svg), Ok(ImageKind::Svg));
+    assert_eq!(ImageKind::detect(b"<svgx/>"), None);
+    assert_eq!(ImageKind::detect(b"<!-- <svg>"), None);
+}
+
+/// C9.16
+#[test]
+fn an_icon_may_be_inline_and_is_bounded() {
+    let mut policy = IconPolicy::default();
+    let inline = |data: &str| Icon::new(format!("data:image/png;base64,{data}"));
+    assert_eq!(policy.source(&inline(PNG_BASE64)), Ok(IconSource::Inline(ImageKind::Png, PNG.to_vec())));
+    let upper = Icon::new(format!("DATA:image/png;BASE64,{PNG_BASE64}"));
+    assert_eq!(policy.source(&upper), Ok(IconSource::Inline(ImageKind::Png, PNG.to_vec())));
+    assert_eq!(policy.source(&inline("####")), Err(IconFault::Syntax));
+    assert_eq!(policy.source(&Icon::new("data:image/png,abc")), Err(IconFault::Syntax));
+    let lying = Icon::new(format!("data:image/jpeg;base64,{PNG_BASE64}"));
+    assert_eq!(policy.source(&lying), Err(IconFault::Mismatch));
+    policy.max_bytes = PNG.len();
+    assert!(policy.source(&inline(PNG_BASE64)).is_ok());
+    policy.max_bytes -= 1;
+    let limit = policy.max_bytes;
+    assert_eq!(policy.source(&inline(PNG_BASE64)), Err(IconFault::TooLong { limit }));
+    assert_eq!(policy.source(&inline(&"A".repeat(4_000_000))), Err(IconFault::TooLong { limit }));
+}
+
+// --- Tools ---
+
+/// C9.3, C9.4
+#[test]
+fn what_a_server_says_of_its_tools_counts_if_it_is_trusted() {
+    let tool = |hints: serde_json::Value| {
+        let annotations: ToolAnnotations = serde_json::from_str(&hints.to_string()).unwrap();
+        Tool::new("t", "A tool", json!({"type": "object"})).with_annotations(annotations)
+    };
+    let harmless = tool(json!({"readOnlyHint": true, "destructiveHint": false, "openWorldHint": false}));
+    let trusted = Behaviour::of(&harmless, Trust::Trusted);
+    assert!(trusted.read_only && !trusted.destructive && trusted.idempotent && !trusted.open_world);
+    assert!(!trusted.needs_confirmation());
+
+    let untrusted = Behaviour::of(&harmless, Trust::Untrusted);
+    let worst = Behaviour { read_only: false, destructive: true, idempotent: false, open_world: true };
+    assert_eq!(untrusted, worst);
+    assert!(untrusted.needs_confirmation());
+    assert_eq!(Behaviour::of(&tool(json!({})), Trust::Trusted), worst);
+    // Of the wrong type, it is not said.
+    assert_eq!(Behaviour::of(&tool(json!({"readOnlyHint": "yes"})), Trust::Trusted), worst);
+
+    let adds = tool(json!({"destructiveHint": false, "openWorldHint": false}));
+    assert!(!Behaviour::of(&adds, Trust::Trusted).needs_confirmation());
+    assert!(Behaviour::of(&tool(json!({"destructiveHint": false})), Trust::Trusted).needs_confirmation());
+}
+
+/// C14.11
+#[test]
+fn the_page_of_a_tool_is_at_a_ui_uri() {
+    let tool = |meta: serde_json::Value| -> Tool {
+        serde_json::from_str(
+            &json!({"name": "t", "inputSchema": {"type": "object"}, "_meta": meta}).to_string(),
+        )
+        .unwrap()
+    };
+    let page = |meta| tool(meta).page();
+    assert_eq!(page(json!({"ui": {"resourceUri": "ui://t/page"}})).as_deref(), Some("ui://t/page"));
+    assert_eq!(page(json!({"ui/resourceUri": "ui://t/old"})).as_deref(), Some("ui://t/old"));
+    for meta in [
+        json!({"ui": {"resourceUri": "https://evil.example/"}}),
+        json!({"ui": {"resourceUri": "file:///x"}}),
+        json!({"ui": {"resourceUri": 7}}),
+        json!({"ui": "ui://t"}),
+        json!({"ui": {"resourceUri": "ui://"}}),
+        json!({}),
+    ] {
+        assert_eq!(page(meta.clone()), None, "{meta}");
+    }
+    assert!(tool(json!({"ui": {"visibility": ["model", "app"]}})).is_for_model());
+    assert!(!tool(json!({"ui": {"visibility": ["app"]}})).is_for_model());
+    assert!(tool(json!({})).is_for_model());
+}
+
+/// C14.11
+#[test]
+fn a_page_is_html_of_its_profile_with_what_it_asks_for() {
+    let contents = |json: serde_json::Value| serde_json::from_str(&json.to_string()).unwrap();
+    let page = apps::Page::of(&contents(json!({
+        "uri": "ui://t/page", "mimeType": "text/html; profile=mcp-app", "text": "<p>",
+        "_meta": {"ui": {"csp": {"connectDomains": ["https://api.example.com"]}, "permissions": {"camera": {}}}},
+    })))
+    .unwrap();
+    assert_eq!(page.html, "<p>");
+    assert_eq!(page.permissions, ["camera"]);
+    assert_eq!(page.wants.connect_domains, ["https://api.example.com"]);
+    let blob = json!({"uri": "ui://t", "mimeType": apps::MEDIA_TYPE, "blob": "PHA+"});
+    assert_eq!(apps::Page::of(&contents(blob)).unwrap().html, "<p>");
+    for (json, fault) in [
+        (json!({"uri": "https://t", "mimeType": apps::MEDIA_TYPE, "text": ""}), apps::PageFault::Uri),
+        (json!({"uri": "ui://t", "mimeType": "text/html", "text": ""}), apps::PageFault::MediaType),
+        (json!({"uri": "ui://t", "text": ""}), apps::PageFault::MediaType),
+        (json!({"uri": "ui://t", "mimeType": apps::MEDIA_TYPE, "blob": "/w=="}), apps::PageFault::Text),
+    ] {
+        assert_eq!(apps::Page::of(&contents(json)), Err(fault));
+    }
+}
+
+/// C14.11: nothing but what the page asks for, and nothing that could be more than an origin.
+#[test]
+fn the_policy_of_a_page_forbids_what_it_does_not_ask_for() {
+    let closed = apps::Origins::default().policy();
+    for directive in ["default-src 'none'", "connect-src 'none'", "frame-src 'none'", "base-uri 'none'"] {
+        assert!(closed.split("; ").any(|part| part == directive), "{closed}");
+    }
+    assert!(!closed.contains("http"));
+    let wants = apps::Origins {
+        connect_domains: [
+            "https://api.example.com:8443",
+            "wss://*.example.com",
+            "https://x; script-src *",
+            "*",
+            "https://*",
+            "'unsafe-eval'",
+            "https://a.example/path",
+            "https://",
+            "data:",
+            "https://x y",
+        ]
+        .map(String::from)
+        .to_vec(),
+        ..apps::Origins::default()
+    };
+    let policy = wants.policy();
+    assert!(policy.contains("; connect-src https://api.example.com:8443 wss://*.example.com; "), "{policy}");
+    assert!(policy.contains("script-src 'self' 'unsafe-inline'; "), "{policy}");
+}
+
+// --- Roots ---
+
+/// C11.7
+#[test]
+fn a_root_is_a_file_uri_that_leads_nowhere_else() {
+    for (path, uri) in [
+        ("/home/me/project", "file:///home/me/project"),
+        ("/home/me/my project/ü#1?", "file:///home/me/my%20project/%C3%BC%231%3F"),
+        ("/", "file:///"),
+        ("/a//b/", "file:///a/b"),
+        (r"C:\Projects\one", "file:///C:/Projects/one"),
+        ("c:/Projects", "file:///c:/Projects"),
+        (r"/unix\name", "file:///unix%5Cname"),
+    ] {
+        assert_eq!(Root::of_path(path).unwrap().uri, uri);
+    }
+    for path in ["relative", "", "./here", "C:", "C:relative", "~/project"] {
+        assert_eq!(Root::of_path(path), Err(RootFault::NotAbsolute), "{path}");
+    }
+    for path in ["/home/../etc", "/home/.", r"C:\a\..\b"] {
+        assert_eq!(Root::of_path(path), Err(RootFault::Traversal), "{path}");
+    }
+    for (uri, fault) in [
+        ("https://example.com/", RootFault::Scheme),
+        ("/home/me", RootFault::Scheme),
+        ("file://server/share", RootFault::Host),
+        ("file:relative", RootFault::NotAbsolute),
+        ("file://", RootFault::NotAbsolute),
+        ("file:///a?b", RootFault::NotAbsolute),
+        ("file:///a/%zz", RootFault::NotAbsolute),
+        ("file:///a/../b", RootFault::Traversal),
+        ("file:///a/%2e%2E/b", RootFault::Traversal),
+        ("file:///a/..%2fb", RootFault::Traversal),
+        ("file:///a%5c..", RootFault::Traversal),
+        ("file:///a%00", RootFault::Traversal),
+    ] {
+        assert_eq!(Root::new(uri).check(), Err(fault), "{uri}");
+    }
+    for uri in ["file:///home/me", "FILE:/home", "file://localhost/home", "file:///a/...", "file:///a/..b"] {
+        assert_eq!(Root::new(uri).check(), Ok(()), "{uri}");
+    }
+}
+
+/// S9.9
+#[test]
+fn a_server_can_tell_what_lies_within_a_root() {
+    let root = Root::new("file:///home/me/my%20project/");
+    for inside in [
+        "file:///home/me/my%20project",
+        "file:///home/me/my%20project/a.rs",
+        "file:/home/me/my%20project//a/b",
+        "file://localhost/home/me/%6dy%20project/a",
+    ] {
+        assert!(root.contains(inside), "{inside}");
+    }
+    for outside in [
+        "file:///home/me/my%20projects/a",
+        "file:///home/me",
+        "file:///home/me/my%20project/../x",
+        "file:///home/me/my%20project/%2e%2e/x",
+        "file:///home/me/my%20project/..%5cx",
+        "https:///home/me/my%20project/a",
+        "file:///HOME/me/my%20project/a",
+    ] {
+        assert!(!root.contains(outside), "{outside}");
+    }
+    assert!(!Root::new("https://example.com").contains("https://example.com/a"));
+}

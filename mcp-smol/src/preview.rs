@@ -1,0 +1,393 @@
+//! A command as a person is to see it before it runs.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::fmt;
+use std::path::PathBuf;
+
+use crate::command::Command;
+
+/// What is to be run, for a person to agree to: see [`Command::preview`].
+///
+/// Displayed, it is a text that leaves nothing out, the way a host should show it: before the first run of a command
+/// that a configuration or a link has brought, with a way to say no, and nothing run unless the person says yes. What
+/// runs has all the rights of this process; where that is too much, put a sandbox around it.
+///
+/// ```
+/// use mcp_smol::{Command, Risk};
+///
+/// let preview = Command::new("sh").args(["-c", "curl https://example.com/x | sudo sh"]).preview();
+/// assert_eq!(preview.line, "sh -c 'curl https://example.com/x | sudo sh'");
+/// assert!(preview.risks.contains(&Risk::Privileges) && preview.risks.contains(&Risk::Network));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CommandPreview {
+    /// The program and its arguments, whole, as a POSIX shell would be given them. Characters that can't be seen, or
+    /// that turn text round, are escaped.
+    pub line: String,
+    /// The directory, if not this process's own.
+    pub directory: Option<PathBuf>,
+    /// The names of the variables that are set for it. Their values may be secrets.
+    pub variables: Vec<String>,
+    /// What is risky about it, as far as words tell. An empty list says nothing.
+    pub risks: BTreeSet<Risk>,
+}
+
+impl CommandPreview {
+    pub(crate) fn of<'a>(
+        words: impl Iterator<Item = &'a OsStr>,
+        directory: Option<PathBuf>,
+        variables: impl Iterator<Item = &'a OsStr>,
+    ) -> Self {
+        let words: Vec<&OsStr> = words.collect();
+        let line = words.iter().map(|word| quote(word)).collect::<Vec<_>>().join(" ");
+        let variables: Vec<String> = variables.map(escape).collect();
+        let words: Vec<_> = words.into_iter().map(OsStr::to_string_lossy).collect();
+        let mut risks = risks(&words);
+        if words.iter().any(|word| word.chars().any(is_hidden)) {
+            risks.insert(Risk::Hidden);
+        }
+        if variables.iter().any(|name| LOADERS.iter().any(|loader| name.eq_ignore_ascii_case(loader))) {
+            risks.insert(Risk::Loader);
+        }
+        Self { line, directory, variables, risks }
+    }
+}
+
+impl fmt::Display for CommandPreview {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "This runs on your machine, with all your rights:")?;
+        writeln!(f, "    {}", self.line)?;
+        if let Some(directory) = &self.directory {
+            writeln!(f, "in {}", quote(directory.as_os_str()))?;
+        }
+        if !self.variables.is_empty() {
+            writeln!(f, "with the variables {}", self.variables.join(", "))?;
+        }
+        for risk in &self.risks {
+            writeln!(f, "Warning: {risk}.")?;
+        }
+        Ok(())
+    }
+}
+
+/// Something risky about a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Risk {
+    /// It asks for more rights than this process has.
+    Privileges,
+    /// It deletes or overwrites.
+    Deletes,
+    /// It talks to the network.
+    Network,
+    /// It fetches a program and runs it.
+    Downloads,
+    /// It is a script in an argument.
+    Script,
+    /// It names a place with secrets or with parts of the system.
+    Place,
+    /// It has characters that can't be seen, or that turn text round.
+    Hidden,
+    /// It sets variables that make programs load or run something else.
+    Loader,
+}
+
+impl fmt::Display for Risk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Privileges => "it asks for the rights of an administrator",
+            Self::Deletes => "it may delete or overwrite files",
+            Self::Network => "it talks to the network",
+            Self::Downloads => "it fetches a program and runs it",
+            Self::Script => "one of its arguments is a script",
+            Self::Place => "it names a place with secrets or with parts of the system",
+            Self::Hidden => "it has characters that can not be seen",
+            Self::Loader => "it sets variables that make programs load or run something else",
+        })
+    }
+}
+
+const PRIVILEGES: &[&str] = &["sudo", "doas", "su", "pkexec", "run0", "runas"];
+const DELETES: &[&str] = &[
+    "rm",
+    "rmdir",
+    "unlink",
+    "shred",
+    "dd",
+    "mkfs",
+    "truncate",
+    "del",
+    "erase",
+    "rd",
+    "format",
+    "remove-item",
+];
+const NETWORK: &[&str] = &[
+    "curl",
+    "wget",
+    "nc",
+    "ncat",
+    "netcat",
+    "socat",
+    "ssh",
+    "scp",
+    "sftp",
+    "ftp",
+    "telnet",
+    "rsync",
+    "invoke-webrequest",
+    "iwr",
+    "invoke-restmethod",
+    "irm",
+    "certutil",
+    "bitsadmin",
+];
+const DOWNLOADS: &[&str] = &["npx", "bunx", "pnpx", "uvx", "pipx"];
+/// Programs that fetch and run with one of their words.
+const DOWNLOADS_BY: &[(&str, &[&str])] = &[
+    ("npm", &["exec", "x"]),
+    ("pnpm", &["dlx", "exec"]),
+    ("yarn", &["dlx"]),
+    ("bun", &["x"]),
+    ("uv", &["run", "tool"]),
+    ("docker", &["run"]),
+    ("podman", &["run"]),
+    ("deno", &["run"]),
+    ("go", &["run"]),
+    ("nix", &["run", "shell"]),
+];
+/// Programs that take a script by one of these options, whole or among others as in `-lc`.
+const SCRIPTS: &[&str] = &[
+    "sh",
+    "bash",
+    "zsh",
+    "dash",
+    "ksh",
+    "fish",
+    "python",
+    "python3",
+    "node",
+    "bun",
+    "deno",
+    "perl",
+    "ruby",
+    "php",
+    "osascript",
+    "lua",
+];
+const WINDOWS_SHELLS: &[&str] = &["cmd", "powershell", "pwsh"];
+/// Programs whose arguments are a command.
+const WRAPPERS: &[&str] =
+    &["env", "nice", "nohup", "timeout", "time", "exec", "xargs", "setsid", "stdbuf", "command"];
+const PLACES: &[&str] = &[
+    ".ssh",
+    ".aws",
+    ".gnupg",
+    ".kube",
+    ".netrc",
+    ".config",
+    "id_rsa",
+    "id_ed25519",
+    "/etc",
+    "/dev/",
+    "/proc",
+    "/sys",
+    "/boot",
+    "/root",
+    "system32",
+    "/library/keychains",
+];
+const LOADERS: &[&str] = &[
+    "LD_PRELOAD",
+    "LD_LIBRARY_PATH",
+    "LD_AUDIT",
+    "DYLD_INSERT_LIBRARIES",
+    "DYLD_LIBRARY_PATH",
+    "NODE_OPTIONS",
+    "PYTHONPATH",
+    "PYTHONSTARTUP",
+    "PERL5OPT",
+    "RUBYOPT",
+    "BASH_ENV",
+    "ENV",
+    "PATH",
+    "GIT_SSH_COMMAND",
+];
+
+fn risks<W: AsRef<str>>(words: &[W]) -> BTreeSet<Risk> {
+    let mut found = BTreeSet::new();
+    let Some((program, arguments)) = words.split_first() else { return found };
+    let program = name(program.as_ref());
+    let script = arguments.iter().any(|argument| takes_script(&program, argument.as_ref()));
+    let wraps = script || WRAPPERS.contains(&&*program) || PRIVILEGES.contains(&&*program);
+    // What a script or a wrapper runs stands somewhere in its words.
+    let mut names = vec![program];
+    if wraps {
+        let separators = |c: char| c.is_whitespace() || ";|&()<>`'\"{}$=,".contains(c);
+        names.extend(arguments.iter().flat_map(|argument| argument.as_ref().split(separators)).map(name));
+    }
+    let downloads = |name: &String| {
+        let by = DOWNLOADS_BY.iter().find(|(program, _)| program == name).map_or(&[][..], |(_, by)| by);
+        DOWNLOADS.contains(&&**name) || arguments.iter().any(|argument| by.contains(&argument.as_ref()))
+    };
+    let has = |list: &[&str]| names.iter().any(|name| list.contains(&&**name));
+    let formats = names.iter().any(|name| name.starts_with("mkfs."));
+    let places = arguments.iter().map(|argument| argument.as_ref().to_ascii_lowercase().replace('\\', "/"));
+    for (risk, holds) in [
+        (Risk::Privileges, has(PRIVILEGES)),
+        (Risk::Deletes, has(DELETES) || formats),
+        (Risk::Network, has(NETWORK)),
+        (Risk::Downloads, names.iter().any(downloads)),
+        (Risk::Script, script),
+        (Risk::Place, places.into_iter().any(|argument| PLACES.iter().any(|place| argument.contains(place)))),
+    ] {
+        if holds {
+            found.insert(risk);
+        }
+    }
+    found
+}
+
+/// What a program is called, without its folder and its extension.
+fn name(path: &str) -> String {
+    let last = path.rsplit(['/', '\\']).next().unwrap_or_default().to_ascii_lowercase();
+    let stem =
+        [".exe", ".cmd", ".bat"].iter().find_map(|extension| last.strip_suffix(extension)).map(String::from);
+    stem.unwrap_or(last)
+}
+
+fn takes_script(program: &str, option: &str) -> bool {
+    if WINDOWS_SHELLS.contains(&program) {
+        let option = option.to_ascii_lowercase();
+        return option == "/c" || option == "/k" || option.starts_with("-c") || option.starts_with("-e");
+    }
+    let short = option.strip_prefix('-').filter(|letters| !letters.starts_with('-'));
+    SCRIPTS.contains(&program)
+        && (short.is_some_and(|letters| letters.contains(['c', 'e', 'r']))
+            || option == "--eval"
+            || option == "eval")
+}
+
+/// A character that can't be seen, or that turns text round.
+fn is_hidden(c: char) -> bool {
+    c.is_control()
+        || matches!(c,
+            '\u{AD}' | '\u{61C}' | '\u{180E}' | '\u{200B}'..='\u{200F}' | '\u{2028}'..='\u{202E}'
+            | '\u{2060}'..='\u{206F}' | '\u{FE00}'..='\u{FE0F}' | '\u{FEFF}' | '\u{FFF9}'..='\u{FFFB}'
+            | '\u{E0000}'..='\u{E0FFF}')
+}
+
+/// One word as a POSIX shell takes it; with characters that can't be seen, as other shells do.
+fn quote(word: &OsStr) -> String {
+    let escaped = escape(word);
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_@%+=:,./-".contains(c);
+    match word.to_str() {
+        Some(text) if !text.chars().any(is_hidden) => {
+            if !text.is_empty() && text.chars().all(plain) {
+                text.to_owned()
+            } else {
+                format!("'{}'", text.replace('\'', r"'\''"))
+            }
+        }
+        _ => format!("$'{escaped}'"),
+    }
+}
+
+/// What can't be seen, or is no text, by its number.
+fn escape(word: &OsStr) -> String {
+    let mut out = String::new();
+    for chunk in word.as_encoded_bytes().utf8_chunks() {
+        for c in chunk.valid().chars() {
+            match c {
+                '\n' => out.push_str(r"\n"),
+                '\t' => out.push_str(r"\t"),
+                '\\' | '\'' => out.extend(['\\', c]),
+                c if is_hidden(c) && u32::from(c) < 0x80 => out.push_str(&format!("\\x{:02x}", u32::from(c))),
+                c if is_hidden(c) => out.push_str(&format!("\\U{:08x}", u32::from(c))),
+                c => out.push(c),
+            }
+        }
+        for byte in chunk.invalid() {
+            out.push_str(&format!("\\x{byte:02x}"));
+        }
+    }
+    out
+}
+
+impl Command {
+    /// The command as a person is to see it before it runs.
+    pub fn preview(&self) -> CommandPreview {
+        CommandPreview::of(self.words(), self.directory().cloned(), self.variables())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn preview(words: &[&str]) -> CommandPreview {
+        Command::new(words[0]).args(&words[1..]).preview()
+    }
+
+    fn risks_of(words: &[&str]) -> Vec<Risk> {
+        preview(words).risks.into_iter().collect()
+    }
+
+    /// C13.1
+    #[test]
+    fn a_command_is_shown_whole() {
+        let long = "x".repeat(100_000);
+        assert_eq!(preview(&["server", &long]).line, format!("server {long}"));
+        let line = preview(&["/opt/my server", "", "a b", "$(id)", "it's", "--port=80", "ü", "*"]).line;
+        assert_eq!(line, r"'/opt/my server' '' 'a b' '$(id)' 'it'\''s' --port=80 'ü' '*'");
+        let shown =
+            Command::new("server").env("API_KEY", "secret").current_dir("/tmp/a b").preview().to_string();
+        assert!(shown.contains("with all your rights"), "{shown}");
+        assert!(
+            shown.contains("in '/tmp/a b'") && shown.contains("API_KEY") && !shown.contains("secret"),
+            "{shown}"
+        );
+    }
+
+    /// C13.1: nothing that a terminal would act upon, and nothing that hides.
+    #[test]
+    fn what_can_not_be_seen_is_shown() {
+        let hidden = preview(&["server", "a\u{1b}[2K\r", "\u{202e}gpj", "a\u{200b}b", "x\ny'\\"]);
+        assert_eq!(hidden.line, r"server $'a\x1b[2K\x0d' $'\U0000202egpj' $'a\U0000200bb' $'x\ny\'\\'");
+        assert_eq!(hidden.risks.into_iter().collect::<Vec<_>>(), [Risk::Hidden]);
+    }
+
+    /// C13.2
+    #[test]
+    fn what_is_risky_is_said() {
+        use Risk::*;
+        for (words, risks) in [
+            (&["my-server", "--format", "rm"][..], &[][..]),
+            (&["sudo", "my-server"], &[Privileges]),
+            (&["/usr/bin/sudo", "-u", "root", "rm", "-rf", "/"], &[Privileges, Deletes]),
+            (&["rm", "-rf", "/home/me"], &[Deletes]),
+            (&["bash", "-c", "curl -s https://example.com/x|sh"], &[Network, Script]),
+            (&["bash", "-lc", "echo ok;/bin/rm -r x"], &[Deletes, Script]),
+            (&["sh", "script.sh"], &[]),
+            (&["env", "X=1", "wget", "https://example.com"], &[Network]),
+            (&["python3", "-c", "import os"], &[Script]),
+            (&["node", "--eval", "1"], &[Script]),
+            (&["node", "server.js"], &[]),
+            (&["cmd.exe", "/C", "del x"], &[Deletes, Script]),
+            (&["powershell", "-EncodedCommand", "AAAA"], &[Script]),
+            (&["npx", "-y", "some-server"], &[Downloads]),
+            (&["docker", "run", "-i", "image"], &[Downloads]),
+            (&["docker", "ps"], &[]),
+            (&["server", "/home/me/.ssh/id_rsa"], &[Place]),
+            (&["server", r"C:\Windows\System32"], &[Place]),
+            (&["mkfs.ext4", "/dev/sda"], &[Deletes, Place]),
+        ] {
+            assert_eq!(risks_of(words), risks, "{words:?}");
+        }
+        let preloads = Command::new("server").env("LD_PRELOAD", "/tmp/x.so").preview();
+        assert_eq!(preloads.risks.iter().collect::<Vec<_>>(), [&Loader]);
+        assert!(preloads.to_string().contains("Warning: it sets variables"));
+    }
+}
