@@ -6,6 +6,8 @@
 mod about;
 #[path = "../examples/mcp/arguments.rs"]
 mod arguments;
+#[path = "../examples/mcp/asked/mod.rs"]
+mod asked;
 #[path = "../examples/mcp/connect.rs"]
 mod connect;
 #[path = "../examples/mcp/demo_server.rs"]
