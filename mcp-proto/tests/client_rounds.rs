@@ -850,3 +850,24 @@ fn cancelling_ends_the_wait_for_a_page() {
     s.advance(Duration::from_secs(300));
     s.expect_silence();
 }
+
+/// C10.8, C10.9
+#[test]
+fn the_person_says_that_the_page_is_done() {
+    let mut s = legacy();
+    let (request, id) = call(&mut s, RequestOptions::default());
+    s.client.retry(s.now, request);
+    refuse(&mut s, &id, &[page("p")]);
+    let input = asked_once(&mut s);
+    s.client.retry(s.now, request);
+    s.expect_silence();
+    agree(&mut s, input);
+    s.client.retry(s.now, request);
+    let again = s.expect("tools/call");
+    s.client.retry(s.now, request);
+    s.expect_silence();
+    s.answer(&again, json!({"content": [{"type": "text", "text": "done"}]}));
+    expect_done(&mut s, request);
+    s.client.retry(s.now, request);
+    s.expect_silence();
+}

@@ -9,13 +9,13 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use front_common::{Front, config, notification, pending, poll, ready, request, text};
+use front_common::{Front, config, error, notification, pending, poll, ready, request, text};
 use mcp_proto::front::{Client, ClientHandlers, Error, Fault, HandlerError, Local};
 use mcp_proto::peer::{InputFault, InputMode, Lost};
 use mcp_proto::rpc::{ErrorObject, code};
 use mcp_proto::schema::{
-    ClientCapability, CreateMessageResult, ElicitResult, EmptyResult, InputRequiredResult, ListRootsResult,
-    Ping, Role, Root, SamplingContent,
+    ClientCapability, CreateMessageResult, ElicitAction, ElicitResult, EmptyResult, InputRequiredResult,
+    ListRootsResult, Ping, Role, Root, SamplingContent,
 };
 use serde_json::{Value, json};
 
@@ -479,4 +479,33 @@ fn by_hand_the_call_ends_with_what_the_server_asks_for() {
     let Err(Error::InputRequired(raw)) = ready(poll(&mut call)) else { panic!() };
     assert_eq!(raw.decode::<InputRequiredResult>().unwrap().request_state.as_deref(), Some("S"));
     s.expect_silence();
+}
+
+/// C10.8, C10.9
+#[test]
+fn a_handler_knows_for_which_call_a_page_is_to_be_visited_and_the_host_can_retry_it() {
+    let asked_for = Arc::new(Mutex::new(None));
+    let noted = asked_for.clone();
+    let handlers = ClientHandlers::new()
+        .elicitation(move |_, cx| {
+            *noted.lock().unwrap() = cx.request();
+            core::future::ready(ElicitResult::new(ElicitAction::Accept))
+        })
+        .declare(|declared| *declared = declared.clone().with(ClientCapability::ElicitationUrl));
+    let mut s = Front::legacy_with(handlers);
+    let mut call = s.client.call_tool("greet", json!({})).start().unwrap();
+    let id = s.expect("tools/call");
+    let page = json!({"mode": "url", "elicitationId": "p", "url": "https://a.b", "message": "m"});
+    let mut refused = error(&id, code::URL_ELICITATION_REQUIRED);
+    refused["error"]["data"] = json!({"elicitations": [page]});
+    s.say(&[refused]);
+    assert_eq!(*asked_for.lock().unwrap(), Some(call.id()));
+    s.expect_silence();
+    s.client.retry(call.id());
+    let id = s.expect("tools/call");
+    s.answer(&id, text("Hello"));
+    assert_eq!(ready(poll(&mut call)).unwrap().text_content(), "Hello");
+    // A request of the server's own is for no call.
+    s.say(&[request(&json!(1), "elicitation/create", form())]);
+    assert_eq!(*asked_for.lock().unwrap(), None);
 }

@@ -18,7 +18,13 @@ use crate::schema::MethodInfo;
 
 /// What the driver has to do for the server's requests.
 pub(crate) enum Work {
-    Start { id: InboundId, method: &'static MethodInfo, params: Option<Raw> },
+    /// `of` is the request of this side that waits for the answer, if one does.
+    Start {
+        id: InboundId,
+        method: &'static MethodInfo,
+        params: Option<Raw>,
+        of: Option<RequestId>,
+    },
     Stop(InboundId),
 }
 
@@ -114,7 +120,8 @@ impl<M: ClientMachine + ?Sized> Core<M> for ClientCore {
                     }
                 }
                 client::Event::Request { id, method, params } => {
-                    self.work.push_back(Work::Start { id, method, params });
+                    let of = machine.on_behalf_of(id);
+                    self.work.push_back(Work::Start { id, method, params, of });
                 }
                 client::Event::RequestCancelled { id, .. } => self.work.push_back(Work::Stop(id)),
                 client::Event::Diagnostic(diagnostic) => self.publish(&Event::Diagnostic(diagnostic), wakers),

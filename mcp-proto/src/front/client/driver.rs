@@ -72,8 +72,8 @@ impl<M: ClientMachine, H: Mode> ClientDriver<M, H> {
         for item in work {
             match item {
                 Work::Stop(id) => self.tasks.stop(id),
-                Work::Start { id, method, params } => {
-                    let context = ClientContext::new(server.clone());
+                Work::Start { id, method, params, of } => {
+                    let context = ClientContext::new(server.clone(), of);
                     match contain(|| self.handlers.start(method.name, params, context)) {
                         Ok(Ok(answering)) => self.tasks.start(id, answering),
                         Ok(Err(reply)) => replies.push_back((id, reply)),

@@ -10,6 +10,7 @@ use core::future::Future;
 
 use crate::front::reply::{Answer, Reply, decode_params};
 use crate::front::{Handler, Local, Mode, Multi};
+use crate::peer::RequestId;
 use crate::peer::client::ServerInfo;
 use crate::rpc::{ErrorObject, Raw, code};
 use crate::schema::{ClientCapabilities, ClientCapability, CreateMessage, Elicit, ListRoots, Method};
@@ -180,15 +181,22 @@ impl<M: Mode> fmt::Debug for ClientHandlers<M> {
 #[derive(Clone, Debug)]
 pub struct ClientContext {
     server: Option<Arc<ServerInfo>>,
+    request: Option<RequestId>,
 }
 
 impl ClientContext {
-    pub(super) fn new(server: Option<Arc<ServerInfo>>) -> Self {
-        Self { server }
+    pub(super) fn new(server: Option<Arc<ServerInfo>>, request: Option<RequestId>) -> Self {
+        Self { server, request }
     }
 
     /// The server that asks, as it calls itself.
     pub fn server(&self) -> Option<&ServerInfo> {
         self.server.as_deref()
+    }
+
+    /// The request of this side that can not be finished before the answer (the [id](crate::front::Call::id) of a call),
+    /// if the server asks for that reason; `None` if it asks by a request of its own.
+    pub fn request(&self) -> Option<RequestId> {
+        self.request
     }
 }

@@ -28,8 +28,14 @@ pub trait ClientMachine {
     /// Stops waiting for a request, and tells the server so.
     fn cancel(&mut self, now: Instant, request: RequestId, reason: Option<&str>);
 
-    /// Answers a request of the server.
+    /// Sends a request again at once that pauses before it does, because it was answered by asking for input.
+    fn retry(&mut self, now: Instant, request: RequestId);
+
+    /// Answers what the server asks for.
     fn respond(&mut self, now: Instant, request: InboundId, answer: Result<&dyn AnyResult, ErrorObject>);
+
+    /// The request of this side before whose end the server asks for this, if it asks so.
+    fn on_behalf_of(&self, request: InboundId) -> Option<RequestId>;
 
     /// Closes in an orderly way.
     fn close(&mut self, now: Instant);
@@ -69,8 +75,16 @@ impl<F: Framing> ClientMachine for Binding<client::Client, F> {
         Self::cancel(self, now, request, reason);
     }
 
+    fn retry(&mut self, now: Instant, request: RequestId) {
+        Self::retry(self, now, request);
+    }
+
     fn respond(&mut self, now: Instant, request: InboundId, answer: Result<&dyn AnyResult, ErrorObject>) {
         Self::respond(self, now, request, answer);
+    }
+
+    fn on_behalf_of(&self, request: InboundId) -> Option<RequestId> {
+        self.peer().on_behalf_of(request)
     }
 
     fn close(&mut self, now: Instant) {
@@ -120,8 +134,16 @@ impl ClientMachine for HttpClient {
         Self::cancel(self, now, request, reason);
     }
 
+    fn retry(&mut self, now: Instant, request: RequestId) {
+        Self::retry(self, now, request);
+    }
+
     fn respond(&mut self, now: Instant, request: InboundId, answer: Result<&dyn AnyResult, ErrorObject>) {
         Self::respond(self, now, request, answer);
+    }
+
+    fn on_behalf_of(&self, request: InboundId) -> Option<RequestId> {
+        self.peer().on_behalf_of(request)
     }
 
     fn close(&mut self, now: Instant) {

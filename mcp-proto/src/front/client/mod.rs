@@ -179,6 +179,17 @@ impl Client {
         })
     }
 
+    /// Sends a request again at once that pauses before it does: a server of 2025-11-25 wants a page to be visited first,
+    /// and the person is done with it. Other requests are left alone.
+    ///
+    /// Servers usually say when that is, and then this is not needed. The request is the one of a
+    /// [`Call`](crate::front::Call::id), or of a handler's [context](ClientContext::request).
+    ///
+    /// <https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation#completion-notifications-for-url-mode-elicitation>
+    pub fn retry(&self, request: RequestId) {
+        self.handle.connection.command(|_, machine, now, _| machine.retry(now, request));
+    }
+
     fn prepare<M: Method>(&self, params: Result<M::Params, Error>) -> Request<M> {
         Request::new(self.handle.clone(), params)
     }

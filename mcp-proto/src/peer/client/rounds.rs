@@ -12,14 +12,13 @@
 //!
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr>
 
+mod wire;
+
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
-use alloc::string::{String, ToString};
+use alloc::string::ToString;
 use alloc::vec::Vec;
 use core::time::Duration;
-
-use serde::Deserialize;
-use serde_json::value::RawValue;
 
 use crate::Instant;
 use crate::peer::events::Keep;
@@ -28,10 +27,11 @@ use crate::peer::{
     Stage,
 };
 use crate::rpc::{ErrorObject, Id, Raw, code, write};
-use crate::schema::{ClientCapability, Elicit, Era, Method, MethodInfo, Revision};
+use crate::schema::{ClientCapability, Era, MethodInfo, Revision};
 
 use super::Client;
-use super::input::{Asked, GatherId, InputRequests, InputResponses, Members, Owner};
+use super::input::{GatherId, InputRequests, InputResponses, Owner};
+use wire::{Addition, Required, accepts, pages, write_params};
 
 /// The first pause before a request that was answered by nothing but a state goes out again, once it has done so without
 /// a pause. Each further one is twice as long.
@@ -45,48 +45,6 @@ const FIRST_VISIT: Duration = Duration::from_secs(2);
 const LONGEST_VISIT: Duration = Duration::from_secs(60);
 /// The pause before a request goes out again if too much waits to be sent for now.
 const OVERLOADED: Duration = Duration::from_millis(100);
-
-/// What a result asks for.
-struct Required {
-    requests: Option<Raw>,
-    /// A string, never looked into.
-    state: Option<Raw>,
-}
-
-impl Required {
-    /// Reads an `InputRequiredResult`.
-    ///
-    /// # Errors
-    /// What is wrong with it, for people.
-    fn read(result: &Raw) -> Result<Self, String> {
-        #[derive(Deserialize)]
-        struct Fields<'a> {
-            #[serde(borrow, rename = "inputRequests")]
-            requests: Option<&'a RawValue>,
-            #[serde(borrow, rename = "requestState")]
-            state: Option<&'a RawValue>,
-        }
-        let fields: Fields<'_> = result.decode().map_err(|error| error.to_string())?;
-        if fields.state.is_some_and(|state| !state.get().starts_with('"')) {
-            return Err("its requestState is not a string".into());
-        }
-        if fields.requests.is_some_and(|requests| !requests.get().starts_with('{')) {
-            return Err("its inputRequests are not an object".into());
-        }
-        if fields.requests.is_none() && fields.state.is_none() {
-            return Err("it asks for input, and has neither inputRequests nor requestState".into());
-        }
-        let part = |value: Option<&RawValue>| value.map(|value| result.part(value));
-        Ok(Self { requests: part(fields.requests), state: part(fields.state) })
-    }
-}
-
-/// What goes out with the next round beside the parameters of the first.
-#[derive(Debug)]
-struct Addition {
-    responses: Option<InputResponses>,
-    state: Option<Raw>,
-}
 
 /// Pages that the person must visit.
 #[derive(Debug)]
@@ -161,6 +119,10 @@ impl Rounds {
             self.pages.remove(&(page.clone(), number));
         }
         Some(round)
+    }
+
+    fn pauses(&self, number: i64) -> bool {
+        self.rounds.get(&number).is_some_and(|round| matches!(round.next, Next::Pause { .. }))
     }
 
     /// The requests that wait for the person to be done with a page.
@@ -299,9 +261,9 @@ impl Client {
             None => (BTreeSet::new(), BTreeSet::new()),
         };
         // What the person is done with is done, even if the server needs a while to notice.
-        let still = |page: &str| !known.contains(page) || open.contains(page);
-        let open = asked.iter().map(|page| Box::from(&*page.key)).filter(|page: &Box<str>| still(page));
-        let open = open.collect();
+        let pages = asked.iter().map(|page| &*page.key);
+        let open =
+            pages.filter(|&page| !known.contains(page) || open.contains(page)).map(Box::from).collect();
         asked.retain(|page| known.insert(Box::from(&*page.key)));
         round.pages = Some(Box::new(Pages { error, known, open }));
         if asked.is_empty() {
@@ -371,6 +333,17 @@ impl Client {
             if goes {
                 self.go_round(now, number, out);
             }
+        }
+    }
+
+    /// Sends a request again that pauses before its next round, because somebody knows that the time has come: the person
+    /// is done with a page, and the server has not said so. Any other request is left alone.
+    ///
+    /// <https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation#completion-notifications-for-url-mode-elicitation>
+    pub fn retry(&mut self, now: Instant, request: RequestId, out: &mut dyn Outbox) {
+        if self.rounds.pauses(request.number()) {
+            self.go_round(now, request.number(), out);
+            self.advance_close(now);
         }
     }
 
@@ -450,80 +423,4 @@ fn doubled(first: Duration, times: Option<u32>, longest: Duration) -> Duration {
         None => Duration::ZERO,
         Some(times) => first.saturating_mul(2_u32.saturating_pow(times)).min(longest),
     }
-}
-
-/// The pages that an error asks the person to visit, if it is readable: each must have an id.
-fn pages(data: Option<&Raw>) -> Option<Vec<Asked>> {
-    #[derive(Deserialize)]
-    struct Data<'a> {
-        #[serde(borrow)]
-        elicitations: Vec<&'a RawValue>,
-    }
-    #[derive(Deserialize)]
-    struct Page {
-        mode: String,
-        #[serde(rename = "elicitationId")]
-        id: String,
-    }
-    let data = data?;
-    let Data { elicitations } = data.decode().ok()?;
-    let mut asked: Vec<Asked> = Vec::with_capacity(elicitations.len());
-    for page in elicitations {
-        let Page { mode, id } = serde_json::from_str(page.get()).ok()?;
-        if mode != "url" {
-            return None;
-        }
-        if asked.iter().all(|before| before.key != id) {
-            asked.push(Asked { key: id, method: Elicit::NAME.into(), params: Some(data.part(page)) });
-        }
-    }
-    (!asked.is_empty()).then_some(asked)
-}
-
-/// Whether the person has agreed.
-fn accepts(answer: &Raw) -> bool {
-    #[derive(Deserialize)]
-    struct Answer {
-        action: String,
-    }
-    answer.decode::<Answer>().is_ok_and(|answer| answer.action == "accept")
-}
-
-/// Appends the parameters of another round: those of the first, with what the server has asked for since.
-fn write_params(
-    out: &mut Vec<u8>,
-    kept: &Kept,
-    addition: Option<&Addition>,
-) -> Result<(), serde_json::Error> {
-    const RESPONSES: &str = "inputResponses";
-    const STATE: &str = "requestState";
-    let Some(Addition { responses, state }) = addition else {
-        out.extend_from_slice(&kept.params);
-        return Ok(());
-    };
-    let Members(members) = serde_json::from_slice(&kept.params)?;
-    let start = out.len();
-    // The first round may have been the next one of somebody else's.
-    for (name, value) in members.iter().filter(|(name, _)| name != RESPONSES && name != STATE) {
-        begin_member(out, start, name)?;
-        out.extend_from_slice(value.get().as_bytes());
-    }
-    if let Some(responses) = responses {
-        begin_member(out, start, RESPONSES)?;
-        responses.write(out)?;
-    }
-    if let Some(state) = state {
-        begin_member(out, start, STATE)?;
-        out.extend_from_slice(state.as_bytes());
-    }
-    out.push(b'}');
-    Ok(())
-}
-
-/// Begins a member of the object that begins at `start`, and with the first one the object.
-fn begin_member(out: &mut Vec<u8>, start: usize, name: &str) -> Result<(), serde_json::Error> {
-    out.push(if out.len() == start { b'{' } else { b',' });
-    write::json(out, name)?;
-    out.push(b':');
-    Ok(())
 }

@@ -219,6 +219,11 @@ impl HttpClient {
         self.run(now, |peer, out| peer.cancel(now, request, reason, out));
     }
 
+    /// Sends a request again at once that pauses before it does, because it was answered by asking for input.
+    pub fn retry(&mut self, now: Instant, request: RequestId) {
+        self.run(now, |peer, out| peer.retry(now, request, out));
+    }
+
     /// Answers what the server asks for: by a request (legacy revisions), or before it finishes one of this side's.
     pub fn respond(&mut self, now: Instant, request: InboundId, answer: Result<&dyn AnyResult, ErrorObject>) {
         self.run(now, |peer, out| peer.respond(now, request, answer, out));
