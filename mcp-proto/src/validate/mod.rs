@@ -48,4 +48,8 @@ mod refer;
 pub use bounds::{Bound, Bounds};
 pub use compile::{Dialect, Schema};
 pub use error::{CheckError, SchemaError};
+#[cfg(feature = "server")]
+pub(crate) use outputs::conforms;
 pub use outputs::{OutputFault, OutputSchemas};
+#[cfg(feature = "client")]
+pub(crate) use outputs::{Lookup, check, compile};
