@@ -188,7 +188,9 @@ impl fmt::Display for Error {
             Self::Http(error) => error.fmt(f),
             Self::Decode { method, error, .. } => write!(f, "the result of {method} is not valid: {error}"),
             #[cfg(all(feature = "client", feature = "schema-validate"))]
-            Self::Output { tool, fault, .. } => write!(f, "the result of the tool {tool:?} is refused: {fault}"),
+            Self::Output { tool, fault, .. } => {
+                write!(f, "the result of the tool {tool:?} is refused: {fault}")
+            }
             Self::TimedOut { after, maximum: false } => {
                 write!(f, "no answer and no progress within {after:?}")
             }

@@ -233,8 +233,8 @@ impl<M: Method> Future for Call<M> {
         self.finished = true;
         let result = outcome.decode::<M>().map_err(Error::from);
         #[cfg(all(feature = "client", feature = "schema-validate"))]
-        let result = result
-            .and_then(|result| super::outputs::admit::<M>(&*self.link, self.tool.as_deref(), result));
+        let result =
+            result.and_then(|result| super::outputs::admit::<M>(&*self.link, self.tool.as_deref(), result));
         Poll::Ready(result)
     }
 }

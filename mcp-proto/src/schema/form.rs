@@ -2,15 +2,19 @@
 //!
 //! <https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation#requested-schema>
 
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec;
 use core::fmt;
 
-use super::elicitation::{ElicitAction, ElicitFormParams, ElicitParams, ElicitResult, ElicitSchema, ElicitValue};
+use super::elicitation::{
+    ElicitAction, ElicitFormParams, ElicitParams, ElicitResult, ElicitSchema, ElicitValue,
+};
 use super::format::is_format;
 use super::map::Map;
 use super::primitive::{
-    MultiSelectItems, MultiSelectSchema, NumberKind, NumberSchema, PrimitiveSchema, StringFormat, StringSchema,
+    MultiSelectItems, MultiSelectSchema, NumberKind, NumberSchema, PrimitiveSchema, StringFormat,
+    StringSchema,
 };
 use super::revision::Revision;
 
@@ -33,15 +37,18 @@ impl ElicitSchema {
     /// assert!(form.check(&content).is_ok());
     /// ```
     pub fn defaults(&self) -> Map<ElicitValue> {
-        self.properties.iter().filter_map(|(name, field)| Some((name, field.default_value()?))).collect()
+        let mut defaults = Map::new();
+        self.fill_in(&mut defaults);
+        defaults
     }
 
     /// Puts the defaults into the fields that were left out: for who fills in forms without showing them, such as a
     /// program. A person may have left a field out on purpose.
     pub fn fill_in(&self, content: &mut Map<ElicitValue>) {
-        for (name, value) in self.defaults() {
-            if !content.contains(&name) {
-                content.insert(name, value);
+        let given: BTreeSet<String> = content.iter().map(|(name, _)| name.into()).collect();
+        for (name, field) in self.properties.iter().filter(|(name, _)| !given.contains(*name)) {
+            if let Some(value) = field.default_value() {
+                content.push(String::from(name), value);
             }
         }
     }
@@ -52,12 +59,14 @@ impl ElicitSchema {
     /// The first field that is not as the form has it.
     pub fn check(&self, content: &Map<ElicitValue>) -> Result<(), FormError> {
         let misfit = |field: &str, problem| FormError { field: field.into(), problem };
+        // The server has chosen how many fields there are.
+        let given: BTreeMap<&str, &ElicitValue> = content.iter().collect();
         for (name, field) in self.properties.iter() {
-            if let Some(value) = content.get(name) {
+            if let Some(value) = given.get(name) {
                 field.check(value).map_err(|problem| misfit(name, problem))?;
             }
         }
-        match self.required.iter().flatten().find(|name| !content.contains(name)) {
+        match self.required.iter().flatten().find(|name| !given.contains_key(name.as_str())) {
             Some(missing) => Err(misfit(missing, FieldProblem::Missing)),
             None => Ok(()),
         }

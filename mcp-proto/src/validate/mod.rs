@@ -50,6 +50,6 @@ pub use compile::{Dialect, Schema};
 pub use error::{CheckError, SchemaError};
 #[cfg(feature = "server")]
 pub(crate) use outputs::conforms;
-pub use outputs::{OutputFault, OutputSchemas};
 #[cfg(feature = "client")]
 pub(crate) use outputs::{Lookup, check, compile};
+pub use outputs::{OutputFault, OutputSchemas};

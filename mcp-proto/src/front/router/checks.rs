@@ -3,9 +3,9 @@
 #[cfg(feature = "schema-validate")]
 use alloc::{collections::BTreeMap, format, string::String, sync::Arc};
 
+use super::{Router, ToolOutput, output};
 #[cfg(feature = "schema-validate")]
 use super::{RouterError, invalid_arguments};
-use super::{Router, ToolOutput, output};
 use crate::front::Mode;
 use crate::front::reply::Reply;
 use crate::schema::{Json, Tool};

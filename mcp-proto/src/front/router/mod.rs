@@ -241,10 +241,8 @@ impl<M: Mode> Router<M> {
         H: Fn(CallToolParams, Context) -> F + Handler<M, CallToolParams, Context, F>,
     {
         let check = self.output_check(&tool);
-        let erased = handler.erase(
-            |call: CallToolParams, _: &Context| Ok((call, ())),
-            move |(), output| check.reply(output),
-        );
+        let erased = handler
+            .erase(|call: CallToolParams, _: &Context| Ok((call, ())), move |(), output| check.reply(output));
         self.add_tool(tool, erased)
     }
 
