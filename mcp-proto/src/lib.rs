@@ -68,6 +68,7 @@
 //! | `client`, `server` | yes | the roles |
 //! | `http` | no | the HTTP bindings |
 //! | `schemars` | no | input schemas of typed tool handlers, from the argument's type |
+//! | `schema-validate` | no | `validate`: arguments and results of tools checked against their JSON Schemas |
 //! | `testing` | no | [`testing`]: two peers on a simulated clock and network |
 //! | `fuzzing` | no | the bodies of the fuzz targets |
 //!
@@ -119,6 +120,8 @@ pub mod rpc;
 pub mod schema;
 #[cfg(all(feature = "testing", feature = "client", feature = "server"))]
 pub mod testing;
+#[cfg(feature = "schema-validate")]
+pub mod validate;
 
 pub use bytes::Bytes;
 pub use limits::Limits;

@@ -50,6 +50,16 @@ pub enum Error {
         /// The result as it came.
         raw: Raw,
     },
+    /// The structured result of a tool is not what its output schema promises, or that can not be told.
+    #[cfg(all(feature = "client", feature = "schema-validate"))]
+    Output {
+        /// The tool.
+        tool: String,
+        /// What is wrong.
+        fault: crate::validate::OutputFault,
+        /// The result as it came: not to be given to a model unseen.
+        result: alloc::boxed::Box<crate::schema::CallToolResult>,
+    },
     /// No answer came in time; the other side has been told that nobody waits any more.
     TimedOut {
         /// How long it took.
@@ -107,6 +117,8 @@ impl Error {
             | Self::Decode { .. }
             | Self::InputRequired(_)
             | Self::Pages(_) => Fault::Peer,
+            #[cfg(all(feature = "client", feature = "schema-validate"))]
+            Self::Output { .. } => Fault::Peer,
             #[cfg(feature = "client")]
             Self::Closed(_) => Fault::Connection,
             Self::TimedOut { .. } | Self::Lost(_) => Fault::Connection,
@@ -175,6 +187,10 @@ impl fmt::Display for Error {
             Self::Invalid(invalid) => invalid.fmt(f),
             Self::Http(error) => error.fmt(f),
             Self::Decode { method, error, .. } => write!(f, "the result of {method} is not valid: {error}"),
+            #[cfg(all(feature = "client", feature = "schema-validate"))]
+            Self::Output { tool, fault, .. } => {
+                write!(f, "the result of the tool {tool:?} is refused: {fault}")
+            }
             Self::TimedOut { after, maximum: false } => {
                 write!(f, "no answer and no progress within {after:?}")
             }
@@ -197,6 +213,8 @@ impl core::error::Error for Error {
             Self::Decode { error, .. } => Some(error),
             Self::Input(fault) => Some(fault),
             Self::Http(error) => Some(error),
+            #[cfg(all(feature = "client", feature = "schema-validate"))]
+            Self::Output { fault, .. } => Some(fault),
             Self::Lost(lost) => Some(lost),
             Self::Refused(refusal) => Some(refusal),
             Self::Pages(error) => Some(error),

@@ -108,6 +108,8 @@ mod error;
 mod events;
 mod mode;
 mod notification;
+#[cfg(all(feature = "client", feature = "schema-validate"))]
+mod outputs;
 mod queue;
 mod reply;
 mod request;
@@ -130,6 +132,8 @@ pub use error::{Error, Fault, PagesError};
 pub use events::Events;
 pub use mode::{Handler, Local, Mode, Multi};
 pub use notification::Notification;
+#[cfg(all(feature = "client", feature = "schema-validate"))]
+pub use outputs::OutputChecks;
 #[doc(hidden)]
 pub use reply::Reply;
 pub use reply::{Answer, HandlerError};

@@ -170,6 +170,9 @@ impl<M: Method> fmt::Debug for Request<M> {
 pub struct Call<M: Method> {
     link: Arc<dyn Link>,
     id: RequestId,
+    /// The tool that is called, whose result is held to what it promises.
+    #[cfg(all(feature = "client", feature = "schema-validate"))]
+    tool: Option<Box<str>>,
     finished: bool,
     method: PhantomData<fn() -> M>,
 }
@@ -181,8 +184,16 @@ impl<M: Method> Call<M> {
         options: RequestOptions,
         follow: Follow,
     ) -> Result<Self, Error> {
-        let id = link.send(Outgoing::new::<M>(&params?, options), follow)?;
-        Ok(Self { link, id, finished: false, method: PhantomData })
+        let params = params?;
+        let id = link.send(Outgoing::new::<M>(&params, options), follow)?;
+        Ok(Self {
+            link,
+            id,
+            #[cfg(all(feature = "client", feature = "schema-validate"))]
+            tool: super::outputs::called::<M>(&params),
+            finished: false,
+            method: PhantomData,
+        })
     }
 
     /// The handle by which the machine knows the request.
@@ -220,7 +231,11 @@ impl<M: Method> Future for Call<M> {
         }
         let outcome = ready!(self.link.poll_outcome(self.id, cx.waker().clone()));
         self.finished = true;
-        Poll::Ready(outcome.decode::<M>().map_err(Error::from))
+        let result = outcome.decode::<M>().map_err(Error::from);
+        #[cfg(all(feature = "client", feature = "schema-validate"))]
+        let result =
+            result.and_then(|result| super::outputs::admit::<M>(&*self.link, self.tool.as_deref(), result));
+        Poll::Ready(result)
     }
 }
 

@@ -201,4 +201,10 @@ pub(crate) trait Link: Send + Sync {
 
     /// Nobody awaits the request any more: it is cancelled if it has not ended.
     fn abandon(&self, request: RequestId, reason: Option<&str>);
+
+    /// What is known of the tools of the other side, if results are checked.
+    #[cfg(all(feature = "client", feature = "schema-validate"))]
+    fn outputs(&self) -> Option<&super::outputs::Outputs> {
+        None
+    }
 }

@@ -34,6 +34,8 @@ mod content;
 mod conversation;
 mod elicitation;
 mod extensions;
+mod form;
+mod format;
 mod input;
 mod json;
 mod lifecycle;
@@ -77,6 +79,7 @@ pub use elicitation::{
     ElicitValue, ElicitationCompleteParams, UrlElicitationData,
 };
 pub use extensions::InvalidExtension;
+pub use form::{FieldProblem, FormError};
 pub use input::{InputRequest, InputRequests, InputRequiredResult, InputResponse, InputResponses};
 pub use json::{Json, Number};
 pub use lifecycle::{

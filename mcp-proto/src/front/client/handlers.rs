@@ -86,6 +86,10 @@ impl<M: Mode> ClientHandlers<M> {
     /// People must be shown which server asks, and be able to decline; of a page, what
     /// [`UrlConsent`](crate::consent::UrlConsent) says. Pages that it refuses never reach the handler.
     ///
+    /// What the server would have in the fields of a form at first are its
+    /// [`defaults`](crate::schema::ElicitSchema::defaults). Answers that are not what the form
+    /// [asks for](crate::schema::ElicitSchema::check) do not go out: the handler is answered for by an error.
+    ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation>
     #[must_use]
     pub fn elicitation<F, H>(mut self, handler: H) -> Self

@@ -18,6 +18,8 @@ use alloc::sync::Arc;
 
 use super::error::Error;
 use super::events::{self as listening, Events, Source};
+#[cfg(feature = "schema-validate")]
+use super::outputs::{OutputChecks, Outputs};
 use super::request::Request;
 use super::shared::Shared;
 use super::slots::{Follow, Link, Subscribed};
@@ -51,7 +53,12 @@ where
     H: Mode,
 {
     let shared = Arc::new(Shared::new(ClientCore::default(), machine, clock));
-    let client = Client { handle: Arc::new(Handle { connection: shared.clone() }) };
+    let handle = Handle {
+        connection: shared.clone(),
+        #[cfg(feature = "schema-validate")]
+        outputs: Outputs::default(),
+    };
+    let client = Client { handle: Arc::new(handle) };
     (client, ClientDriver::new(shared, handlers))
 }
 
@@ -82,6 +89,8 @@ pub struct Client {
 /// What all clones of a client, and its requests in flight, hold together.
 struct Handle {
     connection: Arc<Connection>,
+    #[cfg(feature = "schema-validate")]
+    outputs: Outputs,
 }
 
 impl Handle {
@@ -190,6 +199,16 @@ impl Client {
         self.handle.connection.command(|_, machine, now, _| machine.retry(now, request));
     }
 
+    /// Whether the structured results of tools are checked against the output schemas that the server listed last, if
+    /// it has: they are unless told otherwise. A result that does not pass is in the
+    /// [error](Error::Output) that is returned in its place.
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/server/tools#output-schema>
+    #[cfg(feature = "schema-validate")]
+    pub fn check_outputs(&self, checks: OutputChecks) {
+        self.handle.outputs.set(checks);
+    }
+
     fn prepare<M: Method>(&self, params: Result<M::Params, Error>) -> Request<M> {
         Request::new(self.handle.clone(), params)
     }
@@ -267,5 +286,10 @@ impl Link for Handle {
             core.slots.close(request, wakers);
             machine.cancel(now, request, reason);
         });
+    }
+
+    #[cfg(feature = "schema-validate")]
+    fn outputs(&self) -> Option<&Outputs> {
+        Some(&self.outputs)
     }
 }

@@ -65,6 +65,10 @@ impl<M: Mode> Router<M> {
                 alloc::format!("there is no tool {:?}", call.name),
             ));
         };
+        #[cfg(feature = "schema-validate")]
+        if let Err(reply) = self.check_arguments(&call, &context) {
+            return Ok(Dispatch::Now(reply));
+        }
         Ok(Dispatch::Later((entry.handler)(call, context)))
     }
 

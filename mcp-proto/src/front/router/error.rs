@@ -21,6 +21,16 @@ pub enum RouterError {
         /// The tool.
         tool: String,
     },
+    /// A schema of a tool can not be checked against.
+    #[cfg(feature = "schema-validate")]
+    Schema {
+        /// The tool.
+        tool: String,
+        /// Which of its schemas: `input` or `output`.
+        which: &'static str,
+        /// Why.
+        error: crate::validate::SchemaError,
+    },
     /// A parameter of a tool is marked to be repeated as a header of HTTP, and can not be.
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/server/tools#x-mcp-header>
@@ -78,6 +88,10 @@ impl fmt::Display for RouterError {
             }
             Self::InputSchema { tool } => {
                 write!(f, "the arguments of the tool {tool:?} are not a JSON object")
+            }
+            #[cfg(feature = "schema-validate")]
+            Self::Schema { tool, which, error } => {
+                write!(f, "the {which} schema of the tool {tool:?} is not usable: {error}")
             }
             #[cfg(feature = "http")]
             Self::ParamHeader { tool, error } => write!(f, "the tool {tool:?} can not be offered: {error}"),

@@ -1,6 +1,7 @@
 //! What a server offers, and who answers for it.
 
 mod apps;
+mod checks;
 mod dispatch;
 mod error;
 mod output;
@@ -87,6 +88,8 @@ pub struct Router<M: Mode = Multi> {
     /// The parameters of tools that clients repeat as headers of HTTP.
     #[cfg(feature = "http")]
     param_headers: BTreeMap<String, ParamHeaders>,
+    #[cfg(feature = "schema-validate")]
+    input_checks: checks::InputChecks,
     problem: Option<RouterError>,
 }
 
@@ -147,6 +150,8 @@ impl<M: Mode> Router<M> {
             page_size: PAGE,
             #[cfg(feature = "http")]
             param_headers: BTreeMap::new(),
+            #[cfg(feature = "schema-validate")]
+            input_checks: checks::InputChecks::default(),
             problem: None,
         }
     }
@@ -206,13 +211,13 @@ impl<M: Mode> Router<M> {
     /// # drop(router);
     /// ```
     #[must_use]
-    pub fn tool_with<A, F, H>(self, tool: Tool, handler: H) -> Self
+    pub fn tool_with<A, F, H>(mut self, tool: Tool, handler: H) -> Self
     where
         A: DeserializeOwned + 'static,
         F: Future<Output: ToolOutput> + 'static,
         H: Fn(A, Context) -> F + Handler<M, A, Context, F>,
     {
-        let has_page = tool.page().is_some();
+        let check = self.output_check(&tool);
         let erased = handler.erase(
             |call: CallToolParams, context: &Context| {
                 let decoded = match &call.arguments {
@@ -223,33 +228,34 @@ impl<M: Mode> Router<M> {
                     .map(|arguments| (arguments, ()))
                     .map_err(|error| invalid_arguments(&call.name, &error, context))
             },
-            move |(), output| output::tool_reply(output, has_page),
+            move |(), output| check.reply(output),
         );
         self.add_tool(tool, erased)
     }
 
     /// A tool whose handler takes the call as it came.
     #[must_use]
-    pub fn tool_raw<F, H>(self, tool: Tool, handler: H) -> Self
+    pub fn tool_raw<F, H>(mut self, tool: Tool, handler: H) -> Self
     where
         F: Future<Output: ToolOutput> + 'static,
         H: Fn(CallToolParams, Context) -> F + Handler<M, CallToolParams, Context, F>,
     {
-        let has_page = tool.page().is_some();
-        let erased = handler.erase(
-            |call: CallToolParams, _: &Context| Ok((call, ())),
-            move |(), output| output::tool_reply(output, has_page),
-        );
+        let check = self.output_check(&tool);
+        let erased = handler
+            .erase(|call: CallToolParams, _: &Context| Ok((call, ())), move |(), output| check.reply(output));
         self.add_tool(tool, erased)
     }
 
-    fn add_tool(mut self, tool: Tool, handler: M::Handler<CallToolParams, Context>) -> Self {
+    fn add_tool(mut self, mut tool: Tool, handler: M::Handler<CallToolParams, Context>) -> Self {
         if !is_tool_name(&tool.name) {
             self.note(RouterError::ToolName { name: tool.name.clone() });
         }
-        if !tool.input_schema.is_object() {
-            self.note(RouterError::InputSchema { tool: tool.name.clone() });
+        match checks::of_object(&tool.input_schema) {
+            Some(schema) => tool.input_schema = schema,
+            None => self.note(RouterError::InputSchema { tool: tool.name.clone() }),
         }
+        #[cfg(feature = "schema-validate")]
+        self.check_input_of(&tool);
         #[cfg(feature = "http")]
         match ParamHeaders::of_schema(tool.input_schema.as_str()) {
             Ok(None) => {}
@@ -606,7 +612,7 @@ fn is_tool_name(name: &str) -> bool {
 }
 
 /// Arguments that do not fit: the model's concern or the program's, as the revision has it.
-fn invalid_arguments(tool: &str, error: &serde_json::Error, context: &Context) -> Reply {
+fn invalid_arguments(tool: &str, error: &dyn fmt::Display, context: &Context) -> Reply {
     let message = alloc::format!("the arguments do not fit the tool {tool}: {error}");
     if context.revision().differences().invalid_arguments_are_results {
         Reply::result(CallToolResult::error(message))

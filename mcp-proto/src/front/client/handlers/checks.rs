@@ -9,7 +9,7 @@ use crate::consent::UrlConsent;
 use crate::front::reply::{Answer, Reply, decode_params};
 use crate::front::{Handler, Mode};
 use crate::rpc::{ErrorObject, Raw, code};
-use crate::schema::{CreateMessage, Elicit, ElicitParams, ListRoots, Method, ToolRule};
+use crate::schema::{CreateMessage, Elicit, ElicitFormParams, ElicitParams, ListRoots, Method, ToolRule};
 
 /// A method with rules that no type expresses.
 pub(super) trait Checked: Method {
@@ -45,19 +45,22 @@ impl Checked for CreateMessage {
     }
 }
 
-/// Pages that can be shown to a person before they are opened.
+/// Pages that can be shown to a person before they are opened, and forms that are filled in as they ask.
 impl Checked for Elicit {
-    type Kept = ();
+    type Kept = Option<ElicitFormParams>;
 
-    fn admit(params: &Self::Params) -> Result<(), ErrorObject> {
+    fn admit(params: &Self::Params) -> Result<Self::Kept, ErrorObject> {
         match params {
-            ElicitParams::Form(_) => Ok(()),
-            ElicitParams::Url(url) => UrlConsent::of(url).map(drop).map_err(|fault| invalid(&fault)),
+            ElicitParams::Form(form) => Ok(Some(form.clone())),
+            ElicitParams::Url(url) => UrlConsent::of(url).map(|_| None).map_err(|fault| invalid(&fault)),
         }
     }
 
-    fn release((): &(), _: &Self::Result) -> Result<(), ErrorObject> {
-        Ok(())
+    fn release(form: &Self::Kept, result: &Self::Result) -> Result<(), ErrorObject> {
+        form.as_ref().map_or(Ok(()), |form| form.check(result)).map_err(|fault| {
+            // The person is not to blame, nor is the server: this side has not looked at what was filled in.
+            failed(&format!("the form was not filled in as it asks: {fault}"))
+        })
     }
 }
 

@@ -1,0 +1,81 @@
+//! Structured results of tools, checked as they arrive.
+
+use alloc::boxed::Box;
+use alloc::string::String;
+use core::any::Any;
+use core::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Mutex;
+
+use super::Error;
+use super::signal::lock;
+use super::slots::Link;
+use crate::schema::{CallToolParams, CallToolResult, ListToolsResult, Method};
+use crate::validate::{Lookup, OutputFault, OutputSchemas, check, compile};
+
+/// Whether a client checks the structured results of tools.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum OutputChecks {
+    /// Against the output schema, where the tool has one.
+    #[default]
+    AgainstSchemas,
+    /// They pass as they are.
+    Off,
+}
+
+/// What a client knows of the results of its server's tools.
+#[derive(Default)]
+pub(crate) struct Outputs {
+    schemas: Mutex<OutputSchemas>,
+    off: AtomicBool,
+}
+
+impl Outputs {
+    pub(crate) fn set(&self, checks: OutputChecks) {
+        self.off.store(checks == OutputChecks::Off, Ordering::Relaxed);
+    }
+
+    fn check(&self, tool: &str, result: &CallToolResult) -> Result<(), OutputFault> {
+        if self.off.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let (known, bounds) = {
+            let schemas = lock(&self.schemas);
+            (schemas.look_up(tool), schemas.bounds())
+        };
+        // Outside the lock: both can take a while.
+        let schema = match known {
+            Lookup::Nothing => return Ok(()),
+            Lookup::Compiled(schema) => schema,
+            Lookup::Text(text) => {
+                let schema = compile(&text, &bounds);
+                lock(&self.schemas).keep(tool, &text, schema.clone());
+                schema
+            }
+        };
+        check(&schema, result)
+    }
+}
+
+/// The tool that a request calls.
+pub(crate) fn called<M: Method>(params: &M::Params) -> Option<Box<str>> {
+    (params as &dyn Any).downcast_ref::<CallToolParams>().map(|call| call.name.as_str().into())
+}
+
+/// Lets a result through: learns from it what tools promise, or holds it to that.
+pub(crate) fn admit<M: Method>(
+    link: &dyn Link,
+    tool: Option<&str>,
+    result: M::Result,
+) -> Result<M::Result, Error> {
+    let Some(outputs) = link.outputs() else { return Ok(result) };
+    let any = &result as &dyn Any;
+    if let Some(listed) = any.downcast_ref::<ListToolsResult>() {
+        lock(&outputs.schemas).learn(&listed.tools);
+    }
+    if let (Some(tool), Some(called)) = (tool, any.downcast_ref::<CallToolResult>())
+        && let Err(fault) = outputs.check(tool, called)
+    {
+        return Err(Error::Output { tool: String::from(tool), fault, result: Box::new(called.clone()) });
+    }
+    Ok(result)
+}

@@ -1,0 +1,247 @@
+//! Schemas that values can be checked against.
+
+use alloc::borrow::ToOwned;
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::{String, ToString};
+use core::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use jsonschema::error::ValidationErrorKind;
+use jsonschema::{Draft, Keyword, PatternOptions, ValidationError, Validator};
+use serde_json::Value;
+
+use super::meter::{Budget, Guard, Weight, metered, spend, spend_on};
+use super::prepare::{GUARD, Prepared, prepare};
+use super::refer;
+use super::{Bound, Bounds, CheckError, SchemaError};
+use crate::schema::Json;
+
+/// The size of the program of one regular expression, and of the cache that it is run with, in bytes.
+const PATTERN: usize = 128 * 1024;
+
+/// How many references may be compiled for each that the schema has. The compiler shares what it has compiled; this is
+/// for what it does not.
+const COMPILED: u64 = 64;
+
+/// How much a mismatch may take to explain: the bytes of the value times its depth times the size of the schema, and the
+/// bytes of the value times the references that are followed. While it looks for the reason, the validator copies parts
+/// of the value for each alternative that they fail.
+const EXPLAINED: usize = 4 * 1024 * 1024;
+
+/// How long an explanation may be, in bytes.
+const EXPLANATION: usize = 500;
+
+/// A dialect of JSON Schema.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Dialect {
+    /// Draft 4.
+    Draft4,
+    /// Draft 6.
+    Draft6,
+    /// Draft 7.
+    Draft7,
+    /// 2019-09.
+    Draft2019_09,
+    /// 2020-12: what a schema is in unless it says otherwise.
+    Draft2020_12,
+}
+
+impl Dialect {
+    /// The dialect that `$schema` names.
+    pub fn of(uri: &str) -> Option<Self> {
+        match Draft::from_schema_uri(uri) {
+            Draft::Draft4 => Some(Self::Draft4),
+            Draft::Draft6 => Some(Self::Draft6),
+            Draft::Draft7 => Some(Self::Draft7),
+            Draft::Draft201909 => Some(Self::Draft2019_09),
+            Draft::Draft202012 => Some(Self::Draft2020_12),
+            _ => None,
+        }
+    }
+
+    const fn draft(self) -> Draft {
+        match self {
+            Self::Draft4 => Draft::Draft4,
+            Self::Draft6 => Draft::Draft6,
+            Self::Draft7 => Draft::Draft7,
+            Self::Draft2019_09 => Draft::Draft201909,
+            Self::Draft2020_12 => Draft::Draft202012,
+        }
+    }
+
+    /// Whether it has `if`, `then` and `else`.
+    pub(super) const fn has_conditions(self) -> bool {
+        !matches!(self, Self::Draft4 | Self::Draft6)
+    }
+
+    /// Whether what stands beside a `$ref` does not count.
+    pub(super) const fn ignores_beside_references(self) -> bool {
+        matches!(self, Self::Draft4 | Self::Draft6 | Self::Draft7)
+    }
+}
+
+/// A schema, ready to check values against.
+pub struct Schema {
+    validator: Validator,
+    dialect: Dialect,
+    bounds: Bounds,
+    /// How many values it consists of.
+    values: usize,
+    /// What it weighs up to its references.
+    weight: Weight,
+    /// Whether it is bounded how much it takes to look for what is wrong.
+    explainable: bool,
+}
+
+impl Schema {
+    /// Reads a schema. Nothing is fetched, whatever it refers to.
+    ///
+    /// # Errors
+    /// If it can not be used: see [`SchemaError`].
+    pub fn compile(schema: &Json, bounds: &Bounds) -> Result<Self, SchemaError> {
+        let Prepared { schema, dialect, references, values, patterns, explainable } =
+            prepare(schema.as_str(), bounds)?;
+        let all = Weight { values: wide(values), patterns: wide(patterns) };
+        let weigh = |reference: &String| {
+            // A resource of its own has pointers of its own; then any part may be meant.
+            let steps = reference.starts_with('#').then(|| refer::steps(reference)).flatten();
+            let target = steps.and_then(|steps| refer::follow(&schema, &steps));
+            target.map_or(all, refer::weight)
+        };
+        let weights: BTreeMap<String, Weight> =
+            references.iter().map(|reference| (reference.clone(), weigh(reference))).collect();
+        let compiled = wide(references.len()).saturating_add(1).saturating_mul(COMPILED);
+        let options = jsonschema::options()
+            .with_draft(dialect.draft())
+            .offline()
+            .should_validate_formats(false)
+            .with_pattern_options(PatternOptions::regex().size_limit(PATTERN).dfa_size_limit(PATTERN))
+            .with_keyword(GUARD, move |_, value, _| guard(value, &weights));
+        let (built, bound) = metered(Budget { steps: compiled, visits: u64::MAX }, || {
+            // A panic of the validator on some schema that nobody has thought of must not be the program's end.
+            catch_unwind(AssertUnwindSafe(|| options.build(&schema)))
+        });
+        bound.map_err(SchemaError::Bound)?;
+        let validator = built.map_err(|_| SchemaError::Failed)?.map_err(|error| refused(&error))?;
+        let weight = refer::weight(&schema);
+        Ok(Self { validator, dialect, bounds: *bounds, values, weight, explainable })
+    }
+
+    /// Checks a value.
+    ///
+    /// # Errors
+    /// If it is not what the schema describes, or that can not be told within the bounds.
+    pub fn check(&self, instance: &Json) -> Result<(), CheckError> {
+        if instance.as_str().len() > self.bounds.instance_bytes {
+            return Err(CheckError::Bound(Bound::Bytes));
+        }
+        // The text is JSON already; what the parser can still refuse is its depth.
+        let value: Value = instance.decode().map_err(|_| CheckError::Bound(Bound::Depth))?;
+        if self.metered(&value, u64::MAX, || self.validator.is_valid(&value))? {
+            return Ok(());
+        }
+        Err(self.explain(&value, instance.as_str().len()).unwrap_or_else(|| CheckError::Mismatch {
+            at: String::new(),
+            why: "value is not what the schema describes".to_owned(),
+        }))
+    }
+
+    /// Says what is wrong with a value of so many bytes that is not valid, if that does not take too much.
+    fn explain(&self, value: &Value, bytes: usize) -> Option<CheckError> {
+        let cost = bytes.saturating_mul(depth(value)).saturating_mul(self.values);
+        if !self.explainable || cost > EXPLAINED {
+            return None;
+        }
+        let visits = wide(EXPLAINED.checked_div(bytes).unwrap_or(0));
+        self.metered(value, visits, || {
+            let error = self.validator.validate(value).err()?;
+            let at = shortened(error.instance_path().to_string());
+            let why = match error.kind() {
+                // The schema in it has guards that nobody wrote.
+                ValidationErrorKind::Not { .. } => "value is what the schema rules out".to_owned(),
+                _ => shortened(error.masked().to_string()),
+            };
+            Some(CheckError::Mismatch { at, why })
+        })
+        .ok()
+        .flatten()
+    }
+
+    fn metered<T>(&self, value: &Value, visits: u64, act: impl FnOnce() -> T) -> Result<T, CheckError> {
+        let (result, bound) = metered(Budget { steps: self.bounds.steps, visits }, || {
+            // As in `compile`.
+            spend_on(value, self.weight).then(|| catch_unwind(AssertUnwindSafe(act)))
+        });
+        bound.map_err(CheckError::Bound)?;
+        match result {
+            Some(Ok(result)) => Ok(result),
+            Some(Err(_)) | None => Err(CheckError::Failed),
+        }
+    }
+
+    /// The dialect that it is in.
+    pub fn dialect(&self) -> Dialect {
+        self.dialect
+    }
+}
+
+impl fmt::Debug for Schema {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Schema").field("dialect", &self.dialect).finish_non_exhaustive()
+    }
+}
+
+type Guarding = Result<Box<dyn for<'i> Keyword<'i>>, ValidationError<'static>>;
+
+fn guard(reference: &Value, weights: &BTreeMap<String, Weight>) -> Guarding {
+    if !spend(1) {
+        return Err(ValidationError::custom("too much work"));
+    }
+    let weight = reference.as_str().and_then(|reference| weights.get(reference)).copied();
+    // Only a schema that writes the keyword itself has another value there; such a guard never lets through.
+    Ok(Box::new(Guard(weight.unwrap_or(Weight::UNBEARABLE))))
+}
+
+fn refused(error: &ValidationError<'_>) -> SchemaError {
+    use jsonschema::ReferencingError as Error;
+
+    if let ValidationErrorKind::Referencing(error) = error.kind() {
+        let reference = match error {
+            Error::Unretrievable { uri, .. } => uri.clone(),
+            Error::PointerToNowhere { pointer } => format!("#{pointer}"),
+            Error::NoSuchAnchor { anchor } => format!("#{anchor}"),
+            error => error.to_string(),
+        };
+        return SchemaError::Reference { reference: shortened(reference) };
+    }
+    SchemaError::Invalid {
+        at: shortened(error.instance_path().to_string()),
+        why: shortened(error.masked_with("this").to_string()),
+    }
+}
+
+fn wide(count: usize) -> u64 {
+    u64::try_from(count).unwrap_or(u64::MAX)
+}
+
+fn depth(value: &Value) -> usize {
+    let inner = match value {
+        Value::Array(items) => items.iter().map(depth).max(),
+        Value::Object(fields) => fields.values().map(depth).max(),
+        _ => None,
+    };
+    inner.unwrap_or(0).saturating_add(1)
+}
+
+/// The other side has chosen how long it is.
+fn shortened(mut text: String) -> String {
+    if text.len() > EXPLANATION {
+        let end = (0..=EXPLANATION).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);
+        text.truncate(end);
+        text.push('…');
+    }
+    text
+}

@@ -1,0 +1,175 @@
+//! A schema before it is compiled: held to its bounds, its dialects known, its references guarded.
+
+use alloc::borrow::ToOwned;
+use alloc::collections::BTreeSet;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use serde_json::{Map, Value, json};
+
+use super::refer::{self, Place, REFERENCES};
+use super::{Bound, Bounds, Dialect, SchemaError};
+
+/// The keyword that is put before each reference. Its value is the reference.
+pub(super) const GUARD: &str = "mcp-proto:guard";
+
+/// How deep schemas with `unevaluated` keywords may stand in one another: each level doubles the work.
+const UNEVALUATED: usize = 4;
+
+/// How much fewer references a schema with `unevaluated` keywords may have.
+const REFERENCES_UNEVALUATED: usize = 4;
+
+pub(super) struct Prepared {
+    pub(super) schema: Value,
+    pub(super) dialect: Dialect,
+    /// The references that occur.
+    pub(super) references: BTreeSet<String>,
+    /// How many values it consists of.
+    pub(super) values: usize,
+    /// How many regular expressions it has.
+    pub(super) patterns: usize,
+    /// Whether its guards hold when the validator looks for all that is wrong, too.
+    pub(super) explainable: bool,
+}
+
+pub(super) fn prepare(text: &str, bounds: &Bounds) -> Result<Prepared, SchemaError> {
+    if text.len() > bounds.schema_bytes {
+        return Err(SchemaError::Bound(Bound::Bytes));
+    }
+    // The text is JSON already; what the parser can still refuse is its depth.
+    let mut schema: Value = serde_json::from_str(text).map_err(|_| SchemaError::Bound(Bound::Depth))?;
+    let dialect = named_dialect(&schema)?.unwrap_or(Dialect::Draft2020_12);
+    let mut walk = Walk {
+        bounds,
+        values: 0,
+        guarded: 0,
+        patterns: 0,
+        unevaluated: false,
+        explainable: true,
+        references: BTreeSet::new(),
+    };
+    walk.visit(&mut schema, Place::Schema, At { depth: 0, unevaluated: 0, dialect })?;
+    if walk.unevaluated && walk.guarded > bounds.references / REFERENCES_UNEVALUATED {
+        return Err(SchemaError::Bound(Bound::References));
+    }
+    let Walk { references, values, patterns, explainable, .. } = walk;
+    Ok(Prepared { schema, dialect, references, values, patterns, explainable })
+}
+
+/// The dialect that a schema names.
+fn named_dialect(schema: &Value) -> Result<Option<Dialect>, SchemaError> {
+    match schema.get("$schema") {
+        Some(Value::String(uri)) => match Dialect::of(uri) {
+            Some(dialect) => Ok(Some(dialect)),
+            None => Err(SchemaError::Dialect { uri: uri.clone() }),
+        },
+        _ => Ok(None),
+    }
+}
+
+/// Where the walk is.
+#[derive(Clone, Copy)]
+struct At {
+    depth: usize,
+    /// How many schemas with `unevaluated` keywords are around it.
+    unevaluated: usize,
+    dialect: Dialect,
+}
+
+struct Walk<'a> {
+    bounds: &'a Bounds,
+    values: usize,
+    guarded: usize,
+    patterns: usize,
+    unevaluated: bool,
+    explainable: bool,
+    references: BTreeSet<String>,
+}
+
+impl Walk<'_> {
+    fn visit(&mut self, value: &mut Value, place: Place, mut at: At) -> Result<(), SchemaError> {
+        count(&mut self.values, self.bounds.values, Bound::Values)?;
+        let deeper = at.depth.saturating_add(1);
+        if deeper > self.bounds.schema_depth {
+            return Err(SchemaError::Bound(Bound::Depth));
+        }
+        if place == Place::Schema && value.is_object() {
+            at.dialect = named_dialect(value)?.unwrap_or(at.dialect);
+            if ["unevaluatedProperties", "unevaluatedItems"].iter().any(|key| value.get(key).is_some()) {
+                self.unevaluated = true;
+                count(&mut at.unevaluated, UNEVALUATED, Bound::Unevaluated)?;
+            }
+        }
+        at.depth = deeper;
+        match value {
+            Value::Array(items) => items.iter_mut().try_for_each(|item| self.visit(item, place, at)),
+            Value::Object(fields) => {
+                for (key, field) in fields.iter_mut() {
+                    if place == Place::Schema {
+                        self.count_patterns(key, field)?;
+                    }
+                    self.visit(field, place.behind(key), at)?;
+                }
+                if place == Place::Schema { self.guard(fields, at.dialect) } else { Ok(()) }
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn count_patterns(&mut self, key: &str, value: &Value) -> Result<(), SchemaError> {
+        let patterns = match (key, value) {
+            ("pattern", _) => 1,
+            ("patternProperties", Value::Object(fields)) => fields.len(),
+            _ => return Ok(()),
+        };
+        self.patterns = self.patterns.saturating_add(patterns);
+        if self.patterns > self.bounds.patterns {
+            return Err(SchemaError::Bound(Bound::Patterns));
+        }
+        Ok(())
+    }
+
+    /// Moves the references of a schema behind guards: into an `allOf`, which means the same.
+    fn guard(&mut self, fields: &mut Map<String, Value>, dialect: Dialect) -> Result<(), SchemaError> {
+        if dialect.ignores_beside_references() && fields.get("$ref").is_some_and(Value::is_string) {
+            fields.retain(|key, _| matches!(key.as_str(), "$ref" | "$schema" | "$defs" | "definitions"));
+        }
+        let mut guarded = Vec::new();
+        for keyword in REFERENCES {
+            let Some(Value::String(reference)) = fields.get(keyword) else { continue };
+            count(&mut self.guarded, self.bounds.references, Bound::References)?;
+            if refer::steps(reference).is_some_and(|steps| !refer::lead_to_schema(&steps)) {
+                return Err(SchemaError::Reference { reference: reference.clone() });
+            }
+            self.references.insert(reference.clone());
+            guarded.push(if dialect.has_conditions() {
+                json!({ "if": { GUARD: reference }, "then": { keyword: reference }, "else": false })
+            } else {
+                // Good enough for a verdict, but whoever asks for all that is wrong is told of both.
+                self.explainable = false;
+                json!({ "allOf": [{ GUARD: reference }, { keyword: reference }] })
+            });
+            fields.remove(keyword);
+        }
+        if guarded.is_empty() {
+            return Ok(());
+        }
+        match fields.get_mut("allOf") {
+            // At the end, so that references to those before stay right.
+            Some(Value::Array(all)) => all.append(&mut guarded),
+            Some(_) => {
+                let why = "`allOf` is not a list".to_owned();
+                return Err(SchemaError::Invalid { at: String::new(), why });
+            }
+            None => {
+                fields.insert("allOf".to_owned(), Value::Array(guarded));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn count(counted: &mut usize, most: usize, bound: Bound) -> Result<(), SchemaError> {
+    *counted = counted.saturating_add(1);
+    if *counted > most { Err(SchemaError::Bound(bound)) } else { Ok(()) }
+}
