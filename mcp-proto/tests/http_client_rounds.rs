@@ -346,3 +346,26 @@ fn a_page_is_visited_in_a_legacy_session() {
         wire.result(request);
     });
 }
+
+/// What asks for input in a batch, which the revision does not have, is heard like any other answer in one.
+#[test]
+fn a_round_begins_even_if_the_server_asks_in_a_batch() {
+    for streamed in [true, false] {
+        modern(open_config(), |wire| {
+            let (request, first) = call(wire, RequestOptions::default());
+            let batch = json!([{"jsonrpc": "2.0", "id": first.id(), "result": state_alone()}]);
+            if streamed {
+                wire.stream(&first);
+                wire.event(&first, &batch);
+                wire.end(&first);
+            } else {
+                wire.reply_json(&first, 200, &batch);
+            }
+            let second = wire.expect("tools/call");
+            assert_eq!(second.body["params"]["requestState"], "S");
+            wire.expect_pending(request);
+            wire.answer(&second, done());
+            assert_eq!(wire.result(request), done());
+        });
+    }
+}

@@ -83,7 +83,7 @@ fn needed(n: u64, call: &CallToolParams) -> Option<InputRequiredResult> {
     let answered = call.input_responses.as_ref().is_some_and(|responses| responses.get("roots").is_some());
     if call.request_state == state("asked") && answered {
         needed.request_state = state("again");
-        return (n % 2 == 0).then_some(needed);
+        return n.is_multiple_of(2).then_some(needed);
     }
     assert_eq!((&call.request_state, answered), (&state("again"), false), "somebody else's state or answers");
     None

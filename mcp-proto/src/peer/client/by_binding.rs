@@ -92,6 +92,12 @@ impl Client {
         Some((entry.info, entry.reissue))
     }
 
+    /// The id under which a request is with the server: another in each round.
+    pub(crate) fn wire(&self, number: i64) -> Option<i64> {
+        let entry = self.outbound.get(number).filter(|entry| entry.stage == Stage::Sent)?;
+        Some(entry.wire(number))
+    }
+
     /// The number of the request that has this id on the wire.
     pub(crate) fn named(&self, wire: i64) -> i64 {
         self.outbound.named(wire)

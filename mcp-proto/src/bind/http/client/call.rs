@@ -114,16 +114,15 @@ impl HttpClient {
     /// first.
     pub(super) fn take_round(
         &mut self,
-        now: Instant,
         number: i64,
         wire: i64,
         method: Box<str>,
         revision: Revision,
         body: Bytes,
     ) {
-        // The last round may have been answered on a stream that is not its own.
-        if let Some(Call { place: Place::Out(exchange), .. }) = self.take_call(number) {
-            self.detach(now, exchange);
+        // It may have been given up in the same breath.
+        if self.peer.wire(number) != Some(wire) {
+            return;
         }
         self.enqueue(number, Owner::Application, method, revision, body, false);
         if let Some(call) = self.calls.get_mut(&number) {

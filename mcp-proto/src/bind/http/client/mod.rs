@@ -377,7 +377,7 @@ impl HttpClient {
                         self.take_request(id, method, revision, body);
                     }
                     Said::Request { id, wire, method, revision, body } => {
-                        self.take_round(now, id, wire, method, revision, body);
+                        self.take_round(id, wire, method, revision, body);
                     }
                     Said::Post(post) => self.take_post(now, post),
                     Said::Cancel { id, reason } => self.cancel_call(id, reason.as_deref()),

@@ -217,9 +217,9 @@ impl HttpClient {
     /// The peer may have ended a request by what it was told: by a batch, or because the server gave a subscription up.
     fn let_go_if_ended(&mut self, now: Instant, number: i64) {
         let ended = self.calls.get(&number).filter(|call| call.owner == Owner::Application);
-        let Some(place) = ended.map(|call| call.place).filter(|_| self.peer.sent(number).is_none()) else {
-            return;
-        };
+        // If it is with the server all the same, then in another round.
+        let ended = ended.filter(|call| self.peer.wire(number) != Some(call.wire));
+        let Some(place) = ended.map(|call| call.place) else { return };
         self.take_call(number);
         self.note_answered();
         if let Place::Out(exchange) = place {
