@@ -28,6 +28,7 @@
 
 pub mod apps;
 mod bytes;
+mod caching;
 mod capabilities;
 mod completion;
 mod content;
@@ -64,6 +65,7 @@ pub use capabilities::{
     ClientCapabilities, ClientCapability, ElicitationCapability, ListChangedCapability, ResourcesCapability,
     RootsCapability, SamplingCapability, ServerCapabilities, ServerCapability,
 };
+pub use caching::{CacheHint, Cacheable, Cached, CachedPage, IntoResult};
 pub use completion::{
     CompleteParams, CompleteResult, Completion, CompletionArgument, CompletionContext, PromptReference,
     Reference, ResourceReference,
@@ -96,6 +98,8 @@ pub use method::{
     ResultFields, RootsListChanged, SetLoggingLevel, SubscribeResource, SubscriptionsAcknowledged,
     SubscriptionsListen, ToolListChanged, UnsubscribeResource,
 };
+#[cfg(feature = "client")]
+pub(crate) use peek::peek;
 pub use primitive::{
     BooleanSchema, EnumOption, EnumSchema, MultiSelectItems, MultiSelectSchema, NumberKind, NumberSchema,
     PrimitiveSchema, StringFormat, StringSchema, TitledEnumSchema, TitledItems, UntitledItems,
