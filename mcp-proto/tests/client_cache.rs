@@ -544,7 +544,12 @@ fn an_old_answer_does_not_do_unless_that_is_wanted() {
 /// What a request costs that is no matter of the cache, in allocations: on the way down, and whole.
 #[test]
 fn a_request_that_is_no_matter_of_the_cache_costs_nothing_for_it() {
-    fn cost<M: Method>(config: ClientConfig, params: &M::Params, options: &RequestOptions, result: Value) -> (u64, u64) {
+    fn cost<M: Method>(
+        config: ClientConfig,
+        params: &M::Params,
+        options: &RequestOptions,
+        result: Value,
+    ) -> (u64, u64) {
         let mut s = Scripted::modern(config);
         let mut out = Vec::with_capacity(1 << 16);
         let mut down = 0;

@@ -11,9 +11,9 @@ use std::sync::Arc;
 use mcp_proto::front::{Answered, HandlerError, NoArguments, Router, RouterError, TemplateError};
 use mcp_proto::rpc::code;
 use mcp_proto::schema::{
-    BlobResourceContents, CacheHint, CacheScope, Cached, CachedPage, Discover, EmptyResult, InputRequiredResult,
-    ListResources, ListTools, ListToolsResult, PaginatedParams, Prompt, PromptArgument, PromptMessage,
-    ReadResource, ReadResourceResult, Resource, ResourceContents, ResourceTemplate, Tool,
+    BlobResourceContents, CacheHint, CacheScope, Cached, CachedPage, Discover, EmptyResult,
+    InputRequiredResult, ListResources, ListTools, ListToolsResult, PaginatedParams, Prompt, PromptArgument,
+    PromptMessage, ReadResource, ReadResourceResult, Resource, ResourceContents, ResourceTemplate, Tool,
 };
 use router_common::Served;
 use serde::Deserialize;

@@ -3,7 +3,9 @@
 use alloc::string::String;
 use core::time::Duration;
 
-use crate::peer::client::{CacheContext, Client, ClientConfig, Closed, LinkAction, ServerInfo, State, Verdict};
+use crate::peer::client::{
+    CacheContext, Client, ClientConfig, Closed, LinkAction, ServerInfo, State, Verdict,
+};
 use crate::peer::{
     AnyParams, AnyResult, InboundId, Lost, Outbox, Outgoing, Refusal, RequestId, RequestOptions,
 };

@@ -61,11 +61,11 @@ pub(crate) mod trace;
 mod write;
 
 pub use bytes::InvalidBase64;
+pub use caching::{CacheHint, Cacheable, Cached, CachedPage, IntoResult};
 pub use capabilities::{
     ClientCapabilities, ClientCapability, ElicitationCapability, ListChangedCapability, ResourcesCapability,
     RootsCapability, SamplingCapability, ServerCapabilities, ServerCapability,
 };
-pub use caching::{CacheHint, Cacheable, Cached, CachedPage, IntoResult};
 pub use completion::{
     CompleteParams, CompleteResult, Completion, CompletionArgument, CompletionContext, PromptReference,
     Reference, ResourceReference,

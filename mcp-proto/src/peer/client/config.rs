@@ -2,8 +2,8 @@
 
 use core::time::Duration;
 
-use crate::Limits;
 use super::CacheConfig;
+use crate::Limits;
 use crate::schema::{ClientCapabilities, Era, Implementation, LoggingLevel, Revision};
 
 /// The configuration of a client.

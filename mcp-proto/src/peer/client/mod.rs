@@ -16,6 +16,7 @@
 mod by_binding;
 mod cache;
 mod commands;
+mod completer;
 mod config;
 mod detect;
 mod event;
@@ -37,6 +38,7 @@ use crate::rpc::{Id, Raw, Text};
 use crate::schema::{Era, Revision};
 
 pub use cache::{CacheConfig, CacheContext, CacheUse};
+pub use completer::{Completer, CompleterConfig, Suggestions};
 pub use config::{ClientConfig, ConnectTimeouts, Keepalive, Mode, Verdict};
 pub use event::{Closed, ConnectError, Diagnostic, Event, ServerInfo};
 pub use link::LinkAction;

@@ -148,8 +148,8 @@ impl Client {
                 {
                     self.outdate(request.method);
                 }
-                let unknown =
-                    [code::METHOD_NOT_FOUND, code::INVALID_PARAMS, code::RESOURCE_NOT_FOUND].contains(&error.code);
+                let unknown = [code::METHOD_NOT_FOUND, code::INVALID_PARAMS, code::RESOURCE_NOT_FOUND]
+                    .contains(&error.code);
                 if let Some(list) = info.and_then(|info| info.listed_by).filter(|_| unknown) {
                     self.outdate(list);
                 }
@@ -192,7 +192,9 @@ impl Client {
             let info = MethodInfo::find(method, Direction::ClientToServer, revision);
             match info.and_then(|info| info.subject) {
                 None => self.outdate(method),
-                Some(name) => match params.and_then(|params| peek::<alloc::string::String>(params.as_str(), name).ok()?) {
+                Some(name) => match params
+                    .and_then(|params| peek::<alloc::string::String>(params.as_str(), name).ok()?)
+                {
                     Some(Ok(subject)) => self.cache.store.outdate_subject(method, &subject),
                     // It may be any of them.
                     _ => self.outdate(method),

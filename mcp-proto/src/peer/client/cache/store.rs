@@ -190,9 +190,7 @@ impl Store {
         if bytes > self.config.bytes / 4 {
             return;
         }
-        while self.kept.len() >= self.config.entries
-            || self.bytes.saturating_add(bytes) > self.config.bytes
-        {
+        while self.kept.len() >= self.config.entries || self.bytes.saturating_add(bytes) > self.config.bytes {
             let Some((_, oldest)) = self.by_use.pop_first() else { return };
             self.remove(&oldest);
         }
@@ -215,7 +213,9 @@ impl Store {
         self.outdated.insert(method, now);
         self.news.retain(|(_, of, _)| *of != method);
         let first = Key { request: Request::first(method), owner: None };
-        while let Some((key, _)) = self.kept.range(&first..).next().filter(|(key, _)| key.request.method == method) {
+        while let Some((key, _)) =
+            self.kept.range(&first..).next().filter(|(key, _)| key.request.method == method)
+        {
             let key = key.clone();
             self.remove(&key);
         }

@@ -61,7 +61,8 @@ impl Store {
     /// What must hold at any time.
     fn check(&self) {
         assert!(self.kept.len() <= self.config.entries && self.bytes <= self.config.bytes, "{self:?}");
-        let bytes: usize = self.kept.iter().map(|(key, kept)| charge(key, kept.result.as_bytes().len())).sum();
+        let bytes: usize =
+            self.kept.iter().map(|(key, kept)| charge(key, kept.result.as_bytes().len())).sum();
         assert_eq!(self.bytes, bytes);
         let by_use: BTreeMap<u64, Key> =
             self.kept.iter().map(|(key, kept)| (kept.used, key.clone())).collect();
@@ -205,7 +206,15 @@ fn news_of_a_list_take_its_pages_away() {
 #[test]
 fn news_of_a_resource_concern_it_and_what_it_is_a_part_of() {
     let uris = [
-        "x://h", "x://h/", "x://h/a", "x://h/a/b", "x://h/a/b?c", "x://h/a/bc", "x://h/a/b/d", "x://h/aa", "y://h/a",
+        "x://h",
+        "x://h/",
+        "x://h/a",
+        "x://h/a/b",
+        "x://h/a/b?c",
+        "x://h/a/bc",
+        "x://h/a/b/d",
+        "x://h/aa",
+        "y://h/a",
     ];
     let mut store = store();
     for uri in uris {
@@ -314,11 +323,8 @@ fn an_old_answer_does_only_if_asked_for_and_for_so_long() {
     let mut store = Store::new(config);
     store.answer(at(0), &tools(None), "old", public(Duration::from_millis(10)));
     assert!(!store.has(at(10), &tools(None)));
-    let cases = [
-        (59_000, Fallback::Stale, true),
-        (59_000, Fallback::None, false),
-        (60_010, Fallback::Stale, false),
-    ];
+    let cases =
+        [(59_000, Fallback::Stale, true), (59_000, Fallback::None, false), (60_010, Fallback::Stale, false)];
     for (ms, fallback, expected) in cases {
         let fill = store.fill(at(ms), tools(None), fallback);
         assert_eq!(store.fall_back(&fill).is_some(), expected, "{ms} {fallback:?}");
@@ -439,5 +445,6 @@ proptest! {
 /// The rule in other words: the same, or all of it up to a border.
 fn concerns_simply(news: &str, uri: &str) -> bool {
     let border = |at: usize| news.as_bytes().get(at).is_some_and(|byte| b"/?#".contains(byte));
-    news == uri || (news.starts_with(uri) && (border(uri.len()) || uri.len().checked_sub(1).is_some_and(border)))
+    news == uri
+        || (news.starts_with(uri) && (border(uri.len()) || uri.len().checked_sub(1).is_some_and(border)))
 }
