@@ -10,7 +10,7 @@ use core::time::Duration;
 
 use common::{Scripted, config};
 use mcp_proto::peer::client::{CacheConfig, CacheContext, ClientConfig, Diagnostic, Event, Mode};
-use mcp_proto::peer::{CacheMode, Lost, Outcome, RequestId, RequestOptions};
+use mcp_proto::peer::{CacheMode, InputMode, Lost, Outcome, RequestId, RequestOptions};
 use mcp_proto::schema::{
     CallTool, CallToolParams, Discover, EmptyParams, GetPrompt, GetPromptParams, InputResponses, ListPrompts,
     ListResourceTemplates, ListResources, ListTools, Meta, Method, PaginatedParams, ReadResource,
@@ -374,25 +374,32 @@ fn nothing_that_depends_on_input_is_kept_or_answered_from_what_is() {
     assert_eq!(known::<ReadResource>(&mut s, &plain)["contents"][0]["text"], "plain");
 }
 
-/// C5.8: interim results are not kept, whatever they say.
+/// C5.8: neither what a server needs first is kept, whatever it says, nor what comes of it.
 #[test]
-fn a_request_for_input_is_not_kept() {
+fn what_comes_of_a_round_of_input_is_not_kept() {
     let mut config = config();
     config.cache.stale_if_error = Duration::from_secs(3600);
     let mut s = Scripted::modern(config);
-    for _ in 0..2 {
-        let request = ask::<ReadResource>(&mut s, &ReadResourceParams::new("x://a"));
-        let id = s.expect("resources/read");
-        s.answer(
-            &id,
-            json!({"resultType": "input_required", "requestState": "s", "ttlMs": 60_000, "cacheScope": "public"}),
-        );
-        s.take_events();
-        s.client.cancel(s.now, request, None);
-        s.take_events();
-        while s.try_line().is_some() {}
-    }
+    let read = ReadResourceParams::new("x://a");
+    let needed =
+        json!({"resultType": "input_required", "requestState": "s", "ttlMs": 60_000, "cacheScope": "public"});
+
+    let request = ask_with::<ReadResource>(&mut s, &read, RequestOptions::default().input(InputMode::Manual));
+    let id = s.expect("resources/read");
+    s.answer(&id, needed.clone());
+    assert!(matches!(s.outcome(request), Outcome::InputRequired(_)));
+
+    let request = ask::<ReadResource>(&mut s, &read);
+    let id = s.expect("resources/read");
+    s.answer(&id, needed);
+    let again = s.line();
+    assert_eq!(again["params"]["requestState"], "s", "{again}");
+    s.answer(&again["id"], contents("after input", 60_000));
+    assert_eq!(value(s.outcome(request))["contents"][0]["text"], "after input");
     assert_eq!(s.client.peer().cache_use().entries, 0);
+
+    fetch::<ReadResource>(&mut s, &read, contents("plain", 60_000));
+    assert_eq!(known::<ReadResource>(&mut s, &read)["contents"][0]["text"], "plain");
 }
 
 /// C8.2
