@@ -10,7 +10,8 @@ use front_common::{Front, answer, boxed, config, error, pending, poll, progress,
 use mcp_proto::front::{
     Client, ClientDriver, ClientHandlers, Error, Event, Events, Fault, PagesError, Request,
 };
-use mcp_proto::peer::{Refusal, RequestOptions};
+use mcp_proto::peer::client::CacheContext;
+use mcp_proto::peer::{CacheMode, Refusal, RequestOptions};
 use mcp_proto::schema::{CallTool, PromptReference};
 use serde_json::{Value, json};
 
@@ -331,6 +332,91 @@ fn a_list_is_read_to_its_end_and_the_empty_string_is_a_cursor() {
     s.answer(&line["id"], page(&["c"], Value::Null));
     let tools = ready(poll(&mut list)).unwrap();
     assert_eq!(tools.iter().map(|tool| tool.name.as_str()).collect::<Vec<_>>(), ["a", "b", "c"]);
+}
+
+/// C8.6
+#[test]
+fn a_list_whose_cursor_has_become_invalid_is_read_once_more_from_its_beginning() {
+    let mut s = Front::modern();
+    let kept = |names: &[&str], next: Value| {
+        let mut page = page(names, next);
+        page["ttlMs"] = json!(60_000);
+        page
+    };
+    let mut list = s.client.list_tools();
+    pending(poll(&mut list));
+    let id = s.expect("tools/list");
+    s.answer(&id, kept(&["a"], json!("x")));
+    pending(poll(&mut list));
+    let asked = s.expect("tools/list");
+    // Another reader finds the first page where it was kept, with the cursor.
+    let mut other = s.client.list_tools();
+    pending(poll(&mut other));
+    let also_asked = s.expect("tools/list");
+    s.say(&[error(&asked, -32602), error(&also_asked, -32602)]);
+    for list in [&mut list, &mut other] {
+        pending(poll(list));
+        let line = s.line();
+        assert_eq!(line["params"].get("cursor"), None, "{line}");
+        s.answer(&line["id"], page(&["b"], json!("x")));
+        pending(poll(list));
+        let id = s.expect("tools/list");
+        s.answer(&id, page(&["c"], Value::Null));
+        let tools = ready(poll(list)).unwrap();
+        assert_eq!(tools.iter().map(|tool| tool.name.as_str()).collect::<Vec<_>>(), ["b", "c"]);
+    }
+}
+
+/// C8.6
+#[test]
+fn a_cursor_that_is_invalid_twice_is_an_error() {
+    let mut s = Front::modern();
+    let mut list = s.client.list_tools();
+    for _ in 0..2 {
+        pending(poll(&mut list));
+        let id = s.expect("tools/list");
+        s.answer(&id, page(&["a"], json!("x")));
+        pending(poll(&mut list));
+        let id = s.expect("tools/list");
+        s.say(&[error(&id, -32602)]);
+    }
+    assert_eq!(ready(poll(&mut list)).unwrap_err().code(), Some(-32602));
+    // The first page has no cursor that could be invalid.
+    let mut list = s.client.list_tools();
+    pending(poll(&mut list));
+    let id = s.expect("tools/list");
+    s.say(&[error(&id, -32602)]);
+    assert_eq!(ready(poll(&mut list)).unwrap_err().code(), Some(-32602));
+    s.expect_silence();
+}
+
+/// C8.3, C8.6: a list that is all of one time is asked for anew.
+#[test]
+fn a_list_that_may_be_kept_is_there_at_once_unless_a_fresh_one_is_wanted() {
+    let mut s = Front::modern();
+    let mut pages = [page(&["a"], json!("x")), page(&["b"], Value::Null)];
+    for page in &mut pages {
+        page["ttlMs"] = json!(60_000);
+    }
+    let mut list = s.client.list_tools();
+    for page in &pages {
+        pending(poll(&mut list));
+        let id = s.expect("tools/list");
+        s.answer(&id, page.clone());
+    }
+    assert_eq!(ready(poll(&mut list)).unwrap().len(), 2);
+    assert_eq!(ready(poll(&mut s.client.list_tools())).unwrap().len(), 2);
+    s.expect_silence();
+    let mut fresh = s.client.list_tools().cache(CacheMode::Refresh);
+    for page in &pages {
+        pending(poll(&mut fresh));
+        let id = s.expect("tools/list");
+        s.answer(&id, page.clone());
+    }
+    assert_eq!(ready(poll(&mut fresh)).unwrap().len(), 2);
+    s.client.set_cache_context(CacheContext::new("another"));
+    pending(poll(&mut s.client.list_tools()));
+    s.expect("tools/list");
 }
 
 /// K19

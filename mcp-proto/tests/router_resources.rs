@@ -3,13 +3,17 @@
 mod front_common;
 mod router_common;
 
+use core::sync::atomic::{AtomicUsize, Ordering};
+use core::time::Duration;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use mcp_proto::front::{Answered, HandlerError, Router, RouterError, TemplateError};
+use mcp_proto::front::{Answered, HandlerError, NoArguments, Router, RouterError, TemplateError};
 use mcp_proto::rpc::code;
 use mcp_proto::schema::{
-    BlobResourceContents, EmptyResult, InputRequiredResult, ListTools, ListToolsResult, Prompt,
-    PromptArgument, PromptMessage, ReadResourceResult, Resource, ResourceContents, ResourceTemplate, Tool,
+    BlobResourceContents, CacheHint, CacheScope, Cached, CachedPage, Discover, EmptyResult,
+    InputRequiredResult, ListResources, ListTools, ListToolsResult, PaginatedParams, Prompt, PromptArgument,
+    PromptMessage, ReadResource, ReadResourceResult, Resource, ResourceContents, ResourceTemplate, Tool,
 };
 use router_common::Served;
 use serde::Deserialize;
@@ -229,10 +233,13 @@ fn a_few_completions_are_all_there_is() {
 fn a_list_may_have_a_handler_of_its_own() {
     let router = Router::new("x", "1").handler::<ListTools, _, _>(async |params, _| {
         let name = params.cursor.unwrap_or("first".into());
-        ListToolsResult::new(vec![Tool::new(name, "", json!({"type": "object"}))])
+        let tools = ListToolsResult::new(vec![Tool::new(name, "", json!({"type": "object"}))]);
+        CachedPage::new(Duration::from_secs(5), tools)
     });
     let mut s = Served::modern(router);
-    assert_eq!(s.result("tools/list", json!({"cursor": "x"}))["tools"][0]["name"], "x");
+    let result = s.result("tools/list", json!({"cursor": "x"}));
+    assert_eq!(result["tools"][0]["name"], "x");
+    assert_eq!(hints(&result), (json!(5_000), json!("private")));
     assert_eq!(s.error("tools/list", json!({"cursor": 7}))["code"], code::INVALID_PARAMS);
     assert_eq!(s.result("server/discover", json!({}))["capabilities"], json!({"tools": {}}));
 }
@@ -257,4 +264,137 @@ fn what_was_registered_shows_in_the_configuration() {
     let config = notes().instructions("Read them.").extension("com.example/x", json!({})).config();
     assert_eq!((config.info.name.as_str(), config.instructions.as_deref()), ("notes", Some("Read them.")));
     assert!(config.capabilities.has_extension("com.example/x"));
+}
+
+// --- How long results may be kept ---
+
+fn hints(result: &Value) -> (Value, Value) {
+    (result["ttlMs"].clone(), result["cacheScope"].clone())
+}
+
+/// S7.1, S7.3: without a word of the author's, nothing is kept, and nothing by others.
+#[test]
+fn every_result_that_may_be_kept_says_how_long() {
+    let mut s = Served::modern(notes().prompt(Prompt::new("p"), async |NoArguments {}, _| "p"));
+    let methods = [
+        ("server/discover", json!({})),
+        ("resources/list", json!({})),
+        ("resources/templates/list", json!({})),
+        ("resources/read", json!({"uri": "note:///today"})),
+        ("prompts/list", json!({})),
+    ];
+    for (method, params) in methods {
+        assert_eq!(hints(&s.result(method, params)), (json!(0), json!("private")), "{method}");
+    }
+    let got = s.result("prompts/get", json!({"name": "p"}));
+    assert_eq!(hints(&got), (Value::Null, Value::Null));
+    assert!(s.error("resources/read", json!({"uri": "note:///none/of/them"})).get("ttlMs").is_none());
+}
+
+/// S7.1
+#[test]
+fn an_author_says_how_long_the_results_of_a_method_may_be_kept() {
+    let minute = Duration::from_secs(60);
+    let router = notes()
+        .cache::<ListResources>(CacheHint::public(minute))
+        .cache::<ReadResource>(CacheHint::private(Duration::from_millis(1_500)))
+        .cache::<Discover>(CacheHint::public(Duration::MAX));
+    let mut s = Served::modern(router);
+    assert_eq!(hints(&s.result("resources/list", json!({}))), (json!(60_000), json!("public")));
+    let read = s.result("resources/read", json!({"uri": "note:///today"}));
+    assert_eq!(hints(&read), (json!(1_500), json!("private")));
+    let longest = 9_007_199_254_740_991_u64;
+    assert_eq!(hints(&s.result("server/discover", json!({}))), (json!(longest), json!("public")));
+    assert_eq!(hints(&s.result("resources/templates/list", json!({}))), (json!(0), json!("private")));
+}
+
+/// S7.1: a resource may know better than the router.
+#[test]
+fn a_handler_says_how_long_its_resource_may_be_kept() {
+    const HINT: CacheHint = CacheHint::public(Duration::from_secs(1));
+    let router = Router::new("x", "1")
+        .cache::<ReadResource>(CacheHint::private(Duration::from_secs(60)))
+        .resource(Resource::new("x://a", "a"), async |_, _| Cached::new(HINT, "text"))
+        .resource(Resource::new("x://b", "b"), async |_, _| {
+            Ok::<_, HandlerError>(Cached::new(CacheHint::none(), "text"))
+        })
+        .resource(Resource::new("x://c", "c"), async |_, _| {
+            Cached::new(HINT, Err::<String, _>(HandlerError::new("no")))
+        });
+    let mut s = Served::modern(router);
+    let mut read = |uri: &str| s.result("resources/read", json!({"uri": uri}));
+    let a = read("x://a");
+    assert_eq!((hints(&a), &a["contents"][0]["text"]), ((json!(1_000), json!("public")), &json!("text")));
+    assert_eq!(hints(&read("x://b")), (json!(0), json!("private")));
+    assert_eq!(s.error("resources/read", json!({"uri": "x://c"}))["code"], code::INTERNAL_ERROR);
+}
+
+/// S7.2: pages differ in how long they may be kept, and never in by whom.
+#[test]
+fn all_pages_of_a_list_may_be_kept_by_the_same() {
+    let named = |name: &str| Tool::new(name, "", json!({"type": "object"}));
+    let registered = |router: Router| {
+        let tool = |router: Router, name: &str| router.tool_raw(named(name), async |_, _| "");
+        ["a", "b", "c"].into_iter().fold(router.page_size(1), tool)
+    };
+    let by_hand = |router: Router| {
+        router.handler::<ListTools, _, _>(async |params: PaginatedParams, _| {
+            let (name, next, ttl) = match params.cursor.as_deref() {
+                None => ("a", Some("b"), 60),
+                Some("b") => ("b", Some("c"), 30),
+                _ => ("c", None, 1),
+            };
+            let mut page = ListToolsResult::new(vec![Tool::new(name, "", json!({"type": "object"}))]);
+            page.next_cursor = next.map(String::from);
+            // Whatever a page says of itself.
+            page.cache_scope = Some(CacheScope::Public);
+            CachedPage::new(Duration::from_secs(ttl), page)
+        })
+    };
+    let scopes = |router: Router| {
+        let mut s = Served::modern(router);
+        let mut scopes = Vec::new();
+        let mut params = json!({});
+        loop {
+            let page = s.result("tools/list", params);
+            scopes.push(page["cacheScope"].clone());
+            match page.get("nextCursor") {
+                Some(next) => params = json!({"cursor": next}),
+                None => return scopes,
+            }
+        }
+    };
+    let hint = CacheHint::public(Duration::from_secs(60));
+    for list in [&registered as &dyn Fn(Router) -> Router, &by_hand] {
+        assert_eq!(scopes(list(Router::new("x", "1"))), ["private"; 3]);
+        assert_eq!(scopes(list(Router::new("x", "1").cache::<ListTools>(hint))), ["public"; 3]);
+    }
+}
+
+/// S7.3: what clients may keep is answered by the handler nevertheless, each time, which sees who asks.
+#[test]
+fn a_server_keeps_nothing_itself() {
+    let calls = Arc::new(AtomicUsize::new(0));
+    let counter = calls.clone();
+    let hint = CacheHint::public(Duration::from_secs(60));
+    let router = Router::new("x", "1").resource(Resource::new("x://a", "a"), move |_, _| {
+        let calls = counter.clone();
+        async move {
+            calls.fetch_add(1, Ordering::Relaxed);
+            Cached::new(hint, "text")
+        }
+    });
+    let mut s = Served::modern(router);
+    for _ in 0..3 {
+        s.result("resources/read", json!({"uri": "x://a"}));
+    }
+    assert_eq!(calls.load(Ordering::Relaxed), 3);
+}
+
+/// S7.1: revisions before 2026-07-28 know nothing of it.
+#[test]
+fn a_legacy_client_is_not_told_how_long() {
+    let router = notes().cache::<ListResources>(CacheHint::public(Duration::from_secs(60)));
+    let mut s = Served::legacy(router);
+    assert_eq!(hints(&s.result("resources/list", json!({}))), (Value::Null, Value::Null));
 }

@@ -3,7 +3,9 @@
 use alloc::string::String;
 use core::time::Duration;
 
-use crate::peer::client::{Client, ClientConfig, Closed, LinkAction, ServerInfo, State, Verdict};
+use crate::peer::client::{
+    CacheContext, Client, ClientConfig, Closed, LinkAction, ServerInfo, State, Verdict,
+};
 use crate::peer::{
     AnyParams, AnyResult, InboundId, Lost, Outbox, Outgoing, Refusal, RequestId, RequestOptions,
 };
@@ -100,6 +102,17 @@ impl<F: Framing> Binding<Client, F> {
     /// Answers what the server asks for: by a request (legacy revisions), or before it finishes one of this side's.
     pub fn respond(&mut self, now: Instant, request: InboundId, answer: Result<&dyn AnyResult, ErrorObject>) {
         self.run(now, |client, out| client.respond(now, request, answer, out));
+    }
+
+    /// Makes requests on behalf of another from now on: see
+    /// [`Client::set_cache_context`](crate::peer::client::Client::set_cache_context).
+    pub fn set_cache_context(&mut self, context: CacheContext) {
+        self.peer.set_cache_context(context);
+    }
+
+    /// Forgets every answer that was kept.
+    pub fn clear_cache(&mut self) {
+        self.peer.clear_cache();
     }
 
     /// Closes in an orderly way: lets requests in flight finish for a while, then ends the link.

@@ -11,7 +11,7 @@ use core::time::Duration;
 
 use super::Error;
 use super::slots::{Follow, Link};
-use crate::peer::{InputMode, Outgoing, ProgressOption, RequestId, RequestOptions};
+use crate::peer::{CacheMode, InputMode, Outgoing, ProgressOption, RequestId, RequestOptions};
 use crate::schema::{LoggingLevel, Meta, Method, ProgressParams};
 
 /// A request that is sent when it is first polled, and cancelled on the wire when it is dropped before its answer.
@@ -67,6 +67,11 @@ impl<M: Method> Request<M> {
     /// Asks for log messages of at least this level to come along with the answer (2026-07-28 only).
     pub fn log_level(self, level: LoggingLevel) -> Self {
         self.with(|options| options.log_level = Some(level))
+    }
+
+    /// Sets whether an answer that was kept will do. By default it does, for as long as the server has said.
+    pub fn cache(self, cache: CacheMode) -> Self {
+        self.with(|options| options.cache = cache)
     }
 
     /// Sends these `_meta` entries along.

@@ -114,6 +114,9 @@ impl Harness {
             config.limits.requests_in = 2;
             config.limits.queued_bytes = 1024;
             config.limits.reply_bytes = 1024;
+            config.cache.entries = 1;
+            config.cache.bytes = 1500;
+            config.cache.stale_if_error = Duration::from_secs(1);
         }
         let mut harness = Self {
             client: StreamClient::new(config),
@@ -235,6 +238,8 @@ impl Harness {
             "contract 8: {} bytes are queued",
             self.client.queued()
         );
+        let (kept, most) = (self.client.peer().cache_use(), &self.client.peer().config().cache);
+        assert!(kept.entries <= most.entries && kept.bytes <= most.bytes, "contract 8: {kept:?} of {most:?}");
         let waiting = self.accepted.values().filter(|&&outcomes| outcomes == 0).count();
         assert!(self.client.peer().in_flight() <= waiting, "contract 1: more in flight than were accepted");
     }
@@ -273,7 +278,7 @@ impl Harness {
             Answer::Initialized => {
                 r#""result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}"#
             }
-            Answer::Complete => r#""result":{"content":[],"tools":[]}"#,
+            Answer::Complete => r#""result":{"content":[],"tools":[],"ttlMs":300,"cacheScope":"private"}"#,
             Answer::InputRequired if matches!(id, Id::Number(id) if id % 2 == 0) => {
                 r#""result":{"resultType":"input_required","inputRequests":{"a":{"method":"roots/list"},"b":{"method":"roots/list"}}}"#
             }

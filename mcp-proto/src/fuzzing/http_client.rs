@@ -211,6 +211,9 @@ impl Harness {
             config.limits.requests_in = 2;
             config.limits.queued_bytes = 1024;
             config.limits.reply_bytes = 1024;
+            config.cache.entries = 1;
+            config.cache.bytes = 1500;
+            config.cache.stale_if_error = Duration::from_secs(1);
             config.limits.exchanges = 1;
             config.limits.header_bytes = 64;
         }
@@ -349,6 +352,8 @@ impl Harness {
             "contract 8: {} bytes are queued",
             self.client.queued()
         );
+        let (kept, most) = (self.client.peer().cache_use(), &self.client.peer().config().cache);
+        assert!(kept.entries <= most.entries && kept.bytes <= most.bytes, "contract 8: {kept:?} of {most:?}");
         let waiting = self.accepted.values().filter(|&&outcomes| outcomes == 0).count();
         assert!(self.client.peer().in_flight() <= waiting, "contract 1: more in flight than were accepted");
     }
@@ -432,7 +437,9 @@ impl Harness {
             Say::Initialized => {
                 r#""result":{"protocolVersion":"2025-03-26","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}"#
             }
-            Say::Complete | Say::Elsewhere(_) | Say::Batch => r#""result":{"content":[],"tools":[]}"#,
+            Say::Complete | Say::Elsewhere(_) | Say::Batch => {
+                r#""result":{"content":[],"tools":[],"ttlMs":300,"cacheScope":"private"}"#
+            }
             Say::Tools => {
                 r#""result":{"tools":[{"name":"fuzz","inputSchema":{"type":"object","properties":{"marker":{"type":"integer","x-mcp-header":"M"}}}},{"name":"bad","inputSchema":{"properties":{"a":{"x-mcp-header":""}}}}],"nextCursor":"n"}"#
             }

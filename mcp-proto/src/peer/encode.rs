@@ -9,7 +9,7 @@ use serde::ser::{Serialize, SerializeMap};
 use crate::peer::RequestOptions;
 use crate::rpc::{Id, Raw, write};
 use crate::schema::{
-    At, CacheScope, ClientCapabilities, CustomParams, Implementation, Json, LoggingLevel, Meta, Method,
+    At, CacheHint, ClientCapabilities, CustomParams, Implementation, Json, LoggingLevel, Meta, Method,
     MethodInfo, Params, ResultFields, ResultType, Revision, meta, trace,
 };
 
@@ -140,6 +140,13 @@ pub trait AnyParams {
         revision: Revision,
         entries: MetaEntries<'_>,
     ) -> Result<(), serde_json::Error>;
+
+    /// Appends the parameters as one JSON object, as the newest revision knows them, without `_meta`: what tells one
+    /// request from another.
+    ///
+    /// # Errors
+    /// If a value of the application does not serialize.
+    fn write_key(&self, out: &mut Vec<u8>) -> Result<(), serde_json::Error>;
 }
 
 /// Everything but `_meta`.
@@ -179,22 +186,9 @@ impl<P: Params> AnyParams for P {
         out.push(b'}');
         Ok(())
     }
-}
 
-/// How long and by whom a result may be kept.
-///
-/// <https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/caching>
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CacheHint {
-    /// How long, in milliseconds from when it is received. Default 0: not at all.
-    pub ttl_ms: u64,
-    /// By whom. Default: only who asked.
-    pub scope: CacheScope,
-}
-
-impl Default for CacheHint {
-    fn default() -> Self {
-        Self { ttl_ms: 0, scope: CacheScope::Private }
+    fn write_key(&self, out: &mut Vec<u8>) -> Result<(), serde_json::Error> {
+        write::json(out, &Fields(self, Revision::LATEST))
     }
 }
 

@@ -18,10 +18,11 @@ mod outcome;
 #[cfg(feature = "server")]
 pub mod server;
 
-pub use encode::{AnyParams, AnyResult, CacheHint, MetaEntries, Outgoing, Stamp};
+pub use crate::schema::CacheHint;
+pub use encode::{AnyParams, AnyResult, MetaEntries, Outgoing, Stamp};
 pub use inbound::InboundId;
 pub use input_fault::InputFault;
-pub use options::{InputMode, ProgressOption, Reissue, RequestOptions};
+pub use options::{CacheMode, InputMode, ProgressOption, Reissue, RequestOptions};
 pub use outbound::RequestId;
 pub use outbox::{About, Outbox};
 pub use outcome::{DecodeError, HttpError, InvalidAnswer, Lost, Needed, Outcome, Refusal, RequestError};

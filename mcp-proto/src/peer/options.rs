@@ -30,6 +30,8 @@ pub struct RequestOptions {
     pub reissue: Reissue,
     /// What happens if the server needs input before it can finish.
     pub input: InputMode,
+    /// Whether an answer that was kept will do (2026-07-28; a client's requests only).
+    pub cache: CacheMode,
 }
 
 /// What happens if a server answers a request by asking for input: by its result (2026-07-28), or by the error
@@ -45,6 +47,20 @@ pub enum InputMode {
     /// The request ends: as [`Outcome::InputRequired`](crate::peer::Outcome::InputRequired), or with the error. Whoever
     /// made it makes a new one that has the answers among its parameters.
     Manual,
+}
+
+/// Whether a request may be answered by what was kept of an earlier one like it.
+///
+/// <https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/caching>
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CacheMode {
+    /// If the server has said that it may be kept for so long.
+    #[default]
+    Use,
+    /// No: the server is asked, and its answer kept in the place of the former.
+    Refresh,
+    /// No, and nothing is kept.
+    Bypass,
 }
 
 /// Whether a request is made once more, as a new one, if the connection that carries its answer breaks. The server may
@@ -119,6 +135,13 @@ impl RequestOptions {
     #[must_use]
     pub fn input(mut self, input: InputMode) -> Self {
         self.input = input;
+        self
+    }
+
+    /// Sets whether an answer that was kept will do.
+    #[must_use]
+    pub fn cache(mut self, cache: CacheMode) -> Self {
+        self.cache = cache;
         self
     }
 }

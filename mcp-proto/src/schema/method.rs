@@ -6,6 +6,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde::ser::SerializeMap;
 
+use super::caching::IntoResult;
 use super::capabilities::{ClientCapabilities, ClientCapability, ServerCapabilities, ServerCapability};
 use super::completion::{CompleteParams, CompleteResult};
 use super::elicitation::{ElicitParams, ElicitResult, ElicitationCompleteParams};
@@ -63,6 +64,10 @@ pub trait ResultFields: WriteAt + Serialize + DeserializeOwned + Clone + Debug +
 
     /// The same, to be changed.
     fn meta_mut(&mut self) -> &mut Meta;
+
+    /// What a handler returns for it: the result itself, or where it may be kept, one of [`Cached`](super::Cached) and
+    /// [`CachedPage`](super::CachedPage), so that nobody forgets to say how long.
+    type Handed: IntoResult<Self>;
 
     /// How long the result may be kept, in milliseconds, and by whom, where it says so itself.
     fn cache_hint(&self) -> (Option<u64>, Option<CacheScope>) {
@@ -168,6 +173,8 @@ pub struct MethodInfo {
     pub repeatable: bool,
     /// Whether its complete result says how long it may be kept (2026-07-28).
     pub cacheable: bool,
+    /// The method whose result has what this one is about, and is out of date where a server knows no such thing.
+    pub listed_by: Option<&'static str>,
     /// Whether it may become a task: in 2025-11-25, and a tool call in the tasks extension.
     pub task: bool,
     /// The parameter that says what a request is about. Over HTTP the header `Mcp-Name` repeats it (2026-07-28).
@@ -188,6 +195,7 @@ impl MethodInfo {
         cancellable: true,
         repeatable: false,
         cacheable: false,
+        listed_by: None,
         task: false,
         subject: None,
     };
@@ -255,6 +263,8 @@ pub struct NotificationInfo {
     pub client: Option<ClientCapability>,
     /// Whether, since 2026-07-28, it is sent only to those who listen for it.
     pub subscribed: bool,
+    /// The methods whose results are out of date once it has come; if it names a subject, those about that.
+    pub outdates: &'static [&'static str],
 }
 
 impl NotificationInfo {
@@ -265,6 +275,7 @@ impl NotificationInfo {
         server: None,
         client: None,
         subscribed: false,
+        outdates: &[],
     };
 
     /// Every notification.
@@ -358,6 +369,7 @@ methods! {
         input_required: true,
         long: true,
         task: true,
+        listed_by: Some(ListTools::NAME),
         subject: Some("name"),
     }
     /// Lists resources.
@@ -379,6 +391,7 @@ methods! {
         long: true,
         repeatable: true,
         cacheable: true,
+        listed_by: Some(ListResources::NAME),
         subject: Some("uri"),
     }
     /// Follows a resource (2025-11-25 and earlier).
@@ -405,6 +418,7 @@ methods! {
         input_required: true,
         long: true,
         repeatable: true,
+        listed_by: Some(ListPrompts::NAME),
         subject: Some("name"),
     }
     /// Completes an argument.
@@ -532,21 +546,25 @@ notifications! {
     ResourceUpdated = "notifications/resources/updated" (ResourceUpdatedParams) {
         server: Some(ServerCapability::ResourcesSubscribe),
         subscribed: true,
+        outdates: &[ReadResource::NAME],
     }
     /// The list of resources has changed.
     ResourceListChanged = "notifications/resources/list_changed" (EmptyParams) {
         server: Some(ServerCapability::ResourcesListChanged),
         subscribed: true,
+        outdates: &[ListResources::NAME, ListResourceTemplates::NAME],
     }
     /// The list of tools has changed.
     ToolListChanged = "notifications/tools/list_changed" (EmptyParams) {
         server: Some(ServerCapability::ToolsListChanged),
         subscribed: true,
+        outdates: &[ListTools::NAME],
     }
     /// The list of prompts has changed.
     PromptListChanged = "notifications/prompts/list_changed" (EmptyParams) {
         server: Some(ServerCapability::PromptsListChanged),
         subscribed: true,
+        outdates: &[ListPrompts::NAME],
     }
     /// Where the server may work has changed (2025-11-25 and earlier).
     RootsListChanged = "notifications/roots/list_changed" (EmptyParams) {

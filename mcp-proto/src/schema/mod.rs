@@ -28,6 +28,7 @@
 
 pub mod apps;
 mod bytes;
+mod caching;
 mod capabilities;
 mod completion;
 mod content;
@@ -62,6 +63,7 @@ pub(crate) mod trace;
 mod write;
 
 pub use bytes::InvalidBase64;
+pub use caching::{CacheHint, Cacheable, Cached, CachedPage, IntoResult};
 pub use capabilities::{
     ClientCapabilities, ClientCapability, ElicitationCapability, ListChangedCapability, ResourcesCapability,
     RootsCapability, SamplingCapability, ServerCapabilities, ServerCapability,
@@ -99,6 +101,8 @@ pub use method::{
     ResultFields, RootsListChanged, SetLoggingLevel, SubscribeResource, SubscriptionsAcknowledged,
     SubscriptionsListen, ToolListChanged, UnsubscribeResource,
 };
+#[cfg(feature = "client")]
+pub(crate) use peek::peek;
 pub use primitive::{
     BooleanSchema, EnumOption, EnumSchema, MultiSelectItems, MultiSelectSchema, NumberKind, NumberSchema,
     PrimitiveSchema, StringFormat, StringSchema, TitledEnumSchema, TitledItems, UntitledItems,

@@ -15,8 +15,8 @@
 //! }
 //! ```
 //!
-//! In place of `struct` may stand `params` (of a request or notification), `result`, and `cacheable` (a result that a
-//! client may keep); they get the members that all of their kind have. `struct Name as "type" = "text"` has a field
+//! In place of `struct` may stand `params` (of a request or notification), `result`, `cacheable` (a result that a client
+//! may keep) and `page` (one that is a page of a list); they get the members that all of their kind have. `struct Name as "type" = "text"` has a field
 //! whose value never varies; `struct Name made by f` names the constructor otherwise than `new`. After the wire name of a field may follow, in this order:
 //!
 //! - `since V` and `until V`: the first and the last revision that have the field; at others it is not written.
@@ -185,22 +185,46 @@ macro_rules! object {
     ($(#[$attr:meta])* pub result $name:ident {
         required { $($required:tt)* } optional { $($optional:tt)* }
     }) => {
-        object! { @result [$(#[$attr])*] $name { $($required)* } { $($optional)* } {} {} }
+        object! { @result [$(#[$attr])*] $name { $($required)* } { $($optional)* } {} {
+            type Handed = Self;
+        } }
     };
 
     ($(#[$attr:meta])* pub cacheable $name:ident {
         required { $($required:tt)* } optional { $($optional:tt)* }
     }) => {
-        object! { @result [$(#[$attr])*] $name { $($required)* } { $($optional)* } {
+        object! { @cacheable [$(#[$attr])*] $name Cached { $($required)* } { $($optional)* } }
+    };
+
+    ($(#[$attr:meta])* pub page $name:ident {
+        required { $($required:tt)* } optional { $($optional:tt)* }
+    }) => {
+        object! { @cacheable [$(#[$attr])*] $name CachedPage { $($required)* } { $($optional)* } }
+    };
+
+    (@cacheable [$($attr:tt)*] $name:ident $handed:ident { $($required:tt)* } { $($optional:tt)* }) => {
+        object! { @result [$($attr)*] $name { $($required)* } { $($optional)* } {
             /// How long the result may be taken for current, in milliseconds from when it was received.
             ttl_ms: Option<u64> = "ttlMs" since V2026_07_28;
             /// Who may be given the result once it is kept.
             cache_scope: Option<$crate::schema::CacheScope> = "cacheScope" since V2026_07_28;
         } {
+            type Handed = $crate::schema::$handed<Self>;
+
             fn cache_hint(&self) -> (Option<u64>, Option<$crate::schema::CacheScope>) {
                 (self.ttl_ms, self.cache_scope)
             }
         } }
+
+        impl $crate::schema::Cacheable for $name {
+            fn set_ttl_ms(&mut self, ttl_ms: u64) {
+                self.ttl_ms = Some(ttl_ms);
+            }
+
+            fn set_cache_scope(&mut self, scope: Option<$crate::schema::CacheScope>) {
+                self.cache_scope = scope;
+            }
+        }
     };
 
     (@result [$($attr:tt)*] $name:ident { $($required:tt)* } { $($optional:tt)* } { $($cache:tt)* } { $($hint:item)* }) => {

@@ -18,7 +18,7 @@ object! {
     /// The result of `prompts/list`.
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/server/prompts#listing-prompts>
-    pub cacheable ListPromptsResult {
+    pub page ListPromptsResult {
         required {
             /// One page of prompts.
             prompts: List<Prompt> = "prompts";

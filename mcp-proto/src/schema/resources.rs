@@ -27,7 +27,7 @@ object! {
     /// The result of `resources/list`.
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/server/resources#listing-resources>
-    pub cacheable ListResourcesResult {
+    pub page ListResourcesResult {
         required {
             /// One page of resources.
             resources: List<Resource> = "resources";
@@ -43,7 +43,7 @@ object! {
     /// The result of `resources/templates/list`.
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/server/resources#resource-templates>
-    pub cacheable ListResourceTemplatesResult {
+    pub page ListResourceTemplatesResult {
         required {
             /// One page of templates.
             resource_templates: List<ResourceTemplate> = "resourceTemplates";

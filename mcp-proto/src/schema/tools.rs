@@ -23,7 +23,7 @@ object! {
     /// The result of `tools/list`.
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/server/tools#listing-tools>
-    pub cacheable ListToolsResult {
+    pub page ListToolsResult {
         required {
             /// One page of tools.
             tools: List<Tool> = "tools";

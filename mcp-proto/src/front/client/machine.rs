@@ -4,7 +4,7 @@ use crate::Instant;
 #[cfg(feature = "http")]
 use crate::bind::http::client::HttpClient;
 use crate::bind::{Binding, Framing};
-use crate::peer::client::{self, ServerInfo, Verdict};
+use crate::peer::client::{self, CacheContext, ServerInfo, Verdict};
 use crate::peer::{AnyParams, AnyResult, InboundId, Lost, Outgoing, Refusal, RequestId};
 use crate::rpc::ErrorObject;
 
@@ -36,6 +36,12 @@ pub trait ClientMachine {
 
     /// The request of this side before whose end the server asks for this, if it asks so.
     fn on_behalf_of(&self, request: InboundId) -> Option<RequestId>;
+
+    /// Makes requests on behalf of another from now on.
+    fn set_cache_context(&mut self, context: CacheContext);
+
+    /// Forgets every answer that was kept.
+    fn clear_cache(&mut self);
 
     /// Closes in an orderly way.
     fn close(&mut self, now: Instant);
@@ -85,6 +91,14 @@ impl<F: Framing> ClientMachine for Binding<client::Client, F> {
 
     fn on_behalf_of(&self, request: InboundId) -> Option<RequestId> {
         self.peer().on_behalf_of(request)
+    }
+
+    fn set_cache_context(&mut self, context: CacheContext) {
+        Self::set_cache_context(self, context);
+    }
+
+    fn clear_cache(&mut self) {
+        Self::clear_cache(self);
     }
 
     fn close(&mut self, now: Instant) {
@@ -144,6 +158,14 @@ impl ClientMachine for HttpClient {
 
     fn on_behalf_of(&self, request: InboundId) -> Option<RequestId> {
         self.peer().on_behalf_of(request)
+    }
+
+    fn set_cache_context(&mut self, context: CacheContext) {
+        Self::set_cache_context(self, context);
+    }
+
+    fn clear_cache(&mut self) {
+        Self::clear_cache(self);
     }
 
     fn close(&mut self, now: Instant) {

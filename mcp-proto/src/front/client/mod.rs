@@ -24,7 +24,7 @@ use super::request::Request;
 use super::shared::Shared;
 use super::slots::{Follow, Link, Subscribed};
 use super::{Clock, Mode};
-use crate::peer::client::{Closed, ServerInfo, State, Verdict};
+use crate::peer::client::{CacheContext, Closed, ServerInfo, State, Verdict};
 use crate::peer::{Lost, Outcome, Outgoing, Refusal, RequestId};
 use crate::schema::{Method, Notification as Notifies, ProgressParams};
 
@@ -207,6 +207,19 @@ impl Client {
     #[cfg(feature = "schema-validate")]
     pub fn check_outputs(&self, checks: OutputChecks) {
         self.handle.outputs.set(checks);
+    }
+
+    /// Makes requests on behalf of another from now on, as after a new login: what a server means for one alone is never
+    /// shown to another.
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/caching#cache-scope-field>
+    pub fn set_cache_context(&self, context: CacheContext) {
+        self.handle.connection.command(|_, machine, _, _| machine.set_cache_context(context));
+    }
+
+    /// Forgets every answer of the server's that was kept.
+    pub fn clear_cache(&self) {
+        self.handle.connection.command(|_, machine, _, _| machine.clear_cache());
     }
 
     fn prepare<M: Method>(&self, params: Result<M::Params, Error>) -> Request<M> {

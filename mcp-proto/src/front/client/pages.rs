@@ -11,7 +11,8 @@ use core::time::Duration;
 use super::Client;
 use crate::front::Request;
 use crate::front::error::{Error, PagesError};
-use crate::peer::RequestOptions;
+use crate::peer::{CacheMode, RequestOptions};
+use crate::rpc::code;
 use crate::schema::{
     List, ListPrompts, ListResourceTemplates, ListResources, ListTools, Method, PaginatedParams, Prompt,
     Resource, ResourceTemplate, Tool,
@@ -51,7 +52,11 @@ paged! {
 /// The future of a whole list, however many pages it comes in.
 ///
 /// Only an absent cursor ends the list; the empty string is a cursor like any other. A server that names a cursor
-/// twice, or more pages than the limit, gets an error rather than our patience.
+/// twice, or more pages than the limit, gets an error rather than our patience. A cursor that has become invalid on the
+/// way has the list read once more, from its beginning.
+///
+/// Pages that were kept are not asked for again, and so may be of another time than the others: a list that is of one
+/// time has [`CacheMode::Refresh`].
 ///
 /// <https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/pagination>
 #[must_use = "a list is asked for when it is polled"]
@@ -63,6 +68,14 @@ pub struct Pages<M: Paged> {
     items: List<M::Item>,
     page: Option<Request<M>>,
     pages: usize,
+    again: Again,
+}
+
+/// Whether a list is read once more if a cursor is invalid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Again {
+    Once,
+    No,
 }
 
 /// Nothing in it is ever pinned.
@@ -78,12 +91,19 @@ impl<M: Paged> Pages<M> {
             items: List::new(),
             page: None,
             pages: 0,
+            again: Again::Once,
         }
     }
 
     /// Waits this long for each page.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.options.timeout = Some(timeout);
+        self
+    }
+
+    /// Sets whether pages that were kept will do.
+    pub fn cache(mut self, cache: CacheMode) -> Self {
+        self.options.cache = cache;
         self
     }
 
@@ -104,6 +124,20 @@ impl<M: Paged> Pages<M> {
         params.cursor = cursor;
         self.client.request::<M>(params).options(self.options.clone())
     }
+
+    /// Begins anew, if a page was refused because of its cursor, and that has not happened before.
+    fn begin_again(&mut self, error: &Error) -> bool {
+        let refused = matches!(error, Error::Peer(error) if error.code == code::INVALID_PARAMS);
+        if !refused || self.pages == 0 || self.again == Again::No {
+            return false;
+        }
+        self.again = Again::No;
+        self.seen.clear();
+        self.items = List::new();
+        self.pages = 0;
+        self.page = None;
+        true
+    }
 }
 
 impl<M: Paged> Future for Pages<M> {
@@ -119,7 +153,12 @@ impl<M: Paged> Future for Pages<M> {
                     this.page.insert(first)
                 }
             };
-            let (items, cursor) = M::split(ready!(Pin::new(request).poll(cx))?);
+            let page = match ready!(Pin::new(request).poll(cx)) {
+                Ok(page) => page,
+                Err(error) if this.begin_again(&error) => continue,
+                Err(error) => return Poll::Ready(Err(error)),
+            };
+            let (items, cursor) = M::split(page);
             this.items.append(items);
             this.pages = this.pages.saturating_add(1);
             let Some(cursor) = cursor else {

@@ -1,6 +1,7 @@
 //! What a server offers, and who answers for it.
 
 mod apps;
+mod cache;
 mod checks;
 mod dispatch;
 mod error;
@@ -28,9 +29,10 @@ use crate::bind::http::tools::ParamHeaders;
 use crate::peer::server::ServerConfig;
 use crate::rpc::Raw;
 use crate::schema::{
-    CallToolParams, CallToolResult, Complete, CompleteParams, CustomParams, EmptyResult, GetPromptParams,
-    Implementation, Json, Map, Meta, Method, MethodInfo, Prompt, ReadResourceParams, Resource,
-    ResourceTemplate, Revision, ServerCapabilities, ServerCapability, Tool,
+    CacheHint, CallToolParams, CallToolResult, Complete, CompleteParams, CustomParams, EmptyResult,
+    GetPromptParams, Implementation, IntoResult, Json, Map, Meta, Method, MethodInfo, Prompt,
+    ReadResourceParams, Resource, ResourceTemplate, ResultFields, Revision, ServerCapabilities,
+    ServerCapability, Tool,
 };
 
 pub use error::RouterError;
@@ -85,6 +87,8 @@ pub struct Router<M: Mode = Multi> {
     /// Those among them that the protocol does not have.
     custom_methods: Vec<String>,
     page_size: usize,
+    /// How long and by whom results may be kept, by the names of methods.
+    cache_of: BTreeMap<&'static str, CacheHint>,
     /// The parameters of tools that clients repeat as headers of HTTP.
     #[cfg(feature = "http")]
     param_headers: BTreeMap<String, ParamHeaders>,
@@ -148,6 +152,7 @@ impl<M: Mode> Router<M> {
             methods: BTreeMap::new(),
             custom_methods: Vec::new(),
             page_size: PAGE,
+            cache_of: BTreeMap::new(),
             #[cfg(feature = "http")]
             param_headers: BTreeMap::new(),
             #[cfg(feature = "schema-validate")]
@@ -460,11 +465,25 @@ impl<M: Mode> Router<M> {
 
     /// A handler of any method, in place of what the router would do: for lists that change, say. The capability that
     /// the method needs is declared.
+    ///
+    /// A result that clients may keep comes with what is to be said of that: a list as a
+    /// [`CachedPage`](crate::schema::CachedPage), another as [`Cached`](crate::schema::Cached).
+    ///
+    /// ```
+    /// use core::time::Duration;
+    /// use mcp_proto::front::Router;
+    /// use mcp_proto::schema::{CachedPage, ListTools, ListToolsResult};
+    ///
+    /// let router = Router::new("changing", "1.0.0").handler::<ListTools, _, _>(async |_params, _| {
+    ///     CachedPage::new(Duration::from_secs(5), ListToolsResult::new(Vec::new()))
+    /// });
+    /// # drop(router);
+    /// ```
     #[must_use]
     pub fn handler<T, F, H>(mut self, handler: H) -> Self
     where
         T: Method<Result: Send>,
-        F: Future<Output: Answer<T::Result>> + 'static,
+        F: Future<Output: Answer<<T::Result as ResultFields>::Handed>> + 'static,
         H: Fn(T::Params, Context) -> F + Handler<M, T::Params, Context, F>,
     {
         let erased = handler.erase(
@@ -473,7 +492,8 @@ impl<M: Mode> Router<M> {
                 Err(error) => Err(Reply::Error(error)),
             },
             |revision: Revision, output: F::Output| {
-                output::reply(output.into_answer().map(Answered::Result), revision)
+                let answer = output.into_answer().map(IntoResult::into_result);
+                output::reply(answer.map(Answered::<T::Result>::Result), revision)
             },
         );
         self.methods.insert(T::NAME.into(), erased);
@@ -563,6 +583,7 @@ impl<M: Mode> Router<M> {
         config.instructions.clone_from(&self.instructions);
         config.capabilities = self.capabilities.clone();
         config.custom_methods.clone_from(&self.custom_methods);
+        config.cache_of.clone_from(&self.cache_of);
         config
     }
 

@@ -132,6 +132,8 @@ impl<T: serde::Serialize + schemars::JsonSchema> ToolOutput for Structured<T> {
 /// - a `String` or `&str`: text of the resource's media type
 /// - [`ResourceContents`], or a `Vec` of them
 /// - a [`ReadResourceResult`]
+/// - [`Cached`](crate::schema::Cached), with any of these, to say how long it may be kept; otherwise it is as
+///   [`Router::cache`](super::Router::cache) says
 /// - [`Answered`], to ask the client first where need be (2026-07-28)
 /// - a `Result` of any of these and a [`HandlerError`]
 pub trait ResourceOutput: Sized {

@@ -15,6 +15,7 @@ use crate::schema::{
     Direction, Method, MethodInfo, Notification, NotificationInfo, Revision, SubscriptionsListen,
 };
 
+use super::cache::Look;
 use super::{Client, Closed, LinkAction, Phase};
 
 impl Client {
@@ -52,9 +53,19 @@ impl Client {
         match self.phase {
             Phase::Ready => {
                 self.admit(request.method, request.info)?;
+                let fill = match self.look(now, &request) {
+                    Look::Hit(result) => {
+                        let number = self.outbound.mint();
+                        self.end(number, Outcome::Result(result));
+                        return Ok(RequestId::new(number));
+                    }
+                    Look::Miss(fill) => Some(fill),
+                    Look::Not => None,
+                };
                 let number = self.outbound.mint();
                 let entry = self.entry(now, request.info, &request.options);
                 self.transmit(number, entry, request.method, request.params, &request.options, out)?;
+                self.cache.note_sent(number, fill);
                 Ok(RequestId::new(number))
             }
             Phase::Disconnected | Phase::Connecting | Phase::Detecting => {
@@ -64,6 +75,9 @@ impl Client {
                 self.queued_bytes = self.queued_bytes.saturating_add(template.bytes());
                 self.outbound.insert(number, entry);
                 self.queued.insert(number, template);
+                if let Look::Miss(fill) = self.look(now, &request) {
+                    self.cache.note_sent(number, Some(fill));
+                }
                 Ok(RequestId::new(number))
             }
             Phase::Finishing { .. } | Phase::Ending { .. } | Phase::Closed => Err(Refusal::Closed),

@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 
+use super::CacheConfig;
 use crate::Limits;
 use crate::schema::{ClientCapabilities, Era, Implementation, LoggingLevel, Revision};
 
@@ -47,6 +48,8 @@ pub struct ClientConfig {
     pub log_level: Option<LoggingLevel>,
     /// Pings to legacy servers. Default: none.
     pub keepalive: Option<Keepalive>,
+    /// What is kept of the server's answers (2026-07-28). Default: what the server says may be kept, within bounds.
+    pub cache: CacheConfig,
     /// What the server may make this side hold.
     pub limits: Limits,
 }
@@ -69,6 +72,7 @@ impl ClientConfig {
             write_timeout: Duration::from_secs(60),
             log_level: None,
             keepalive: None,
+            cache: CacheConfig::default(),
             limits: Limits::default(),
         }
     }

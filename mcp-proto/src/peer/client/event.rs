@@ -150,6 +150,14 @@ pub enum Diagnostic {
     },
     /// The verdict supplied on the server's era proved wrong; detection started over.
     VerdictDropped,
+    /// A request was answered by what had been kept too long already, because no other answer was to be had
+    /// ([`CacheConfig::stale_if_error`](super::CacheConfig::stale_if_error)).
+    AnsweredStale {
+        /// Its method.
+        method: &'static str,
+        /// How it would have ended.
+        why: String,
+    },
     /// The server has forgotten the session, which is opened anew (legacy revisions over HTTP). What it kept for this
     /// client is gone: subscriptions, the level of logging.
     SessionLost,
@@ -193,6 +201,7 @@ impl Diagnostic {
             Self::ToolExcluded { name, reason } => name.len().saturating_add(reason.len()),
             Self::NotTaken { what, error } => what.len().saturating_add(error.excerpt.len()),
             Self::NotListening { detail } => detail.len(),
+            Self::AnsweredStale { why, .. } => why.len(),
             Self::ForbiddenBatch
             | Self::SessionLost
             | Self::NotificationsDropped { .. }
@@ -229,6 +238,9 @@ impl fmt::Display for Diagnostic {
             Self::PingMissed { misses } => write!(f, "the server did not answer a ping ({misses} in a row)"),
             Self::VerdictDropped => {
                 f.write_str("the remembered era of the server was wrong; detecting it again")
+            }
+            Self::AnsweredStale { method, why } => {
+                write!(f, "{method} was answered by what had been kept from before: {why}")
             }
             Self::SessionLost => f.write_str("the server has forgotten the session; opening a new one"),
             Self::ToolExcluded { name, reason } => {

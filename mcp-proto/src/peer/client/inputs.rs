@@ -291,6 +291,7 @@ impl Client {
                 if *method == *ElicitationComplete::NAME {
                     self.handle_elicitation_complete(now, params.as_ref(), out);
                 }
+                self.note_news(&method, params.as_ref());
                 let subscription = self.subscription_of(params.as_ref());
                 let bytes = method.len().saturating_add(bytes_of(params.as_ref()));
                 self.events.push_or_drop(Event::Notification { method, params, subscription }, bytes);

@@ -14,7 +14,9 @@
 
 #[cfg(feature = "http")]
 mod by_binding;
+mod cache;
 mod commands;
+mod completer;
 mod config;
 mod detect;
 mod event;
@@ -35,10 +37,13 @@ use crate::peer::{Entry, Inbound, Lost, Outbound, Outcome, Refusal, RequestId, S
 use crate::rpc::{Id, Raw, Text};
 use crate::schema::{Era, Revision};
 
+pub use cache::{CacheConfig, CacheContext, CacheUse};
+pub use completer::{Completer, CompleterConfig, Suggestions};
 pub use config::{ClientConfig, ConnectTimeouts, Keepalive, Mode, Verdict};
 pub use event::{Closed, ConnectError, Diagnostic, Event, ServerInfo};
 pub use link::LinkAction;
 
+use cache::Cache;
 use detect::Detect;
 use event::id_bytes;
 use input::Inputs;
@@ -137,6 +142,7 @@ pub struct Client {
     protocol: Option<ProtocolMeta>,
     verdict: Option<Verdict>,
     pings: Option<Pings>,
+    cache: Cache,
 }
 
 impl Client {
@@ -164,6 +170,7 @@ impl Client {
             protocol: None,
             verdict: None,
             pings: None,
+            cache: Cache::new(config.cache.clone()),
             config,
         }
     }
@@ -276,6 +283,7 @@ impl Client {
 
     /// Ends a request that has been taken out of the table.
     fn end(&mut self, number: i64, outcome: Outcome) {
+        let outcome = self.or_stale(number, outcome);
         let event = |outcome| Event::Outcome { request: RequestId::new(number), outcome };
         let bytes = outcome.bytes();
         if bytes > 0 && self.events.pressure(bytes) == Pressure::Results {

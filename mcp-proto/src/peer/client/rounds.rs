@@ -164,6 +164,7 @@ impl Client {
             Ok(result) => self.classify(entry.info, result),
             Err(error) => Outcome::Error(error),
         };
+        self.note_answer(now, number, entry.info, &outcome);
         let ended = match outcome {
             Outcome::InputRequired(result) => self.require_input(now, number, entry, result, out),
             Outcome::Error(error)

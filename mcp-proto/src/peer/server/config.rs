@@ -33,7 +33,7 @@ pub struct ServerConfig {
     pub custom_methods: Vec<String>,
     /// Which eras to serve. Default: both.
     pub eras: Eras,
-    /// How long and by whom results may be kept that do not say so themselves (2026-07-28).
+    /// How long and by whom results may be kept that do not say so themselves (2026-07-28). Default: not at all.
     pub cache: CacheHint,
     /// The same for the results of single methods, by their names. Default: none. `server/discover`, for one, may be
     /// kept for longer than what is read.

@@ -118,6 +118,8 @@ impl HttpClient {
                 self.relisting = Some(Relist { parked, number: 0, pages: 0, cursor: None });
                 let timeout = self.config.client.request_timeout;
                 self.timers.set(Timer::Relist, now + timeout);
+                // What the application has kept of them is as old.
+                self.peer.outdate(ListTools::NAME);
                 self.ask_for_page();
             }
         }

@@ -1,0 +1,44 @@
+//! How long and by whom the results of a router may be kept.
+
+use super::output::{Answered, ResourceOutput};
+use super::{Mode, Router};
+use crate::front::reply::HandlerError;
+use crate::schema::{CacheHint, Cached, IntoResult, Method, ReadResourceResult};
+
+impl<M: Mode> Router<M> {
+    /// Says how long and by whom the results of a method may be kept that do not say so themselves: lists, resources,
+    /// what the server says of itself. Unless told, [nothing is kept](CacheHint::none).
+    ///
+    /// All pages of a list are kept by the same, as the specification demands: a page of its own making can say how long
+    /// it may be kept, but not by whom.
+    ///
+    /// ```
+    /// use core::time::Duration;
+    /// use mcp_proto::front::Router;
+    /// use mcp_proto::schema::{CacheHint, ListTools};
+    ///
+    /// let router = Router::new("calculator", "1.0.0")
+    ///     .cache::<ListTools>(CacheHint::public(Duration::from_secs(3600)));
+    /// # drop(router);
+    /// ```
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/caching>
+    #[must_use]
+    pub fn cache<T: Method<Result: crate::schema::Cacheable>>(mut self, hint: CacheHint) -> Self {
+        self.cache_of.insert(T::NAME, hint);
+        self
+    }
+}
+
+impl<T: ResourceOutput> ResourceOutput for Cached<T> {
+    fn into_read_result(
+        self,
+        uri: &str,
+        mime_type: Option<&str>,
+    ) -> Result<Answered<ReadResourceResult>, HandlerError> {
+        Ok(match self.result.into_read_result(uri, mime_type)? {
+            Answered::Result(result) => Answered::Result(Cached::new(self.hint, result).into_result()),
+            needed @ Answered::InputRequired(_) => needed,
+        })
+    }
+}

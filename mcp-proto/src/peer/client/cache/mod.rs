@@ -1,0 +1,237 @@
+//! What a client keeps of its server's answers, so that it need not ask again (2026-07-28).
+//!
+//! A request that can be answered by what is kept is: its outcome comes by
+//! [`poll_event`](crate::peer::client::Client::poll_event) like any other, and nothing goes over the wire. All others
+//! are sent, and what comes of them is kept if the server says for how long. Nothing is asked for by itself when its
+//! time is over.
+//!
+//! <https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/caching>
+
+mod config;
+mod key;
+mod store;
+
+use alloc::borrow::Cow;
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::string::ToString;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use memchr::memmem;
+use serde::Deserialize;
+
+use crate::Instant;
+use crate::peer::{CacheMode, HttpError, Lost, Outcome, Outgoing, Refusal};
+use crate::rpc::{Raw, code};
+use crate::schema::{CacheScope, Direction, Era, MethodInfo, NotificationInfo, Revision, peek};
+
+use super::{Client, Diagnostic, Mode, Phase};
+
+pub use config::{CacheConfig, CacheContext};
+
+use key::Request;
+use store::{Fallback, Fill, Lease, Store};
+
+/// The cache of one client.
+#[derive(Debug)]
+pub(super) struct Cache {
+    store: Store,
+    /// What the requests in flight are to be kept by, those of them that are.
+    filling: BTreeMap<i64, Box<Fill>>,
+}
+
+/// How full a cache is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CacheUse {
+    /// How many answers are kept.
+    pub entries: usize,
+    /// How many bytes they fill, as [`CacheConfig::bytes`] counts them.
+    pub bytes: usize,
+}
+
+/// What comes of a look into the cache.
+pub(super) enum Look {
+    /// The answer.
+    Hit(Raw),
+    /// There is none; this goes with the request.
+    Miss(Box<Fill>),
+    /// It is no matter of the cache.
+    Not,
+}
+
+impl Cache {
+    pub(super) fn new(config: CacheConfig) -> Self {
+        Self { store: Store::new(config), filling: BTreeMap::new() }
+    }
+
+    /// A request has gone out.
+    pub(super) fn note_sent(&mut self, number: i64, fill: Option<Box<Fill>>) {
+        if let Some(fill) = fill {
+            self.filling.insert(number, fill);
+        }
+    }
+}
+
+impl Client {
+    // --- Commands ---
+
+    /// Makes requests on behalf of another from now on, as after a new login. What was kept for the former is shown to
+    /// nobody else, and found again once that one is back.
+    pub fn set_cache_context(&mut self, context: CacheContext) {
+        self.cache.store.set_context(context);
+    }
+
+    /// Forgets every answer that was kept.
+    pub fn clear_cache(&mut self) {
+        self.cache.store.clear();
+    }
+
+    // --- Getters ---
+
+    /// How full the cache is.
+    pub fn cache_use(&self) -> CacheUse {
+        CacheUse { entries: self.cache.store.len(), bytes: self.cache.store.bytes() }
+    }
+
+    // --- What the other files share ---
+
+    /// Whether there is an answer to a request already.
+    pub(super) fn look(&mut self, now: Instant, request: &Outgoing<'_>) -> Look {
+        let Some(info) = request.info.filter(|info| info.cacheable) else { return Look::Not };
+        let legacy = self.era() == Some(Era::Legacy) || self.config.mode == Mode::LegacyOnly;
+        if legacy || request.options.cache == CacheMode::Bypass || !self.cache.store.is_on() {
+            return Look::Not;
+        }
+        let mut params = Vec::new();
+        if request.params.write_key(&mut params).is_err() {
+            return Look::Not;
+        }
+        let Some(key) = Request::new(info, params) else { return Look::Not };
+        let mut fallback = Fallback::None;
+        if request.options.cache == CacheMode::Use {
+            if matches!(self.phase, Phase::Ready)
+                && let Some(result) = self.cache.store.find(now, &key)
+            {
+                return Look::Hit(result);
+            }
+            fallback = Fallback::Stale;
+        }
+        Look::Miss(Box::new(self.cache.store.fill(now, key, fallback)))
+    }
+
+    /// What an answer means for what is kept: it is kept itself, or shows that something is out of date.
+    pub(super) fn note_answer(
+        &mut self,
+        now: Instant,
+        number: i64,
+        info: Option<&'static MethodInfo>,
+        outcome: &Outcome,
+    ) {
+        match outcome {
+            Outcome::Result(result) => {
+                if let Some(fill) = self.cache.filling.remove(&number) {
+                    let lease = if self.era() == Some(Era::Modern) { lease(result) } else { None };
+                    self.cache.store.keep(now, *fill, result, lease);
+                }
+            }
+            // What comes after the input depends on it.
+            Outcome::InputRequired(_) => {
+                self.cache.filling.remove(&number);
+            }
+            Outcome::Error(error) => {
+                let fill = self.cache.filling.remove(&number);
+                if error.code == code::INVALID_PARAMS
+                    && let Some(request) = fill.as_ref().map(|fill| fill.request())
+                    && request.has_cursor()
+                {
+                    self.outdate(request.method);
+                }
+                let unknown = [code::METHOD_NOT_FOUND, code::INVALID_PARAMS, code::RESOURCE_NOT_FOUND]
+                    .contains(&error.code);
+                if let Some(list) = info.and_then(|info| info.listed_by).filter(|_| unknown) {
+                    self.outdate(list);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// How a request is to end: as it did, unless it failed in a way for which an old answer will do.
+    pub(super) fn or_stale(&mut self, number: i64, outcome: Outcome) -> Outcome {
+        let Some(fill) = self.cache.filling.remove(&number) else { return outcome };
+        if !is_failure_on_the_way(&outcome) {
+            return outcome;
+        }
+        match self.cache.store.fall_back(&fill) {
+            Some(result) => {
+                let method = fill.request().method;
+                self.diagnose(Diagnostic::AnsweredStale { method, why: outcome.to_string() });
+                Outcome::Result(result)
+            }
+            None => outcome,
+        }
+    }
+
+    /// The answers of a method that are kept, or on their way, are out of date.
+    pub(crate) fn outdate(&mut self, method: &'static str) {
+        self.cache.store.outdate(method);
+    }
+
+    /// What a notification of the server's puts out of date.
+    pub(super) fn note_news(&mut self, notification: &str, params: Option<&Raw>) {
+        if !self.cache.store.is_on() {
+            return;
+        }
+        let revision = self.revision().unwrap_or(Revision::LATEST);
+        let Some(news) = NotificationInfo::find(notification, Direction::ServerToClient, revision) else {
+            return;
+        };
+        for &method in news.outdates {
+            let info = MethodInfo::find(method, Direction::ClientToServer, revision);
+            match info.and_then(|info| info.subject) {
+                None => self.outdate(method),
+                Some(name) => match params
+                    .and_then(|params| peek::<alloc::string::String>(params.as_str(), name).ok()?)
+                {
+                    Some(Ok(subject)) => self.cache.store.outdate_subject(method, &subject),
+                    // It may be any of them.
+                    _ => self.outdate(method),
+                },
+            }
+        }
+    }
+}
+
+/// Whether the server, rather than answering, could not be reached or does not answer.
+fn is_failure_on_the_way(outcome: &Outcome) -> bool {
+    match outcome {
+        Outcome::Lost(Lost::Disconnected(_) | Lost::Failed(_) | Lost::KeepaliveFailed)
+        | Outcome::TimedOut { .. }
+        | Outcome::Refused(Refusal::Connect(_)) => true,
+        Outcome::Http(HttpError { status, .. }) => *status == 429 || (500..600).contains(status),
+        _ => false,
+    }
+}
+
+/// What a result says of how long and by whom it may be kept. One that is no JSON, or says it in an odd way, is not kept.
+fn lease(result: &Raw) -> Option<Lease> {
+    #[derive(Deserialize)]
+    struct Hints<'a> {
+        /// Some languages write `60000.0`.
+        #[serde(rename = "ttlMs")]
+        ttl: Option<f64>,
+        #[serde(borrow, rename = "cacheScope")]
+        scope: Option<Cow<'a, str>>,
+    }
+
+    // Most answers that may be kept may be for no time at all, and some are large.
+    memmem::find(result.as_bytes(), b"ttlMs")?;
+    let hints: Hints<'_> = result.decode().ok()?;
+    // Negative ones become zero.
+    let ttl = Duration::from_millis(hints.ttl? as u64);
+    let public = hints.scope.as_deref() == Some(CacheScope::Public.as_str());
+    let scope = if public { CacheScope::Public } else { CacheScope::Private };
+    Some(Lease { ttl, scope })
+}

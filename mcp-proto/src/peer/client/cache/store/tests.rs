@@ -1,0 +1,450 @@
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use proptest::prelude::*;
+
+use super::super::lease;
+use super::*;
+use crate::schema::{Discover, ListPrompts, ListTools, Method, MethodInfo, ReadResource};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+fn at(ms: u64) -> Instant {
+    Instant::from_origin(Duration::from_millis(ms))
+}
+
+fn store() -> Store {
+    Store::new(CacheConfig::default())
+}
+
+fn raw(text: &str) -> Raw {
+    Raw::encode(text).unwrap()
+}
+
+fn of(method: &'static MethodInfo, params: &str) -> Request {
+    Request::new(method, params.as_bytes().to_vec()).unwrap()
+}
+
+fn tools(cursor: Option<&str>) -> Request {
+    match cursor {
+        None => of(ListTools::INFO, "{}"),
+        Some(cursor) => of(ListTools::INFO, &format!(r#"{{"cursor":"{cursor}"}}"#)),
+    }
+}
+
+fn read(uri: &str) -> Request {
+    of(ReadResource::INFO, &serde_json::json!({ "uri": uri }).to_string())
+}
+
+const fn public(ttl: Duration) -> Option<Lease> {
+    Some(Lease { ttl, scope: CacheScope::Public })
+}
+
+const fn private(ttl: Duration) -> Option<Lease> {
+    Some(Lease { ttl, scope: CacheScope::Private })
+}
+
+impl Store {
+    /// A request that is answered at once.
+    fn answer(&mut self, now: Instant, request: &Request, answer: &str, lease: Option<Lease>) {
+        let fill = self.fill(now, request.clone(), Fallback::Stale);
+        self.keep(now, fill, &raw(answer), lease);
+        self.check();
+    }
+
+    fn has(&mut self, now: Instant, request: &Request) -> bool {
+        self.find(now, request).is_some()
+    }
+
+    /// What must hold at any time.
+    fn check(&self) {
+        assert!(self.kept.len() <= self.config.entries && self.bytes <= self.config.bytes, "{self:?}");
+        let bytes: usize =
+            self.kept.iter().map(|(key, kept)| charge(key, kept.result.as_bytes().len())).sum();
+        assert_eq!(self.bytes, bytes);
+        let by_use: BTreeMap<u64, Key> =
+            self.kept.iter().map(|(key, kept)| (kept.used, key.clone())).collect();
+        assert_eq!(self.by_use, by_use);
+        assert!(self.news.len() <= NEWS);
+    }
+}
+
+/// C8.1
+#[test]
+fn an_answer_is_found_by_its_method_and_all_of_its_parameters() {
+    let mut store = store();
+    store.answer(at(0), &tools(None), "first", public(MINUTE));
+    assert_eq!(store.find(at(1), &tools(None)), Some(raw("first")));
+    for other in [
+        tools(Some("")),
+        tools(Some("2")),
+        of(ListTools::INFO, r#"{"vendor":1}"#),
+        of(ListPrompts::INFO, "{}"),
+        of(Discover::INFO, "{}"),
+    ] {
+        assert!(!store.has(at(1), &other), "{other:?}");
+    }
+    store.answer(at(0), &read("x://a"), "a", public(MINUTE));
+    assert!(store.has(at(1), &read("x://a")) && !store.has(at(1), &read("x://ab")));
+}
+
+/// C5.8
+#[test]
+fn what_depends_on_input_has_no_key() {
+    for params in [
+        r#"{"uri":"x://a","inputResponses":{}}"#,
+        r#"{"uri":"x://a","requestState":"s"}"#,
+        r#"{"uri":"x://a","requestState":null}"#,
+    ] {
+        assert_eq!(Request::new(ReadResource::INFO, params.as_bytes().to_vec()), None, "{params}");
+    }
+}
+
+#[test]
+fn a_request_of_any_length_has_no_key_of_that_length() {
+    let long = format!(r#"{{"uri":"x://{}"}}"#, "a".repeat(10_000));
+    assert_eq!(Request::new(ReadResource::INFO, long.into_bytes()), None);
+}
+
+/// C8.2
+#[test]
+fn what_is_private_is_found_in_its_own_context_alone() {
+    let mut store = store();
+    let (alice, bob) = (CacheContext::new("alice"), CacheContext::new("bob"));
+    store.set_context(alice.clone());
+    store.answer(at(0), &read("x://mine"), "alice's", private(MINUTE));
+    store.answer(at(0), &read("x://all"), "everyone's", public(MINUTE));
+    for other in [bob, CacheContext::default()] {
+        store.set_context(other);
+        assert_eq!(store.find(at(1), &read("x://mine")), None);
+        assert_eq!(store.find(at(1), &read("x://all")), Some(raw("everyone's")));
+    }
+    store.set_context(alice);
+    assert_eq!(store.find(at(1), &read("x://mine")), Some(raw("alice's")));
+}
+
+/// C8.2: which of the two it was made for is not known.
+#[test]
+fn an_answer_that_comes_after_the_context_has_changed_is_not_kept() {
+    let mut store = store();
+    let (alice, bob) = (CacheContext::new("alice"), CacheContext::new("bob"));
+    store.set_context(alice.clone());
+    let fill = store.fill(at(0), read("x://mine"), Fallback::None);
+    store.set_context(bob);
+    store.set_context(alice);
+    store.keep(at(1), fill, &raw("whose?"), private(MINUTE));
+    assert_eq!(store.len(), 0);
+}
+
+/// C8.3
+#[test]
+fn an_answer_is_fresh_for_as_long_as_it_says() {
+    let mut store = store();
+    let ttl = Duration::from_millis(100);
+    store.answer(at(50), &tools(None), "a", public(ttl));
+    assert!(store.has(at(50), &tools(None)) && store.has(at(149), &tools(None)));
+    assert!(!store.has(at(150), &tools(None)), "now < received + ttl");
+    assert_eq!(store.len(), 0, "there is no use for it");
+    store.answer(at(0), &tools(None), "a", public(Duration::MAX));
+    assert!(store.has(at(u64::MAX), &tools(None)));
+}
+
+/// C8.3
+#[test]
+fn an_answer_without_time_takes_the_former_one_away() {
+    for lease in [None, public(Duration::ZERO), private(Duration::ZERO)] {
+        let mut store = store();
+        store.answer(at(0), &tools(None), "a", public(MINUTE));
+        store.answer(at(1), &tools(None), "b", lease);
+        assert!(!store.has(at(1), &tools(None)), "{lease:?}");
+    }
+}
+
+/// C8.3
+#[test]
+fn how_long_and_by_whom_is_read_from_the_result() {
+    let cases = [
+        (r#"{"tools":[],"ttlMs":5,"cacheScope":"public"}"#, public(Duration::from_millis(5))),
+        (r#"{"ttlMs":5.0,"cacheScope":"private"}"#, private(Duration::from_millis(5))),
+        (r#"{"ttlMs":6e4}"#, private(MINUTE)),
+        (r#"{"ttlMs":5,"cacheScope":"everyone"}"#, private(Duration::from_millis(5))),
+        (r#"{"ttlMs":0,"cacheScope":"public"}"#, public(Duration::ZERO)),
+        (r#"{"ttlMs":-1,"cacheScope":"public"}"#, public(Duration::ZERO)),
+        (r#"{"ttlMs":1e300}"#, private(Duration::from_millis(u64::MAX))),
+        (r#"{"ttlMs":null}"#, None),
+        (r#"{"cacheScope":"public"}"#, None),
+        (r#"{"nested":{"ttlMs":5}}"#, None),
+        (r#"{"ttlMs":"5"}"#, None),
+        (r#"{"ttlMs":5,"cacheScope":7}"#, None),
+        (r#"{"ttlMs":1,"ttlMs":5}"#, None),
+        (r#"[{"ttlMs":5}]"#, None),
+    ];
+    for (text, expected) in cases {
+        assert_eq!(lease(&Raw::new(text).unwrap()), expected, "{text}");
+    }
+    let broken = Raw::from_scan(bytes::Bytes::from_static(br#"{"tools":[nonsense],"ttlMs":5}"#));
+    assert_eq!(lease(&broken), None);
+}
+
+/// C8.5
+#[test]
+fn news_of_a_list_take_its_pages_away() {
+    let mut store = store();
+    for request in [tools(None), tools(Some("2")), of(ListPrompts::INFO, "{}"), read("x://a")] {
+        store.answer(at(0), &request, "a", public(MINUTE));
+        store.answer(at(0), &request, "a", private(MINUTE));
+    }
+    store.outdate(ListTools::NAME);
+    store.check();
+    assert!(!store.has(at(1), &tools(None)) && !store.has(at(1), &tools(Some("2"))));
+    assert!(store.has(at(1), &of(ListPrompts::INFO, "{}")) && store.has(at(1), &read("x://a")));
+}
+
+/// C8.5
+#[test]
+fn news_of_a_resource_concern_it_and_what_it_is_a_part_of() {
+    let uris = [
+        "x://h",
+        "x://h/",
+        "x://h/a",
+        "x://h/a/b",
+        "x://h/a/b?c",
+        "x://h/a/bc",
+        "x://h/a/b/d",
+        "x://h/aa",
+        "y://h/a",
+    ];
+    let mut store = store();
+    for uri in uris {
+        store.answer(at(0), &read(uri), uri, public(MINUTE));
+    }
+    store.outdate_subject(ReadResource::NAME, "x://h/a/b");
+    store.check();
+    let left: Vec<&str> = uris.into_iter().filter(|uri| store.has(at(1), &read(uri))).collect();
+    assert_eq!(left, ["x://h/a/b?c", "x://h/a/bc", "x://h/a/b/d", "x://h/aa", "y://h/a"]);
+}
+
+/// C8.5
+#[test]
+fn what_is_out_of_date_before_it_comes_is_not_kept() {
+    let mut store = store();
+    let list = store.fill(at(0), tools(None), Fallback::None);
+    let changed = store.fill(at(0), read("x://a"), Fallback::None);
+    let other = store.fill(at(0), read("x://b"), Fallback::None);
+    store.outdate(ListTools::NAME);
+    store.outdate_subject(ReadResource::NAME, "x://a/part");
+    let later = store.fill(at(0), read("x://c"), Fallback::None);
+    for (fill, kept) in [(list, false), (changed, false), (other, true), (later, true)] {
+        let request = fill.request().clone();
+        store.keep(at(1), fill, &raw("a"), public(MINUTE));
+        assert_eq!(store.has(at(2), &request), kept, "{request:?}");
+    }
+}
+
+#[test]
+fn more_news_than_are_remembered_are_news_of_all() {
+    let mut store = store();
+    let early = store.fill(at(0), read("x://a"), Fallback::None);
+    for number in 0..=NEWS {
+        store.outdate_subject(ReadResource::NAME, &format!("y://{number}"));
+    }
+    let late = store.fill(at(0), read("x://b"), Fallback::None);
+    store.keep(at(1), early, &raw("a"), public(MINUTE));
+    store.keep(at(1), late, &raw("b"), public(MINUTE));
+    store.check();
+    assert!(!store.has(at(1), &read("x://a")) && store.has(at(1), &read("x://b")));
+    let fill = store.fill(at(0), read("x://a"), Fallback::None);
+    store.outdate_subject(ReadResource::NAME, &"é".repeat(100_000));
+    store.keep(at(1), fill, &raw("a"), public(MINUTE));
+    assert!(!store.has(at(1), &read("x://a")), "a name too long to remember");
+    store.check();
+}
+
+#[test]
+fn of_two_answers_to_one_request_the_one_asked_for_later_stays() {
+    let mut store = store();
+    let first = store.fill(at(0), tools(None), Fallback::None);
+    let second = store.fill(at(0), tools(None), Fallback::None);
+    store.keep(at(1), second, &raw("newer"), public(MINUTE));
+    store.keep(at(2), first, &raw("older"), private(MINUTE));
+    assert_eq!(store.find(at(3), &tools(None)), Some(raw("newer")));
+    store.check();
+}
+
+#[test]
+fn the_answers_used_least_recently_go_first() {
+    let mut store = Store::new(CacheConfig { entries: 3, ..CacheConfig::default() });
+    for cursor in ["1", "2", "3"] {
+        store.answer(at(0), &tools(Some(cursor)), cursor, public(MINUTE));
+    }
+    assert!(store.has(at(1), &tools(Some("1"))));
+    store.answer(at(2), &tools(Some("4")), "4", public(MINUTE));
+    let left: Vec<bool> = ["1", "2", "3", "4"].map(|cursor| store.has(at(3), &tools(Some(cursor)))).into();
+    assert_eq!(left, [true, false, true, true]);
+}
+
+#[test]
+fn bytes_are_bounded_and_no_answer_fills_more_than_a_quarter() {
+    let mut store = Store::new(CacheConfig { bytes: 4000, ..CacheConfig::default() });
+    store.answer(at(0), &tools(None), &"a".repeat(1000), public(MINUTE));
+    assert_eq!(store.len(), 0);
+    for number in 0..100 {
+        store.answer(at(0), &tools(Some(&number.to_string())), &"a".repeat(500), public(MINUTE));
+    }
+    assert!(store.len() > 3 && store.bytes() <= 4000);
+}
+
+/// What is kept does not keep the input that it came in.
+#[test]
+fn an_answer_is_kept_in_memory_of_its_own() {
+    let mut store = store();
+    let input = bytes::Bytes::from(String::from(r#"xxxx{"a":1}xxxx"#));
+    let fill = store.fill(at(0), tools(None), Fallback::None);
+    store.keep(at(0), fill, &Raw::from_scan(input.slice(4..11)), public(MINUTE));
+    assert!(input.is_unique(), "nobody else holds it");
+}
+
+#[test]
+fn everything_may_be_forgotten_at_once() {
+    let mut store = store();
+    store.answer(at(0), &tools(None), "a", public(MINUTE));
+    let fill = store.fill(at(0), tools(Some("2")), Fallback::None);
+    store.clear();
+    store.keep(at(1), fill, &raw("b"), public(MINUTE));
+    assert_eq!((store.len(), store.bytes()), (0, 0));
+    store.check();
+}
+
+#[test]
+fn an_old_answer_does_only_if_asked_for_and_for_so_long() {
+    let config = CacheConfig { stale_if_error: MINUTE, ..CacheConfig::default() };
+    let mut store = Store::new(config);
+    store.answer(at(0), &tools(None), "old", public(Duration::from_millis(10)));
+    assert!(!store.has(at(10), &tools(None)));
+    let cases =
+        [(59_000, Fallback::Stale, true), (59_000, Fallback::None, false), (60_010, Fallback::Stale, false)];
+    for (ms, fallback, expected) in cases {
+        let fill = store.fill(at(ms), tools(None), fallback);
+        assert_eq!(store.fall_back(&fill).is_some(), expected, "{ms} {fallback:?}");
+    }
+    let fill = store.fill(at(20), tools(None), Fallback::Stale);
+    store.outdate(ListTools::NAME);
+    assert_eq!(store.fall_back(&fill), None, "what is known to be wrong will not do");
+}
+
+/// One thing that happens to a store and to the model of it.
+#[derive(Clone, Debug)]
+enum Step {
+    Ask(usize),
+    Answer { which: usize, ttl: u64, public: bool },
+    Find(usize),
+    Outdate,
+    News(usize),
+    Context(usize),
+    Wait(u64),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        4 => (0..URIS.len()).prop_map(Step::Ask),
+        4 => (0..8_usize, 0..40_u64, any::<bool>()).prop_map(|(which, ttl, public)| Step::Answer { which, ttl, public }),
+        4 => (0..URIS.len()).prop_map(Step::Find),
+        1 => Just(Step::Outdate),
+        2 => (0..URIS.len()).prop_map(Step::News),
+        1 => (0..3_usize).prop_map(Step::Context),
+        2 => (0..20_u64).prop_map(Step::Wait),
+    ];
+    prop::collection::vec(step, 0..80)
+}
+
+const URIS: [&str; 8] = ["", "a", "a/", "a/b", "a/bc", "a/b/c", "a/\0", "é/b"];
+
+proptest! {
+    /// C8.2, C8.3, C8.5: an answer that is found was made for whoever asks or for anyone, is not older than it may be,
+    /// and nothing was said since it was asked for that concerns it. Whatever happens, the bounds hold.
+    #[test]
+    fn no_answer_is_found_that_must_not_be(steps in steps()) {
+        struct Asked { fill: Fill, uri: usize, context: usize, serial: usize }
+        struct Told { uri: usize, context: usize, until: u64, public: bool, dead: bool, asked: usize }
+        let mut store = Store::new(CacheConfig { entries: 5, bytes: 4096, ..CacheConfig::default() });
+        let (mut now, mut context, mut serial) = (0_u64, 0_usize, 0_usize);
+        let mut asked: Vec<Asked> = Vec::new();
+        // By the text of the answer; whatever was asked before it is out of date.
+        let mut told: BTreeMap<String, Told> = BTreeMap::new();
+        let mut outdated: Vec<(usize, Option<usize>)> = Vec::new();
+        for step in steps {
+            serial += 1;
+            match step {
+                Step::Ask(uri) => {
+                    let fill = store.fill(at(now), read(URIS[uri]), Fallback::None);
+                    asked.push(Asked { fill, uri, context, serial });
+                }
+                Step::Answer { which, ttl, public: is_public } if !asked.is_empty() => {
+                    let Asked { fill, uri, context: by, serial: since } = asked.remove(which % asked.len());
+                    let text = serial.to_string();
+                    let ttl_of = Duration::from_millis(ttl);
+                    store.keep(at(now), fill, &raw(&text), if is_public { public(ttl_of) } else { private(ttl_of) });
+                    let dead = outdated.iter().any(|(at, news)| {
+                        *at > since && news.is_none_or(|news| concerns_simply(URIS[news], URIS[uri]))
+                    });
+                    told.insert(
+                        raw(&text).as_str().into(),
+                        Told { uri, context: by, until: now + ttl, public: is_public, dead, asked: since },
+                    );
+                }
+                Step::Answer { .. } => {}
+                Step::Find(uri) => {
+                    if let Some(found) = store.find(at(now), &read(URIS[uri])) {
+                        let told = &told[found.as_str()];
+                        prop_assert!(!told.dead && now < told.until && told.uri == uri);
+                        prop_assert!(told.public || told.context == context);
+                        prop_assert!(told.asked < serial);
+                    }
+                }
+                Step::Outdate => {
+                    store.outdate(ReadResource::NAME);
+                    outdated.push((serial, None));
+                    told.values_mut().for_each(|told| told.dead = true);
+                }
+                Step::News(news) => {
+                    store.outdate_subject(ReadResource::NAME, URIS[news]);
+                    outdated.push((serial, Some(news)));
+                    told.values_mut()
+                        .filter(|told| concerns_simply(URIS[news], URIS[told.uri]))
+                        .for_each(|told| told.dead = true);
+                }
+                Step::Context(to) => {
+                    context = to;
+                    store.set_context(CacheContext::new(["", "one", "two"][to]));
+                }
+                Step::Wait(ms) => now += ms,
+            }
+            store.check();
+        }
+    }
+
+    /// C8.5: news of a resource take away what they concern and nothing else.
+    #[test]
+    fn news_take_away_exactly_what_they_concern(kept in prop::collection::btree_set("[ab/\0]{0,6}", 0..20), news in "[ab/\0]{0,6}") {
+        let mut store = store();
+        for uri in &kept {
+            store.answer(at(0), &read(uri), "a", public(MINUTE));
+        }
+        store.answer(at(0), &tools(None), "a", public(MINUTE));
+        store.outdate_subject(ReadResource::NAME, &news);
+        store.check();
+        for uri in &kept {
+            prop_assert_eq!(store.has(at(1), &read(uri)), !concerns_simply(&news, uri), "{:?} {:?}", uri, news);
+        }
+        prop_assert!(store.has(at(1), &tools(None)));
+    }
+}
+
+/// The rule in other words: the same, or all of it up to a border.
+fn concerns_simply(news: &str, uri: &str) -> bool {
+    let border = |at: usize| news.as_bytes().get(at).is_some_and(|byte| b"/?#".contains(byte));
+    news == uri
+        || (news.starts_with(uri) && (border(uri.len()) || uri.len().checked_sub(1).is_some_and(border)))
+}

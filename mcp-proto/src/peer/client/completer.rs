@@ -1,0 +1,359 @@
+//! What could be typed into an argument, asked for at the pace of a person who types.
+//!
+//! | what happens | what follows |
+//! |---|---|
+//! | something is typed | the server is to be asked after a pause, unless what it would say is known |
+//! | more is typed | the pause begins anew; what was asked for may be given up |
+//! | the pause is over | one request, by [`poll_request`](Completer::poll_request) |
+//! | the answer comes | it is kept for a while, and shown if that is still what stands there |
+//! | no answer comes | nothing is known; the same text is asked about again once it is typed again |
+
+use alloc::collections::VecDeque;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use crate::Instant;
+use crate::schema::{CompleteParams, Completion, CompletionArgument, CompletionContext, Map, Reference};
+
+/// How many values an answer has at most; what comes beyond is left out.
+///
+/// <https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/completion#completion-results>
+const VALUES: usize = 100;
+
+/// How a [`Completer`] behaves.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct CompleterConfig {
+    /// How long nothing must have been typed before the server is asked. Default 150 ms: longer than between two keys,
+    /// shorter than a person waits knowingly.
+    pub pause: Duration,
+    /// For how long an answer is kept: servers do not say. Default 30 s.
+    pub fresh: Duration,
+    /// How many answers are kept; the oldest go first. Default 32.
+    pub answers: usize,
+    /// The longest answer that is kept and shown, in bytes; of a longer one the values that fit. Default 64 KiB.
+    pub bytes: usize,
+}
+
+impl Default for CompleterConfig {
+    fn default() -> Self {
+        Self {
+            pause: Duration::from_millis(150),
+            fresh: Duration::from_secs(30),
+            answers: 32,
+            bytes: 64 * 1024,
+        }
+    }
+}
+
+/// One argument of a prompt or of a resource template, while a person types it.
+///
+/// It sends nothing: its owner makes the requests that it wants, and tells it of the answers. There is never more than
+/// one on its way that is of any use; when a new one is wanted, the one before may be cancelled.
+///
+/// ```
+/// use core::time::Duration;
+/// use mcp_proto::Instant;
+/// use mcp_proto::peer::client::{Completer, CompleterConfig};
+/// use mcp_proto::schema::{Completion, PromptReference};
+///
+/// let mut completer = Completer::new(CompleterConfig::default(), PromptReference::new("review"), "language");
+/// let now = Instant::ORIGIN;
+/// completer.set_text(now, "r");
+/// completer.set_text(now + Duration::from_millis(80), "ru");
+/// let due = completer.poll_timeout().unwrap();
+/// let request = completer.poll_request(due).unwrap();
+/// assert_eq!(request.argument.value, "ru");
+/// completer.handle_answer(due, &request, Some(Completion::new(vec!["rust".into(), "ruby".into()])));
+/// assert_eq!(completer.suggestions().values, ["rust", "ruby"]);
+/// ```
+///
+/// <https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/completion>
+#[derive(Debug)]
+pub struct Completer {
+    config: CompleterConfig,
+    reference: Reference,
+    argument: String,
+    /// The other arguments, as far as they are settled.
+    settled: Map<String>,
+    text: String,
+    /// When the server is to be asked about the text.
+    due: Option<Instant>,
+    /// What the server was asked and has not answered.
+    asked: Option<CompleteParams>,
+    /// Answers, oldest first.
+    answers: VecDeque<Answer>,
+}
+
+#[derive(Debug)]
+struct Answer {
+    text: String,
+    completion: Completion,
+    until: Instant,
+}
+
+/// What could be typed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Suggestions<'a> {
+    /// The values, the best first.
+    pub values: Vec<&'a str>,
+    /// Whether the server has more of them, as far as it says so.
+    pub more: bool,
+    /// Whether they are an answer to what stands there now; otherwise they are those of what stood there before that
+    /// still fit, and the answer may be on its way.
+    pub current: bool,
+}
+
+impl Completer {
+    /// The argument `argument` of a prompt or a template, into which nothing is typed yet.
+    pub fn new(
+        config: CompleterConfig,
+        reference: impl Into<Reference>,
+        argument: impl Into<String>,
+    ) -> Self {
+        Self {
+            config,
+            reference: reference.into(),
+            argument: argument.into(),
+            settled: Map::new(),
+            text: String::new(),
+            due: None,
+            asked: None,
+            answers: VecDeque::new(),
+        }
+    }
+
+    // --- Commands ---
+
+    /// What stands there now.
+    pub fn set_text(&mut self, now: Instant, text: impl Into<String>) {
+        self.text = text.into();
+        self.answers.retain(|answer| now < answer.until);
+        let known = self.answer().is_some()
+            || self.asked.as_ref().is_some_and(|asked| asked.argument.value == self.text);
+        self.due = (!known).then(|| now + self.config.pause);
+    }
+
+    /// What stands in the other arguments, which the server may look at. What was known is forgotten.
+    pub fn set_settled(&mut self, now: Instant, arguments: Map<String>) {
+        self.settled = arguments;
+        self.answers.clear();
+        self.asked = None;
+        let text = core::mem::take(&mut self.text);
+        self.set_text(now, text);
+    }
+
+    // --- Inputs ---
+
+    /// What the server has said to a request that was made; `None` if nothing, whatever the reason.
+    pub fn handle_answer(&mut self, now: Instant, request: &CompleteParams, completion: Option<Completion>) {
+        // Nobody waits for what another request has brought.
+        let Some(asked) = self.asked.take_if(|asked| asked == request) else { return };
+        let Some(mut completion) = completion else { return };
+        if self.config.answers == 0 {
+            return;
+        }
+        let mut room = self.config.bytes;
+        let fits = completion.values.iter().take(VALUES).take_while(|value| {
+            let left = room.checked_sub(value.len());
+            room = left.unwrap_or_default();
+            left.is_some()
+        });
+        let fits = fits.count();
+        if fits < completion.values.len() {
+            completion.values.truncate(fits);
+            completion.has_more = Some(true);
+        }
+        completion.extra = Map::new();
+        let text = asked.argument.value;
+        self.answers.retain(|answer| answer.text != text);
+        if self.answers.len() >= self.config.answers {
+            self.answers.pop_front();
+        }
+        let until = now + self.config.fresh;
+        self.answers.push_back(Answer { text, completion, until });
+    }
+
+    // --- Outputs ---
+
+    /// The request to make now, if there is one; the one before it is of no more use.
+    #[must_use]
+    pub fn poll_request(&mut self, now: Instant) -> Option<CompleteParams> {
+        self.due.take_if(|due| *due <= now)?;
+        let argument = CompletionArgument::new(self.argument.clone(), self.text.clone());
+        let mut params = CompleteParams::new(self.reference.clone(), argument);
+        if !self.settled.is_empty() {
+            let mut context = CompletionContext::new();
+            context.arguments = Some(self.settled.clone());
+            params.context = Some(context);
+        }
+        self.asked = Some(params.clone());
+        Some(params)
+    }
+
+    /// When there may be a request to make.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        self.due
+    }
+
+    // --- Getters ---
+
+    /// What could be typed, as far as it is known.
+    pub fn suggestions(&self) -> Suggestions<'_> {
+        if let Some(Answer { completion, .. }) = self.answer() {
+            let values: Vec<&str> = completion.values.iter().map(String::as_str).collect();
+            let sent = u64::try_from(values.len()).unwrap_or(u64::MAX);
+            let more =
+                completion.has_more.unwrap_or(false) || completion.total.is_some_and(|total| total > sent);
+            return Suggestions { values, more, current: true };
+        }
+        let longest = self
+            .answers
+            .iter()
+            .filter(|answer| self.text.starts_with(&answer.text))
+            .max_by_key(|answer| answer.text.len());
+        let fitting = longest.iter().flat_map(|answer| &answer.completion.values);
+        let values = fitting.map(String::as_str).filter(|value| value.starts_with(&self.text)).collect();
+        Suggestions { values, more: false, current: false }
+    }
+
+    /// The answer to what stands there.
+    fn answer(&self) -> Option<&Answer> {
+        self.answers.iter().find(|answer| answer.text == self.text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::format;
+    use alloc::vec;
+
+    use super::*;
+    use crate::schema::PromptReference;
+
+    fn at(ms: u64) -> Instant {
+        Instant::from_origin(Duration::from_millis(ms))
+    }
+
+    fn completer() -> Completer {
+        Completer::new(CompleterConfig::default(), PromptReference::new("review"), "language")
+    }
+
+    fn found(values: &[&str]) -> Option<Completion> {
+        Some(Completion::new(values.iter().map(|value| (*value).into()).collect::<Vec<String>>()))
+    }
+
+    fn asks(completer: &mut Completer, ms: u64) -> Option<String> {
+        completer.poll_request(at(ms)).map(|params| params.argument.value)
+    }
+
+    fn asked(completer: &mut Completer, ms: u64) -> CompleteParams {
+        completer.poll_request(at(ms)).unwrap()
+    }
+
+    /// C9.13
+    #[test]
+    fn the_server_is_asked_once_the_person_pauses() {
+        let mut completer = completer();
+        for (ms, text) in [(0, "r"), (100, "ru"), (200, "rus")] {
+            completer.set_text(at(ms), text);
+            assert_eq!(asks(&mut completer, ms), None);
+        }
+        assert_eq!(completer.poll_timeout(), Some(at(350)));
+        assert_eq!(asks(&mut completer, 349), None);
+        assert_eq!(asks(&mut completer, 350).as_deref(), Some("rus"));
+        assert_eq!((asks(&mut completer, 500), completer.poll_timeout()), (None, None));
+        completer.set_text(at(500), "rus");
+        assert_eq!(completer.poll_timeout(), None, "it is being asked about");
+    }
+
+    /// C9.13
+    #[test]
+    fn what_was_answered_is_not_asked_again_for_a_while() {
+        let mut completer = completer();
+        completer.set_text(at(0), "r");
+        let r = asked(&mut completer, 150);
+        completer.handle_answer(at(200), &r, found(&["rust", "ruby"]));
+        completer.set_text(at(300), "ru");
+        assert_eq!(
+            completer.suggestions(),
+            Suggestions { values: vec!["rust", "ruby"], more: false, current: false }
+        );
+        completer.set_text(at(400), "rus");
+        assert_eq!(completer.suggestions().values, ["rust"]);
+        completer.set_text(at(500), "r");
+        assert_eq!(completer.poll_timeout(), None);
+        assert_eq!(
+            completer.suggestions(),
+            Suggestions { values: vec!["rust", "ruby"], more: false, current: true }
+        );
+        completer.set_text(at(30_200), "r");
+        assert_eq!(completer.poll_timeout(), Some(at(30_350)));
+    }
+
+    /// C9.13: late, missing, unasked, too many.
+    #[test]
+    fn answers_may_be_missing_or_partial() {
+        let mut completer = completer();
+        completer.set_text(at(0), "r");
+        let r = asked(&mut completer, 150);
+        completer.set_text(at(200), "ru");
+        let ru = asked(&mut completer, 350);
+        completer.handle_answer(at(400), &r, found(&["late"]));
+        assert_eq!(completer.suggestions(), Suggestions::default());
+        completer.handle_answer(at(400), &ru, None);
+        assert_eq!((completer.suggestions(), completer.poll_timeout()), (Suggestions::default(), None));
+        completer.set_text(at(500), "ru");
+        assert_eq!(asks(&mut completer, 650).as_deref(), Some("ru"));
+        let many: Vec<String> = (0..150).map(|number| format!("ru{number}")).collect();
+        completer.handle_answer(at(700), &ru, Some(Completion::new(many)));
+        let suggestions = completer.suggestions();
+        assert_eq!((suggestions.values.len(), suggestions.more, suggestions.current), (100, true, true));
+
+        completer.set_text(at(1_000), "x");
+        let x = asked(&mut completer, 1_150);
+        let mut partial = Completion::new(vec!["x1".into()]);
+        partial.total = Some(5);
+        completer.handle_answer(at(1_200), &x, Some(partial));
+        assert!(completer.suggestions().more);
+    }
+
+    #[test]
+    fn other_arguments_make_another_question_of_it() {
+        let mut completer = completer();
+        completer.set_text(at(0), "r");
+        let before = asked(&mut completer, 150);
+        completer.set_settled(at(200), [("framework", "axum".into())].into());
+        let after = asked(&mut completer, 350);
+        completer.handle_answer(at(400), &before, found(&["of the former question"]));
+        assert_eq!(completer.suggestions(), Suggestions::default());
+        completer.handle_answer(at(400), &after, found(&["rust"]));
+        assert_eq!(completer.suggestions().values, ["rust"]);
+        let settled = after.context.and_then(|context| context.arguments).unwrap();
+        assert_eq!(settled.get("framework").map(String::as_str), Some("axum"));
+    }
+
+    /// C9.13: whatever the server says, there are bounds.
+    #[test]
+    fn what_is_kept_has_bounds() {
+        let config = CompleterConfig { answers: 2, bytes: 10, ..CompleterConfig::default() };
+        let mut completer = Completer::new(config, PromptReference::new("p"), "a");
+        for text in ["a", "b", "c"] {
+            completer.set_text(at(0), text);
+            let request = asked(&mut completer, 150);
+            completer.handle_answer(at(150), &request, found(&["1234567", "12345", "1"]));
+        }
+        assert_eq!(
+            completer.suggestions(),
+            Suggestions { values: vec!["1234567"], more: true, current: true }
+        );
+        assert_eq!(completer.answers.len(), 2);
+        completer.set_text(at(200), "a");
+        assert!(completer.poll_timeout().is_some());
+        completer.set_text(at(200), "b");
+        assert!(completer.poll_timeout().is_none());
+    }
+}
