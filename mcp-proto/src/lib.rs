@@ -122,4 +122,4 @@ pub mod testing;
 
 pub use bytes::Bytes;
 pub use limits::Limits;
-pub use time::Instant;
+pub use time::{Instant, UnixTime};

@@ -104,6 +104,7 @@ With the feature `schemars` the schema comes from the type.
 //! - What is queued for a listener is bounded, and what was lost is counted: [`Events`].
 
 mod clock;
+mod entropy;
 mod error;
 mod events;
 mod mode;
@@ -126,6 +127,7 @@ mod router;
 mod server;
 
 pub use clock::{Clock, SystemClock};
+pub use entropy::Entropy;
 pub use error::{Error, Fault, PagesError};
 pub use events::Events;
 pub use mode::{Handler, Local, Mode, Multi};
