@@ -67,6 +67,7 @@
 //! | `std` | yes | the async front |
 //! | `client`, `server` | yes | the roles |
 //! | `http` | no | the HTTP bindings |
+//! | `seal` | no | servers that ask clients of 2026-07-28 within their handlers, by sealed states |
 //! | `schemars` | no | input schemas of typed tool handlers, from the argument's type |
 //! | `testing` | no | [`testing`]: two peers on a simulated clock and network |
 //! | `fuzzing` | no | the bodies of the fuzz targets |

@@ -16,7 +16,7 @@ use mcp_proto::front::{
     self, Call, Client, ClientDriver, ClientHandlers, Context, Error, Progress, Router, ServerDriver,
 };
 use mcp_proto::peer::client::{LinkAction, Mode};
-use mcp_proto::schema::{CallTool, ElicitParams, ElicitResult, ElicitSchema, Map, Tool};
+use mcp_proto::schema::{CallTool, Elicit, ElicitParams, ElicitResult, ElicitSchema, Map, Tool};
 use proptest::prelude::*;
 use serde::Deserialize;
 use serde_json::json;
@@ -114,7 +114,7 @@ fn router(contexts: Arc<Mutex<Vec<Context>>>) -> Router {
             core::future::pending::<String>()
         })
         .tool_with(tool("asking"), async |Said { say }, cx: Context| {
-            match cx.elicit(ElicitParams::form("?", ElicitSchema::new(Map::new()))).await {
+            match cx.request::<Elicit>(ElicitParams::form("?", ElicitSchema::new(Map::new()))).await {
                 Ok(_) | Err(_) => say,
             }
         })

@@ -12,7 +12,7 @@ use mcp_proto::front::{Context, Error, NoArguments, Router, RouterError};
 use mcp_proto::peer::Refusal;
 use mcp_proto::peer::server::ListKind;
 use mcp_proto::schema::tasks::TaskUpdatedParams;
-use mcp_proto::schema::{ElicitParams, ElicitSchema, Map, Tool};
+use mcp_proto::schema::{Elicit, ElicitParams, ElicitSchema, Map, Tool};
 use serde_json::{Value, json};
 
 fn listen(web: &mut Web, filter: Value) -> http_front_common::Caller {
@@ -180,7 +180,8 @@ fn a_modern_client_is_not_asked_by_requests() {
             let asked = asked.clone();
             async move {
                 let schema = ElicitSchema::new(Map::new());
-                asked.send(cx.elicit(ElicitParams::form("Your name?", schema)).await.unwrap_err()).unwrap();
+                let params = ElicitParams::form("Your name?", schema);
+                asked.send(cx.request::<Elicit>(params).await.unwrap_err()).unwrap();
                 "asked"
             }
         },

@@ -279,7 +279,8 @@ fn subscribers_of_a_resource_are_told_and_others_are_not() {
 #[test]
 fn a_client_is_asked_on_the_stream_of_its_request() {
     let router = Router::new("x", "1").tool_with(tool("ask"), async |NoArguments {}, cx: Context| {
-        let answer = cx.elicit(ElicitParams::form("Your name?", ElicitSchema::new(Map::new()))).await?;
+        let answer =
+            cx.elicit("name", ElicitParams::form("Your name?", ElicitSchema::new(Map::new()))).await?;
         Ok::<_, HandlerError>(format!("{:?}", answer.action))
     });
     let mut web = Web::new(router);

@@ -89,6 +89,11 @@ impl<F: Framing> Binding<Server, F> {
         self.run(now, |server, out| server.task_updated(params, out))
     }
 
+    /// Tells the client that the person is done with a page on the web (2025-11-25). Returns whether it was sent.
+    pub fn elicitation_complete(&mut self, now: Instant, id: &str) -> bool {
+        self.run(now, |server, out| server.elicitation_complete(id, out))
+    }
+
     /// Asks the client (legacy revisions).
     ///
     /// # Errors

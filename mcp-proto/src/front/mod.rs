@@ -150,4 +150,8 @@ pub use router::{
     TemplateError, ToolOutput,
 };
 #[cfg(feature = "server")]
-pub use server::{Context, Progress, ServerDriver, ServerEvent, ServerHandle, ServerMachine, server};
+pub use server::{
+    Ask, Completion, Context, Progress, ServerDriver, ServerEvent, ServerHandle, ServerMachine, server,
+};
+#[cfg(all(feature = "server", feature = "seal"))]
+pub use server::{SingleUse, StateId, StateUse, UsedStates};

@@ -43,6 +43,11 @@ impl<H: Mode> Served<H> {
 
     /// A server whose client has initialized at `version` and declared `capabilities`.
     pub fn legacy_with(router: Router<H>, version: &str, capabilities: Value) -> Self {
+        Self::legacy_shared(router, version, capabilities)
+    }
+
+    /// The same of a router that serves others as well.
+    pub fn legacy_shared(router: impl Into<Arc<Router<H>>>, version: &str, capabilities: Value) -> Self {
         let mut served = Self::unintroduced(router);
         let answer = served.request(
             "initialize",
@@ -61,7 +66,8 @@ impl<H: Mode> Served<H> {
     }
 
     /// A server whose client has said nothing yet.
-    pub fn unintroduced(router: Router<H>) -> Self {
+    pub fn unintroduced(router: impl Into<Arc<Router<H>>>) -> Self {
+        let router = router.into();
         router.check().unwrap();
         let machine = StreamServer::new(router.config());
         let clock = Arc::new(TestClock::default());

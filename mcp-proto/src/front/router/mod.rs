@@ -7,6 +7,8 @@ mod output;
 mod registry;
 #[cfg(feature = "schemars")]
 mod schema;
+#[cfg(feature = "seal")]
+mod seals;
 mod uri;
 
 use alloc::borrow::Cow;
@@ -84,6 +86,8 @@ pub struct Router<M: Mode = Multi> {
     /// Those among them that the protocol does not have.
     custom_methods: Vec<String>,
     page_size: usize,
+    #[cfg(feature = "seal")]
+    sealing: Arc<super::server::Sealing>,
     /// The parameters of tools that clients repeat as headers of HTTP.
     #[cfg(feature = "http")]
     param_headers: BTreeMap<String, ParamHeaders>,
@@ -135,6 +139,8 @@ impl<M: Mode> Router<M> {
     /// A server that describes itself by `info` and offers nothing yet.
     pub fn of(info: Implementation) -> Self {
         Self {
+            #[cfg(feature = "seal")]
+            sealing: Arc::new(super::server::Sealing::new(info.name.clone())),
             info,
             instructions: None,
             capabilities: ServerCapabilities::new(),

@@ -1,10 +1,12 @@
 //! The server's handle.
 
+mod asks;
 mod context;
 mod core;
 mod driver;
 mod events;
 mod extensions;
+mod handled;
 mod machine;
 
 use ::core::fmt;
@@ -27,7 +29,12 @@ use crate::peer::server::{Closed, ListKind, Session};
 use crate::peer::{InboundId, Outcome, Outgoing, RequestId};
 use crate::schema::{Json, LoggingLevel, LoggingMessageParams, Method, ProgressParams};
 
+#[cfg(feature = "seal")]
+pub(super) use self::asks::Sealing;
 pub(super) use self::core::ServerCore;
+pub use asks::{Ask, Completion};
+#[cfg(feature = "seal")]
+pub use asks::{SingleUse, StateId, StateUse, UsedStates};
 pub use context::{Context, Progress};
 pub use driver::ServerDriver;
 pub use events::ServerEvent;

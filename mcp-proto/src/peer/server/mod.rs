@@ -12,6 +12,8 @@ mod event;
 mod inputs;
 mod prepared;
 mod requests;
+#[cfg(feature = "seal")]
+mod seal;
 mod session;
 mod subscribe;
 mod subscriptions;
@@ -28,9 +30,13 @@ use crate::peer::{About, Inbound, InboundId, Lost, Outbound, Outbox, Outcome, Pr
 use crate::rpc::{ErrorId, ErrorObject, Id, code, write};
 use crate::schema::{Era, Json, LoggingLevel, Method, MethodInfo, Number, Revision, SubscriptionsListen};
 
+#[cfg(feature = "seal")]
+pub(crate) use commands::needs;
 pub use commands::{Answer, missing_capabilities, resource_not_found};
 pub use config::{Eras, ServerConfig};
 pub use event::{Closed, Diagnostic, Event, RequestContext};
+#[cfg(feature = "seal")]
+pub use seal::{NONCE_BYTES, Opened, SealError, SealKey, Sealer};
 pub use session::Session;
 pub use subscriptions::{ListKind, Topic};
 
