@@ -286,21 +286,26 @@ fn one_answer_can_lead_to_the_next_question() {
 
 /// S4.8
 #[test]
-fn what_was_not_asked_for_is_ignored() {
+fn what_is_not_needed_is_ignored() {
     let mut web = Web::new(router());
-    // Neither what comes without having been asked for,
-    let (keys, _) = asked(&attempt(&mut web, "greet", None, alice()));
-    assert_eq!(keys, ["name"]);
-    // nor the answer to a question that comes later,
     let (_, state) = asked(&attempt(&mut web, "steps", None, None));
-    let early = json!({"first": accepted("first", "1"), "second": accepted("second", "2"), "fourth": 4});
-    let (keys, state) = asked(&attempt(&mut web, "steps", Some(&state), Some(early)));
+    let responses = json!({"first": accepted("first", "1"), "fourth": 4});
+    let (keys, state) = asked(&attempt(&mut web, "steps", Some(&state), Some(responses)));
     assert_eq!(keys, ["second"]);
-    // nor another answer to one that came earlier.
+    // What was answered can not be taken back.
     let late = json!({"first": accepted("first", "x"), "second": accepted("second", "2")});
     let (_, state) = asked(&attempt(&mut web, "steps", Some(&state), Some(late)));
     let last = json!({"third": accepted("third", "3")});
     assert_eq!(told(&attempt(&mut web, "steps", Some(&state), Some(last))), "1 2 3");
+}
+
+/// A client that knows the questions need not wait for them.
+#[test]
+fn a_client_may_answer_before_it_is_asked() {
+    let mut web = Web::new(router());
+    assert_eq!(told(&attempt(&mut web, "greet", None, alice())), "Hello, Alice!");
+    let early = json!({"second": accepted("second", "2"), "third": accepted("third", "3")});
+    assert_eq!(asked(&attempt(&mut web, "steps", None, Some(early))).0, ["first"]);
 }
 
 /// S4.8
@@ -608,8 +613,13 @@ fn without_a_store_a_state_is_good_until_it_lapses() {
 }
 
 /// A store that answers when it is told to.
+struct Slow(Arc<Mutex<Desk>>);
+
 #[derive(Default)]
-struct Slow(Arc<Mutex<(Option<Result<StateUse, String>>, Option<Waker>)>>);
+struct Desk {
+    says: Option<Result<StateUse, String>>,
+    waker: Option<Waker>,
+}
 
 impl SingleUse for Slow {
     fn claim(
@@ -621,10 +631,10 @@ impl SingleUse for Slow {
         let shared = self.0.clone();
         Box::pin(poll_fn(move |cx| {
             let mut shared = shared.lock().unwrap();
-            match shared.0.take() {
+            match shared.says.take() {
                 Some(said) => Poll::Ready(said.map_err(HandlerError::new)),
                 None => {
-                    shared.1 = Some(cx.waker().clone());
+                    shared.waker = Some(cx.waker().clone());
                     Poll::Pending
                 }
             }
@@ -640,7 +650,7 @@ fn the_store_may_take_its_time_and_fail() {
         (Ok(StateUse::Again), Err(-32602)),
         (Err("the database at 10.0.0.1 is down".to_owned()), Err(-32603)),
     ] {
-        let shared = Arc::new(Mutex::new((None, None)));
+        let shared = Arc::new(Mutex::new(Desk::default()));
         let mut web = Web::new(router().single_use(Arc::new(Slow(shared.clone()))));
         let state = begun(&mut web);
         let params =
@@ -649,8 +659,8 @@ fn the_store_may_take_its_time_and_fail() {
         caller.expect_silence();
         let waker = {
             let mut shared = shared.lock().unwrap();
-            shared.0 = Some(said);
-            shared.1.take().expect("the store was asked")
+            shared.says = Some(said);
+            shared.waker.take().expect("the store was asked")
         };
         waker.wake();
         let answer = caller.json();

@@ -10,7 +10,7 @@
 //! Whatever is wrong with a state or an answer ends the request: the handler is dropped, and can not go on as if it had
 //! not been asked for it.
 
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
@@ -92,9 +92,6 @@ struct Begun {
 /// What a state says.
 #[derive(Default, Serialize, Deserialize)]
 struct Settled {
-    /// The keys that the client was asked for when it was given the state. What it sends beside them was not asked for.
-    #[serde(rename = "q")]
-    asked: BTreeSet<String>,
     #[serde(rename = "a")]
     answers: BTreeMap<String, Raw>,
     #[serde(rename = "k")]
@@ -277,15 +274,19 @@ impl Rounds {
     fn read(&self, now: UnixTime, principal: Option<&Principal>) -> Result<Begun, ErrorObject> {
         let brought = self.params.as_ref().map(Raw::decode::<Brought>).transpose();
         let brought = brought.map_err(|error| invalid(format!("the answers can not be read: {error}")))?;
-        let Some(Brought { answers, state: Some(text) }) = brought else { return Ok(Begun::default()) };
-        let bound_to = self.bound_to(principal)?;
-        let sealer = self.sealing.sealer(&*self.entropy);
-        let opened = sealer.open(now, &bound_to, &text).map_err(|error| invalid(error.to_string()))?;
-        // What this server has sealed reads, unless it was another version of it.
-        let settled: Settled = serde_json::from_slice(&opened.payload)
-            .map_err(|_| invalid("the request state is of another version of this server"))?;
-        let round = Round { settled, fresh: answers.unwrap_or_default(), ..Round::default() };
-        Ok(Begun { round, state: Some((StateId::new(opened.nonce), opened.expires)) })
+        let Some(Brought { answers, state }) = brought else { return Ok(Begun::default()) };
+        let mut begun = Begun::default();
+        begun.round.fresh = answers.unwrap_or_default();
+        if let Some(text) = state {
+            let bound_to = self.bound_to(principal)?;
+            let sealer = self.sealing.sealer(&*self.entropy);
+            let opened = sealer.open(now, &bound_to, &text).map_err(|error| invalid(error.to_string()))?;
+            // What this server has sealed reads, unless it was another version of it.
+            begun.round.settled = serde_json::from_slice(&opened.payload)
+                .map_err(|_| invalid("the request state is of another version of this server"))?;
+            begun.state = Some((StateId::new(opened.nonce), opened.expires));
+        }
+        Ok(begun)
     }
 
     fn bound_to(&self, principal: Option<&Principal>) -> Result<Vec<u8>, ErrorObject> {
@@ -327,9 +328,7 @@ impl Rounds {
         if let Some(missing) = missing {
             return Reply::Error(missing_capabilities(missing));
         }
-        let asked = round.wanted.iter().map(|(key, ..)| key.clone()).collect();
-        let settled = Settled { asked, ..round.settled };
-        let sealed = serde_json::to_vec(&settled)
+        let sealed = serde_json::to_vec(&round.settled)
             .map_err(|error| ErrorObject::new(code::INTERNAL_ERROR, error.to_string()))
             .and_then(|payload| Ok((payload, self.bound_to(context.principal())?)));
         let (payload, bound_to) = match sealed {
@@ -487,12 +486,10 @@ impl Drop for Waiting<'_> {
 }
 
 impl Round {
-    /// What the client has answered, now or before.
+    /// What the client has answered, now or before. It may answer before it is asked, and can not take back what it has
+    /// said: other answers have followed from that.
     fn answer(&mut self, key: &str) -> Option<Raw> {
-        // What it was not asked for is not heard.
-        if self.settled.asked.contains(key)
-            && let Some((key, answer)) = self.fresh.remove_entry(key)
-        {
+        if let Some((key, answer)) = self.fresh.remove_entry(key) {
             self.settled.answers.entry(key).or_insert(answer);
         }
         self.settled.answers.get(key).cloned()
