@@ -775,3 +775,53 @@ fn a_legacy_client_is_told_when_the_person_is_done() {
     drop(s);
     assert!(!completion.tell());
 }
+
+/// S9.7: the error names the page with its id; whoever made the request is told when the person is done.
+#[test]
+fn a_legacy_client_may_be_told_to_show_a_page_first() {
+    let completions: Arc<Mutex<Vec<Option<Completion>>>> = Arc::default();
+    let kept = completions.clone();
+    let router = Router::new("x", "1").tool_with(tool("pay"), move |NoArguments {}, cx: Context| {
+        let (error, completion) = cx.visit_first("Please pay.", "https://mcp.example/pay");
+        kept.lock().unwrap().push(completion);
+        core::future::ready(Err::<(), _>(error))
+    });
+    let router = Arc::new(router);
+    let mut s = Served::legacy_shared(router.clone(), "2025-11-25", everything());
+    let error = s.error("tools/call", json!({"name": "pay"}));
+    assert_eq!(error["code"], -32042, "{error}");
+    let completion = completions.lock().unwrap().pop().unwrap().unwrap();
+    let page = json!({
+        "mode": "url", "message": "Please pay.", "url": "https://mcp.example/pay", "elicitationId": completion.id(),
+    });
+    assert_eq!(error["data"], json!({"elicitations": [page]}));
+    assert!(completion.tell());
+    assert_eq!(s.line()["params"]["elicitationId"], completion.id());
+    for mut other in [
+        Served::legacy_shared(router.clone(), "2025-11-25", json!({"elicitation": {}})),
+        Served::legacy_shared(router.clone(), "2025-06-18", everything()),
+    ] {
+        assert_eq!(other.call("pay", json!({}))["isError"], true);
+        assert!(completions.lock().unwrap().pop().unwrap().is_none());
+    }
+}
+
+/// S9.8
+#[test]
+fn a_model_is_given_tools_only_where_the_client_says_so() {
+    let router = Router::new("x", "1").tool_with(tool("think"), async |NoArguments {}, cx: Context| {
+        let mut params = sampling("What time is it?");
+        params.tools = Some([tool("clock")].into());
+        Ok::<_, HandlerError>(cx.sample("time", params).await?.content.text_content())
+    });
+    let mut web = Web::new(router);
+    let params = json!({"name": "think", "arguments": {}});
+    let answer = web.ask_with("tools/call", params.clone(), json!({"sampling": {}})).json();
+    assert_eq!(
+        answer["error"]["data"]["requiredCapabilities"],
+        json!({"sampling": {"tools": {}}}),
+        "{answer}"
+    );
+    let answer = web.ask_with("tools/call", params, json!({"sampling": {"tools": {}}})).json();
+    assert_eq!(asked(&answer).0, ["time"]);
+}

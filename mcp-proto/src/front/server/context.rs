@@ -11,10 +11,10 @@ use serde::de::DeserializeOwned;
 
 #[cfg(feature = "seal")]
 use super::asks::Rounds;
-use super::asks::{Ask, Asks, TaskAsk};
+use super::asks::{Ask, Asks, Completion, TaskAsk, visit_first};
 use super::{Connection, Link};
 use crate::UnixTime;
-use crate::front::{Entropy, Error, Request};
+use crate::front::{Entropy, Error, HandlerError, Request};
 use crate::peer::server::RequestContext;
 use crate::peer::{InboundId, Principal, Refusal};
 use crate::schema::{
@@ -235,6 +235,21 @@ impl Context {
         url: impl Into<String>,
     ) -> Ask<Elicit> {
         self.elicit(key, ElicitParams::url(message, url))
+    }
+
+    /// What to answer where a request is not worth waiting for until the person has visited a page (2025-11-25): the
+    /// client shows the page, and makes the request again once it is [told](Completion) that the person is done. At other
+    /// revisions, and of a client without pages, it is a failure in words, and nobody is to be told.
+    ///
+    /// [`ask_url`](Self::ask_url) does for every revision.
+    ///
+    /// <https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation#url-elicitation-required-error>
+    pub fn visit_first(
+        &self,
+        message: impl Into<String>,
+        url: impl Into<String>,
+    ) -> (HandlerError, Option<Completion>) {
+        visit_first(self, message.into(), url.into())
     }
 
     /// Asks the client's model. As [`elicit`](Self::elicit).

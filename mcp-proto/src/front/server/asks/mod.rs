@@ -26,11 +26,13 @@ use core::task::{Context as TaskContext, Poll};
 
 use super::Connection;
 use super::context::Context;
-use crate::front::Error;
 use crate::front::tasks::SendFuture;
+use crate::front::{Error, HandlerError};
 use crate::peer::Outcome;
-use crate::rpc::Raw;
-use crate::schema::{Elicit, ElicitParams, InputRequest, Method};
+use crate::rpc::{ErrorObject, Raw, code};
+use crate::schema::{
+    At, ClientCapability, Elicit, ElicitParams, ElicitUrlParams, InputRequest, Method, UrlElicitationData,
+};
 
 #[cfg(feature = "seal")]
 pub(crate) use rounds::Rounds;
@@ -145,6 +147,27 @@ impl fmt::Debug for Completion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Completion").field("id", &self.id).finish_non_exhaustive()
     }
+}
+
+/// What a client of 2025-11-25 is answered that is to show a page to the person before it makes its request again.
+pub(super) fn visit_first(
+    context: &Context,
+    message: String,
+    url: String,
+) -> (HandlerError, Option<Completion>) {
+    let needed = ClientCapability::ElicitationUrl;
+    if !context.revision().differences().url_elicitation_error || !context.client_capabilities().has(needed) {
+        return (HandlerError::new(message), None);
+    }
+    let id = context.random_id();
+    let mut page = ElicitUrlParams::new(message.as_str(), url);
+    page.elicitation_id = Some(id.clone());
+    let error = ErrorObject::new(code::URL_ELICITATION_REQUIRED, message);
+    let error = match Raw::encode(&At(&UrlElicitationData::new([page]), context.revision())) {
+        Ok(data) => error.with_data(data),
+        Err(_) => error,
+    };
+    (error.into(), Some(Completion { connection: context.connection().clone(), id }))
 }
 
 /// The result of a method of the client.
