@@ -751,6 +751,31 @@ fn a_client_without_pages_is_not_sent_to_one() {
     assert_eq!(s.call("visit", json!({}))["isError"], true);
 }
 
+/// S9.2
+#[test]
+fn nobody_is_sent_where_no_page_is_or_with_credentials() {
+    let router = Router::new("x", "1").tool_raw(tool("visit"), async |call: CallToolParams, cx: Context| {
+        let url: Value = call.arguments.unwrap().decode()?;
+        let url = url["url"].as_str().unwrap();
+        assert!(cx.visit_first("Look.", url).1.is_none());
+        let error = cx.ask_url("page", "Look.", url).await.unwrap_err();
+        assert!(matches!(error, Error::Refused(Refusal::Page(_))), "{error}");
+        Ok::<_, HandlerError>(error.to_string())
+    });
+    let router = Arc::new(router);
+    for url in [
+        "javascript:alert(1)",
+        "login",
+        "https://",
+        "https://alice:secret@mcp.example/",
+        "https://a b.example/",
+    ] {
+        let arguments = json!({"url": url});
+        Served::modern_with(router.clone(), everything()).call("visit", arguments.clone());
+        Served::legacy_shared(router.clone(), "2025-11-25", everything()).call("visit", arguments);
+    }
+}
+
 /// S9.7: the client that was sent there is told, by the id that it was given.
 #[test]
 fn a_legacy_client_is_told_when_the_person_is_done() {

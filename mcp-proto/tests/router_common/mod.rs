@@ -28,7 +28,7 @@ pub struct Served<H: Mode = Multi> {
 
 impl<H: Mode> Served<H> {
     /// A server whose client is modern and declares `capabilities`.
-    pub fn modern_with(router: Router<H>, capabilities: Value) -> Self {
+    pub fn modern_with(router: impl Into<Arc<Router<H>>>, capabilities: Value) -> Self {
         let meta = json!({
             "io.modelcontextprotocol/protocolVersion": "2026-07-28",
             "io.modelcontextprotocol/clientInfo": {"name": "tester", "version": "1"},

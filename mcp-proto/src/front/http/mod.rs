@@ -16,6 +16,10 @@
 //! the client goes. A session of 2025-11-25 and before outlives connections; sessions and their handlers run in the
 //! [`HttpServerDriver`], which is polled beside.
 //!
+//! Behind a load balancer, requests of 2026-07-28 may go to any instance, provided that all share the keys of their
+//! request states (`Router::seal`). A session lives in the memory of one instance: the balancer has to send
+//! its requests there, by the header `Mcp-Session-Id`.
+//!
 //! ```
 //! use core::task::{Context, Poll, Waker};
 //! use std::sync::Arc;

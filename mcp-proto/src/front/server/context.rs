@@ -209,7 +209,8 @@ impl Context {
     ///
     /// The answer says whether the person agreed to open the page, not what they did there: that is for whoever serves
     /// the page to find out, who must make sure as well that it is the same person. The address is seen by the client and
-    /// by whoever it shows it to: it must not contain secrets, nor be good without logging in.
+    /// by whoever it shows it to: it must not contain secrets, nor be good without logging in, and should begin with
+    /// `https`. One that no client could open, or that holds credentials, is refused.
     ///
     /// ```
     /// use mcp_proto::front::{Context, HandlerError};

@@ -17,18 +17,19 @@ mod sealing;
 mod single_use;
 
 use alloc::boxed::Box;
-use alloc::string::String;
+use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use core::fmt;
-use core::future::Future;
+use core::future::{Future, ready};
 use core::pin::Pin;
 use core::task::{Context as TaskContext, Poll};
 
 use super::Connection;
 use super::context::Context;
+use crate::consent::{UrlConsent, UrlWarning};
 use crate::front::tasks::SendFuture;
 use crate::front::{Error, HandlerError};
-use crate::peer::Outcome;
+use crate::peer::{Outcome, Refusal};
 use crate::rpc::{ErrorObject, Raw, code};
 use crate::schema::{
     At, ClientCapability, Elicit, ElicitParams, ElicitUrlParams, InputRequest, Method, UrlElicitationData,
@@ -89,6 +90,12 @@ impl Ask<Elicit> {
     /// As [`new`](Self::new); a page on the web gets an id, where the revision has them.
     pub(super) fn elicit(context: &Context, key: String, mut params: ElicitParams) -> Self {
         let mut completion = None;
+        if let ElicitParams::Url(page) = &params
+            && let Err(why) = check_page(&page.url)
+        {
+            let refused = Box::pin(ready(Err(Refusal::Page(why).into())));
+            return Self { future: refused, completion };
+        }
         if let ElicitParams::Url(page) = &mut params
             && context.revision().differences().url_elicitation_error
         {
@@ -149,12 +156,26 @@ impl fmt::Debug for Completion {
     }
 }
 
+/// Whether a person may be sent to a page: only where a client could open it, and never with credentials in its address.
+///
+/// <https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation#safe-url-handling>
+fn check_page(url: &str) -> Result<(), String> {
+    let page = UrlConsent::new(url).map_err(|fault| fault.to_string())?;
+    if page.warnings().contains(&UrlWarning::UserInfo) {
+        return Err("the address of the page holds credentials".into());
+    }
+    Ok(())
+}
+
 /// What a client of 2025-11-25 is answered that is to show a page to the person before it makes its request again.
 pub(super) fn visit_first(
     context: &Context,
     message: String,
     url: String,
 ) -> (HandlerError, Option<Completion>) {
+    if let Err(why) = check_page(&url) {
+        return (HandlerError::new(why), None);
+    }
     let needed = ClientCapability::ElicitationUrl;
     if !context.revision().differences().url_elicitation_error || !context.client_capabilities().has(needed) {
         return (HandlerError::new(message), None);
