@@ -32,6 +32,7 @@
 //!
 //! | Feature | |
 //! |---|---|
+//! | `seal` (default) | servers that ask clients of 2026-07-28 within their handlers |
 //! | `platform-roots` (default) | TLS that trusts what the system trusts |
 //! | `bundled-roots` | TLS that trusts what Mozilla trusts, if not `platform-roots` |
 //! | `tls` | TLS with [roots of the application](ClientOptions::tls); both others imply it |

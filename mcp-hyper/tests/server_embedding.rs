@@ -12,7 +12,8 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::service::{Service as _, service_fn};
 use hyper::{Request, Response};
-use mcp_hyper::mcp_proto::front::{NoArguments, Router};
+use mcp_hyper::mcp_proto::front::{Context, NoArguments, Router};
+use mcp_hyper::mcp_proto::peer::Principal;
 use mcp_hyper::mcp_proto::schema::Tool;
 use mcp_hyper::{HttpService, ServerOptions};
 use serde_json::json;
@@ -162,4 +163,29 @@ fn handlers_may_stay_on_their_thread() {
         assert_eq!(text(std::str::from_utf8(&body).unwrap()), "local");
     });
     assert!(!server.is_finished());
+}
+
+/// S10.9: who asks is what the layer before has verified, and nothing that the client says.
+#[test]
+fn the_principal_comes_from_the_head_of_a_request() {
+    #[derive(Clone)]
+    struct Subject(&'static str);
+
+    let tool = Tool::new("who", "Says who asks", json!({ "type": "object" }));
+    let router = Router::new("who", "1").tool_with(tool, async |NoArguments {}, cx: Context| {
+        cx.principal().map_or_else(|| "nobody".to_owned(), |principal| principal.as_str().to_owned())
+    });
+    let (service, _driver) = ServerOptions::new(router)
+        .principal(|head| Some(Principal::new(head.extensions.get::<Subject>()?.0)))
+        .service();
+    for (subject, who) in [(Some(Subject("alice")), "alice"), (None, "nobody")] {
+        let (headers, body) = call("who", &json!({}), Progress::Unwanted);
+        let mut asked = request(&headers, &body);
+        if let Some(subject) = subject {
+            asked.extensions_mut().insert(subject);
+        }
+        let answer = bounded(service.call(asked)).unwrap();
+        let body = bounded(answer.into_body().collect()).unwrap().to_bytes();
+        assert_eq!(text(std::str::from_utf8(&body).unwrap()), who);
+    }
 }

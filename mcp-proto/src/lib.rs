@@ -67,6 +67,7 @@
 //! | `std` | yes | the async front |
 //! | `client`, `server` | yes | the roles |
 //! | `http` | no | the HTTP bindings |
+//! | `seal` | no | servers that ask clients of 2026-07-28 within their handlers, by sealed states |
 //! | `schemars` | no | input schemas of typed tool handlers, from the argument's type |
 //! | `schema-validate` | no | `validate`: arguments and results of tools checked against their JSON Schemas |
 //! | `testing` | no | [`testing`]: two peers on a simulated clock and network |
@@ -125,4 +126,4 @@ pub mod validate;
 
 pub use bytes::Bytes;
 pub use limits::Limits;
-pub use time::Instant;
+pub use time::{Instant, UnixTime};

@@ -9,14 +9,14 @@ use core::time::Duration;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
-use front_common::{TestClock, config};
+use front_common::{Counter, TestClock, config};
 use mcp_proto::Bytes;
 use mcp_proto::bind::{StreamClient, StreamServer};
 use mcp_proto::front::{
     self, Call, Client, ClientDriver, ClientHandlers, Context, Error, Progress, Router, ServerDriver,
 };
 use mcp_proto::peer::client::{LinkAction, Mode};
-use mcp_proto::schema::{CallTool, ElicitParams, ElicitResult, ElicitSchema, Map, Tool};
+use mcp_proto::schema::{CallTool, Elicit, ElicitParams, ElicitResult, ElicitSchema, Map, Tool};
 use proptest::prelude::*;
 use serde::Deserialize;
 use serde_json::json;
@@ -114,7 +114,7 @@ fn router(contexts: Arc<Mutex<Vec<Context>>>) -> Router {
             core::future::pending::<String>()
         })
         .tool_with(tool("asking"), async |Said { say }, cx: Context| {
-            match cx.elicit(ElicitParams::form("?", ElicitSchema::new(Map::new()))).await {
+            match cx.request::<Elicit>(ElicitParams::form("?", ElicitSchema::new(Map::new()))).await {
                 Ok(_) | Err(_) => say,
             }
         })
@@ -143,7 +143,9 @@ impl World {
         let clock = Arc::new(TestClock::default());
         let contexts = Arc::new(Mutex::new(Vec::new()));
         let router = router(contexts.clone());
-        let (_, server_driver) = front::server(StreamServer::new(router.config()), clock.clone(), router);
+        let entropy = Arc::new(Counter::default());
+        let machine = StreamServer::new(router.config());
+        let (_, server_driver) = front::server(machine, clock.clone(), entropy, router);
         let handlers = ClientHandlers::new().elicitation(async |_, _| ElicitResult::decline());
         let mut config = config();
         config.mode = mode;

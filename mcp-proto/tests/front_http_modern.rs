@@ -12,7 +12,7 @@ use mcp_proto::front::{Context, Error, NoArguments, Router, RouterError};
 use mcp_proto::peer::Refusal;
 use mcp_proto::peer::server::ListKind;
 use mcp_proto::schema::tasks::TaskUpdatedParams;
-use mcp_proto::schema::{ElicitParams, ElicitSchema, Map, Tool};
+use mcp_proto::schema::{Elicit, ElicitParams, ElicitSchema, Map, Tool};
 use serde_json::{Value, json};
 
 fn listen(web: &mut Web, filter: Value) -> http_front_common::Caller {
@@ -87,7 +87,7 @@ fn whoever_asks_for_the_answer_first_is_woken_by_the_end_of_the_body() {
         ("mcp-method", "tools/list"),
     ];
     let head = RequestHead { method: "POST", path: "/mcp", fields: &headers };
-    let mut exchange = web.server.exchange(&head);
+    let mut exchange = web.server.exchange(&head, None);
     let (wakes, waker) = Wakes::new();
     let mut cx = Context::from_waker(&waker);
     assert!(exchange.poll_head(&mut cx).is_pending() && exchange.poll_body(&mut cx).is_pending());
@@ -180,7 +180,8 @@ fn a_modern_client_is_not_asked_by_requests() {
             let asked = asked.clone();
             async move {
                 let schema = ElicitSchema::new(Map::new());
-                asked.send(cx.elicit(ElicitParams::form("Your name?", schema)).await.unwrap_err()).unwrap();
+                let params = ElicitParams::form("Your name?", schema);
+                asked.send(cx.request::<Elicit>(params).await.unwrap_err()).unwrap();
                 "asked"
             }
         },

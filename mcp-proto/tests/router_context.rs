@@ -12,8 +12,8 @@ use mcp_proto::front::{Context, Error, HandlerError, NoArguments, Progress, Rout
 use mcp_proto::peer::server::{Closed, ListKind};
 use mcp_proto::peer::{Lost, Refusal};
 use mcp_proto::schema::{
-    ElicitAction, ElicitParams, ElicitSchema, Era, LoggingLevel, Map, Revision, RootsListChanged,
-    ServerCapability, Tool,
+    ElicitAction, ElicitParams, ElicitSchema, Era, ListRoots, ListRootsParams, LoggingLevel, Map, Revision,
+    RootsListChanged, ServerCapability, Tool,
 };
 use router_common::Served;
 use serde_json::{Value, json};
@@ -183,7 +183,8 @@ fn handlers_run_side_by_side() {
 
 fn asking() -> Router {
     Router::new("ask", "1").tool_with(tool("greet"), async |NoArguments {}, cx: Context| {
-        let answer = cx.elicit(ElicitParams::form("Your name?", ElicitSchema::new(Map::new()))).await?;
+        let answer =
+            cx.elicit("name", ElicitParams::form("Your name?", ElicitSchema::new(Map::new()))).await?;
         Ok::<_, HandlerError>(match answer.action {
             ElicitAction::Accept => "Hello",
             _ => "Never mind",
@@ -205,13 +206,9 @@ fn a_handler_asks_a_legacy_client() {
 
 #[test]
 fn a_client_that_can_not_be_asked_is_not() {
-    for mut s in
-        [Served::legacy(asking()), Served::modern_with(asking(), json!({"elicitation": {"form": {}}}))]
-    {
-        let result = s.call("greet", json!({}));
-        assert_eq!(result["isError"], true, "{result}");
-        assert!(result["content"][0]["text"].as_str().unwrap().contains("not sent"), "{result}");
-    }
+    let result = Served::legacy(asking()).call("greet", json!({}));
+    assert_eq!(result["isError"], true, "{result}");
+    assert!(result["content"][0]["text"].as_str().unwrap().contains("not sent"), "{result}");
 }
 
 #[test]
@@ -263,14 +260,14 @@ fn dropping_the_driver_ends_handlers_and_everything_else() {
     let mut s = Served::legacy_with(router, "2025-11-25", json!({"roots": {}}));
     hold(&mut s, json!({}));
     let cx = take(&contexts);
-    let mut roots = cx.roots();
+    let mut roots = cx.roots("roots");
     pending(poll(&mut roots));
     assert_eq!(s.line()["method"], "roots/list");
     let handle = s.handle.clone();
     drop(s);
     assert!(cx.is_cancelled());
     assert!(matches!(ready(poll(&mut roots)), Err(Error::Lost(Lost::DriverDropped))));
-    assert!(matches!(ready(poll(&mut cx.roots())), Err(Error::Lost(Lost::DriverDropped))));
+    assert!(matches!(ready(poll(&mut cx.roots("more"))), Err(Error::Lost(Lost::DriverDropped))));
     assert_eq!(ready(poll(&mut boxed(handle.closed()))), Closed::Lost(Lost::DriverDropped));
     assert!(matches!(handle.events().drain()[..], [ServerEvent::Closed(_)]));
 }
@@ -302,6 +299,6 @@ fn a_request_that_the_revision_lacks_is_refused_with_the_reason() {
     let (router, contexts) = held();
     let mut s = Served::modern(router);
     hold(&mut s, json!({}));
-    let refused = ready(poll(&mut take(&contexts).roots())).unwrap_err();
+    let refused = ready(poll(&mut take(&contexts).request::<ListRoots>(ListRootsParams::new()))).unwrap_err();
     assert!(matches!(refused, Error::Refused(Refusal::Revision { .. })), "{refused}");
 }

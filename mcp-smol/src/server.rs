@@ -1,5 +1,6 @@
 //! Servers: a router answers, and a driver moves bytes for it.
 
+mod entropy;
 mod options;
 
 use std::fmt;
@@ -14,11 +15,13 @@ use async_io::Timer;
 use futures_lite::{AsyncRead, AsyncWrite, Stream as _};
 use mcp_proto::bind::StreamServer;
 use mcp_proto::front::{self, Mode, Multi, Router, RouterError, ServerHandle, SystemClock};
+use mcp_proto::peer::Principal;
 use mcp_proto::peer::server::{Closed, ServerConfig};
 
 use crate::alarm::Alarm;
 use crate::pump::{End, Pump};
 
+use entropy::SystemEntropy;
 pub use options::ServerOptions;
 
 /// How often the driver goes round before it lets others have a turn. Each round reads one block at most, of 64 KiB.
@@ -119,10 +122,18 @@ struct Parting {
 }
 
 impl<R, W, H: Mode> ServerDriver<R, W, H> {
-    fn start(router: Arc<Router<H>>, config: ServerConfig, reader: R, writer: W) -> (ServerHandle, Self) {
+    fn start(
+        router: Arc<Router<H>>,
+        config: ServerConfig,
+        principal: Option<Principal>,
+        reader: R,
+        writer: W,
+    ) -> (ServerHandle, Self) {
         let problem = router.check().err();
         let clock = Arc::new(SystemClock::new());
-        let (handle, front) = front::server(StreamServer::new(config), clock.clone(), router);
+        let mut machine = StreamServer::new(config);
+        machine.set_principal(principal);
+        let (handle, front) = front::server(machine, clock.clone(), Arc::new(SystemEntropy), router);
         let pump = Pump::new(reader, writer);
         (handle, Self { front, pump, alarm: Alarm::new(clock), problem, end: None, parting: None })
     }

@@ -1,4 +1,4 @@
-//! Tools that ask the client by requests of the server: 2025-11-25 and earlier.
+//! Tools that ask the client on the way, as clients of 2025-11-25 and earlier are tested to be asked: by requests.
 
 use mcp_proto::front::{Context, HandlerError, NoArguments, Router};
 use mcp_proto::schema::{
@@ -27,7 +27,7 @@ pub(crate) fn add(router: Router) -> Router {
             with_text("test_sampling", "Asks the client's model", "prompt"),
             async |Sampling { prompt }, cx: Context| {
                 let question = CreateMessageParams::new([SamplingMessage::user(prompt.as_str())], 100_u64);
-                let answer = cx.sample(question).await?;
+                let answer = cx.sample("answer", question).await?;
                 Ok::<_, HandlerError>(format!("LLM response: {}", answer.content.text_content()))
             },
         )
@@ -74,7 +74,7 @@ async fn elicit(
 ) -> Result<ElicitResult, HandlerError> {
     let mut form = ElicitSchema::new(fields);
     form.required = (!required.is_empty()).then(|| required.iter().map(|name| (*name).to_owned()).collect());
-    Ok(cx.elicit(ElicitParams::form(message, form)).await?)
+    Ok(cx.elicit("form", ElicitParams::form(message, form)).await?)
 }
 
 fn told(answer: &ElicitResult) -> Result<String, HandlerError> {

@@ -7,7 +7,6 @@ mod prompts;
 mod reports;
 mod resources;
 mod skills;
-mod state;
 
 use std::io;
 use std::process::ExitCode;

@@ -5,7 +5,7 @@ use alloc::sync::Arc;
 use core::time::Duration;
 
 use crate::peer::server::{Answer, Closed, Event, ListKind, Server, ServerConfig, Session};
-use crate::peer::{InboundId, Lost, Outbox, Outgoing, Refusal, RequestId, RequestOptions};
+use crate::peer::{InboundId, Lost, Outbox, Outgoing, Principal, Refusal, RequestId, RequestOptions};
 use crate::rpc::{Frame, Malformed};
 use crate::schema::tasks::TaskUpdatedParams;
 use crate::schema::{LoggingMessageParams, Method, ProgressParams};
@@ -53,6 +53,12 @@ impl<F: Framing> Binding<Server, F> {
 
     // --- Commands ---
 
+    /// Says on whose behalf the client asks, as the transport has verified it: by the credentials of a socket's other
+    /// end, say.
+    pub fn set_principal(&mut self, principal: Option<Principal>) {
+        self.peer.set_principal(principal);
+    }
+
     /// Answers a request. One that was answered or cancelled already is left alone.
     pub fn respond(&mut self, now: Instant, request: InboundId, answer: Answer<'_>) {
         self.run(now, |server, out| server.respond(request, answer, out));
@@ -81,6 +87,11 @@ impl<F: Framing> Binding<Server, F> {
     /// Tells those who listen for a task how it is doing (the tasks extension). Returns whether anybody was told.
     pub fn task_updated(&mut self, now: Instant, params: &TaskUpdatedParams) -> bool {
         self.run(now, |server, out| server.task_updated(params, out))
+    }
+
+    /// Tells the client that the person is done with a page on the web (2025-11-25). Returns whether it was sent.
+    pub fn elicitation_complete(&mut self, now: Instant, id: &str) -> bool {
+        self.run(now, |server, out| server.elicitation_complete(id, out))
     }
 
     /// Asks the client (legacy revisions).

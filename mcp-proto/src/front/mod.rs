@@ -104,6 +104,7 @@ With the feature `schemars` the schema comes from the type.
 //! - What is queued for a listener is bounded, and what was lost is counted: [`Events`].
 
 mod clock;
+mod entropy;
 mod error;
 mod events;
 mod mode;
@@ -128,6 +129,7 @@ mod router;
 mod server;
 
 pub use clock::{Clock, SystemClock};
+pub use entropy::Entropy;
 pub use error::{Error, Fault, PagesError};
 pub use events::Events;
 pub use mode::{Handler, Local, Mode, Multi};
@@ -152,4 +154,8 @@ pub use router::{
     TemplateError, ToolOutput,
 };
 #[cfg(feature = "server")]
-pub use server::{Context, Progress, ServerDriver, ServerEvent, ServerHandle, ServerMachine, server};
+pub use server::{
+    Ask, Completion, Context, Progress, ServerDriver, ServerEvent, ServerHandle, ServerMachine, server,
+};
+#[cfg(all(feature = "server", feature = "seal"))]
+pub use server::{SingleUse, StateId, StateUse, UsedStates};

@@ -132,7 +132,7 @@ impl<K> Signal<K> {
     }
 
     /// Notes that a task is to be polled, without waking the driver.
-    pub(super) fn mark_ready(&self, task: K) {
+    pub(crate) fn mark_ready(&self, task: K) {
         lock(&self.0).ready.push_back(task);
     }
 
@@ -165,6 +165,11 @@ impl<K> TaskWaker<K> {
     /// From now on the task may be woken again.
     pub(super) fn arm(&self) {
         self.queued.store(false, Ordering::Release);
+    }
+
+    /// Whether it is to be polled again.
+    pub(super) fn is_queued(&self) -> bool {
+        self.queued.load(Ordering::Acquire)
     }
 
     /// The task is gone: waking it does nothing from now on.

@@ -66,14 +66,24 @@ impl<F: Future + Unpin> Tasks<F> {
         }
     }
 
-    /// Polls each ready handler once, and hands over the outputs of those that are done.
-    pub(crate) fn run(&mut self, mut done: impl FnMut(InboundId, Result<F::Output, Panicked>)) {
+    /// Polls each ready handler once, and hands over the outputs of those that are done. `stalled` is shown each that
+    /// waits and has not woken itself, and may end it.
+    pub(crate) fn run(
+        &mut self,
+        mut stalled: impl FnMut(&mut F) -> Option<F::Output>,
+        mut done: impl FnMut(InboundId, Result<F::Output, Panicked>),
+    ) {
         for request in self.signal.begin() {
             let Some(task) = self.tasks.get_mut(&request) else { continue };
             task.state.arm();
             let polled = contain(|| {
                 let mut cx = Context::from_waker(&task.waker);
-                core::pin::Pin::new(&mut task.future).poll(&mut cx)
+                match core::pin::Pin::new(&mut task.future).poll(&mut cx) {
+                    Poll::Pending if !task.state.is_queued() => {
+                        stalled(&mut task.future).map_or(Poll::Pending, Poll::Ready)
+                    }
+                    polled => polled,
+                }
             });
             let output = match polled {
                 Ok(Poll::Pending) => continue,

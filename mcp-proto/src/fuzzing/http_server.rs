@@ -458,7 +458,7 @@ fn router(clock: &Arc<SimulatedClock>) -> Router<Multi> {
                             context.progress(progress);
                         }
                     }
-                    "ask" if context.era() == Era::Legacy => drop(context.roots().await),
+                    "ask" if context.era() == Era::Legacy => drop(context.roots("roots").await),
                     "stuck" => core::future::pending().await,
                     "release" => {
                         context.release_stream();

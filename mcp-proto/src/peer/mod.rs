@@ -15,6 +15,7 @@ mod options;
 mod outbound;
 mod outbox;
 mod outcome;
+mod principal;
 #[cfg(feature = "server")]
 pub mod server;
 
@@ -26,6 +27,7 @@ pub use options::{CacheMode, InputMode, ProgressOption, Reissue, RequestOptions}
 pub use outbound::RequestId;
 pub use outbox::{About, Outbox};
 pub use outcome::{DecodeError, HttpError, InvalidAnswer, Lost, Needed, Outcome, Refusal, RequestError};
+pub use principal::Principal;
 
 pub(crate) use inbound::{Inbound, Refused};
 pub(crate) use outbound::{Entry, Kept, Outbound, Stage};

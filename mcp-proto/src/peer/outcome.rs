@@ -280,6 +280,8 @@ pub enum Refusal {
     Closed,
     /// Its parameters could not be encoded.
     Encode(String),
+    /// The page that it sends the person to is none that a client may open.
+    Page(String),
     /// As many requests are in flight as [`Limits`](crate::Limits) allow.
     InFlight {
         /// The limit.
@@ -302,6 +304,7 @@ impl fmt::Display for Refusal {
                 write!(f, "{method} was not sent: revision {} has no such method", revision.as_str())
             }
             Self::Connect(why) => f.write_str(why),
+            Self::Page(why) => write!(f, "not sent: {why}"),
             Self::NotReady => f.write_str("not sent: the connection is not ready yet"),
             Self::Closed => f.write_str("not sent: the connection is closed"),
             Self::Encode(why) => write!(f, "not sent: the parameters could not be encoded: {why}"),

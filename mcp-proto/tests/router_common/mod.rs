@@ -11,7 +11,7 @@ use mcp_proto::bind::StreamServer;
 use mcp_proto::front::{self, Mode, Multi, Router, ServerDriver, ServerHandle};
 use serde_json::{Value, json};
 
-use crate::front_common::{TestClock, Wakes};
+use crate::front_common::{Counter, TestClock, Wakes};
 
 pub struct Served<H: Mode = Multi> {
     pub handle: ServerHandle,
@@ -28,7 +28,7 @@ pub struct Served<H: Mode = Multi> {
 
 impl<H: Mode> Served<H> {
     /// A server whose client is modern and declares `capabilities`.
-    pub fn modern_with(router: Router<H>, capabilities: Value) -> Self {
+    pub fn modern_with(router: impl Into<Arc<Router<H>>>, capabilities: Value) -> Self {
         let meta = json!({
             "io.modelcontextprotocol/protocolVersion": "2026-07-28",
             "io.modelcontextprotocol/clientInfo": {"name": "tester", "version": "1"},
@@ -43,6 +43,11 @@ impl<H: Mode> Served<H> {
 
     /// A server whose client has initialized at `version` and declared `capabilities`.
     pub fn legacy_with(router: Router<H>, version: &str, capabilities: Value) -> Self {
+        Self::legacy_shared(router, version, capabilities)
+    }
+
+    /// The same of a router that serves others as well.
+    pub fn legacy_shared(router: impl Into<Arc<Router<H>>>, version: &str, capabilities: Value) -> Self {
         let mut served = Self::unintroduced(router);
         let answer = served.request(
             "initialize",
@@ -61,11 +66,12 @@ impl<H: Mode> Served<H> {
     }
 
     /// A server whose client has said nothing yet.
-    pub fn unintroduced(router: Router<H>) -> Self {
+    pub fn unintroduced(router: impl Into<Arc<Router<H>>>) -> Self {
+        let router = router.into();
         router.check().unwrap();
         let machine = StreamServer::new(router.config());
         let clock = Arc::new(TestClock::default());
-        let (handle, driver) = front::server(machine, clock.clone(), router);
+        let (handle, driver) = front::server(machine, clock.clone(), Arc::new(Counter::default()), router);
         let (wakes, waker) = Wakes::new();
         Self { handle, driver, clock, wakes, waker, lines: VecDeque::new(), next: 1, meta: None }
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use futures_lite::{AsyncRead, AsyncWrite};
 use mcp_proto::front::{Mode, Multi, Router, ServerHandle};
+use mcp_proto::peer::Principal;
 use mcp_proto::peer::server::ServerConfig;
 
 use super::ServerDriver;
@@ -33,18 +34,26 @@ use crate::{Stdin, Stdout, stdio};
 pub struct ServerOptions<H: Mode = Multi> {
     router: Arc<Router<H>>,
     config: ServerConfig,
+    principal: Option<Principal>,
 }
 
 impl<H: Mode> ServerOptions<H> {
     /// The router's own [configuration](Router::config).
     pub fn new(router: impl Into<Arc<Router<H>>>) -> Self {
         let router = router.into();
-        Self { config: router.config(), router }
+        Self { config: router.config(), router, principal: None }
     }
 
     /// Changes the configuration.
     pub fn configure(mut self, change: impl FnOnce(&mut ServerConfig)) -> Self {
         change(&mut self.config);
+        self
+    }
+
+    /// Says on whose behalf the client asks, as whoever accepted its connection has found out: by the user at the other
+    /// end of a Unix socket, say. Handlers are told, and what one principal is given to keep is refused to others.
+    pub fn principal(mut self, principal: Principal) -> Self {
+        self.principal = Some(principal);
         self
     }
 
@@ -64,7 +73,7 @@ impl<H: Mode> ServerOptions<H> {
         R: AsyncRead + Unpin,
         W: AsyncWrite + Unpin,
     {
-        ServerDriver::start(self.router, self.config, reader, writer)
+        ServerDriver::start(self.router, self.config, self.principal, reader, writer)
     }
 }
 

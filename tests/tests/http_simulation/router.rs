@@ -62,7 +62,7 @@ fn router(ledger: &Ledger, clock: &Arc<SimulatedClock>) -> Router<Multi> {
                 }
                 clock.sleep(Duration::from_millis(dice.below(3000))).await;
                 if name == "ask" && context.era() == Era::Legacy {
-                    let _ = context.roots().await;
+                    let _ = context.roots("roots").await;
                 }
                 Answered::Result(format!("done {n}"))
             }

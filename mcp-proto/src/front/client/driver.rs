@@ -82,7 +82,7 @@ impl<M: ClientMachine, H: Mode> ClientDriver<M, H> {
                 }
             }
         }
-        self.tasks.run(|id, output| replies.push_back((id, output.unwrap_or_else(Reply::from))));
+        self.tasks.run(|_| None, |id, output| replies.push_back((id, output.unwrap_or_else(Reply::from))));
         if replies.is_empty() {
             return;
         }

@@ -38,6 +38,10 @@ macro_rules! as_it_is {
             self$(.$part)?.task_updated(now, params)
         }
 
+        fn elicitation_complete(&mut self, now: Instant, id: &str) -> bool {
+            self$(.$part)?.elicitation_complete(now, id)
+        }
+
         fn request(
             &mut self,
             now: Instant,

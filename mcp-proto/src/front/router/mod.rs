@@ -9,6 +9,8 @@ mod output;
 mod registry;
 #[cfg(feature = "schemars")]
 mod schema;
+#[cfg(feature = "seal")]
+mod seals;
 mod uri;
 
 use alloc::borrow::Cow;
@@ -89,6 +91,8 @@ pub struct Router<M: Mode = Multi> {
     page_size: usize,
     /// How long and by whom results may be kept, by the names of methods.
     cache_of: BTreeMap<&'static str, CacheHint>,
+    #[cfg(feature = "seal")]
+    sealing: Arc<super::server::Sealing>,
     /// The parameters of tools that clients repeat as headers of HTTP.
     #[cfg(feature = "http")]
     param_headers: BTreeMap<String, ParamHeaders>,
@@ -142,6 +146,8 @@ impl<M: Mode> Router<M> {
     /// A server that describes itself by `info` and offers nothing yet.
     pub fn of(info: Implementation) -> Self {
         Self {
+            #[cfg(feature = "seal")]
+            sealing: Arc::new(super::server::Sealing::new(info.name.clone())),
             info,
             instructions: None,
             capabilities: ServerCapabilities::new(),

@@ -3,15 +3,20 @@
 use alloc::string::String;
 use alloc::sync::Arc;
 use core::fmt;
-use core::future::poll_fn;
+use core::future::{Future, poll_fn};
 use core::task::{Poll, Waker};
 
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 
+#[cfg(feature = "seal")]
+use super::asks::Rounds;
+use super::asks::{Ask, Asks, Completion, TaskAsk, visit_first};
 use super::{Connection, Link};
-use crate::front::{Error, Request};
+use crate::UnixTime;
+use crate::front::{Entropy, Error, HandlerError, Request};
 use crate::peer::server::RequestContext;
-use crate::peer::{InboundId, Refusal};
+use crate::peer::{InboundId, Principal, Refusal};
 use crate::schema::{
     ClientCapabilities, CreateMessage, CreateMessageParams, Elicit, ElicitParams, Era, Implementation, Json,
     ListRoots, ListRootsParams, LoggingLevel, LoggingMessageParams, Method, Number, ProgressParams, Revision,
@@ -39,12 +44,23 @@ use crate::schema::{
 pub struct Context {
     connection: Arc<Connection>,
     id: InboundId,
-    request: Arc<RequestContext>,
+    served: Arc<Served>,
+    /// Who asks the client, where a task answers the request.
+    task: Option<Arc<dyn TaskAsk>>,
+}
+
+/// What is known of a request while it is answered.
+pub(super) struct Served {
+    pub(super) request: RequestContext,
+    pub(super) entropy: Arc<dyn Entropy>,
+    /// How the client is asked, if that is by its result.
+    #[cfg(feature = "seal")]
+    pub(super) rounds: Option<Rounds>,
 }
 
 impl Context {
-    pub(super) fn new(connection: Arc<Connection>, id: InboundId, request: RequestContext) -> Self {
-        Self { connection, id, request: Arc::new(request) }
+    pub(super) fn new(connection: Arc<Connection>, id: InboundId, served: Served) -> Self {
+        Self { connection, id, served: Arc::new(served), task: None }
     }
 
     /// The handle by which the machine knows the request.
@@ -54,33 +70,39 @@ impl Context {
 
     /// The era that the request is made in.
     pub fn era(&self) -> Era {
-        self.request.era
+        self.served.request.era
     }
 
     /// The revision that the request is made at.
     pub fn revision(&self) -> Revision {
-        self.request.revision
+        self.served.request.revision
     }
 
     /// What the client calls itself. For display and logs only: it proves nothing.
     pub fn client(&self) -> Option<&Implementation> {
-        self.request.client_info.as_deref()
+        self.served.request.client_info.as_deref()
     }
 
     /// What the client can be asked for, as it declared with this request or with its session.
     pub fn client_capabilities(&self) -> &ClientCapabilities {
-        &self.request.client_capabilities
+        &self.served.request.client_capabilities
+    }
+
+    /// On whose behalf the request is made, if the transport knows: by the token that came with it, say. What the client
+    /// says of itself proves nothing.
+    pub fn principal(&self) -> Option<&Principal> {
+        self.served.request.principal.as_ref()
     }
 
     /// Whether the client wants to be told of progress. If not, there is no need to work it out.
     pub fn wants_progress(&self) -> bool {
-        self.request.progress_token.is_some()
+        self.served.request.progress_token.is_some()
     }
 
     /// The least serious log messages that the client wants while the request runs, if any; what is less serious is not
     /// sent.
     pub fn log_level(&self) -> Option<LoggingLevel> {
-        self.request.log_level
+        self.served.request.log_level
     }
 
     /// Tells the client how far the work has come, if it wants to know. Each report must be further than the last.
@@ -95,7 +117,7 @@ impl Context {
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/progress>
     pub fn progress(&self, progress: impl Into<Progress>) {
-        let Some(token) = self.request.progress_token.clone() else { return };
+        let Some(token) = self.served.request.progress_token.clone() else { return };
         let Progress { done, total, message } = progress.into();
         let mut params = ProgressParams::new(token, done);
         params.total = total;
@@ -134,10 +156,154 @@ impl Context {
         self.connection.command(|_, machine, now, _| machine.release(now, self.id));
     }
 
-    /// Asks the client, where the revision lets servers do that (2025-11-25 and earlier).
+    // --- Asking ---
+
+    /// Asks the person who uses the client. The answer says whether they accepted.
     ///
-    /// It is refused if the client has not declared that it can be asked, and cancelled when it is dropped. To newer
-    /// clients, return an [`InputRequiredResult`](crate::schema::InputRequiredResult).
+    /// The same code asks clients of either era. A legacy client is asked by a request, for which the handler waits. One of
+    /// 2026-07-28 is asked by the result of its own request, and sends that again with the answers: the handler **is
+    /// dropped where it waits, and run again from its start**, on whichever instance of the server the request comes to.
+    /// Questions that were answered are answered at once then. Therefore
+    ///
+    /// - what has an effect, costs much or may turn out differently goes into [`keep`](Self::keep), where it comes before
+    ///   an answer;
+    /// - `key` names the question: each question of a handler has a key of its own, the same in each run, and what is asked
+    ///   under it follows from the request and from the answers before;
+    /// - what can be asked at once is better asked at once, by joining the futures, than in one round after the other.
+    ///
+    /// ```
+    /// use mcp_proto::front::{Context, HandlerError};
+    /// use mcp_proto::schema::{BooleanSchema, ElicitAction, ElicitParams, ElicitSchema};
+    ///
+    /// async fn delete(cx: Context, path: String) -> Result<String, HandlerError> {
+    ///     let form = ElicitSchema::new([("sure", BooleanSchema::new().into())]);
+    ///     let answer = cx.elicit("sure", ElicitParams::form(format!("Really delete {path}?"), form)).await?;
+    ///     if answer.action != ElicitAction::Accept {
+    ///         return Ok("Nothing was deleted.".to_owned());
+    ///     }
+    ///     // …
+    ///     Ok(format!("{path} is deleted."))
+    /// }
+    /// ```
+    ///
+    /// Never ask for a password or the like by a form: the client sees it. That is what [`ask_url`](Self::ask_url) is for.
+    ///
+    /// A modern client that has not declared what is asked for is answered by
+    /// [`MISSING_REQUIRED_CLIENT_CAPABILITY`](crate::rpc::code::MISSING_REQUIRED_CLIENT_CAPABILITY), and one whose answer
+    /// is none, or whose request state is not its own any more, by
+    /// [`INVALID_PARAMS`](crate::rpc::code::INVALID_PARAMS): the handler does not come back from there.
+    ///
+    /// Modern clients can be asked while a tool is called, a prompt is got or a resource is read, and with the feature
+    /// `seal`; the answers so far are [sealed](crate::front::Router::seal) and kept by the client.
+    ///
+    /// # Errors
+    /// If the client can not be asked, and from legacy clients whatever comes of a [request](Self::request).
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation>
+    pub fn elicit(&self, key: impl Into<String>, params: ElicitParams) -> Ask<Elicit> {
+        Ask::elicit(self, key.into(), params)
+    }
+
+    /// Asks the person to visit a page on the web, for what the client must not see: a password, a payment, the consent
+    /// to something that a third party guards. As [`elicit`](Self::elicit).
+    ///
+    /// The answer says whether the person agreed to open the page, not what they did there: that is for whoever serves
+    /// the page to find out, who must make sure as well that it is the same person. The address is seen by the client and
+    /// by whoever it shows it to: it must not contain secrets, nor be good without logging in, and should begin with
+    /// `https`. One that no client could open, or that holds credentials, is refused.
+    ///
+    /// ```
+    /// use mcp_proto::front::{Context, HandlerError};
+    /// use mcp_proto::schema::ElicitAction;
+    ///
+    /// # async fn is_linked(cx: &Context) -> bool { true }
+    /// async fn calendar(cx: Context) -> Result<&'static str, HandlerError> {
+    ///     if !is_linked(&cx).await {
+    ///         let page = cx.ask_url("link", "Please link your calendar.", "https://mcp.example/link");
+    ///         if page.await?.action != ElicitAction::Accept || !is_linked(&cx).await {
+    ///             return Ok("The calendar is not linked.");
+    ///         }
+    ///     }
+    ///     Ok("Nothing today.")
+    /// }
+    /// ```
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation#url-mode-elicitation-requests>
+    pub fn ask_url(
+        &self,
+        key: impl Into<String>,
+        message: impl Into<String>,
+        url: impl Into<String>,
+    ) -> Ask<Elicit> {
+        self.elicit(key, ElicitParams::url(message, url))
+    }
+
+    /// What to answer where a request is not worth waiting for until the person has visited a page (2025-11-25): the
+    /// client shows the page, and makes the request again once it is [told](Completion) that the person is done. At other
+    /// revisions, and of a client without pages, it is a failure in words, and nobody is to be told.
+    ///
+    /// [`ask_url`](Self::ask_url) does for every revision.
+    ///
+    /// <https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation#url-elicitation-required-error>
+    pub fn visit_first(
+        &self,
+        message: impl Into<String>,
+        url: impl Into<String>,
+    ) -> (HandlerError, Option<Completion>) {
+        visit_first(self, message.into(), url.into())
+    }
+
+    /// Asks the client's model. As [`elicit`](Self::elicit).
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/client/sampling>
+    pub fn sample(&self, key: impl Into<String>, params: CreateMessageParams) -> Ask<CreateMessage> {
+        Ask::new(self, key.into(), params)
+    }
+
+    /// Asks where the server may work. As [`elicit`](Self::elicit).
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/client/roots>
+    pub fn roots(&self, key: impl Into<String>) -> Ask<ListRoots> {
+        Ask::new(self, key.into(), ListRootsParams::new())
+    }
+
+    /// Does `work` once, however often the handler is run for one request of a client: the value is kept by the client of
+    /// 2026-07-28, sealed, until the request is answered. Each piece of work has a key of its own.
+    ///
+    /// ```
+    /// # use mcp_proto::front::{Context, HandlerError};
+    /// # use mcp_proto::schema::{ElicitParams, ElicitSchema, Map};
+    /// # async fn reserve(seat: u32) -> Result<u64, std::io::Error> { Ok(7) }
+    /// async fn book(cx: Context, seat: u32) -> Result<String, HandlerError> {
+    ///     // What can fail says so by what serializes.
+    ///     let reserved = cx.keep("reservation", async { reserve(seat).await.map_err(|error| error.to_string()) }).await;
+    ///     let reservation = reserved.map_err(HandlerError::new)?;
+    ///     let form = ElicitParams::form("Who travels?", ElicitSchema::new(Map::new()));
+    ///     let traveller = cx.elicit("traveller", form).await?;
+    ///     # drop(traveller);
+    ///     Ok(format!("Booked: {reservation}"))
+    /// }
+    /// ```
+    ///
+    /// The client can not read or change the value, and can not give it to another principal or another request. It can
+    /// come back with it more than once, unless [each state is used once](crate::front::Router::single_use).
+    pub async fn keep<T, F>(&self, key: impl AsRef<str>, work: F) -> T
+    where
+        T: Serialize + DeserializeOwned,
+        F: Future<Output = T>,
+    {
+        #[cfg(feature = "seal")]
+        if let Asks::Rounds(rounds) = self.asks() {
+            return rounds.keep(self, key.as_ref(), work).await;
+        }
+        let _ = key;
+        work.await
+    }
+
+    /// Makes a request of the client, where the revision lets servers do that (2025-11-25 and earlier). To ask clients of
+    /// every revision, see [`elicit`](Self::elicit).
+    ///
+    /// It is refused if the client has not declared that it can be asked, and cancelled when it is dropped.
     pub fn request<M: Method>(&self, params: M::Params) -> Request<M> {
         // A session may be open on the same connection; it is not the one that this request belongs to.
         let params = match self.era() {
@@ -150,25 +316,53 @@ impl Context {
         Request::new(Arc::new(link), params)
     }
 
-    /// Asks the person who uses the client. As [`request`](Self::request).
-    ///
-    /// <https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation>
-    pub fn elicit(&self, params: ElicitParams) -> Request<Elicit> {
-        self.request(params)
+    // --- What other files need ---
+
+    /// The same request, answered by a task: the client is asked by that.
+    #[expect(dead_code, reason = "tasks are to come")]
+    pub(crate) fn in_task(&self, task: Arc<dyn TaskAsk>) -> Self {
+        Self { task: Some(task), ..self.clone() }
     }
 
-    /// Asks the client's model. As [`request`](Self::request).
-    ///
-    /// <https://modelcontextprotocol.io/specification/2025-11-25/client/sampling>
-    pub fn sample(&self, params: CreateMessageParams) -> Request<CreateMessage> {
-        self.request(params)
+    /// How the client is asked.
+    pub(super) fn asks(&self) -> Asks<'_> {
+        if let Some(task) = &self.task {
+            return Asks::Task(task);
+        }
+        #[cfg(feature = "seal")]
+        if let Some(rounds) = &self.served.rounds {
+            return Asks::Rounds(rounds);
+        }
+        Asks::Requests
     }
 
-    /// Asks where the server may work. As [`request`](Self::request).
-    ///
-    /// <https://modelcontextprotocol.io/specification/2025-11-25/client/roots>
-    pub fn roots(&self) -> Request<ListRoots> {
-        self.request(ListRootsParams::new())
+    #[cfg(feature = "seal")]
+    pub(super) fn rounds(&self) -> Option<&Rounds> {
+        self.served.rounds.as_ref()
+    }
+
+    pub(super) fn connection(&self) -> &Arc<Connection> {
+        &self.connection
+    }
+
+    /// The time of day.
+    #[cfg_attr(not(feature = "seal"), allow(dead_code, reason = "for what a client keeps"))]
+    pub(crate) fn unix_time(&self) -> UnixTime {
+        self.connection.unix_time()
+    }
+
+    /// An id that nobody can guess, in letters and digits.
+    pub(crate) fn random_id(&self) -> String {
+        let mut bytes = [0; 16];
+        self.served.entropy.fill(&mut bytes);
+        bytes.iter().map(|byte| alloc::format!("{byte:02x}")).collect()
+    }
+
+    /// Has the handler polled, on behalf of another task to which it has given this.
+    #[cfg(feature = "seal")]
+    pub(super) fn poll_again(&self) {
+        self.connection.signal().mark_ready(self.id);
+        self.connection.signal().notify();
     }
 }
 
@@ -176,7 +370,7 @@ impl fmt::Debug for Context {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Context")
             .field("id", &self.id)
-            .field("request", &self.request)
+            .field("request", &self.served.request)
             .finish_non_exhaustive()
     }
 }

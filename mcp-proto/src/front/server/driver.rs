@@ -5,17 +5,23 @@ use core::fmt;
 use core::task::{Context as TaskContext, Poll};
 
 use super::Connection;
-use super::context::Context;
+#[cfg(feature = "seal")]
+use super::asks::Rounds;
+use super::context::{Context, Served};
 use super::core::{ServerCore, Work};
+use super::handled::Handled;
 use super::machine::ServerMachine;
 use crate::Instant;
 use crate::front::reply::Reply;
 use crate::front::router::{Dispatch, Router};
 use crate::front::shared::{Core, Shared};
 use crate::front::tasks::{Tasks, contain};
-use crate::front::{Mode, Multi};
-use crate::peer::server::{Answer, Closed};
+use crate::front::{Entropy, Mode, Multi};
+use crate::peer::server::{Answer, Closed, RequestContext};
 use crate::peer::{InboundId, Lost};
+use crate::rpc::{Raw, Text};
+#[cfg(feature = "seal")]
+use crate::schema::Era;
 use crate::small::SmallQueue;
 
 /// Drives one connection of a server: what an adapter's future holds beside its transport.
@@ -36,14 +42,19 @@ use crate::small::SmallQueue;
 pub struct ServerDriver<M: ServerMachine, H: Mode = Multi> {
     shared: Arc<Shared<ServerCore, M>>,
     connection: Arc<Connection>,
+    entropy: Arc<dyn Entropy>,
     router: Arc<Router<H>>,
-    tasks: Tasks<H::Answering>,
+    tasks: Tasks<Handled<H::Answering>>,
 }
 
 impl<M: ServerMachine + Send + 'static, H: Mode> ServerDriver<M, H> {
-    pub(in crate::front) fn new(shared: Arc<Shared<ServerCore, M>>, router: Arc<Router<H>>) -> Self {
+    pub(in crate::front) fn new(
+        shared: Arc<Shared<ServerCore, M>>,
+        entropy: Arc<dyn Entropy>,
+        router: Arc<Router<H>>,
+    ) -> Self {
         let tasks = Tasks::new(shared.signal().clone());
-        Self { connection: shared.clone(), shared, router, tasks }
+        Self { connection: shared.clone(), shared, entropy, router, tasks }
     }
 }
 
@@ -85,16 +96,23 @@ impl<M: ServerMachine, H: Mode> ServerDriver<M, H> {
             match item {
                 Work::Stop(id) => self.tasks.stop(id),
                 Work::Start { id, method, params, context } => {
-                    let context = Context::new(self.connection.clone(), id, context);
-                    match contain(|| self.router.dispatch(&method, params, context)) {
-                        Ok(Dispatch::Later(answering)) => self.tasks.start(id, answering),
+                    let served = self.served(&method, params.as_ref(), context);
+                    let context = Context::new(self.connection.clone(), id, served);
+                    match contain(|| self.router.dispatch(&method, params, context.clone())) {
+                        #[cfg(feature = "seal")]
+                        Ok(Dispatch::Later(answering)) => {
+                            self.tasks.start(id, Handled::new(answering, context));
+                        }
+                        #[cfg(not(feature = "seal"))]
+                        Ok(Dispatch::Later(answering)) => self.tasks.start(id, Handled::new(answering)),
                         Ok(Dispatch::Now(reply)) => replies.push_back((id, reply)),
                         Err(panicked) => replies.push_back((id, panicked.into())),
                     }
                 }
             }
         }
-        self.tasks.run(|id, output| replies.push_back((id, output.unwrap_or_else(Reply::from))));
+        self.tasks
+            .run(Handled::stalled, |id, output| replies.push_back((id, output.unwrap_or_else(Reply::from))));
         if replies.is_empty() {
             return;
         }
@@ -109,6 +127,22 @@ impl<M: ServerMachine, H: Mode> ServerDriver<M, H> {
                 core.end(*id, wakers);
             }
         });
+    }
+}
+
+impl<M: ServerMachine, H: Mode> ServerDriver<M, H> {
+    #[cfg(feature = "seal")]
+    fn served(&self, method: &Text, params: Option<&Raw>, request: RequestContext) -> Served {
+        let rounds = (request.era == Era::Modern).then(|| {
+            let (sealing, entropy) = (self.router.sealing().clone(), self.entropy.clone());
+            Rounds::new(method.clone(), params.cloned(), sealing, entropy)
+        });
+        Served { request, entropy: self.entropy.clone(), rounds }
+    }
+
+    #[cfg(not(feature = "seal"))]
+    fn served(&self, _: &Text, _: Option<&Raw>, request: RequestContext) -> Served {
+        Served { request, entropy: self.entropy.clone() }
     }
 }
 

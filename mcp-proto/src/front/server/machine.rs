@@ -31,6 +31,9 @@ pub trait ServerMachine {
     /// Tells those who listen for a task how it is doing (the tasks extension). Returns whether anybody was told.
     fn task_updated(&mut self, now: Instant, params: &TaskUpdatedParams) -> bool;
 
+    /// Tells the client that the person is done with a page on the web (2025-11-25). Returns whether it was sent.
+    fn elicitation_complete(&mut self, now: Instant, id: &str) -> bool;
+
     /// Asks the client (legacy revisions), on behalf of its own request `of` or of none.
     ///
     /// # Errors
@@ -97,6 +100,10 @@ impl<F: Framing> ServerMachine for Binding<server::Server, F> {
 
     fn task_updated(&mut self, now: Instant, params: &TaskUpdatedParams) -> bool {
         Self::task_updated(self, now, params)
+    }
+
+    fn elicitation_complete(&mut self, now: Instant, id: &str) -> bool {
+        Self::elicitation_complete(self, now, id)
     }
 
     fn request(

@@ -1,10 +1,12 @@
 //! The server's handle.
 
+mod asks;
 mod context;
 mod core;
 mod driver;
 mod events;
 mod extensions;
+mod handled;
 mod machine;
 
 use ::core::fmt;
@@ -22,12 +24,17 @@ use super::request::Request;
 use super::router::Router;
 use super::shared::Shared;
 use super::slots::{self, Follow};
-use super::{Clock, Mode};
+use super::{Clock, Entropy, Mode};
 use crate::peer::server::{Closed, ListKind, Session};
 use crate::peer::{InboundId, Outcome, Outgoing, RequestId};
 use crate::schema::{Json, LoggingLevel, LoggingMessageParams, Method, ProgressParams};
 
+#[cfg(feature = "seal")]
+pub(super) use self::asks::Sealing;
 pub(super) use self::core::ServerCore;
+pub use asks::{Ask, Completion};
+#[cfg(feature = "seal")]
+pub use asks::{SingleUse, StateId, StateUse, UsedStates};
 pub use context::{Context, Progress};
 pub use driver::ServerDriver;
 pub use events::ServerEvent;
@@ -50,6 +57,7 @@ struct Link {
 pub fn server<M, H>(
     machine: M,
     clock: Arc<dyn Clock>,
+    entropy: Arc<dyn Entropy>,
     router: impl Into<Arc<Router<H>>>,
 ) -> (ServerHandle, ServerDriver<M, H>)
 where
@@ -58,7 +66,7 @@ where
 {
     let shared = Arc::new(Shared::new(ServerCore::default(), machine, clock));
     let handle = ServerHandle { link: Arc::new(Link { connection: shared.clone(), of: None }) };
-    (handle, ServerDriver::new(shared, router.into()))
+    (handle, ServerDriver::new(shared, entropy, router.into()))
 }
 
 /// What an application holds of one connection of its server: to tell the client of changes, to hear of its end.

@@ -132,7 +132,7 @@ fn input_allowed(served: &Served, required: &InputRequiredResult) -> Result<(), 
 }
 
 /// What a client must have declared to be asked this; `None` if it is nothing that the protocol knows.
-fn needs(request: &InputRequest) -> Option<ClientCapability> {
+pub(crate) fn needs(request: &InputRequest) -> Option<ClientCapability> {
     Some(match request {
         InputRequest::Elicit(ElicitParams::Url(_)) => ClientCapability::ElicitationUrl,
         InputRequest::Elicit(_) => ClientCapability::ElicitationForm,

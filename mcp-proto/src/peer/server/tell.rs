@@ -9,9 +9,9 @@ use crate::peer::{About, AnyParams, InboundId, Outbox};
 use crate::rpc::{Id, write};
 use crate::schema::tasks::{TaskUpdated, TaskUpdatedParams};
 use crate::schema::{
-    EmptyParams, Era, LoggingLevel, LoggingMessage, LoggingMessageParams, Meta, Notification, Number,
-    Progress, ProgressParams, PromptListChanged, ResourceListChanged, ResourceUpdated, ResourceUpdatedParams,
-    Revision, ServerCapability, ToolListChanged,
+    ElicitationComplete, ElicitationCompleteParams, EmptyParams, Era, LoggingLevel, LoggingMessage,
+    LoggingMessageParams, Meta, Notification, Number, Progress, ProgressParams, PromptListChanged,
+    ResourceListChanged, ResourceUpdated, ResourceUpdatedParams, Revision, ServerCapability, ToolListChanged,
 };
 
 use super::subscriptions::{Subscriber, Topic};
@@ -103,6 +103,19 @@ impl Server {
             self.tell(subscriber, TaskUpdated::NAME, params, out);
         }
         true
+    }
+
+    /// Tells the client that the person is done with the page on the web that it was asked to show under this id. Returns
+    /// whether it was sent: only in a session of 2025-11-25, and never by modern servers, whose clients ask again.
+    ///
+    /// <https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation#completion-notifications-for-url-mode-elicitation>
+    pub fn elicitation_complete(&mut self, id: &str, out: &mut dyn Outbox) -> bool {
+        let revision = match self.session.as_ref().filter(|session| session.initialized) {
+            Some(session) if session.revision.differences().url_elicitation_error => session.revision,
+            _ => return false,
+        };
+        let params = ElicitationCompleteParams::new(id);
+        self.notify(ElicitationComplete::NAME, None, &params, revision, out)
     }
 
     // --- Changes ---

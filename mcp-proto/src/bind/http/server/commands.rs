@@ -40,6 +40,12 @@ macro_rules! commands {
                 self.run(now, |server, out| server.task_updated(params, out))
             }
 
+            /// Tells the client that the person is done with a page on the web (2025-11-25). Returns whether it was
+            /// sent.
+            pub fn elicitation_complete(&mut self, now: Instant, id: &str) -> bool {
+                self.run(now, |server, out| server.elicitation_complete(id, out))
+            }
+
             /// Asks the client, on behalf of its own request `of` or of none (legacy revisions).
             ///
             /// # Errors

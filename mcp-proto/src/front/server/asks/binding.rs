@@ -1,0 +1,211 @@
+//! What a state belongs to: a request of one principal to one server, told from every other.
+
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde_json::Number;
+
+use crate::peer::Principal;
+use crate::rpc::{Raw, write};
+
+/// The parameters that differ between attempts at the same request.
+const OF_THE_ATTEMPT: [&str; 3] = ["_meta", "inputResponses", "requestState"];
+
+/// Writes down who asks whom for what: the same for each attempt at a request, in whatever order and spacing its
+/// parameters are written, and different for any other.
+///
+/// # Errors
+/// If a member of the parameters occurs twice: which of them counts would be anybody's guess.
+pub(super) fn binding(
+    server: &str,
+    principal: Option<&Principal>,
+    method: &str,
+    params: Option<&Raw>,
+) -> Result<Vec<u8>, serde_json::Error> {
+    let mut out = Vec::new();
+    let mut part = |part: &str| {
+        out.extend_from_slice(&u64::try_from(part.len()).unwrap_or(u64::MAX).to_be_bytes());
+        out.extend_from_slice(part.as_bytes());
+    };
+    part(server);
+    part(if principal.is_some() { "of" } else { "of nobody" });
+    part(principal.map_or("", Principal::as_str));
+    part(method);
+    if let Some(params) = params {
+        let mut value: Value = params.decode()?;
+        if let Value::Object(members) = &mut value {
+            members.retain(|name, _| !OF_THE_ATTEMPT.contains(&name.as_str()));
+        }
+        value.write(&mut out)?;
+    }
+    Ok(out)
+}
+
+/// A JSON value in the one way to write it.
+enum Value {
+    Null,
+    Bool(bool),
+    Number(Number),
+    String(String),
+    Array(Vec<Value>),
+    Object(BTreeMap<String, Value>),
+}
+
+impl Value {
+    fn write(&self, out: &mut Vec<u8>) -> Result<(), serde_json::Error> {
+        match self {
+            Self::Null => out.extend_from_slice(b"null"),
+            Self::Bool(value) => write::json(out, value)?,
+            Self::Number(value) => write::json(out, value)?,
+            Self::String(value) => write::json(out, value)?,
+            Self::Array(items) => {
+                out.push(b'[');
+                for item in items {
+                    item.write(out)?;
+                    out.push(b',');
+                }
+                out.push(b']');
+            }
+            Self::Object(members) => {
+                out.push(b'{');
+                for (name, value) in members {
+                    write::json(out, name)?;
+                    out.push(b':');
+                    value.write(out)?;
+                    out.push(b',');
+                }
+                out.push(b'}');
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<'de> Deserialize<'de> for Value {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(AnyValue)
+    }
+}
+
+struct AnyValue;
+
+impl<'de> Visitor<'de> for AnyValue {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Bool(value))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(Value::Number(value.into()))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(Value::Number(value.into()))
+    }
+
+    fn visit_f64<E: Error>(self, value: f64) -> Result<Value, E> {
+        Number::from_f64(value).map(Value::Number).ok_or_else(|| E::custom("a number that is none"))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(Value::String(value.into()))
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Value, E> {
+        Ok(Value::String(value))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Value, A::Error> {
+        let mut items = Vec::new();
+        while let Some(item) = seq.next_element()? {
+            items.push(item);
+        }
+        Ok(Value::Array(items))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
+        let mut members = BTreeMap::new();
+        while let Some((name, value)) = map.next_entry::<String, Value>()? {
+            if members.insert(name, value).is_some() {
+                return Err(A::Error::custom("a member occurs twice"));
+            }
+        }
+        Ok(Value::Object(members))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(params: &str) -> Vec<u8> {
+        binding("server", None, "tools/call", Some(&Raw::new(params).unwrap())).unwrap()
+    }
+
+    /// S4.5
+    #[test]
+    fn every_attempt_at_a_request_is_bound_to_the_same() {
+        let first = of(r#"{"name":"t","arguments":{"a":1,"b":["é",null,1.5]},"_meta":{"x":1}}"#);
+        let again = of(
+            r#"{ "requestState":"s", "inputResponses":{}, "arguments":{"b":["\u00e9", null, 1.5e0],"a":1}, "name":"t" }"#,
+        );
+        assert_eq!(first, again);
+    }
+
+    /// S4.5
+    #[test]
+    fn other_requests_are_bound_to_something_else() {
+        let call = r#"{"name":"t","arguments":{"a":[1,2],"b":"x"}}"#;
+        let others = [
+            r#"{"name":"u","arguments":{"a":[1,2],"b":"x"}}"#,
+            r#"{"name":"t","arguments":{"a":[2,1],"b":"x"}}"#,
+            r#"{"name":"t","arguments":{"a":[[1,2]],"b":"x"}}"#,
+            r#"{"name":"t","arguments":{"a":["1","2"],"b":"x"}}"#,
+            r#"{"name":"t","arguments":{"a":[1,2],"b":"x","_meta":{}}}"#,
+            r#"{"name":"t","arguments":{"a":[1,2]}}"#,
+            r#"{"name":"t"}"#,
+        ];
+        for other in others {
+            assert_ne!(of(call), of(other), "{other}");
+        }
+    }
+
+    /// S4.5
+    #[test]
+    fn who_asks_whom_for_what_is_told_apart() {
+        let (alice, bob) = (Principal::new("alice"), Principal::new("bob"));
+        let of = |server, principal, method| binding(server, principal, method, None).unwrap();
+        let all = [
+            of("a", Some(&alice), "m"),
+            of("a", Some(&bob), "m"),
+            of("a", None, "m"),
+            of("a", Some(&Principal::new("")), "m"),
+            of("a", Some(&alice), "n"),
+            of("b", Some(&alice), "m"),
+            of("ab", Some(&alice), "m"),
+            of("", Some(&alice), "m"),
+        ];
+        for (at, one) in all.iter().enumerate() {
+            assert!(!all[..at].contains(one), "{at}");
+        }
+    }
+
+    #[test]
+    fn a_member_that_occurs_twice_binds_to_nothing() {
+        for params in [r#"{"name":"t","name":"u"}"#, r#"{"arguments":{"a":1,"a":2}}"#] {
+            assert!(binding("s", None, "m", Some(&Raw::new(params).unwrap())).is_err());
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! States that are good for one attempt.
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use core::fmt;
+use core::future::ready;
+use std::sync::Mutex;
+
+use crate::UnixTime;
+use crate::front::reply::HandlerError;
+use crate::front::signal::lock;
+use crate::front::tasks::SendFuture;
+use crate::peer::server::NONCE_BYTES;
+
+/// A request state that has come back, told from every other.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StateId([u8; NONCE_BYTES]);
+
+impl StateId {
+    pub(super) fn new(nonce: [u8; NONCE_BYTES]) -> Self {
+        Self(nonce)
+    }
+
+    /// The id as bytes, for stores.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for StateId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("StateId(")?;
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))?;
+        f.write_str(")")
+    }
+}
+
+/// Whether a state had come back before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StateUse {
+    /// It is used for the first time.
+    First,
+    /// It was used before.
+    Again,
+}
+
+/// Where states that have come back are noted down, so that none is used twice: for servers on which an answer may count
+/// only once, such as the redemption of a voucher. See [`Router::single_use`](crate::front::Router::single_use).
+///
+/// Instances of a server that share the keys of their states must share this as well: an entry in a common database, say,
+/// that is inserted unless it is there.
+///
+/// <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr#server-requirements-basic-workflow>
+pub trait SingleUse: Send + Sync {
+    /// Notes down that a state is used, and says whether it had been before: as one step, whoever else asks. The note
+    /// may be forgotten once the state has lapsed, at `expires`.
+    ///
+    /// If it fails, the request is answered by [`INTERNAL_ERROR`](crate::rpc::code::INTERNAL_ERROR), and the state is
+    /// not used.
+    fn claim(
+        &self,
+        state: StateId,
+        now: UnixTime,
+        expires: UnixTime,
+    ) -> SendFuture<Result<StateUse, HandlerError>>;
+}
+
+/// The states that this process has seen, in its memory: for servers of one instance.
+///
+/// It is bounded. While it is full of states that have not lapsed, no others are taken.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use mcp_proto::front::{Router, UsedStates};
+///
+/// let router = Router::new("vouchers", "1.0.0").single_use(Arc::new(UsedStates::default()));
+/// # drop(router);
+/// ```
+#[derive(Debug)]
+pub struct UsedStates {
+    used: Mutex<BTreeMap<StateId, UnixTime>>,
+    most: usize,
+}
+
+impl UsedStates {
+    /// At most so many that have not lapsed. Each takes about 50 bytes.
+    pub fn new(most: usize) -> Self {
+        Self { used: Mutex::default(), most }
+    }
+
+    fn note(&self, state: StateId, now: UnixTime, expires: UnixTime) -> Result<StateUse, HandlerError> {
+        let mut used = lock(&self.used);
+        if used.contains_key(&state) {
+            return Ok(StateUse::Again);
+        }
+        if used.len() >= self.most {
+            used.retain(|_, expires| *expires > now);
+            if used.len() >= self.most {
+                return Err(HandlerError::new("too many request states are in use"));
+            }
+        }
+        used.insert(state, expires);
+        Ok(StateUse::First)
+    }
+}
+
+impl Default for UsedStates {
+    /// 100,000: a hundred and sixty a second for the ten minutes that each is good for.
+    fn default() -> Self {
+        Self::new(100_000)
+    }
+}
+
+impl SingleUse for UsedStates {
+    fn claim(
+        &self,
+        state: StateId,
+        now: UnixTime,
+        expires: UnixTime,
+    ) -> SendFuture<Result<StateUse, HandlerError>> {
+        Box::pin(ready(self.note(state, now, expires)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::time::Duration;
+
+    use super::*;
+
+    fn at(seconds: u64) -> UnixTime {
+        UnixTime::from_epoch(Duration::from_secs(seconds))
+    }
+
+    fn state(byte: u8) -> StateId {
+        StateId::new([byte; NONCE_BYTES])
+    }
+
+    /// S4.6
+    #[test]
+    fn a_state_is_used_once() {
+        let used = UsedStates::default();
+        assert_eq!(used.note(state(1), at(0), at(10)).unwrap(), StateUse::First);
+        assert_eq!(used.note(state(2), at(0), at(10)).unwrap(), StateUse::First);
+        assert_eq!(used.note(state(1), at(9), at(10)).unwrap(), StateUse::Again);
+    }
+
+    #[test]
+    fn what_has_lapsed_makes_room_and_nothing_else_does() {
+        let used = UsedStates::new(2);
+        used.note(state(1), at(0), at(10)).unwrap();
+        used.note(state(2), at(0), at(20)).unwrap();
+        assert!(used.note(state(3), at(9), at(30)).is_err());
+        assert_eq!(used.note(state(3), at(10), at(30)).unwrap(), StateUse::First);
+        assert!(used.note(state(4), at(10), at(30)).is_err());
+        assert_eq!(used.note(state(2), at(10), at(20)).unwrap(), StateUse::Again);
+    }
+}

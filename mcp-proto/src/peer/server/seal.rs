@@ -1,0 +1,259 @@
+//! State that a server gives to a client to be handed back: sealed, so that it comes back as it was or not at all.
+
+use alloc::vec::Vec;
+use core::fmt;
+use core::time::Duration;
+
+use aes_gcm_siv::aead::{AeadInOut, KeyInit};
+use aes_gcm_siv::{Aes256GcmSiv, Nonce};
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use zeroize::Zeroizing;
+
+use crate::UnixTime;
+
+/// How many bytes of each state are random.
+pub const NONCE_BYTES: usize = 12;
+
+/// How sealed states begin: the form that they have.
+const FORM: &str = "1.";
+
+/// What a key is used for: a state is nothing to whoever else shares the key.
+const PURPOSE: &[u8] = b"MCP request state\0";
+
+/// A key that states are sealed with: 32 bytes that nobody can guess. It is wiped from memory when it is dropped, and
+/// not shown by [`Debug`](fmt::Debug).
+pub struct SealKey(Zeroizing<[u8; 32]>);
+
+impl SealKey {
+    /// The key of these bytes.
+    pub fn new(bytes: [u8; 32]) -> Self {
+        Self(Zeroizing::new(bytes))
+    }
+}
+
+impl fmt::Debug for SealKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SealKey(…)")
+    }
+}
+
+/// Seals states and opens them again: with AES-256-GCM-SIV, which stays safe if two instances of a server that share a
+/// key ever pick the same random number.
+///
+/// Instances that are to understand each other's states share the keys. To change the key: first give the new one to all
+/// as an older one, so that each opens with it; then make it the newest of all; and once the last state sealed with the
+/// old key has lapsed, take that away.
+///
+/// ```
+/// use core::time::Duration;
+/// use mcp_proto::UnixTime;
+/// use mcp_proto::peer::server::{SealError, SealKey, Sealer};
+///
+/// let now = UnixTime::from_epoch(Duration::from_secs(1_785_240_000));
+/// let sealer = Sealer::new(SealKey::new([1; 32]), [SealKey::new([2; 32])]);
+/// // Each state with random bytes of its own.
+/// let state = sealer.seal([7; 12], b"alice, tools/call transfer 5", now + Duration::from_secs(600), b"asked twice");
+/// let opened = sealer.open(now, b"alice, tools/call transfer 5", &state).unwrap();
+/// assert_eq!(opened.payload, b"asked twice");
+/// assert_eq!(sealer.open(now, b"bob, tools/call transfer 5", &state), Err(SealError::Foreign));
+/// ```
+///
+/// <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr#server-requirements-basic-workflow>
+#[derive(Clone)]
+pub struct Sealer {
+    newest: Aes256GcmSiv,
+    older: Vec<Aes256GcmSiv>,
+}
+
+/// A state that has come back as it was sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Opened {
+    /// What it says.
+    pub payload: Vec<u8>,
+    /// When it lapses.
+    pub expires: UnixTime,
+    /// The random bytes it was sealed with, by which it is told from every other.
+    pub nonce: [u8; NONCE_BYTES],
+}
+
+/// Why a state is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SealError {
+    /// It was not sealed with these keys, is bound to something else, or was changed.
+    Foreign,
+    /// It came back too late.
+    Lapsed,
+}
+
+impl fmt::Display for SealError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Foreign => "the request state is not one that this server has given for this request",
+            Self::Lapsed => "the request state has lapsed: send the request without it",
+        })
+    }
+}
+
+impl core::error::Error for SealError {}
+
+impl Sealer {
+    /// Seals with the newest key, and opens what was sealed with any of them.
+    pub fn new(newest: SealKey, older: impl IntoIterator<Item = SealKey>) -> Self {
+        let cipher = |SealKey(key): SealKey| Aes256GcmSiv::new((&*key).into());
+        Self { newest: cipher(newest), older: older.into_iter().map(cipher).collect() }
+    }
+
+    /// The text of a state that says `payload` until it `expires`. It opens only to who says the same of what it is
+    /// `bound_to`.
+    ///
+    /// `nonce` is to be random, and of no other state.
+    pub fn seal(
+        &self,
+        nonce: [u8; NONCE_BYTES],
+        bound_to: &[u8],
+        expires: UnixTime,
+        payload: &[u8],
+    ) -> alloc::string::String {
+        let millis = u64::try_from(expires.since_epoch().as_millis()).unwrap_or(u64::MAX);
+        let mut sealed = Vec::from(millis.to_be_bytes());
+        sealed.extend_from_slice(payload);
+        // It fails only beyond 64 GiB; what is empty then opens to nobody.
+        if self.newest.encrypt_in_place(&Nonce::from(nonce), &associated(bound_to), &mut sealed).is_err() {
+            sealed.clear();
+        }
+        let mut whole = Vec::from(nonce);
+        whole.append(&mut sealed);
+        let mut text = alloc::string::String::from(FORM);
+        URL_SAFE_NO_PAD.encode_string(&whole, &mut text);
+        text
+    }
+
+    /// What a state says that has come back, if it was bound to the same.
+    ///
+    /// # Errors
+    /// If it is not as it was sent, or comes too late.
+    pub fn open(&self, now: UnixTime, bound_to: &[u8], text: &str) -> Result<Opened, SealError> {
+        let text = text.strip_prefix(FORM).ok_or(SealError::Foreign)?;
+        let whole = URL_SAFE_NO_PAD.decode(text).map_err(|_| SealError::Foreign)?;
+        let (nonce, sealed) = whole.split_first_chunk::<NONCE_BYTES>().ok_or(SealError::Foreign)?;
+        let associated = associated(bound_to);
+        let mut keys = core::iter::once(&self.newest).chain(&self.older);
+        let plain = keys
+            .find_map(|key| {
+                let mut plain = Vec::from(sealed);
+                key.decrypt_in_place(&Nonce::from(*nonce), &associated, &mut plain).ok()?;
+                Some(plain)
+            })
+            .ok_or(SealError::Foreign)?;
+        let (millis, payload) = plain.split_first_chunk::<8>().ok_or(SealError::Foreign)?;
+        let expires = UnixTime::from_epoch(Duration::from_millis(u64::from_be_bytes(*millis)));
+        if expires <= now {
+            return Err(SealError::Lapsed);
+        }
+        Ok(Opened { payload: payload.into(), expires, nonce: *nonce })
+    }
+}
+
+impl fmt::Debug for Sealer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sealer").field("older", &self.older.len()).finish_non_exhaustive()
+    }
+}
+
+fn associated(bound_to: &[u8]) -> Vec<u8> {
+    [PURPOSE, bound_to].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: UnixTime = UnixTime::from_epoch(Duration::from_secs(1_785_240_000));
+
+    fn sealer() -> Sealer {
+        Sealer::new(SealKey::new([1; 32]), [])
+    }
+
+    fn sealed() -> alloc::string::String {
+        sealer().seal([9; 12], b"to this", NOW + Duration::from_secs(600), b"what it says")
+    }
+
+    /// S4.4: not a character of it can be another, none be missing, and none be more.
+    #[test]
+    fn whatever_is_changed_is_refused() {
+        let (sealer, state) = (sealer(), sealed());
+        assert_eq!(sealer.open(NOW, b"to this", &state).unwrap().payload, b"what it says");
+        let refused =
+            |text: &str| assert_eq!(sealer.open(NOW, b"to this", text), Err(SealError::Foreign), "{text}");
+        for at in 0..state.len() {
+            for other in ["A", "B", "_", ".", "=", "é", ""] {
+                let changed = alloc::format!("{}{other}{}", &state[..at], &state[at + 1..]);
+                if changed != state {
+                    refused(&changed);
+                }
+            }
+            refused(&state[..at]);
+            refused(&alloc::format!("{}A{}", &state[..at], &state[at..]));
+        }
+        refused(&alloc::format!("{state}A"));
+        refused(&alloc::format!("{state}="));
+    }
+
+    /// S4.4: not a bit of the bytes that the text stands for.
+    #[test]
+    fn no_bit_can_be_flipped() {
+        let state = sealed();
+        let whole = URL_SAFE_NO_PAD.decode(&state[FORM.len()..]).unwrap();
+        for bit in 0..whole.len() * 8 {
+            let mut changed = whole.clone();
+            changed[bit / 8] ^= 1 << (bit % 8);
+            let text = alloc::format!("{FORM}{}", URL_SAFE_NO_PAD.encode(changed));
+            assert_eq!(sealer().open(NOW, b"to this", &text), Err(SealError::Foreign), "bit {bit}");
+        }
+    }
+
+    /// S4.5
+    #[test]
+    fn what_is_bound_to_something_else_is_refused() {
+        for bound_to in [&b""[..], b"to that", b"to this ", b"to thi"] {
+            assert_eq!(sealer().open(NOW, bound_to, &sealed()), Err(SealError::Foreign));
+        }
+    }
+
+    /// S4.5
+    #[test]
+    fn a_state_lapses_at_its_time() {
+        let at = |seconds| sealer().open(NOW + Duration::from_secs(seconds), b"to this", &sealed());
+        assert_eq!(at(599).unwrap().expires, NOW + Duration::from_secs(600));
+        assert_eq!(at(600), Err(SealError::Lapsed));
+    }
+
+    /// S4.9
+    #[test]
+    fn keys_can_be_changed_while_states_are_out() {
+        let key = |byte| SealKey::new([byte; 32]);
+        let (old, between, new) =
+            (Sealer::new(key(1), []), Sealer::new(key(1), [key(2)]), Sealer::new(key(2), [key(1)]));
+        let seal = |sealer: &Sealer| sealer.seal([3; 12], b"", NOW + Duration::from_secs(1), b"x");
+        let opens = |sealer: &Sealer, state: &str| sealer.open(NOW, b"", state).is_ok();
+        assert!(opens(&between, &seal(&old)) && opens(&new, &seal(&old)));
+        assert!(opens(&between, &seal(&new)) && opens(&new, &seal(&between)));
+        assert!(!opens(&old, &seal(&new)) && !opens(&Sealer::new(key(2), []), &seal(&old)));
+    }
+
+    #[test]
+    fn keys_are_not_shown() {
+        let shown =
+            alloc::format!("{:?} {:?}", SealKey::new([0xAB; 32]), Sealer::new(SealKey::new([0xAB; 32]), []));
+        assert_eq!(shown, "SealKey(…) Sealer { older: 0, .. }");
+    }
+
+    #[test]
+    fn what_a_state_says_is_not_to_be_seen() {
+        let state = sealed();
+        let whole = URL_SAFE_NO_PAD.decode(&state[FORM.len()..]).unwrap();
+        assert!(!whole.windows(4).any(|part| part == b"what"));
+    }
+}
