@@ -7,6 +7,7 @@ mod prompts;
 mod reports;
 mod resources;
 mod skills;
+mod tasks;
 
 use std::io;
 use std::process::ExitCode;
@@ -62,6 +63,7 @@ fn router(changes: &Sender<ListKind>) -> Router {
     router = asks::add(router);
     router = input::add(router);
     router = resources::add(router);
+    router = tasks::add(router);
     router = skills::add(router);
     prompts::add(router)
 }

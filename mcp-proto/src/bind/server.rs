@@ -5,10 +5,12 @@ use alloc::sync::Arc;
 use core::time::Duration;
 
 use crate::peer::server::{Answer, Closed, Event, ListKind, Server, ServerConfig, Session};
-use crate::peer::{InboundId, Lost, Outbox, Outgoing, Principal, Refusal, RequestId, RequestOptions};
+use crate::peer::{
+    AnyParams, InboundId, Lost, Outbox, Outgoing, Principal, Refusal, RequestId, RequestOptions,
+};
 use crate::rpc::{Frame, Malformed};
 use crate::schema::tasks::TaskUpdatedParams;
-use crate::schema::{LoggingMessageParams, Method, ProgressParams};
+use crate::schema::{LoggingMessageParams, Method, NotificationInfo, ProgressParams};
 use crate::{Instant, Limits};
 
 use super::{Binding, Framing, Newline, Peer, Whole};
@@ -87,6 +89,17 @@ impl<F: Framing> Binding<Server, F> {
     /// Tells those who listen for a task how it is doing (the tasks extension). Returns whether anybody was told.
     pub fn task_updated(&mut self, now: Instant, params: &TaskUpdatedParams) -> bool {
         self.run(now, |server, out| server.task_updated(params, out))
+    }
+
+    /// Tells the client of a legacy session something that belongs to no request which is still open. Returns whether it
+    /// was sent.
+    pub fn notify_session(
+        &mut self,
+        now: Instant,
+        info: &'static NotificationInfo,
+        params: &dyn AnyParams,
+    ) -> bool {
+        self.run(now, |server, out| server.notify_session(info, params, out))
     }
 
     /// Tells the client that the person is done with a page on the web (2025-11-25). Returns whether it was sent.

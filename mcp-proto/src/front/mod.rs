@@ -75,6 +75,8 @@ With the feature `schemars` the schema comes from the type.
 "##
 )]
 //!
+#![cfg_attr(feature = "server", doc = "Calls of tools may outlive their requests: [`tasks`].")]
+//!
 #![cfg_attr(
     all(feature = "server", feature = "http"),
     doc = "Over HTTP one router serves any number of connections, each request by an exchange of its own: [`http`]."
@@ -107,6 +109,7 @@ mod clock;
 mod entropy;
 mod error;
 mod events;
+mod handling;
 mod mode;
 mod notification;
 #[cfg(all(feature = "client", feature = "schema-validate"))]
@@ -117,7 +120,6 @@ mod request;
 mod shared;
 mod signal;
 mod slots;
-mod tasks;
 
 #[cfg(feature = "client")]
 mod client;
@@ -127,6 +129,8 @@ pub mod http;
 mod router;
 #[cfg(feature = "server")]
 mod server;
+#[cfg(feature = "server")]
+pub mod tasks;
 
 pub use clock::{Clock, SystemClock};
 pub use entropy::Entropy;

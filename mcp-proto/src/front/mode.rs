@@ -3,8 +3,8 @@
 use alloc::boxed::Box;
 use core::future::Future;
 
+use super::handling::{LocalFuture, SendFuture};
 use super::reply::Reply;
-use super::tasks::{LocalFuture, SendFuture};
 
 /// Whether handlers, and so the driver that runs them, may move between threads: [`Multi`] or [`Local`].
 pub trait Mode: sealed::Sealed + Sized + 'static {
@@ -15,6 +15,10 @@ pub trait Mode: sealed::Sealed + Sized + 'static {
     /// A handler that is running.
     #[doc(hidden)]
     type Answering: Future<Output = Reply> + Unpin + 'static;
+
+    /// One that may move between threads whatever the mode.
+    #[doc(hidden)]
+    fn answering(future: SendFuture<Reply>) -> Self::Answering;
 }
 
 /// Handlers and their futures are `Send`, and so is the driver: it can be spawned on an executor with many threads.
@@ -41,11 +45,19 @@ pub enum Local {}
 impl Mode for Multi {
     type Handler<P: 'static, C: 'static> = Box<dyn Fn(P, C) -> Self::Answering + Send + Sync>;
     type Answering = SendFuture<Reply>;
+
+    fn answering(future: SendFuture<Reply>) -> Self::Answering {
+        future
+    }
 }
 
 impl Mode for Local {
     type Handler<P: 'static, C: 'static> = Box<dyn Fn(P, C) -> Self::Answering>;
     type Answering = LocalFuture<Reply>;
+
+    fn answering(future: SendFuture<Reply>) -> Self::Answering {
+        future
+    }
 }
 
 /// What can be a handler: an async closure or function of arguments `A` and a context `C`.

@@ -6,7 +6,7 @@ use alloc::string::{String, ToString};
 use core::any::Any;
 use core::fmt;
 
-use super::tasks::Panicked;
+use super::handling::Panicked;
 use crate::peer::AnyResult;
 use crate::rpc::{ErrorObject, Raw, code};
 use crate::schema::{InputRequiredResult, Method, Params};
@@ -17,6 +17,9 @@ pub enum Reply {
     Result(Box<dyn AnyResult + Send>),
     InputRequired(InputRequiredResult),
     Error(ErrorObject),
+    /// There is more to do, as a task where the client can have one.
+    #[cfg(feature = "server")]
+    Detached(Box<super::tasks::Detachment>),
 }
 
 impl Reply {
@@ -41,6 +44,8 @@ impl fmt::Debug for Reply {
             Self::Result(_) => f.write_str("Result"),
             Self::InputRequired(_) => f.write_str("InputRequired"),
             Self::Error(error) => f.debug_tuple("Error").field(error).finish(),
+            #[cfg(feature = "server")]
+            Self::Detached(_) => f.write_str("Detached"),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! A server over HTTP without sockets: exchanges are made by hand, and polled one step at a time.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
 
+use core::future::Future;
 use core::task::{Context, Poll, Waker};
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -107,7 +108,8 @@ impl<H: Mode> Web<H> {
         meta["io.modelcontextprotocol/protocolVersion"] = json!(MODERN);
         meta["io.modelcontextprotocol/clientInfo"] = json!({"name": "tester", "version": "1"});
         meta["io.modelcontextprotocol/clientCapabilities"] = capabilities;
-        let name = ["name", "uri"].into_iter().find_map(|key| params[key].as_str()).map(str::to_owned);
+        let name =
+            ["name", "uri", "taskId"].into_iter().find_map(|key| params[key].as_str()).map(str::to_owned);
         let mut headers = vec![("mcp-protocol-version", MODERN), ("mcp-method", method)];
         headers.extend(name.as_deref().map(|name| ("mcp-name", name)));
         let body = json!({"jsonrpc": "2.0", "id": self.id(), "method": method, "params": params});
@@ -336,10 +338,27 @@ struct HeldState {
     contexts: Vec<front::Context>,
     answer: Option<String>,
     wakers: Vec<Waker>,
+    begun: usize,
     dropped: usize,
 }
 
 impl Held {
+    /// A handler that hands its context over and waits.
+    pub fn hold(&self, cx: front::Context) -> impl Future<Output = String> + Send + use<> {
+        {
+            let mut state = self.0.lock().unwrap();
+            state.begun += 1;
+            state.contexts.push(cx);
+        }
+        let holding = OnDrop(self.clone());
+        async move { core::future::poll_fn(|cx| holding.poll(cx)).await }
+    }
+
+    /// How many handlers have begun.
+    pub fn begun(&self) -> usize {
+        self.0.lock().unwrap().begun
+    }
+
     /// The context of the handler that began last.
     #[track_caller]
     pub fn context(&self) -> front::Context {
@@ -382,11 +401,7 @@ pub fn router() -> (Router, Held) {
             cx.progress(2);
             "done"
         })
-        .tool_with(tool("hold"), move |NoArguments {}, cx: front::Context| {
-            holding.0.lock().unwrap().contexts.push(cx);
-            let holding = OnDrop(holding.clone());
-            async move { core::future::poll_fn(|cx| holding.poll(cx)).await }
-        });
+        .tool_with(tool("hold"), move |NoArguments {}, cx: front::Context| holding.hold(cx));
     (router, held)
 }
 

@@ -8,9 +8,9 @@ use super::core::{ClientCore, Work};
 use super::handlers::{ClientContext, ClientHandlers};
 use super::machine::ClientMachine;
 use crate::Instant;
+use crate::front::handling::{Tasks, contain};
 use crate::front::reply::Reply;
 use crate::front::shared::Shared;
-use crate::front::tasks::{Tasks, contain};
 use crate::front::{Mode, Multi};
 use crate::peer::client::Closed;
 use crate::peer::{AnyResult, InboundId, Lost};
@@ -93,6 +93,9 @@ impl<M: ClientMachine, H: Mode> ClientDriver<M, H> {
                     Reply::Error(error) => Err(error.clone()),
                     // Only servers ask for input in their results.
                     Reply::InputRequired(_) => continue,
+                    // Only servers have tasks by themselves.
+                    #[cfg(feature = "server")]
+                    Reply::Detached(_) => continue,
                 };
                 machine.respond(now, *id, answer);
             }

@@ -1,4 +1,4 @@
-//! What outlives a connection: legacy sessions, and their handlers.
+//! What outlives a connection: legacy sessions, and their handlers, and tasks.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
@@ -13,19 +13,24 @@ use crate::bind::http::server::SessionId;
 use crate::front::router::Router;
 use crate::front::server::ServerDriver;
 use crate::front::signal::{TaskWaker, Wakers};
+use crate::front::tasks::Runner;
 use crate::front::{Mode, Multi};
 
-/// Runs legacy sessions: their handlers, which outlive the connections that brought their requests, and their time.
+/// Runs legacy sessions: their handlers, which outlive the connections that brought their requests, and their time. And
+/// it runs [tasks](crate::front::tasks), of either era.
 ///
-/// Requests of 2026-07-28 are answered without it: each runs in its own [`HttpExchange`](super::HttpExchange). Sessions
-/// can be opened only while it exists, and nothing happens in them unless it is polled; dropping it ends them all.
-#[must_use = "nothing happens in legacy sessions unless the driver is polled"]
+/// Other requests of 2026-07-28 are answered without it: each runs in its own [`HttpExchange`](super::HttpExchange).
+/// Sessions can be opened, and tasks begun, only while it exists, and nothing happens in them unless it is polled; dropping
+/// it ends them all.
+#[must_use = "nothing happens in legacy sessions and in tasks unless the driver is polled"]
 pub struct HttpServerDriver<H: Mode = Multi> {
     service: Arc<Service>,
     router: Arc<Router<H>>,
     sessions: BTreeMap<SessionId, Running<H>>,
     /// When each of them is to be polled at the latest.
     timers: BTreeSet<(Instant, SessionId)>,
+    /// The tasks that were begun by any request.
+    tasks: Option<Runner<H>>,
 }
 
 struct Running<H: Mode> {
@@ -38,7 +43,8 @@ struct Running<H: Mode> {
 
 impl<H: Mode> HttpServerDriver<H> {
     pub(super) fn new(service: Arc<Service>, router: Arc<Router<H>>) -> Self {
-        Self { service, router, sessions: BTreeMap::new(), timers: BTreeSet::new() }
+        let tasks = service.home.as_ref().map(|home| Runner::new(home.clone(), router.clone()));
+        Self { service, router, sessions: BTreeMap::new(), timers: BTreeSet::new(), tasks }
     }
 
     /// Does what there is to do, and leaves the task's waker for when there is more. Ready once the server was closed
@@ -58,6 +64,9 @@ impl<H: Mode> HttpServerDriver<H> {
         let due: Vec<SessionId> = self.timers.iter().take_while(is_due).map(|&(_, id)| id).collect();
         for id in due {
             self.run(id, closing);
+        }
+        if let Some(tasks) = &mut self.tasks {
+            tasks.poll(cx);
         }
         if closing && self.sessions.is_empty() {
             let late = self.service.refuse_sessions();
@@ -80,7 +89,19 @@ impl<H: Mode> HttpServerDriver<H> {
     /// When [`poll`](Self::poll) is due, if its waker is not called before.
     #[must_use]
     pub fn next_timeout(&self) -> Option<Instant> {
-        self.timers.first().map(|(deadline, _)| *deadline)
+        let of_sessions = self.timers.first().map(|(deadline, _)| *deadline);
+        let of_tasks = self.tasks.as_ref().and_then(Runner::next_timeout);
+        [of_sessions, of_tasks].into_iter().flatten().min()
+    }
+
+    fn session_driver(&self, cell: &SessionCell) -> ServerDriver<SessionMachine, H> {
+        let Self { service, router, .. } = self;
+        ServerDriver::new(
+            cell.shared().clone(),
+            service.entropy.clone(),
+            router.clone(),
+            service.home.clone(),
+        )
     }
 
     /// Takes in sessions that were just opened; they are polled next.
@@ -88,8 +109,7 @@ impl<H: Mode> HttpServerDriver<H> {
         for cell in arrivals {
             let id = cell.id();
             let state = TaskWaker::new(id, self.service.roster.clone());
-            let driver =
-                ServerDriver::new(cell.shared().clone(), self.service.entropy.clone(), self.router.clone());
+            let driver = self.session_driver(&cell);
             let waker = Waker::from(state.clone());
             self.sessions.insert(id, Running { cell, driver, state, waker, deadline: None });
             self.run(id, self.service.is_closing());
@@ -130,7 +150,7 @@ impl<H: Mode> Drop for HttpServerDriver<H> {
     fn drop(&mut self) {
         for cell in self.service.refuse_sessions() {
             self.service.forget(cell.id());
-            drop(ServerDriver::new(cell.shared().clone(), self.service.entropy.clone(), self.router.clone()));
+            drop(self.session_driver(&cell));
         }
         while let Some((id, running)) = self.sessions.pop_first() {
             running.state.retire();

@@ -7,9 +7,9 @@ use crate::Instant;
 use crate::bind::http::server::Exchange;
 use crate::front::server::ServerMachine;
 use crate::peer::server::{self, Answer, ListKind, Session};
-use crate::peer::{InboundId, Lost, Outgoing, Refusal, RequestId};
+use crate::peer::{AnyParams, InboundId, Lost, Outgoing, Refusal, RequestId};
 use crate::schema::tasks::TaskUpdatedParams;
-use crate::schema::{LoggingMessageParams, ProgressParams};
+use crate::schema::{LoggingMessageParams, NotificationInfo, ProgressParams};
 
 /// The methods of a [`ServerMachine`] that are those of the same name of the machine itself, or of its part `$part`.
 macro_rules! as_it_is {
@@ -36,6 +36,10 @@ macro_rules! as_it_is {
 
         fn task_updated(&mut self, now: Instant, params: &TaskUpdatedParams) -> bool {
             self$(.$part)?.task_updated(now, params)
+        }
+
+        fn notify_session(&mut self, now: Instant, info: &'static NotificationInfo, params: &dyn AnyParams) -> bool {
+            self$(.$part)?.notify_session(now, info, params)
         }
 
         fn elicitation_complete(&mut self, now: Instant, id: &str) -> bool {
@@ -87,6 +91,10 @@ impl ServerMachine for Exchange {
 
 impl ServerMachine for SessionMachine {
     as_it_is!(session);
+
+    fn has_streams(&self) -> bool {
+        true
+    }
 
     fn release(&mut self, now: Instant, request: InboundId) {
         self.session.release(now, request);

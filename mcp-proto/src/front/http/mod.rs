@@ -99,7 +99,7 @@ pub fn http_server<H: Mode>(
     entropy: Arc<dyn Entropy>,
 ) -> (HttpServer<H>, HttpServerDriver<H>) {
     let router = router.into();
-    let service = Arc::new(Service::new(config, clock, entropy));
+    let service = Arc::new(Service::new(config, clock, entropy, router.desk()));
     let driver = HttpServerDriver::new(service.clone(), router.clone());
     (HttpServer { handle: HttpHandle { service }, router }, driver)
 }

@@ -1,5 +1,6 @@
 //! What the exchanges, the sessions and the handles of a server share.
 
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -12,14 +13,18 @@ use crate::bind::http::server::{
     Answer, Full, HttpServerConfig, Post, Session, SessionId, Sessions, Setup, StreamId,
 };
 use crate::front::signal::{Signal, lock};
+use crate::front::tasks::{Desk, Home};
 use crate::front::{Clock, Entropy};
 use crate::peer::Principal;
+use crate::schema::tasks::TaskUpdatedParams;
 
 pub(super) struct Service {
     pub(super) setup: Setup,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) entropy: Arc<dyn Entropy>,
     pub(super) hub: Arc<Hub>,
+    /// Where tasks run, if the router has such.
+    pub(super) home: Option<Arc<Home>>,
     /// The driver's waker slot, and the sessions that it is to poll.
     pub(super) roster: Arc<Signal<SessionId>>,
     closing: AtomicBool,
@@ -46,13 +51,25 @@ struct Table {
 struct NoRoom;
 
 impl Service {
-    pub(super) fn new(config: HttpServerConfig, clock: Arc<dyn Clock>, entropy: Arc<dyn Entropy>) -> Self {
+    pub(super) fn new(
+        config: HttpServerConfig,
+        clock: Arc<dyn Clock>,
+        entropy: Arc<dyn Entropy>,
+        desk: Option<&Arc<Desk>>,
+    ) -> Self {
         let sessions = Sessions::new(config.sessions);
+        let hub = Arc::<Hub>::default();
+        let home = desk.map(|desk| {
+            let listening = hub.clone();
+            let audience = Box::new(move |params: &TaskUpdatedParams| listening.task_updated(params));
+            Arc::new(Home::new(desk.clone(), clock.clone(), audience))
+        });
         Self {
             setup: Setup::new(config),
             clock,
             entropy,
-            hub: Arc::default(),
+            hub,
+            home,
             roster: Arc::default(),
             closing: AtomicBool::new(false),
             exchanges: Mutex::default(),

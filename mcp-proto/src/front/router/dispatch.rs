@@ -1,9 +1,12 @@
 //! From a request to the handler that answers it.
 
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use super::tasks::no_tool;
 use super::{Context, Mode, Router};
 use crate::front::reply::{Reply, decode_params, misfit};
+use crate::front::tasks::{self, Home};
 use crate::peer::server::resource_not_found;
 use crate::rpc::{ErrorObject, Raw, code};
 use crate::schema::{
@@ -21,19 +24,25 @@ pub(crate) enum Dispatch<F> {
 }
 
 impl<M: Mode> Router<M> {
-    /// Finds who answers a request, and lets them begin.
+    /// Finds who answers a request, and lets them begin. Tasks live at `home`.
     pub(crate) fn dispatch(
         &self,
         method: &str,
         params: Option<Raw>,
         context: Context,
+        home: Option<&Arc<Home>>,
     ) -> Dispatch<M::Answering> {
         if let Some(handler) = self.methods.get(method) {
             return Dispatch::Later(handler(params, context));
         }
+        if let Some(home) = home
+            && let Some(answering) = tasks::answer(home, method, params.as_ref(), &context, self.page_size)
+        {
+            return Dispatch::Later(M::answering(answering));
+        }
         let declared = |capability| self.capabilities.has(capability);
         let dispatched = match method {
-            CallTool::NAME if declared(ServerCapability::Tools) => self.call_tool(params, context),
+            CallTool::NAME if declared(ServerCapability::Tools) => self.call_tool(params, context, home),
             ListTools::NAME if declared(ServerCapability::Tools) => self.list_tools(params),
             ReadResource::NAME if declared(ServerCapability::Resources) => {
                 self.read_resource(params, context)
@@ -57,17 +66,16 @@ impl<M: Mode> Router<M> {
         &self,
         params: Option<Raw>,
         context: Context,
+        home: Option<&Arc<Home>>,
     ) -> Result<Dispatch<M::Answering>, ErrorObject> {
         let call = decode_params::<CallTool>(params)?;
-        let Some(entry) = self.tools.get(&call.name) else {
-            return Err(ErrorObject::new(
-                code::INVALID_PARAMS,
-                alloc::format!("there is no tool {:?}", call.name),
-            ));
-        };
+        let Some(entry) = self.tools.get(&call.name) else { return Err(no_tool(&call.name)) };
         #[cfg(feature = "schema-validate")]
         if let Err(reply) = self.check_arguments(&call, &context) {
             return Ok(Dispatch::Now(reply));
+        }
+        if let Some(begun) = self.begin_call(&call, &context, home)? {
+            return Ok(begun);
         }
         Ok(Dispatch::Later((entry.handler)(call, context)))
     }

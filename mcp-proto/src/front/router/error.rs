@@ -55,6 +55,11 @@ pub enum RouterError {
         /// Why.
         error: TemplateError,
     },
+    /// Calls of a tool are to become tasks, and the router has [none](super::Router::tasks).
+    NoTasks {
+        /// The tool.
+        tool: String,
+    },
     /// What was to identify an extension has no prefix, or is no identifier.
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning#extension-negotiation>
@@ -99,6 +104,9 @@ impl fmt::Display for RouterError {
             Self::Uri { uri } => write!(f, "the resource {uri:?} has no scheme in its URI"),
             Self::Template { template, error } => {
                 write!(f, "the URI template {template:?} is not usable: {error}")
+            }
+            Self::NoTasks { tool } => {
+                write!(f, "calls of the tool {tool:?} are to become tasks, which this router does not have")
             }
             Self::Extension { identifier } => {
                 write!(f, "{identifier:?} does not identify an extension, as com.example/name would")

@@ -11,6 +11,7 @@ mod registry;
 mod schema;
 #[cfg(feature = "seal")]
 mod seals;
+mod tasks;
 mod uri;
 
 use alloc::borrow::Cow;
@@ -25,6 +26,7 @@ use serde::de::DeserializeOwned;
 
 use super::reply::{Answer, Reply, decode_as, decode_params, misfit};
 use super::server::Context;
+use super::tasks::Desk;
 use super::{Handler, Local, Mode, Multi};
 #[cfg(feature = "http")]
 use crate::bind::http::tools::ParamHeaders;
@@ -45,7 +47,10 @@ use registry::Registry;
 pub use uri::TemplateError;
 use uri::UriTemplate;
 
+use tasks::TaskTool;
+
 pub(crate) use dispatch::Dispatch;
+pub(crate) use output::tool_reply;
 
 /// How many items a page has unless told otherwise: clients that read one page alone still see all of most servers.
 const PAGE: usize = 1000;
@@ -91,6 +96,9 @@ pub struct Router<M: Mode = Multi> {
     page_size: usize,
     /// How long and by whom results may be kept, by the names of methods.
     cache_of: BTreeMap<&'static str, CacheHint>,
+    /// How it has tasks, and the tools that become such.
+    desk: Option<Arc<Desk>>,
+    task_tools: BTreeMap<String, TaskTool>,
     #[cfg(feature = "seal")]
     sealing: Arc<super::server::Sealing>,
     /// The parameters of tools that clients repeat as headers of HTTP.
@@ -159,6 +167,8 @@ impl<M: Mode> Router<M> {
             custom_methods: Vec::new(),
             page_size: PAGE,
             cache_of: BTreeMap::new(),
+            desk: None,
+            task_tools: BTreeMap::new(),
             #[cfg(feature = "http")]
             param_headers: BTreeMap::new(),
             #[cfg(feature = "schema-validate")]
@@ -590,6 +600,7 @@ impl<M: Mode> Router<M> {
         config.capabilities = self.capabilities.clone();
         config.custom_methods.clone_from(&self.custom_methods);
         config.cache_of.clone_from(&self.cache_of);
+        config.task_access = self.task_access();
         config
     }
 
@@ -603,7 +614,8 @@ impl<M: Mode> Router<M> {
     /// # Errors
     /// The first thing that does not.
     pub fn check(&self) -> Result<(), RouterError> {
-        self.problem.clone().or_else(|| self.missing_page()).map_or(Ok(()), Err)
+        let missing = || self.missing_page().or_else(|| self.missing_tasks());
+        self.problem.clone().or_else(missing).map_or(Ok(()), Err)
     }
 
     /// The parameters of a tool that clients repeat as headers of HTTP, if it has such.

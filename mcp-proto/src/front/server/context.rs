@@ -11,9 +11,10 @@ use serde::de::DeserializeOwned;
 
 #[cfg(feature = "seal")]
 use super::asks::Rounds;
-use super::asks::{Ask, Asks, Completion, TaskAsk, visit_first};
+use super::asks::{Ask, Asks, Completion, visit_first};
 use super::{Connection, Link};
 use crate::UnixTime;
+use crate::front::tasks::Live;
 use crate::front::{Entropy, Error, HandlerError, Request};
 use crate::peer::server::RequestContext;
 use crate::peer::{InboundId, Principal, Refusal};
@@ -45,8 +46,8 @@ pub struct Context {
     connection: Arc<Connection>,
     id: InboundId,
     served: Arc<Served>,
-    /// Who asks the client, where a task answers the request.
-    task: Option<Arc<dyn TaskAsk>>,
+    /// What the request has become, in a handler that works on that.
+    task: Option<Arc<Live>>,
 }
 
 /// What is known of a request while it is answered.
@@ -96,7 +97,8 @@ impl Context {
 
     /// Whether the client wants to be told of progress. If not, there is no need to work it out.
     pub fn wants_progress(&self) -> bool {
-        self.served.request.progress_token.is_some()
+        let possible = self.task.is_none() || self.era() == Era::Legacy;
+        possible && self.served.request.progress_token.is_some()
     }
 
     /// The least serious log messages that the client wants while the request runs, if any; what is less serious is not
@@ -122,6 +124,9 @@ impl Context {
         let mut params = ProgressParams::new(token, done);
         params.total = total;
         params.message = message;
+        if let Some(task) = &self.task {
+            return self.progress_of_task(task, params);
+        }
         self.connection.command(|_, machine, now, _| machine.progress(now, self.id, &params));
     }
 
@@ -132,6 +137,9 @@ impl Context {
         // What does not serialize can not be told.
         let Ok(data) = Json::encode(&data) else { return };
         let params = LoggingMessageParams::new(level, data);
+        if let Some(task) = &self.task {
+            return self.log_of_task(task, params);
+        }
         self.connection.command(|_, machine, now, _| machine.log(now, Some(self.id), &params));
     }
 
@@ -139,11 +147,17 @@ impl Context {
     ///
     /// A handler is dropped then, and learns of it in no other way; this is for work that it has given to a thread.
     pub fn is_cancelled(&self) -> bool {
-        self.connection.look(|core, _| !core.live.contains_key(&self.id))
+        match &self.task {
+            Some(task) => task.is_over(),
+            None => self.connection.look(|core, _| !core.live.contains_key(&self.id)),
+        }
     }
 
     /// Waits until nobody waits for the answer any more. See [`is_cancelled`](Self::is_cancelled).
     pub async fn cancelled(&self) {
+        if let Some(task) = &self.task {
+            return task.over().await;
+        }
         let mut waiting = Waiting { context: self, key: None };
         poll_fn(|cx| waiting.poll(cx.waker())).await;
     }
@@ -313,15 +327,22 @@ impl Context {
             }
         };
         let link = Link { connection: self.connection.clone(), of: Some(self.id) };
-        Request::new(Arc::new(link), params)
+        let request = Request::new(Arc::new(link), params);
+        match &self.task {
+            Some(task) => request.meta(task.related()),
+            None => request,
+        }
     }
 
     // --- What other files need ---
 
-    /// The same request, answered by a task: the client is asked by that.
-    #[expect(dead_code, reason = "tasks are to come")]
-    pub(crate) fn in_task(&self, task: Arc<dyn TaskAsk>) -> Self {
+    /// The same request, in the handler of the task that it has become: the client is asked by that.
+    pub(crate) fn in_task(&self, task: Arc<Live>) -> Self {
         Self { task: Some(task), ..self.clone() }
+    }
+
+    pub(crate) fn task(&self) -> Option<&Arc<Live>> {
+        self.task.as_ref()
     }
 
     /// How the client is asked.
@@ -341,7 +362,7 @@ impl Context {
         self.served.rounds.as_ref()
     }
 
-    pub(super) fn connection(&self) -> &Arc<Connection> {
+    pub(in crate::front) fn connection(&self) -> &Arc<Connection> {
         &self.connection
     }
 

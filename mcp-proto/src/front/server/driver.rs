@@ -1,5 +1,6 @@
 //! The part of a server that an adapter polls.
 
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::fmt;
 use core::task::{Context as TaskContext, Poll};
@@ -12,10 +13,11 @@ use super::core::{ServerCore, Work};
 use super::handled::Handled;
 use super::machine::ServerMachine;
 use crate::Instant;
+use crate::front::handling::{Tasks, contain};
 use crate::front::reply::Reply;
 use crate::front::router::{Dispatch, Router};
 use crate::front::shared::{Core, Shared};
-use crate::front::tasks::{Tasks, contain};
+use crate::front::tasks::{Home, Runner};
 use crate::front::{Entropy, Mode, Multi};
 use crate::peer::server::{Answer, Closed, RequestContext};
 use crate::peer::{InboundId, Lost};
@@ -45,16 +47,28 @@ pub struct ServerDriver<M: ServerMachine, H: Mode = Multi> {
     entropy: Arc<dyn Entropy>,
     router: Arc<Router<H>>,
     tasks: Tasks<Handled<H::Answering>>,
+    /// Where calls that become tasks go, and who runs them if they run here.
+    home: Option<Arc<Home>>,
+    runner: Option<Box<Runner<H>>>,
 }
 
 impl<M: ServerMachine + Send + 'static, H: Mode> ServerDriver<M, H> {
+    /// A driver whose calls become tasks at `home`.
     pub(in crate::front) fn new(
         shared: Arc<Shared<ServerCore, M>>,
         entropy: Arc<dyn Entropy>,
         router: Arc<Router<H>>,
+        home: Option<Arc<Home>>,
     ) -> Self {
         let tasks = Tasks::new(shared.signal().clone());
-        Self { connection: shared.clone(), shared, entropy, router, tasks }
+        Self { connection: shared.clone(), shared, entropy, router, tasks, home, runner: None }
+    }
+
+    /// The same, which runs the tasks at its home as well.
+    pub(super) fn running_tasks(mut self) -> Self {
+        let runner = |home: &Arc<Home>| Box::new(Runner::new(home.clone(), self.router.clone()));
+        self.runner = self.home.as_ref().map(runner);
+        self
     }
 }
 
@@ -74,13 +88,17 @@ impl<M: ServerMachine, H: Mode> ServerDriver<M, H> {
         act: impl FnOnce(&mut M, Instant) -> Poll<R>,
     ) -> Poll<R> {
         self.run_handlers();
+        if let Some(runner) = &mut self.runner {
+            runner.poll(cx);
+        }
         self.shared.park(cx.waker(), act)
     }
 
     /// When the machine's `handle_timeout` is due, if nothing else happens first.
     #[must_use]
     pub fn next_timeout(&self) -> Option<Instant> {
-        self.shared.look(|_, machine| machine.poll_timeout())
+        let of_tasks = self.runner.as_ref().and_then(|runner| runner.next_timeout());
+        [self.shared.look(|_, machine| machine.poll_timeout()), of_tasks].into_iter().flatten().min()
     }
 
     /// How the connection ended, once it is over.
@@ -98,13 +116,9 @@ impl<M: ServerMachine, H: Mode> ServerDriver<M, H> {
                 Work::Start { id, method, params, context } => {
                     let served = self.served(&method, params.as_ref(), context);
                     let context = Context::new(self.connection.clone(), id, served);
-                    match contain(|| self.router.dispatch(&method, params, context.clone())) {
-                        #[cfg(feature = "seal")]
-                        Ok(Dispatch::Later(answering)) => {
-                            self.tasks.start(id, Handled::new(answering, context));
-                        }
-                        #[cfg(not(feature = "seal"))]
-                        Ok(Dispatch::Later(answering)) => self.tasks.start(id, Handled::new(answering)),
+                    let home = self.home.as_ref();
+                    match contain(|| self.router.dispatch(&method, params, context.clone(), home)) {
+                        Ok(Dispatch::Later(answering)) => self.start(id, answering, context),
                         Ok(Dispatch::Now(reply)) => replies.push_back((id, reply)),
                         Err(panicked) => replies.push_back((id, panicked.into())),
                     }
@@ -113,6 +127,9 @@ impl<M: ServerMachine, H: Mode> ServerDriver<M, H> {
         }
         self.tasks
             .run(Handled::stalled, |id, output| replies.push_back((id, output.unwrap_or_else(Reply::from))));
+        if replies.iter().any(|(_, reply)| matches!(reply, Reply::Detached(_))) {
+            replies = self.go_on(replies);
+        }
         if replies.is_empty() {
             return;
         }
@@ -122,6 +139,8 @@ impl<M: ServerMachine, H: Mode> ServerDriver<M, H> {
                     Reply::Result(result) => Answer::Result(&**result),
                     Reply::InputRequired(needed) => Answer::InputRequired(needed),
                     Reply::Error(error) => Answer::Error(error.clone()),
+                    // It has gone on.
+                    Reply::Detached(_) => continue,
                 };
                 machine.respond(now, *id, answer);
                 core.end(*id, wakers);
@@ -131,6 +150,39 @@ impl<M: ServerMachine, H: Mode> ServerDriver<M, H> {
 }
 
 impl<M: ServerMachine, H: Mode> ServerDriver<M, H> {
+    fn start(&mut self, id: InboundId, answering: H::Answering, context: Context) {
+        #[cfg(feature = "seal")]
+        self.tasks.start(id, Handled::new(answering, context));
+        #[cfg(not(feature = "seal"))]
+        {
+            drop(context);
+            self.tasks.start(id, Handled::new(answering));
+        }
+    }
+
+    /// Goes on with tools that are done with what they do before there is a task. Returns the others.
+    fn go_on(&mut self, replies: SmallQueue<(InboundId, Reply)>) -> SmallQueue<(InboundId, Reply)> {
+        let mut answered = SmallQueue::default();
+        for (id, reply) in replies {
+            let reply = match reply {
+                Reply::Detached(detachment) => {
+                    let context = detachment.context.clone();
+                    match contain(|| self.router.detach(*detachment, self.home.as_ref())) {
+                        Ok(Dispatch::Later(answering)) => {
+                            self.start(id, answering, context);
+                            continue;
+                        }
+                        Ok(Dispatch::Now(reply)) => reply,
+                        Err(panicked) => panicked.into(),
+                    }
+                }
+                reply => reply,
+            };
+            answered.push_back((id, reply));
+        }
+        answered
+    }
+
     #[cfg(feature = "seal")]
     fn served(&self, method: &Text, params: Option<&Raw>, request: RequestContext) -> Served {
         let rounds = (request.era == Era::Modern).then(|| {

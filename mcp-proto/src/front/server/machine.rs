@@ -5,9 +5,9 @@ use core::task::Waker;
 use crate::Instant;
 use crate::bind::{Binding, Framing};
 use crate::peer::server::{self, Answer, ListKind, Session};
-use crate::peer::{InboundId, Lost, Outgoing, Refusal, RequestId};
+use crate::peer::{AnyParams, InboundId, Lost, Outgoing, Refusal, RequestId};
 use crate::schema::tasks::TaskUpdatedParams;
-use crate::schema::{LoggingMessageParams, ProgressParams};
+use crate::schema::{LoggingMessageParams, NotificationInfo, ProgressParams};
 
 /// The server role of a connection, as the front drives it.
 ///
@@ -30,6 +30,20 @@ pub trait ServerMachine {
 
     /// Tells those who listen for a task how it is doing (the tasks extension). Returns whether anybody was told.
     fn task_updated(&mut self, now: Instant, params: &TaskUpdatedParams) -> bool;
+
+    /// Tells the client of a legacy session something that belongs to no request which is still open. Returns whether it
+    /// was sent.
+    fn notify_session(
+        &mut self,
+        now: Instant,
+        info: &'static NotificationInfo,
+        params: &dyn AnyParams,
+    ) -> bool;
+
+    /// Whether each request of a legacy client has a stream of its own, on which it expects what concerns that request.
+    fn has_streams(&self) -> bool {
+        false
+    }
 
     /// Tells the client that the person is done with a page on the web (2025-11-25). Returns whether it was sent.
     fn elicitation_complete(&mut self, now: Instant, id: &str) -> bool;
@@ -100,6 +114,15 @@ impl<F: Framing> ServerMachine for Binding<server::Server, F> {
 
     fn task_updated(&mut self, now: Instant, params: &TaskUpdatedParams) -> bool {
         Self::task_updated(self, now, params)
+    }
+
+    fn notify_session(
+        &mut self,
+        now: Instant,
+        info: &'static NotificationInfo,
+        params: &dyn AnyParams,
+    ) -> bool {
+        Self::notify_session(self, now, info, params)
     }
 
     fn elicitation_complete(&mut self, now: Instant, id: &str) -> bool {

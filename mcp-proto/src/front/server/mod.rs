@@ -24,9 +24,11 @@ use super::request::Request;
 use super::router::Router;
 use super::shared::Shared;
 use super::slots::{self, Follow};
+use super::tasks::Home;
 use super::{Clock, Entropy, Mode};
 use crate::peer::server::{Closed, ListKind, Session};
 use crate::peer::{InboundId, Outcome, Outgoing, RequestId};
+use crate::schema::tasks::TaskUpdatedParams;
 use crate::schema::{Json, LoggingLevel, LoggingMessageParams, Method, ProgressParams};
 
 #[cfg(feature = "seal")]
@@ -44,10 +46,10 @@ pub use machine::ServerMachine;
 pub(super) type Connection = Shared<ServerCore, dyn ServerMachine + Send>;
 
 /// The connection, for what is asked of the client.
-struct Link {
-    connection: Arc<Connection>,
+pub(super) struct Link {
+    pub(super) connection: Arc<Connection>,
     /// The client's request on whose behalf it is asked, if it is on behalf of one.
-    of: Option<InboundId>,
+    pub(super) of: Option<InboundId>,
 }
 
 /// Joins a machine to the router that answers for it, a handle for its application and a driver for its transport.
@@ -64,9 +66,17 @@ where
     M: ServerMachine + Send + 'static,
     H: Mode,
 {
-    let shared = Arc::new(Shared::new(ServerCore::default(), machine, clock));
+    let router = router.into();
+    let shared = Arc::new(Shared::new(ServerCore::default(), machine, clock.clone()));
     let handle = ServerHandle { link: Arc::new(Link { connection: shared.clone(), of: None }) };
-    (handle, ServerDriver::new(shared, entropy, router.into()))
+    let home = router.desk().map(|desk| {
+        let connection = shared.clone();
+        let audience = Box::new(move |params: &TaskUpdatedParams| {
+            connection.command(|_, machine, now, _| machine.task_updated(now, params));
+        });
+        Arc::new(Home::new(desk.clone(), clock, audience))
+    });
+    (handle, ServerDriver::new(shared, entropy, router, home).running_tasks())
 }
 
 /// What an application holds of one connection of its server: to tell the client of changes, to hear of its end.

@@ -170,7 +170,7 @@ fn kind_allowed(served: &Served, kind: Option<&ResultType>) -> Result<(), ErrorO
 /// The error as its revision may have it: not with a code that it forbids.
 ///
 /// <https://modelcontextprotocol.io/specification/2026-07-28/basic#error-codes>
-fn at_revision(mut error: ErrorObject, revision: Revision) -> ErrorObject {
+pub(crate) fn at_revision(mut error: ErrorObject, revision: Revision) -> ErrorObject {
     let differences = revision.differences();
     error.code = match error.code {
         code::RESOURCE_NOT_FOUND => differences.missing_resource,

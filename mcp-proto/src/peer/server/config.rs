@@ -2,11 +2,13 @@
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::fmt;
 use core::time::Duration;
 
 use crate::Limits;
-use crate::peer::CacheHint;
+use crate::peer::{CacheHint, Principal};
 use crate::schema::{Implementation, MethodInfo, Revision, ServerCapabilities};
 
 /// The configuration of a server.
@@ -48,6 +50,9 @@ pub struct ServerConfig {
     /// How long queued bytes may wait without any being taken before the connection fails. Default 60 s: a client that
     /// reads nothing for a minute is not coming back.
     pub write_timeout: Duration,
+    /// Who may listen for which task (the tasks extension). Default: nothing is checked, and a subscription is granted
+    /// for whatever name it gives.
+    pub task_access: Option<TaskAccess>,
     /// What the client may make this side hold.
     pub limits: Limits,
 }
@@ -68,6 +73,7 @@ impl ServerConfig {
             request_maximum: Duration::from_secs(600),
             close_timeout: Duration::from_secs(2),
             write_timeout: Duration::from_secs(60),
+            task_access: None,
             limits: Limits::default(),
         }
     }
@@ -96,5 +102,28 @@ impl Eras {
             Self::Both | Self::ModernOnly => Revision::MODERN,
             Self::LegacyOnly => &[],
         }
+    }
+}
+
+/// Says whether somebody may listen for a task, by its identifier: it exists, and is theirs.
+#[derive(Clone)]
+pub struct TaskAccess(Arc<Allows>);
+
+type Allows = dyn Fn(&str, Option<&Principal>) -> bool + Send + Sync;
+
+impl TaskAccess {
+    /// As `allows` says. It is asked while the machine is at work, and must not use that.
+    pub fn new(allows: impl Fn(&str, Option<&Principal>) -> bool + Send + Sync + 'static) -> Self {
+        Self(Arc::new(allows))
+    }
+
+    pub(super) fn allows(&self, task: &str, principal: Option<&Principal>) -> bool {
+        (self.0)(task, principal)
+    }
+}
+
+impl fmt::Debug for TaskAccess {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TaskAccess").finish_non_exhaustive()
     }
 }

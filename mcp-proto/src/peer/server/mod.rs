@@ -30,10 +30,8 @@ use crate::peer::{About, Inbound, InboundId, Lost, Outbound, Outbox, Outcome, Pr
 use crate::rpc::{ErrorId, ErrorObject, Id, code, write};
 use crate::schema::{Era, Json, LoggingLevel, Method, MethodInfo, Number, Revision, SubscriptionsListen};
 
-#[cfg(feature = "seal")]
-pub(crate) use commands::needs;
 pub use commands::{Answer, missing_capabilities, resource_not_found};
-pub use config::{Eras, ServerConfig};
+pub use config::{Eras, ServerConfig, TaskAccess};
 pub use event::{Closed, Diagnostic, Event, RequestContext};
 #[cfg(feature = "seal")]
 pub use seal::{NONCE_BYTES, Opened, SealError, SealKey, Sealer};
@@ -42,11 +40,15 @@ pub use subscriptions::{ListKind, Topic};
 
 #[cfg(feature = "http")]
 pub(crate) use admit::unsupported_version;
+#[cfg(feature = "std")]
+pub(crate) use commands::{at_revision, needs};
 #[cfg(feature = "http")]
 pub(crate) use prepared::Prepared;
 #[cfg(not(feature = "http"))]
 use prepared::Prepared;
 use subscriptions::Subscriptions;
+#[cfg(feature = "std")]
+pub(crate) use tell::exceeds;
 
 /// What the machine is doing.
 #[derive(Debug)]

@@ -44,8 +44,10 @@ impl Server {
         params: SubscriptionsListenParams,
         out: &mut dyn Outbox,
     ) -> Result<(), ErrorObject> {
+        let access = self.config.task_access.as_ref();
+        let hears = |task: &str| access.is_none_or(|access| access.allows(task, self.principal.as_ref()));
         let (granted, topics) =
-            grant(&params.notifications, &self.config.capabilities, &served.capabilities)?;
+            grant(&params.notifications, &self.config.capabilities, &served.capabilities, hears)?;
         let bytes = topics.iter().map(Topic::bytes).fold(0, usize::saturating_add);
         self.admit_subscriptions(topics.len().max(1), bytes)?;
         if !self.has_room(out) {

@@ -221,7 +221,8 @@ impl Subscriptions {
     }
 }
 
-/// What of `asked` a server with the capabilities `declared` grants to a client with those of `client`.
+/// What of `asked` a server with the capabilities `declared` grants to a client with those of `client`; of tasks, what
+/// `hears` says.
 ///
 /// # Errors
 /// If the client asks for tasks and has not declared that it knows them.
@@ -229,6 +230,7 @@ pub(super) fn grant(
     asked: &SubscriptionFilter,
     declared: &ServerCapabilities,
     client: &ClientCapabilities,
+    hears: impl Fn(&str) -> bool,
 ) -> Result<(SubscriptionFilter, Vec<Topic>), ErrorObject> {
     let mut granted = SubscriptionFilter::new();
     let mut topics = Vec::new();
@@ -257,7 +259,8 @@ pub(super) fn grant(
         if !client.has(needed) {
             return Err(missing_capabilities(ClientCapabilities::default().with(needed)));
         }
-        let tasks = once_each(tasks);
+        let mut tasks = once_each(tasks);
+        tasks.retain(|task| hears(task));
         topics.extend(tasks.iter().map(|task| Topic::Task(task.as_str().into())));
         granted.task_ids = Some(tasks);
     }

@@ -10,8 +10,9 @@ use crate::rpc::{Id, write};
 use crate::schema::tasks::{TaskUpdated, TaskUpdatedParams};
 use crate::schema::{
     ElicitationComplete, ElicitationCompleteParams, EmptyParams, Era, LoggingLevel, LoggingMessage,
-    LoggingMessageParams, Meta, Notification, Number, Progress, ProgressParams, PromptListChanged,
-    ResourceListChanged, ResourceUpdated, ResourceUpdatedParams, Revision, ServerCapability, ToolListChanged,
+    LoggingMessageParams, Meta, Notification, NotificationInfo, Number, Progress, ProgressParams,
+    PromptListChanged, ResourceListChanged, ResourceUpdated, ResourceUpdatedParams, Revision,
+    ServerCapability, ToolListChanged,
 };
 
 use super::subscriptions::{Subscriber, Topic};
@@ -28,7 +29,7 @@ impl Server {
     pub fn progress(&mut self, request: InboundId, params: &ProgressParams, out: &mut dyn Outbox) -> bool {
         let Some((id, served)) = self.inbound.get(request) else { return false };
         let Some(token) = served.progress_token.clone() else { return false };
-        if served.progress.as_ref().is_some_and(|last| !is_less(last, &params.progress)) {
+        if served.progress.as_ref().is_some_and(|last| !exceeds(&params.progress, last)) {
             return false;
         }
         let (id, revision) = (id.clone(), served.revision);
@@ -103,6 +104,19 @@ impl Server {
             self.tell(subscriber, TaskUpdated::NAME, params, out);
         }
         true
+    }
+
+    /// Tells the client of a legacy session something that belongs to no request which is still open: how a task is
+    /// doing, say. Returns whether it was sent: the revision must have it, and the client must have said that it is ready.
+    pub fn notify_session(
+        &mut self,
+        info: &'static NotificationInfo,
+        params: &dyn AnyParams,
+        out: &mut dyn Outbox,
+    ) -> bool {
+        let Some(session) = self.session.as_ref().filter(|session| session.initialized) else { return false };
+        let revision = session.revision;
+        info.revisions.contains(revision) && self.notify(info.name, None, params, revision, out)
     }
 
     /// Tells the client that the person is done with the page on the web that it was asked to show under this id. Returns
@@ -261,10 +275,11 @@ pub(super) fn write_notification(
     Ok(())
 }
 
-/// Whole numbers are compared as such: as floating-point numbers, neighbours beyond 2^53 are the same.
-fn is_less(one: &Number, other: &Number) -> bool {
+/// Whether one number is greater than another. Whole numbers are compared as such: as floating-point numbers, neighbours
+/// beyond 2^53 are the same.
+pub(crate) fn exceeds(one: &Number, other: &Number) -> bool {
     match (one.as_i64(), other.as_i64()) {
-        (Some(one), Some(other)) => one < other,
-        _ => one.as_f64() < other.as_f64(),
+        (Some(one), Some(other)) => one > other,
+        _ => one.as_f64() > other.as_f64(),
     }
 }

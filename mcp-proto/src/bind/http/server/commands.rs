@@ -40,6 +40,17 @@ macro_rules! commands {
                 self.run(now, |server, out| server.task_updated(params, out))
             }
 
+            /// Tells the client of a legacy session something that belongs to no request which is still open. Returns
+            /// whether it was sent.
+            pub fn notify_session(
+                &mut self,
+                now: Instant,
+                info: &'static crate::schema::NotificationInfo,
+                params: &dyn crate::peer::AnyParams,
+            ) -> bool {
+                self.run(now, |server, out| server.notify_session(info, params, out))
+            }
+
             /// Tells the client that the person is done with a page on the web (2025-11-25). Returns whether it was
             /// sent.
             pub fn elicitation_complete(&mut self, now: Instant, id: &str) -> bool {

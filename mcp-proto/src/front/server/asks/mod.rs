@@ -27,7 +27,8 @@ use core::task::{Context as TaskContext, Poll};
 use super::Connection;
 use super::context::Context;
 use crate::consent::{UrlConsent, UrlWarning};
-use crate::front::tasks::SendFuture;
+use crate::front::handling::SendFuture;
+use crate::front::tasks::{Live, ask_by_task};
 use crate::front::{Error, HandlerError};
 use crate::peer::{Outcome, Refusal};
 use crate::rpc::{ErrorObject, Raw, code};
@@ -42,12 +43,6 @@ pub(crate) use sealing::Sealing;
 #[cfg(feature = "seal")]
 pub use single_use::{SingleUse, StateId, StateUse, UsedStates};
 
-/// Who asks the client on behalf of a task, whose request has been answered long ago.
-pub(crate) trait TaskAsk: Send + Sync {
-    /// Asks; the result as it came.
-    fn ask(&self, key: &str, request: InputRequest) -> SendFuture<Result<Raw, Error>>;
-}
-
 /// How the client is asked.
 pub(crate) enum Asks<'a> {
     /// By a request, which is refused unless the client is a legacy one.
@@ -56,7 +51,7 @@ pub(crate) enum Asks<'a> {
     #[cfg(feature = "seal")]
     Rounds(&'a Rounds),
     /// By a task.
-    Task(&'a Arc<dyn TaskAsk>),
+    Task(&'a Arc<Live>),
 }
 
 /// A question to the client: the future of its answer. See [`Context::elicit`].
@@ -77,7 +72,7 @@ where
         let future = Box::pin(async move {
             match context.asks() {
                 Asks::Requests => context.request::<M>(params).await,
-                Asks::Task(task) => decode::<M>(task.ask(&key, params.into()).await?),
+                Asks::Task(task) => decode::<M>(ask_by_task(task, &context, &key, params.into()).await?),
                 #[cfg(feature = "seal")]
                 Asks::Rounds(rounds) => rounds.ask::<M>(&context, key, params.into()).await,
             }

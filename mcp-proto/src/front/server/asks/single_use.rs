@@ -7,9 +7,9 @@ use core::future::ready;
 use std::sync::Mutex;
 
 use crate::UnixTime;
+use crate::front::handling::SendFuture;
 use crate::front::reply::HandlerError;
 use crate::front::signal::lock;
-use crate::front::tasks::SendFuture;
 use crate::peer::server::NONCE_BYTES;
 
 /// A request state that has come back, told from every other.

@@ -1,0 +1,274 @@
+//! Tools whose calls become tasks.
+
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::String;
+use alloc::sync::Arc;
+use core::future::Future;
+use core::time::Duration;
+
+use serde::de::DeserializeOwned;
+
+use super::dispatch::Dispatch;
+use super::{Router, RouterError, ToolOutput, invalid_arguments, output};
+use crate::front::reply::{HandlerError, Reply};
+use crate::front::tasks::{
+    Desk, Detached, Detachment, Home, Start, TaskChoice, TaskConfig, TaskListing, Work,
+};
+use crate::front::{Context, Handler, Mode};
+use crate::peer::server::{TaskAccess, missing_capabilities};
+use crate::rpc::{ErrorObject, code};
+use crate::schema::tasks::legacy::{self, TaskMetadata};
+use crate::schema::{
+    CallToolParams, ClientCapabilities, ClientCapability, Era, Json, Method as _, ServerCapability,
+    TaskSupport, Tool, ToolExecution,
+};
+
+/// How a tool becomes a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct TaskTool {
+    choice: TaskChoice,
+    begins: Begins,
+}
+
+/// When a tool becomes a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Begins {
+    /// Before its handler begins.
+    AtOnce,
+    /// When its handler says so.
+    Detached,
+}
+
+/// Tasks.
+impl<M: Mode> Router<M> {
+    /// Has tasks: declares them, and answers `tasks/*`. Which tools become tasks is said where they are registered.
+    #[must_use]
+    pub fn tasks(mut self, config: TaskConfig) -> Self {
+        let listing = config.listing;
+        self.desk = Some(Arc::new(Desk::new(config)));
+        let mut router = self
+            .declare(ServerCapability::TasksExtension)
+            .declare(ServerCapability::Tasks)
+            .declare(ServerCapability::TasksCancel);
+        if listing == TaskListing::Shown {
+            router = router.declare(ServerCapability::TasksList);
+        }
+        let requests = &mut router.capabilities.tasks.get_or_insert_default().requests;
+        let tools = &mut requests.get_or_insert_default().tools;
+        tools.get_or_insert_default().call = Some(Json::empty_object());
+        router
+    }
+
+    /// A tool whose calls become tasks, as the client can have them and `choice` says. The handler is that of any
+    /// [tool](Self::tool_with); what it asks the client goes through the task, and so does its
+    /// [status](Context::status). It is dropped when the task is cancelled.
+    ///
+    /// ```
+    /// use mcp_proto::front::tasks::{TaskChoice, TaskConfig};
+    /// use mcp_proto::front::{Context, NoArguments, Router};
+    /// use mcp_proto::schema::{Json, Tool};
+    ///
+    /// let tool = Tool::new("backup", "Copies everything to a safe place", Json::empty_object());
+    /// let router = Router::new("archive", "1.0.0").tasks(TaskConfig::default()).task_tool(
+    ///     tool,
+    ///     TaskChoice::Optional,
+    ///     async |NoArguments {}, cx: Context| {
+    ///         cx.status("copying");
+    ///         "Everything is copied."
+    ///     },
+    /// );
+    /// # drop(router);
+    /// ```
+    #[must_use]
+    pub fn task_tool<A, F, H>(self, tool: Tool, choice: TaskChoice, handler: H) -> Self
+    where
+        A: DeserializeOwned + 'static,
+        F: Future<Output: ToolOutput> + 'static,
+        H: Fn(A, Context) -> F + Handler<M, A, Context, F>,
+    {
+        self.offer_task(tool, choice, Begins::AtOnce, |router, tool| router.tool_with(tool, handler))
+    }
+
+    /// A tool that becomes a task when its handler says so: when it has asked the client for what it needs to begin, say.
+    /// For a client that can't have a task, the rest is done before the call is answered.
+    ///
+    /// ```
+    /// use mcp_proto::front::tasks::{Detached, TaskChoice, TaskConfig};
+    /// use mcp_proto::front::{Context, HandlerError, NoArguments, Router};
+    /// use mcp_proto::schema::{Json, Tool};
+    ///
+    /// let tool = Tool::new("publish", "Publishes the draft", Json::empty_object());
+    /// let router = Router::new("press", "1.0.0").tasks(TaskConfig::default()).detaching_tool(
+    ///     tool,
+    ///     TaskChoice::Optional,
+    ///     async |NoArguments {}, cx: Context| {
+    ///         // What is asked here is asked before there is a task.
+    ///         let draft = "the draft";
+    ///         Ok(Detached::new(async move |cx: Context| {
+    ///             cx.status("printing");
+    ///             format!("{draft} is published")
+    ///         }))
+    ///     },
+    /// );
+    /// # drop(router);
+    /// ```
+    #[must_use]
+    pub fn detaching_tool<A, F, H>(self, tool: Tool, choice: TaskChoice, handler: H) -> Self
+    where
+        A: DeserializeOwned + 'static,
+        F: Future<Output = Result<Detached, HandlerError>> + 'static,
+        H: Fn(A, Context) -> F + Handler<M, A, Context, F>,
+    {
+        let has_page = tool.page().is_some();
+        let erased = handler.erase(
+            |call: CallToolParams, context: &Context| {
+                let decoded = match &call.arguments {
+                    Some(arguments) => arguments.decode(),
+                    None => serde_json::from_str("{}"),
+                };
+                match decoded {
+                    Ok(arguments) => Ok((arguments, (call.name, call.task, context.clone()))),
+                    Err(error) => Err(invalid_arguments(&call.name, &error, context)),
+                }
+            },
+            move |(tool, asked, context): (String, Option<TaskMetadata>, Context), output| match output {
+                Ok(rest) => {
+                    let rest = rest.of_tool(has_page);
+                    Reply::Detached(Box::new(Detachment { tool, asked, context, rest }))
+                }
+                Err(error) => output::tool_reply(Err::<(), _>(error), has_page),
+            },
+        );
+        self.offer_task(tool, choice, Begins::Detached, |router, tool| router.add_tool(tool, erased))
+    }
+
+    fn offer_task(
+        mut self,
+        mut tool: Tool,
+        choice: TaskChoice,
+        begins: Begins,
+        add: impl FnOnce(Self, Tool) -> Self,
+    ) -> Self {
+        self.task_tools.insert(tool.name.clone(), TaskTool { choice, begins });
+        let support = match choice {
+            TaskChoice::Optional => TaskSupport::Optional,
+            TaskChoice::Required => TaskSupport::Required,
+        };
+        tool.execution.get_or_insert_with(ToolExecution::new).task_support = Some(support);
+        add(self, tool)
+    }
+
+    /// The tool that can't become a task because there are none.
+    pub(super) fn missing_tasks(&self) -> Option<RouterError> {
+        let tool = self.task_tools.keys().next().filter(|_| self.desk.is_none())?;
+        Some(RouterError::NoTasks { tool: tool.clone() })
+    }
+
+    pub(crate) fn desk(&self) -> Option<&Arc<Desk>> {
+        self.desk.as_ref()
+    }
+
+    /// Who may listen for which task.
+    pub(super) fn task_access(&self) -> Option<TaskAccess> {
+        let desk = self.desk.clone()?;
+        Some(TaskAccess::new(move |task, principal| desk.hears(task, principal)))
+    }
+
+    /// Begins a call as a task, if it is to be one before its handler begins.
+    pub(super) fn begin_call(
+        &self,
+        call: &CallToolParams,
+        context: &Context,
+        home: Option<&Arc<Home>>,
+    ) -> Result<Option<Dispatch<M::Answering>>, ErrorObject> {
+        let task = self.task_tools.get(&call.name);
+        if task.is_none() && self.desk.is_none() {
+            return Ok(None);
+        }
+        let becomes = self.becomes_task(&call.name, call.task.as_ref(), context)?;
+        match (task, home) {
+            (Some(TaskTool { begins: Begins::AtOnce, .. }), Some(home)) if becomes => {
+                let ttl = asked_ttl(call.task.as_ref(), context);
+                let start = Start { work: Work::Call(call.clone()), context: context.clone(), ttl };
+                Ok(Some(Dispatch::Later(M::answering(home.begin(start)?))))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Goes on with a tool that is done with what it does before there is a task.
+    pub(crate) fn detach(&self, detachment: Detachment, home: Option<&Arc<Home>>) -> Dispatch<M::Answering> {
+        let Detachment { tool, asked, context, rest } = detachment;
+        let becomes = self.becomes_task(&tool, asked.as_ref(), &context);
+        match (becomes, home) {
+            (Err(error), _) => Dispatch::Now(Reply::Error(error)),
+            (Ok(true), Some(home)) => {
+                let ttl = asked_ttl(asked.as_ref(), &context);
+                match home.begin(Start { work: Work::Rest(rest), context, ttl }) {
+                    Ok(answering) => Dispatch::Later(M::answering(answering)),
+                    Err(error) => Dispatch::Now(Reply::Error(error)),
+                }
+            }
+            (Ok(_), _) => Dispatch::Later(M::answering(rest.begin(context))),
+        }
+    }
+
+    /// Begins what a task does.
+    pub(crate) fn begin_task(&self, work: Work, context: Context) -> M::Answering {
+        match work {
+            Work::Rest(rest) => M::answering(rest.begin(context)),
+            Work::Call(call) => match self.tools.get(&call.name) {
+                Some(entry) => (entry.handler)(call, context),
+                None => M::answering(Box::pin(core::future::ready(Reply::Error(no_tool(&call.name))))),
+            },
+        }
+    }
+
+    /// Whether a call is to be a task.
+    ///
+    /// # Errors
+    /// If it can't be what it has to be.
+    fn becomes_task(
+        &self,
+        tool: &str,
+        asked: Option<&TaskMetadata>,
+        context: &Context,
+    ) -> Result<bool, ErrorObject> {
+        let choice = self.task_tools.get(tool).map(|task| task.choice);
+        // S11.1: by what the client has declared with this very request. R7: by what it asks for.
+        let needed = ClientCapability::TasksExtension;
+        let possible = self.desk.is_some()
+            && match context.era() {
+                Era::Modern => context.client_capabilities().has(needed),
+                Era::Legacy => legacy::GetTask::INFO.exists_in(context.revision()) && asked.is_some(),
+            };
+        match (choice, possible, context.era()) {
+            (Some(_), true, _) => Ok(true),
+            (Some(TaskChoice::Optional), false, _) | (None, false, _) | (None, true, Era::Modern) => {
+                Ok(false)
+            }
+            (Some(TaskChoice::Required), false, Era::Modern) => {
+                Err(missing_capabilities(ClientCapabilities::default().with(needed)))
+            }
+            (Some(TaskChoice::Required), false, Era::Legacy) => Err(ErrorObject::new(
+                code::METHOD_NOT_FOUND,
+                format!("the tool {tool:?} runs as a task alone"),
+            )),
+            (None, true, Era::Legacy) => Err(ErrorObject::new(
+                code::METHOD_NOT_FOUND,
+                format!("the tool {tool:?} can't run as a task"),
+            )),
+        }
+    }
+}
+
+/// How long the client wants a task kept, where it is its to say.
+fn asked_ttl(asked: Option<&TaskMetadata>, context: &Context) -> Option<Duration> {
+    let asked = asked.filter(|_| context.era() == Era::Legacy)?;
+    asked.ttl.map(Duration::from_millis)
+}
+
+pub(super) fn no_tool(name: &str) -> ErrorObject {
+    ErrorObject::new(code::INVALID_PARAMS, format!("there is no tool {name:?}"))
+}

@@ -1,0 +1,48 @@
+//! What a handler can do for the task that it works on.
+
+use alloc::string::String;
+
+use super::Live;
+use super::methods::related;
+use crate::front::Context;
+use crate::schema::tasks::legacy::{TaskStatusChanged, TaskStatusParams};
+use crate::schema::{Era, LoggingMessageParams, Notification, Progress, ProgressParams, meta};
+
+/// In a task.
+impl Context {
+    /// Says how the work is doing, in a few words for the person or the model: the task's `statusMessage`. Outside of a
+    /// task nothing happens; there is [`progress`](Self::progress).
+    pub fn status(&self, message: impl Into<String>) {
+        if let Some(task) = self.task() {
+            task.status(message.into());
+        }
+    }
+
+    /// The identifier of the task that the handler works on, if it does.
+    pub fn task_id(&self) -> Option<&str> {
+        self.task().map(|task| task.id())
+    }
+
+    /// R7: the token of the call is good for as long as the task runs. The tasks extension has no progress.
+    pub(in crate::front) fn progress_of_task(&self, task: &Live, mut params: ProgressParams) {
+        if self.era() == Era::Legacy && task.advances(&params.progress) {
+            params.meta.insert(meta::RELATED_TASK, related(task.id()));
+            self.connection()
+                .command(|_, machine, now, _| machine.notify_session(now, Progress::INFO, &params));
+        }
+    }
+
+    /// The tasks extension has no log messages.
+    pub(in crate::front) fn log_of_task(&self, task: &Live, mut params: LoggingMessageParams) {
+        if self.era() == Era::Legacy && !task.is_over() {
+            params.meta.insert(meta::RELATED_TASK, related(task.id()));
+            self.connection().command(|_, machine, now, _| machine.log(now, None, &params));
+        }
+    }
+
+    /// Tells a client of 2025-11-25 how its task is doing.
+    pub(super) fn tell_status(&self, params: &TaskStatusParams) {
+        self.connection()
+            .command(|_, machine, now, _| machine.notify_session(now, TaskStatusChanged::INFO, params));
+    }
+}

@@ -1,0 +1,128 @@
+//! The tasks of a router, over all its connections.
+
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::String;
+use alloc::sync::Arc;
+use std::sync::Mutex;
+
+use super::live::Live;
+use super::{StoreError, TaskConfig, TaskRecord};
+use crate::UnixTime;
+use crate::front::signal::lock;
+use crate::peer::Principal;
+use crate::rpc::{ErrorObject, code};
+
+/// The tasks of a router, over all its connections: how it has them, and those that run.
+pub(crate) struct Desk {
+    pub(super) config: TaskConfig,
+    running: Mutex<Index>,
+}
+
+#[derive(Default)]
+struct Index {
+    tasks: BTreeMap<String, Arc<Live>>,
+    /// How many belong to each principal.
+    each: BTreeMap<Principal, usize>,
+}
+
+impl Desk {
+    pub(in crate::front) fn new(config: TaskConfig) -> Self {
+        Self { config, running: Mutex::default() }
+    }
+
+    /// Takes in a task that is about to begin.
+    pub(super) fn admit(&self, live: &Arc<Live>) -> Result<(), ErrorObject> {
+        let full = || ErrorObject::new(code::INTERNAL_ERROR, "too many tasks are running");
+        let mut index = lock(&self.running);
+        if index.tasks.len() >= self.config.running {
+            return Err(full());
+        }
+        if let Some(owner) = live.owner() {
+            let count = index.each.entry(owner.clone()).or_default();
+            if *count >= self.config.running_each {
+                return Err(full());
+            }
+            *count = count.saturating_add(1);
+        }
+        index.tasks.insert(live.id().into(), live.clone());
+        Ok(())
+    }
+
+    /// A task does not run any more: what there is to know of it is in the store.
+    pub(super) fn dismiss(&self, live: &Live) {
+        let gone = {
+            let mut index = lock(&self.running);
+            let gone = index.tasks.remove(live.id());
+            if let Some(owner) = live.owner().filter(|_| gone.is_some())
+                && let Some(count) = index.each.get_mut(owner)
+            {
+                *count = count.saturating_sub(1);
+                if *count == 0 {
+                    index.each.remove(owner);
+                }
+            }
+            gone
+        };
+        drop(gone);
+    }
+
+    /// A task that runs, for its owner.
+    pub(super) fn find(&self, id: &str, owner: Option<&Principal>) -> Option<Arc<Live>> {
+        lock(&self.running).tasks.get(id).filter(|live| live.owner() == owner).cloned()
+    }
+
+    /// Whether somebody may listen for a task: it is theirs, and there is something to be told.
+    pub(in crate::front) fn hears(&self, id: &str, owner: Option<&Principal>) -> bool {
+        self.find(id, owner).is_some_and(|live| !live.is_over())
+    }
+
+    /// How a task is doing, for its owner.
+    ///
+    /// # Errors
+    /// What to answer if there is none.
+    pub(super) async fn look(
+        &self,
+        id: &str,
+        owner: Option<&Principal>,
+        now: UnixTime,
+    ) -> Result<Found, ErrorObject> {
+        if let Some(live) = self.find(id, owner) {
+            return Ok(Found::Here(live));
+        }
+        let record = self.config.store.get(id).await.map_err(failed)?;
+        let theirs = |record: &TaskRecord| record.owner.as_ref() == owner && !record.is_expired(now);
+        record.filter(theirs).map(Found::Stored).ok_or_else(|| unknown(id))
+    }
+}
+
+/// A task.
+pub(super) enum Found {
+    /// It runs in this process.
+    Here(Arc<Live>),
+    /// It does not, or not any more.
+    Stored(TaskRecord),
+}
+
+impl Found {
+    pub(super) fn into_record(self) -> TaskRecord {
+        match self {
+            Self::Here(live) => live.record(),
+            Self::Stored(record) => record,
+        }
+    }
+}
+
+/// That a task belongs to somebody else is not told.
+fn unknown(id: &str) -> ErrorObject {
+    ErrorObject::new(code::INVALID_PARAMS, format!("there is no task {id:?}, or none any more"))
+}
+
+/// What to answer if the store fails.
+pub(super) fn failed(error: StoreError) -> ErrorObject {
+    let code = match error {
+        StoreError::Cursor => code::INVALID_PARAMS,
+        _ => code::INTERNAL_ERROR,
+    };
+    ErrorObject::new(code, format!("{error}"))
+}

@@ -1,0 +1,179 @@
+//! Tasks kept in the memory of this process.
+
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::string::String;
+use core::future::ready;
+use core::ops::Bound;
+use std::sync::Mutex;
+
+use super::{StoreError, StoreFuture, TaskPage, TaskRecord, TaskStore};
+use crate::UnixTime;
+use crate::front::signal::lock;
+use crate::peer::Principal;
+
+/// How much a [`MemoryStore`] keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryLimits {
+    /// How many tasks, those included that have ended and whose time is not over. Default 10,000.
+    pub tasks: usize,
+    /// How many bytes they have, results included. Default 64 MiB: some thousand results of usual size.
+    pub bytes: usize,
+}
+
+impl Default for MemoryLimits {
+    fn default() -> Self {
+        Self { tasks: 10_000, bytes: 64 * 1024 * 1024 }
+    }
+}
+
+/// Tasks kept in the memory of this process: gone when it ends, and unknown to other instances.
+///
+/// No task goes before its time: when there are too many, new ones are refused.
+#[derive(Debug, Default)]
+pub struct MemoryStore {
+    limits: MemoryLimits,
+    shelf: Mutex<Shelf>,
+}
+
+#[derive(Debug, Default)]
+struct Shelf {
+    tasks: BTreeMap<String, Kept>,
+    /// The tasks of each owner, in the order in which they began.
+    order: BTreeMap<(Option<Principal>, u64), String>,
+    expiry: BTreeSet<(UnixTime, String)>,
+    next: u64,
+    bytes: usize,
+}
+
+#[derive(Debug)]
+struct Kept {
+    record: TaskRecord,
+    place: u64,
+    bytes: usize,
+}
+
+impl MemoryStore {
+    /// A store of these limits.
+    pub fn new(limits: MemoryLimits) -> Self {
+        Self { limits, shelf: Mutex::default() }
+    }
+
+    /// How many tasks it keeps.
+    pub fn len(&self) -> usize {
+        lock(&self.shelf).tasks.len()
+    }
+
+    /// Whether it keeps none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl Shelf {
+    fn create(&mut self, limits: MemoryLimits, record: TaskRecord) -> Result<(), StoreError> {
+        if self.tasks.contains_key(&record.id) {
+            return Err(StoreError::Conflict);
+        }
+        let bytes = record.bytes();
+        let held = self.bytes.saturating_add(bytes);
+        if self.tasks.len() >= limits.tasks || held > limits.bytes {
+            return Err(StoreError::Full);
+        }
+        self.bytes = held;
+        let place = self.next;
+        self.next = place.saturating_add(1);
+        self.order.insert((record.owner.clone(), place), record.id.clone());
+        self.expiry.extend(record.expires_at().map(|end| (end, record.id.clone())));
+        self.tasks.insert(record.id.clone(), Kept { record, place, bytes });
+        Ok(())
+    }
+
+    fn update(&mut self, limits: MemoryLimits, mut record: TaskRecord) -> Result<(), StoreError> {
+        let kept = self.tasks.get_mut(&record.id).ok_or(StoreError::Conflict)?;
+        if kept.record.version != record.version {
+            return Err(StoreError::Conflict);
+        }
+        let bytes = record.bytes();
+        let held = self.bytes.saturating_sub(kept.bytes).saturating_add(bytes);
+        if held > limits.bytes && bytes > kept.bytes {
+            return Err(StoreError::Full);
+        }
+        record.version = record.version.saturating_add(1);
+        self.bytes = held;
+        kept.bytes = bytes;
+        if let Some(end) = kept.record.expires_at() {
+            self.expiry.remove(&(end, record.id.clone()));
+        }
+        self.expiry.extend(record.expires_at().map(|end| (end, record.id.clone())));
+        kept.record = record;
+        Ok(())
+    }
+
+    fn list(
+        &self,
+        owner: Option<&Principal>,
+        after: Option<&str>,
+        most: usize,
+    ) -> Result<TaskPage, StoreError> {
+        let start = match after {
+            None => Bound::Included((owner.cloned(), 0)),
+            Some(cursor) => {
+                let last = self.tasks.get(cursor).filter(|kept| kept.record.owner.as_ref() == owner);
+                Bound::Excluded((owner.cloned(), last.ok_or(StoreError::Cursor)?.place))
+            }
+        };
+        let end = Bound::Included((owner.cloned(), u64::MAX));
+        let mut ids = self.order.range((start, end)).map(|(_, id)| id);
+        let mut page = TaskPage::default();
+        let records = ids.by_ref().filter_map(|id| self.tasks.get(id)).map(|kept| kept.record.clone());
+        page.tasks.extend(records.take(most));
+        if ids.next().is_some() {
+            page.next = page.tasks.last().map(|record| record.id.clone());
+        }
+        Ok(page)
+    }
+
+    fn expire(&mut self, now: UnixTime) {
+        while self.expiry.first().is_some_and(|(end, _)| *end <= now) {
+            let Some((_, id)) = self.expiry.pop_first() else { return };
+            if let Some(kept) = self.tasks.remove(&id) {
+                self.bytes = self.bytes.saturating_sub(kept.bytes);
+                self.order.remove(&(kept.record.owner, kept.place));
+            }
+        }
+    }
+}
+
+/// Everything is done at once.
+fn done<'a, T: Send + 'a>(result: Result<T, StoreError>) -> StoreFuture<'a, T> {
+    Box::pin(ready(result))
+}
+
+impl TaskStore for MemoryStore {
+    fn create(&self, record: TaskRecord) -> StoreFuture<'_, ()> {
+        done(lock(&self.shelf).create(self.limits, record))
+    }
+
+    fn get<'a>(&'a self, id: &'a str) -> StoreFuture<'a, Option<TaskRecord>> {
+        done(Ok(lock(&self.shelf).tasks.get(id).map(|kept| kept.record.clone())))
+    }
+
+    fn update(&self, record: TaskRecord) -> StoreFuture<'_, ()> {
+        done(lock(&self.shelf).update(self.limits, record))
+    }
+
+    fn list<'a>(
+        &'a self,
+        owner: Option<&'a Principal>,
+        after: Option<&'a str>,
+        most: usize,
+    ) -> StoreFuture<'a, TaskPage> {
+        done(lock(&self.shelf).list(owner, after, most))
+    }
+
+    fn expire(&self, now: UnixTime) -> StoreFuture<'_, ()> {
+        lock(&self.shelf).expire(now);
+        done(Ok(()))
+    }
+}

@@ -1,0 +1,198 @@
+//! A task, as a store keeps it.
+
+use alloc::string::String;
+use core::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::UnixTime;
+use crate::peer::Principal;
+use crate::rpc::{ErrorObject, Raw};
+use crate::schema::tasks::{TaskError, TaskStatus};
+use crate::schema::{InputRequests, InputRequiredResult, Json};
+
+/// A task, as a store keeps it.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct TaskRecord {
+    /// Its identifier.
+    pub id: String,
+    /// To whom it belongs, if the server knows: to any other it does not exist.
+    pub owner: Option<Principal>,
+    /// How often it has changed in the store.
+    pub version: u64,
+    /// When it began.
+    pub created_at: UnixTime,
+    /// When it last changed.
+    pub updated_at: UnixTime,
+    /// How long it is kept from when it began; `None` is for ever.
+    pub ttl: Option<Duration>,
+    /// How often clients should ask for it.
+    pub poll_interval: Duration,
+    /// How it is doing, in words.
+    pub message: Option<String>,
+    /// How it is doing.
+    pub standing: Standing,
+}
+
+/// How a task is doing.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Standing {
+    /// It is being worked on.
+    Working,
+    /// It needs input: the requests that have not been answered.
+    InputRequired(InputRequests),
+    /// Its result, which may say that it is an error of the tool.
+    Completed(Json),
+    /// It failed by an error of the protocol.
+    Failed(ErrorObject),
+    /// It was given up.
+    Cancelled,
+}
+
+impl Standing {
+    /// Whether it stays so for good.
+    pub fn is_terminal(&self) -> bool {
+        !matches!(self, Self::Working | Self::InputRequired(_))
+    }
+
+    /// Its name (2026-07-28).
+    pub(super) fn status(&self) -> TaskStatus {
+        match self {
+            Self::Working => TaskStatus::Working,
+            Self::InputRequired(_) => TaskStatus::InputRequired,
+            Self::Completed(_) => TaskStatus::Completed,
+            Self::Failed(_) => TaskStatus::Failed,
+            Self::Cancelled => TaskStatus::Cancelled,
+        }
+    }
+}
+
+impl TaskRecord {
+    /// When it need not be kept any more; `None` is never.
+    pub fn expires_at(&self) -> Option<UnixTime> {
+        self.ttl.map(|ttl| self.created_at + ttl)
+    }
+
+    /// Whether its time is over.
+    pub(super) fn is_expired(&self, now: UnixTime) -> bool {
+        self.expires_at().is_some_and(|end| end <= now)
+    }
+
+    /// The record as JSON, for a store that keeps text. It is no message of the protocol.
+    ///
+    /// ```
+    /// # use mcp_proto::front::tasks::TaskRecord;
+    /// # fn example(record: TaskRecord) -> Result<(), serde_json::Error> {
+    /// let kept: String = record.to_json()?.as_str().to_owned();
+    /// assert_eq!(TaskRecord::from_json(&kept)?, record);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// If an input request of the application's own making does not encode.
+    pub fn to_json(&self) -> Result<Json, serde_json::Error> {
+        let (mut asked, mut result, mut error) = (None, None, None);
+        match &self.standing {
+            Standing::InputRequired(requests) => {
+                asked = Some(InputRequiredResult::requests(requests.clone()))
+            }
+            Standing::Completed(json) => result = Some(json.clone()),
+            Standing::Failed(object) => error = Some(task_error(object)),
+            Standing::Working | Standing::Cancelled => {}
+        }
+        Json::encode(&Kept {
+            id: self.id.clone(),
+            owner: self.owner.as_ref().map(|owner| owner.as_str().into()),
+            version: self.version,
+            created_at: millis(self.created_at.since_epoch()),
+            updated_at: millis(self.updated_at.since_epoch()),
+            ttl: self.ttl.map(millis),
+            poll_interval: millis(self.poll_interval),
+            message: self.message.clone(),
+            status: self.standing.status(),
+            asked,
+            result,
+            error,
+        })
+    }
+
+    /// The record that JSON says.
+    ///
+    /// # Errors
+    /// If it is not what [`to_json`](Self::to_json) has made.
+    pub fn from_json(text: &str) -> Result<Self, serde_json::Error> {
+        let kept: Kept = serde_json::from_str(text)?;
+        let lacks = || serde::de::Error::custom("a task lacks what its status promises");
+        let requests = kept.asked.and_then(|asked| asked.input_requests);
+        let standing = match (kept.status, requests, kept.result, kept.error) {
+            (TaskStatus::Working, ..) => Standing::Working,
+            (TaskStatus::InputRequired, Some(requests), ..) => Standing::InputRequired(requests),
+            (TaskStatus::Completed, _, Some(result), _) => Standing::Completed(result),
+            (TaskStatus::Failed, _, _, Some(error)) => Standing::Failed(error.into()),
+            (TaskStatus::Cancelled, ..) => Standing::Cancelled,
+            _ => return Err(lacks()),
+        };
+        Ok(Self {
+            id: kept.id,
+            owner: kept.owner.map(Principal::new),
+            version: kept.version,
+            created_at: UnixTime::from_epoch(Duration::from_millis(kept.created_at)),
+            updated_at: UnixTime::from_epoch(Duration::from_millis(kept.updated_at)),
+            ttl: kept.ttl.map(Duration::from_millis),
+            poll_interval: Duration::from_millis(kept.poll_interval),
+            message: kept.message,
+            standing,
+        })
+    }
+
+    /// About how many bytes it holds.
+    pub(super) fn bytes(&self) -> usize {
+        let owner = self.owner.as_ref().map_or(0, |owner| owner.as_str().len());
+        let message = self.message.as_ref().map_or(0, String::len);
+        let standing = match &self.standing {
+            Standing::Working | Standing::Cancelled => 0,
+            Standing::InputRequired(requests) => {
+                Json::encode(requests).map_or(0, |requests| requests.as_str().len())
+            }
+            Standing::Completed(result) => result.as_str().len(),
+            Standing::Failed(error) => {
+                let data = error.data.as_ref().map_or(0, |data| data.as_bytes().len());
+                error.message.len().saturating_add(data)
+            }
+        };
+        [size_of::<Self>(), self.id.len(), owner, message, standing]
+            .into_iter()
+            .fold(0, usize::saturating_add)
+    }
+}
+
+/// What is written of a record.
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    id: String,
+    owner: Option<String>,
+    version: u64,
+    created_at: u64,
+    updated_at: u64,
+    ttl: Option<u64>,
+    poll_interval: u64,
+    message: Option<String>,
+    status: TaskStatus,
+    /// Maps have no `Deserialize` of their own.
+    asked: Option<InputRequiredResult>,
+    result: Option<Json>,
+    error: Option<TaskError>,
+}
+
+/// A duration in whole milliseconds.
+pub(super) fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// An error as it stands in a task. Data that is no JSON is left out.
+pub(super) fn task_error(error: &ErrorObject) -> TaskError {
+    let data = error.data.as_ref().and_then(|data: &Raw| Json::try_from(data).ok());
+    TaskError { data, ..TaskError::new(error.code, error.message.clone()) }
+}

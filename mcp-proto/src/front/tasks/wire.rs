@@ -1,0 +1,118 @@
+//! A record as clients see it, in either form of tasks.
+
+use alloc::string::{String, ToString};
+use core::time::Duration;
+use std::time::SystemTime;
+
+use super::record::{millis, task_error};
+use super::{Standing, TaskRecord};
+use crate::UnixTime;
+use crate::schema::tasks::{CreateTaskResult, GetTaskResult, TaskStatus, TaskUpdatedParams, legacy};
+use crate::schema::{CallToolResult, Json};
+
+/// Makes one of the types that a task has on the wire, with the fields that all have.
+macro_rules! shown {
+    ($record:expr, $name:path, $status:expr, $poll_interval:ident) => {{
+        let record: &TaskRecord = $record;
+        let mut shown = <$name>::new(
+            record.id.as_str(),
+            $status,
+            iso_8601(record.created_at),
+            iso_8601(record.updated_at),
+            record.ttl.map(millis),
+        );
+        shown.status_message.clone_from(&record.message);
+        shown.$poll_interval = Some(millis(record.poll_interval));
+        shown
+    }};
+}
+
+/// Makes one with what the task has come to.
+macro_rules! detailed {
+    ($record:expr, $name:path) => {{
+        let record: &TaskRecord = $record;
+        let mut shown = shown!(record, $name, record.standing.status(), poll_interval_ms);
+        match &record.standing {
+            Standing::Working | Standing::Cancelled => {}
+            Standing::InputRequired(requests) => shown.input_requests = Some(requests.clone()),
+            Standing::Completed(result) => shown.result = Some(result.clone()),
+            Standing::Failed(error) => shown.error = Some(task_error(error)),
+        }
+        shown
+    }};
+}
+
+impl TaskRecord {
+    /// The answer to the call that has become this task.
+    pub(super) fn created(&self) -> CreateTaskResult {
+        shown!(self, CreateTaskResult, self.standing.status(), poll_interval_ms).stamped()
+    }
+
+    pub(super) fn detailed(&self) -> GetTaskResult {
+        detailed!(self, GetTaskResult)
+    }
+
+    pub(super) fn updated(&self) -> TaskUpdatedParams {
+        detailed!(self, TaskUpdatedParams)
+    }
+
+    // --- 2025-11-25 ---
+
+    /// The answer to the call that has become this task.
+    pub(super) fn legacy_created(&self) -> legacy::CreateTaskResult {
+        legacy::CreateTaskResult::new(self.legacy_task())
+    }
+
+    pub(super) fn legacy_task(&self) -> legacy::Task {
+        shown!(self, legacy::Task, self.legacy_status(), poll_interval)
+    }
+
+    pub(super) fn legacy_info(&self) -> legacy::TaskInfoResult {
+        shown!(self, legacy::TaskInfoResult, self.legacy_status(), poll_interval)
+    }
+
+    pub(super) fn legacy_changed(&self) -> legacy::TaskStatusParams {
+        shown!(self, legacy::TaskStatusParams, self.legacy_status(), poll_interval)
+    }
+
+    /// There, a tool's own error is a failure of the task as well.
+    ///
+    /// <https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks#task-execution-errors>
+    pub(super) fn legacy_status(&self) -> TaskStatus {
+        match &self.standing {
+            Standing::Completed(result) if tool_error(result).is_some() => TaskStatus::Failed,
+            standing => standing.status(),
+        }
+    }
+}
+
+/// How many characters of a tool's own words say what went wrong.
+const EXCERPT: usize = 200;
+
+/// The words of a result that says that the tool failed.
+pub(super) fn tool_error(result: &Json) -> Option<String> {
+    let result: CallToolResult = result.decode().ok()?;
+    (result.is_error == Some(true)).then(|| result.text_content().chars().take(EXCERPT).collect())
+}
+
+/// A time as clients are told it.
+fn iso_8601(time: UnixTime) -> String {
+    /// The end of the year 9999, beyond which the format has no dates.
+    const LAST: Duration = Duration::from_secs(253_402_300_799);
+    let elapsed = time.since_epoch().min(LAST);
+    let time = SystemTime::UNIX_EPOCH.checked_add(elapsed).unwrap_or(SystemTime::UNIX_EPOCH);
+    humantime::format_rfc3339_millis(time).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_as_in_iso_8601() {
+        let at = |millis| iso_8601(UnixTime::from_epoch(Duration::from_millis(millis)));
+        assert_eq!(at(0), "1970-01-01T00:00:00.000Z");
+        assert_eq!(at(1_764_066_600_007), "2025-11-25T10:30:00.007Z");
+        assert_eq!(at(u64::MAX), "9999-12-31T23:59:59.000Z");
+    }
+}
