@@ -4,7 +4,7 @@ use crate::Instant;
 #[cfg(feature = "http")]
 use crate::bind::http::client::HttpClient;
 use crate::bind::{Binding, Framing};
-use crate::peer::client::{self, ServerInfo, Verdict};
+use crate::peer::client::{self, Interest, ServerInfo, Since, Verdict, WatchId};
 use crate::peer::{AnyParams, AnyResult, InboundId, Lost, Outgoing, Refusal, RequestId};
 use crate::rpc::ErrorObject;
 
@@ -36,6 +36,18 @@ pub trait ClientMachine {
 
     /// The request of this side before whose end the server asks for this, if it asks so.
     fn on_behalf_of(&self, request: InboundId) -> Option<RequestId>;
+
+    /// Asks to be told of changes.
+    ///
+    /// # Errors
+    /// If the connection is over, or closing.
+    fn watch(&mut self, now: Instant, interest: Interest, since: Since) -> Result<WatchId, Refusal>;
+
+    /// Changes what a watch is interested in.
+    fn set_interest(&mut self, now: Instant, watch: WatchId, interest: Interest);
+
+    /// Ends a watch.
+    fn unwatch(&mut self, now: Instant, watch: WatchId);
 
     /// Closes in an orderly way.
     fn close(&mut self, now: Instant);
@@ -85,6 +97,18 @@ impl<F: Framing> ClientMachine for Binding<client::Client, F> {
 
     fn on_behalf_of(&self, request: InboundId) -> Option<RequestId> {
         self.peer().on_behalf_of(request)
+    }
+
+    fn watch(&mut self, now: Instant, interest: Interest, since: Since) -> Result<WatchId, Refusal> {
+        Self::watch(self, now, interest, since)
+    }
+
+    fn set_interest(&mut self, now: Instant, watch: WatchId, interest: Interest) {
+        Self::set_interest(self, now, watch, interest);
+    }
+
+    fn unwatch(&mut self, now: Instant, watch: WatchId) {
+        Self::unwatch(self, now, watch);
     }
 
     fn close(&mut self, now: Instant) {
@@ -144,6 +168,18 @@ impl ClientMachine for HttpClient {
 
     fn on_behalf_of(&self, request: InboundId) -> Option<RequestId> {
         self.peer().on_behalf_of(request)
+    }
+
+    fn watch(&mut self, now: Instant, interest: Interest, since: Since) -> Result<WatchId, Refusal> {
+        Self::watch(self, now, interest, since)
+    }
+
+    fn set_interest(&mut self, now: Instant, watch: WatchId, interest: Interest) {
+        Self::set_interest(self, now, watch, interest);
+    }
+
+    fn unwatch(&mut self, now: Instant, watch: WatchId) {
+        Self::unwatch(self, now, watch);
     }
 
     fn close(&mut self, now: Instant) {

@@ -5,6 +5,8 @@ use core::time::Duration;
 use crate::Limits;
 use crate::schema::{ClientCapabilities, Era, Implementation, LoggingLevel, Revision};
 
+use super::WatchConfig;
+
 /// The configuration of a client.
 ///
 /// ```
@@ -45,6 +47,8 @@ pub struct ClientConfig {
     /// The least severe log messages wanted: a modern server is told with each request, a legacy one that logs is told
     /// once. Default: modern servers send none, legacy ones what they like.
     pub log_level: Option<LoggingLevel>,
+    /// How changes are watched.
+    pub watch: WatchConfig,
     /// Pings to legacy servers. Default: none.
     pub keepalive: Option<Keepalive>,
     /// What the server may make this side hold.
@@ -68,6 +72,7 @@ impl ClientConfig {
             close_timeout: Duration::from_secs(2),
             write_timeout: Duration::from_secs(60),
             log_level: None,
+            watch: WatchConfig::default(),
             keepalive: None,
             limits: Limits::default(),
         }

@@ -24,7 +24,9 @@ mod inputs;
 mod link;
 mod requests;
 mod rounds;
+mod watch;
 
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 
 use crate::Instant;
@@ -38,11 +40,16 @@ use crate::schema::{Era, Revision};
 pub use config::{ClientConfig, ConnectTimeouts, Keepalive, Mode, Verdict};
 pub use event::{Closed, ConnectError, Diagnostic, Event, ServerInfo};
 pub use link::LinkAction;
+pub(crate) use watch::Topic;
+pub use watch::{
+    AfterEnd, Change, Interest, Since, WatchConfig, WatchEnd, WatchId, WatchState, Why,
+};
 
 use detect::Detect;
 use event::id_bytes;
 use input::Inputs;
 use rounds::Rounds;
+use watch::{Channel, Watching};
 
 /// How far a connection has come. The module's documentation has the transitions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -137,6 +144,11 @@ pub struct Client {
     protocol: Option<ProtocolMeta>,
     verdict: Option<Verdict>,
     pings: Option<Pings>,
+    channel: Channel,
+    /// Whether what the server says of its own accord can not be heard (legacy revisions over HTTP).
+    unheard: bool,
+    /// What the application watches, once it does.
+    watching: Option<Box<Watching>>,
 }
 
 impl Client {
@@ -164,6 +176,9 @@ impl Client {
             protocol: None,
             verdict: None,
             pings: None,
+            channel: Channel::default(),
+            unheard: false,
+            watching: None,
             config,
         }
     }
@@ -210,10 +225,15 @@ impl Client {
     /// The next event, in wire order.
     #[must_use]
     pub fn poll_event(&mut self) -> Option<Event> {
-        if self.events.is_empty() {
-            self.report_dropped();
+        loop {
+            if self.events.is_empty() {
+                self.report_dropped();
+            }
+            let mut event = self.events.pop()?;
+            if self.watching.as_mut().is_none_or(|watching| watching.release(&mut event)) {
+                return Some(event);
+            }
         }
-        self.events.pop()
     }
 
     /// What to do with the link; `flushed` tells whether everything that was written has been handed over, before which
@@ -241,8 +261,11 @@ impl Client {
             Some((_, until)) => until,
             None => pings.next,
         });
+        let watches = self.watching.as_ref().filter(|_| matches!(self.phase, Phase::Ready));
+        let watches = watches.and_then(|watching| watching.deadline());
+        let requests = self.outbound.next_deadline();
         let deadlines =
-            [phase, pings, self.detect.deadline(), self.outbound.next_deadline(), self.rounds.next_due()];
+            [phase, pings, self.detect.deadline(), requests, self.rounds.next_due(), watches];
         deadlines.into_iter().flatten().min()
     }
 
@@ -276,6 +299,9 @@ impl Client {
 
     /// Ends a request that has been taken out of the table.
     fn end(&mut self, number: i64, outcome: Outcome) {
+        if let Some(watching) = self.watching.as_mut().filter(|watching| watching.owns(number)) {
+            return watching.note_end(number, outcome);
+        }
         let event = |outcome| Event::Outcome { request: RequestId::new(number), outcome };
         let bytes = outcome.bytes();
         if bytes > 0 && self.events.pressure(bytes) == Pressure::Results {
