@@ -51,9 +51,14 @@ impl HttpClient {
         let revision = self.peer.server().map(|server| server.revision);
         let offered = revision
             .is_some_and(|revision| revision.era() == Era::Legacy && revision >= Revision::V2025_03_26);
-        if offered && self.events.is_none() && self.config.listen == Listen::IfOffered {
+        if !offered || self.events.is_some() {
+            return;
+        }
+        if self.config.listen == Listen::IfOffered {
             self.listener = Listener::default();
             self.open_listener();
+        } else {
+            self.peer.note_not_listening();
         }
     }
 

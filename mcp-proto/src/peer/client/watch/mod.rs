@@ -97,8 +97,8 @@ pub enum WatchState {
         /// What the server does not tell of, of what is of interest.
         missing: Interest,
     },
-    /// The server is not heard for now; it is asked again. When it is heard again, everything counts as what may have
-    /// changed.
+    /// The server is not heard for now; it is asked again, unless it is a legacy one over HTTP that offers no stream of
+    /// its own. When it is heard again, everything counts as what may have changed.
     Interrupted,
     /// Nothing follows: the watch is gone.
     Ended(WatchEnd),
