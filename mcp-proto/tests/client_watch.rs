@@ -119,7 +119,8 @@ fn watches_share_a_listen_and_are_told_apart() {
     s.expect_silence();
     acknowledge(&mut s, &first, json!({"toolsListChanged": true}));
     assert_eq!(told(&mut s), [(tools, "on".into())]);
-    let filter = json!({"toolsListChanged": true, "promptsListChanged": true, "resourceSubscriptions": [FILE]});
+    let filter =
+        json!({"toolsListChanged": true, "promptsListChanged": true, "resourceSubscriptions": [FILE]});
     let second = expect_listen(&mut s, filter.clone());
     acknowledge(&mut s, &second, filter);
     assert_eq!(told(&mut s), [(both, "on".into()), (file, "on".into())]);
@@ -176,7 +177,11 @@ fn what_the_server_does_not_grant_is_told_to_those_who_asked_for_it() {
     let rest = watch(&mut s, Interest::new().tools().prompts().resource(FILE).resource(OTHER));
     acknowledge(&mut s, &first, json!({"toolsListChanged": true}));
     s.line();
-    acknowledge(&mut s, &json!(3), json!({"toolsListChanged": true, "resourceSubscriptions": [OTHER, "file:///x"]}));
+    acknowledge(
+        &mut s,
+        &json!(3),
+        json!({"toolsListChanged": true, "resourceSubscriptions": [OTHER, "file:///x"]}),
+    );
     let expected = [(tools, "on".into()), (rest, format!("on without prompts, {FILE}"))];
     assert_eq!(told(&mut s), expected);
     let interest = s.client.watches().find(|(id, _)| *id == rest).unwrap().1.clone();
@@ -186,10 +191,14 @@ fn what_the_server_does_not_grant_is_told_to_those_who_asked_for_it() {
 /// C6.4, C6.5, R4: either form of the end is one, whichever comes first, and it is not taken for a loss.
 #[test]
 fn a_graceful_end_ends_the_watches() {
-    let result = |id: &Value| json!({"jsonrpc": "2.0", "id": id, "result": {"resultType": "complete", "_meta":
-        {"io.modelcontextprotocol/subscriptionId": id}}});
-    let cancelled = |id: &Value| json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params":
-        {"requestId": id}});
+    let result = |id: &Value| {
+        json!({"jsonrpc": "2.0", "id": id, "result": {"resultType": "complete", "_meta":
+        {"io.modelcontextprotocol/subscriptionId": id}}})
+    };
+    let cancelled = |id: &Value| {
+        json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params":
+        {"requestId": id}})
+    };
     for order in [["result", "cancelled"], ["cancelled", "result"], ["result", ""], ["cancelled", ""]] {
         let mut s = Scripted::modern(config());
         let one = watch(&mut s, Interest::new().tools());
@@ -356,7 +365,11 @@ fn a_change_below_a_watched_resource_is_told() {
     both.sort();
     assert_eq!(both, [(project, OTHER.into()), (notes, OTHER.into())]);
     tell(&mut s, &listen, "resources/updated", json!({"uri": "file:///project-two/x"}));
-    assert_eq!(told(&mut s).len(), 2, "a name that nobody asked for may be another name for what somebody did");
+    assert_eq!(
+        told(&mut s).len(),
+        2,
+        "a name that nobody asked for may be another name for what somebody did"
+    );
 }
 
 /// R8 of the listen filter: tasks are told with what is known of them; without the extension they are not asked for.
@@ -498,7 +511,9 @@ fn a_legacy_server_is_asked_once_for_each_resource() {
     let watches: Vec<WatchId> = events
         .iter()
         .filter_map(|event| match event {
-            Event::Changed { watch, change: Change::Resource(uri), why: Why::Told } if uri == FILE => Some(*watch),
+            Event::Changed { watch, change: Change::Resource(uri), why: Why::Told } if uri == FILE => {
+                Some(*watch)
+            }
             _ => None,
         })
         .collect();
@@ -585,8 +600,10 @@ fn legacy_tasks_are_watched() {
     s.notify("notifications/tasks/status", json!({"taskId": "t-2", "status": "working"}));
     let mut events = s.take_events();
     events.retain(|event| !matches!(event, Event::Notification { .. }));
-    let [Event::Watch { .. }, Event::Changed { watch, change: Change::Task { id: task, update: Some(_) }, .. }] =
-        &events[..]
+    let [
+        Event::Watch { .. },
+        Event::Changed { watch, change: Change::Task { id: task, update: Some(_) }, .. },
+    ] = &events[..]
     else {
         panic!("{events:?}")
     };
@@ -611,4 +628,3 @@ fn requests_of_watches_are_nobody_elses() {
         assert!(!events.iter().any(outcome), "{events:?}");
     }
 }
-

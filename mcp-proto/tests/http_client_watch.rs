@@ -6,7 +6,9 @@ mod http_common;
 use http_common::{Exchange, LEGACY, SESSION, Wire, config, legacy, modern, scenario};
 use mcp_proto::bind::http::Sent;
 use mcp_proto::bind::http::client::HttpClientConfig;
-use mcp_proto::peer::client::{Change, Diagnostic, Event, Interest, Mode, Since, WatchEnd, WatchId, WatchState, Why};
+use mcp_proto::peer::client::{
+    Change, Diagnostic, Event, Interest, Mode, Since, WatchEnd, WatchId, WatchState, Why,
+};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -51,7 +53,9 @@ fn told(wire: &mut Wire) -> Vec<String> {
         Event::Watch { state: WatchState::On { missing }, .. } if missing.is_empty() => Some("on".into()),
         Event::Watch { state: WatchState::Interrupted, .. } => Some("interrupted".into()),
         Event::Watch { state: WatchState::Ended(WatchEnd::ByServer), .. } => Some("ended".into()),
-        Event::Watch { state: WatchState::Ended(WatchEnd::Refused(why)), .. } => Some(format!("refused: {why}")),
+        Event::Watch { state: WatchState::Ended(WatchEnd::Refused(why)), .. } => {
+            Some(format!("refused: {why}"))
+        }
         Event::Outcome { outcome, .. } => panic!("nobody asked: {outcome:?}"),
         _ => None,
     };
@@ -294,7 +298,10 @@ fn a_legacy_stream_that_comes_back_without_its_past_may_have_missed_something() 
         wire.stream(&listener);
         assert_eq!(told(wire), ["tools?"]);
         // From an event on the server tells all that was missed.
-        wire.body(&listener, "id: e-1\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\"}\n\n");
+        wire.body(
+            &listener,
+            "id: e-1\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\"}\n\n",
+        );
         wire.cut(&listener);
         wire.advance_to_timeout();
         let listener = wire.expect_get();

@@ -83,6 +83,7 @@ impl Service {
             cell.notify();
         }
         self.roster.notify();
+        self.hub.close();
     }
 
     // --- Exchanges ---

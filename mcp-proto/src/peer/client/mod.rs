@@ -41,9 +41,7 @@ pub use config::{ClientConfig, ConnectTimeouts, Keepalive, Mode, Verdict};
 pub use event::{Closed, ConnectError, Diagnostic, Event, ServerInfo};
 pub use link::LinkAction;
 pub(crate) use watch::Topic;
-pub use watch::{
-    AfterEnd, Change, Interest, Since, WatchConfig, WatchEnd, WatchId, WatchState, Why,
-};
+pub use watch::{AfterEnd, Change, Interest, Since, WatchConfig, WatchEnd, WatchId, WatchState, Why};
 
 use detect::Detect;
 use event::id_bytes;

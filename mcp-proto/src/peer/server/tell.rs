@@ -76,8 +76,8 @@ impl Server {
         self.session.as_ref().and_then(|session| session.level).unwrap_or(LoggingLevel::Info)
     }
 
-    /// Tells those who asked that a list has changed. While too much waits to be sent it is kept in mind, and then told
-    /// once, however often the list has changed.
+    /// Tells those who asked that a list has changed. While too much waits to be sent, or nobody reads what is sent, it is
+    /// kept in mind, and then told once, however often the list has changed.
     pub fn list_changed(&mut self, now: Instant, list: ListKind, out: &mut dyn Outbox) {
         if self.config.capabilities.has(list.capability()) {
             self.changed(now, Topic::List(list), out);
@@ -119,9 +119,9 @@ impl Server {
         matches!(topic, Topic::List(_)) && self.session.as_ref().is_some_and(|session| session.initialized)
     }
 
-    /// Tells again of what found no room.
-    pub(super) fn retell(&mut self, now: Instant, out: &mut dyn Outbox) {
-        if self.retell.is_some() {
+    /// Tells of what found no room, or nobody who would read it.
+    pub(crate) fn retell(&mut self, now: Instant, out: &mut dyn Outbox) {
+        if self.subscriptions.is_untold() {
             self.tell_changes(now, out);
         }
     }
@@ -130,6 +130,7 @@ impl Server {
         let limit = self.config.limits.queued_bytes;
         while !self.is_closed()
             && out.queued() <= limit
+            && out.is_heard()
             && let Some(topic) = self.subscriptions.take_changed()
         {
             let interested: alloc::vec::Vec<Subscriber> = self
@@ -154,7 +155,8 @@ impl Server {
                 }
             }
         }
-        let left = self.subscriptions.is_untold() && !self.is_closed();
+        // If nobody reads it, whoever comes to read asks for it.
+        let left = self.subscriptions.is_untold() && !self.is_closed() && out.is_heard();
         self.retell = left.then(|| now + RETELL);
     }
 

@@ -230,7 +230,9 @@ impl Client {
 
     /// A legacy server has forgotten the session.
     pub(in crate::peer::client) fn interrupt_watches(&mut self) {
-        if let Some(watching) = self.watching.as_mut().filter(|watching| matches!(watching.way, Way::Legacy(_))) {
+        if let Some(watching) =
+            self.watching.as_mut().filter(|watching| matches!(watching.way, Way::Legacy(_)))
+        {
             watching.interrupt(&mut self.events);
         }
     }

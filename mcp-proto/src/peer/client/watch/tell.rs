@@ -20,7 +20,12 @@ impl Watching {
     // --- Changes ---
 
     /// A list or a task has changed. Returns whether anybody is interested.
-    pub(super) fn tell(&mut self, topic: &Topic, update: Option<&Raw>, events: &mut EventQueue<Event>) -> bool {
+    pub(super) fn tell(
+        &mut self,
+        topic: &Topic,
+        update: Option<&Raw>,
+        events: &mut EventQueue<Event>,
+    ) -> bool {
         let interested: Vec<WatchId> = self.index.get(topic).into_iter().flatten().copied().collect();
         for &id in &interested {
             self.mark(id, topic.clone(), update.map(Raw::detached), Why::Told, events);
