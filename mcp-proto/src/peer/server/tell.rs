@@ -114,9 +114,15 @@ impl Server {
         }
     }
 
-    /// Whether a legacy client that is ready is told of it without having asked.
+    /// Whether a legacy client is told of it without having asked.
     fn session_keeps(&self, topic: &Topic) -> bool {
-        matches!(topic, Topic::List(_)) && self.session.as_ref().is_some_and(|session| session.initialized)
+        matches!(topic, Topic::List(_)) && self.session.is_some()
+    }
+
+    /// Whether there is nobody, or somebody who may be told. A legacy client is told nothing before it is ready, and then
+    /// what has changed since the handshake.
+    fn is_ready(&self) -> bool {
+        self.session.as_ref().is_none_or(|session| session.initialized)
     }
 
     /// Tells of what found no room, or nobody who would read it.
@@ -131,6 +137,7 @@ impl Server {
         while !self.is_closed()
             && out.queued() <= limit
             && out.is_heard()
+            && self.is_ready()
             && let Some(topic) = self.subscriptions.take_changed()
         {
             let interested: alloc::vec::Vec<Subscriber> = self
@@ -155,8 +162,8 @@ impl Server {
                 }
             }
         }
-        // If nobody reads it, whoever comes to read asks for it.
-        let left = self.subscriptions.is_untold() && !self.is_closed() && out.is_heard();
+        // If nobody may read it, or does, whoever comes to read asks for it.
+        let left = self.subscriptions.is_untold() && !self.is_closed() && out.is_heard() && self.is_ready();
         self.retell = left.then(|| now + RETELL);
     }
 
