@@ -82,6 +82,9 @@ impl Client {
     /// Changes what a watch is interested in. What is of interest before and after is told without a gap. The watch is
     /// [on](super::WatchState::On) again, and said to be so, once the server has taken note.
     pub fn set_interest(&mut self, now: Instant, watch: WatchId, interest: Interest, out: &mut dyn Outbox) {
+        if self.is_closed() {
+            return;
+        }
         if let Some(watching) = &mut self.watching {
             watching.change(watch, interest);
             watching.settle(watch, &mut self.events);
@@ -111,6 +114,9 @@ impl Client {
     /// The server is known.
     pub(in crate::peer::client) fn begin_watches(&mut self, now: Instant, out: &mut dyn Outbox) {
         self.unheard = false;
+        if self.is_closed() {
+            return;
+        }
         if let (Some(watching), Some(server)) = (&mut self.watching, &self.server) {
             watching.begin(server, self.channel, &mut self.events);
             watching.settle_all(&mut self.events);
@@ -212,6 +218,9 @@ impl Client {
     /// What the server says of its own accord is heard from now on; what it said before may have been missed.
     pub(crate) fn note_listening(&mut self) {
         self.unheard = false;
+        if self.is_closed() {
+            return;
+        }
         if let Some(watching) = &mut self.watching {
             watching.deaf = false;
             watching.miss();
@@ -222,6 +231,9 @@ impl Client {
     /// What the server says of its own accord is not heard any more.
     pub(crate) fn note_not_listening(&mut self) {
         self.unheard = true;
+        if self.is_closed() {
+            return;
+        }
         if let Some(watching) = &mut self.watching {
             watching.deaf = true;
             watching.interrupt(&mut self.events);
