@@ -262,8 +262,7 @@ impl Client {
         let watches = self.watching.as_ref().filter(|_| matches!(self.phase, Phase::Ready));
         let watches = watches.and_then(|watching| watching.deadline());
         let requests = self.outbound.next_deadline();
-        let deadlines =
-            [phase, pings, self.detect.deadline(), requests, self.rounds.next_due(), watches];
+        let deadlines = [phase, pings, self.detect.deadline(), requests, self.rounds.next_due(), watches];
         deadlines.into_iter().flatten().min()
     }
 

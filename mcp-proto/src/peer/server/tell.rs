@@ -15,7 +15,7 @@ use crate::schema::{
 };
 
 use super::subscriptions::{Subscriber, Topic};
-use super::{Diagnostic, ListKind, Server};
+use super::{Diagnostic, ListKind, Server, Session};
 
 /// How long until changes that found no room are told of again, if nothing comes in before.
 const RETELL: Duration = Duration::from_secs(1);
@@ -119,10 +119,10 @@ impl Server {
         matches!(topic, Topic::List(_)) && self.session.is_some()
     }
 
-    /// Whether there is nobody, or somebody who may be told. A legacy client is told nothing before it is ready, and then
-    /// what has changed since the handshake.
+    /// Whether there is nobody, or somebody who may be told. A legacy client is told nothing before it is ready or asks,
+    /// and then what has changed since the handshake.
     fn is_ready(&self) -> bool {
-        self.session.as_ref().is_none_or(|session| session.initialized)
+        self.session.as_ref().is_none_or(Session::may_be_told)
     }
 
     /// Tells of what found no room, or nobody who would read it.
@@ -176,7 +176,7 @@ impl Server {
         out: &mut dyn Outbox,
     ) {
         let written = match subscriber {
-            Subscriber::Session => match self.session.as_ref().filter(|session| session.initialized) {
+            Subscriber::Session => match self.session.as_ref().filter(|session| session.may_be_told()) {
                 Some(session) => write_notification(method, None, params, session.revision, None, out),
                 None => return,
             },
