@@ -8,6 +8,7 @@ use core::time::Duration;
 
 use http_front_common::{LEGACY, Web, field, router};
 use mcp_proto::bind::http::server::BodyKind;
+use mcp_proto::front::http::HttpServerEvent;
 use mcp_proto::front::{Context, HandlerError, NoArguments, Router};
 use mcp_proto::peer::Principal;
 use mcp_proto::peer::server::ListKind;
@@ -495,4 +496,43 @@ fn a_session_is_known_to_its_principal_alone() {
     let session = web.open();
     web.principal = Some(Principal::new(""));
     assert_eq!(call(&mut web, &session, "who").head().status, 404);
+}
+
+/// S5.8: what clients of either era are interested in is heard, all of them together.
+#[test]
+fn which_resources_are_of_interest_is_heard() {
+    let mut web = Web::new(router().0);
+    let mut events = web.server.events();
+    let (one, other) = (web.open(), web.open());
+    let heard = |events: &mut mcp_proto::front::Events<HttpServerEvent>| events.drain();
+    let subscribed = |uri: &str| HttpServerEvent::Subscribed { uri: uri.into() };
+    let unsubscribed = |uri: &str| HttpServerEvent::Unsubscribed { uri: uri.into() };
+    let ask = |web: &mut Web, session: &str, method: &str| {
+        web.post_request(session, method, json!({"uri": "note:///a"})).message();
+    };
+    let (wakes, waker) = front_common::Wakes::new();
+    assert!(front_common::poll_with(&mut front_common::boxed(events.next()), &waker).is_pending());
+    ask(&mut web, &one, "resources/subscribe");
+    assert_eq!(wakes.take(), 1);
+    assert_eq!(heard(&mut events), [subscribed("note:///a")]);
+    ask(&mut web, &other, "resources/subscribe");
+    let filter = json!({"resourceSubscriptions": ["note:///a", "note:///b"]});
+    let mut listening = web.ask("subscriptions/listen", json!({"notifications": filter}));
+    assert_eq!(listening.message()["method"], "notifications/subscriptions/acknowledged");
+    assert_eq!(heard(&mut events), [subscribed("note:///b")]);
+    assert_eq!(web.server.handle().subscribed(), ["note:///a", "note:///b"]);
+    ask(&mut web, &one, "resources/unsubscribe");
+    drop(listening);
+    assert_eq!(heard(&mut events), [unsubscribed("note:///b")]);
+    // A session that ends is interested in nothing.
+    web.delete(&other);
+    web.turn();
+    assert_eq!(heard(&mut events), [unsubscribed("note:///a")]);
+    assert_eq!(web.server.handle().subscribed(), Vec::<String>::new());
+    web.server.close();
+    assert_eq!(heard(&mut events), [HttpServerEvent::Closed]);
+    assert!(matches!(
+        front_common::poll(&mut front_common::boxed(events.next())),
+        core::task::Poll::Ready(None)
+    ));
 }

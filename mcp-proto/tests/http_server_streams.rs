@@ -316,3 +316,41 @@ fn polls_of_a_stream_that_is_over_end_at_once() {
     client.session.handle_disconnect(NOW, stream);
     assert_eq!(client.session.idle_since(), Some(NOW));
 }
+
+/// S5.7: what changes while nobody reads is told once, and takes no room from what is kept for who comes back.
+#[test]
+fn changes_wait_for_somebody_who_reads_them() {
+    let mut config = config();
+    config.stored_events = 4;
+    let mut client = Client::with(config, "2025-06-18");
+    let (stream, call) = client.call(1);
+    report(&mut client, call, 1);
+    client.session.handle_disconnect(NOW, stream);
+    let subscribed = client.ask(2, "resources/subscribe", json!({"uri": "note:///a"}));
+    client.read(subscribed);
+    for _ in 0..10_000 {
+        client.session.list_changed(NOW, ListKind::Tools);
+        client.session.resource_updated(NOW, "note:///a");
+    }
+    let due = client.session.poll_timeout();
+    assert!(
+        due.is_none_or(|due| due.saturating_since(NOW) > Duration::from_secs(60)),
+        "nothing is tried while nobody reads: {due:?}"
+    );
+    client.session.respond(NOW, call, Answer::Result(&result()));
+    let resumed = client.listen(Some("2-0"));
+    let resumed = client.read(resumed).messages();
+    assert_eq!(resumed.len(), 2, "the answer and what came before it are kept: {resumed:?}");
+    let listening = client.listen(None);
+    let methods: Vec<Value> =
+        client.read(listening).messages().iter().map(|message| message["method"].clone()).collect();
+    assert_eq!(methods, ["notifications/tools/list_changed", "notifications/resources/updated"]);
+    // The connection breaks, and the same happens again.
+    client.session.handle_disconnect(NOW, listening);
+    client.session.list_changed(NOW, ListKind::Tools);
+    client.session.list_changed(NOW, ListKind::Tools);
+    let listening = client.listen(None);
+    assert_eq!(client.read(listening).messages().len(), 1);
+    client.session.list_changed(NOW, ListKind::Tools);
+    assert_eq!(client.read(listening).messages().len(), 1, "somebody reads again");
+}

@@ -4,7 +4,7 @@ mod server_common;
 
 use core::time::Duration;
 
-use mcp_proto::peer::server::{Answer, Closed, Eras, Event};
+use mcp_proto::peer::server::{Answer, Closed, Eras, Event, ListKind};
 use serde_json::{Value, json};
 
 use server_common::{Scripted, config, initialize, tools};
@@ -201,4 +201,20 @@ fn nothing_is_answered_once_the_connection_is_over() {
     s.server.handle_timeout(s.now);
     s.expect_silence();
     assert!(s.events().is_empty());
+}
+
+/// S5.7, S1.3: what changes between the two halves of the handshake is told after the second.
+#[test]
+fn a_change_during_the_handshake_is_told_after_it() {
+    let mut s = Scripted::new(config());
+    s.ask(1, "initialize", initialize("2025-11-25"));
+    s.line();
+    let now = s.now;
+    s.server.list_changed(now, ListKind::Tools);
+    s.server.list_changed(now, ListKind::Tools);
+    s.expect_silence();
+    assert_eq!(s.server.poll_timeout(), None);
+    s.notify("notifications/initialized", json!({}));
+    assert_eq!(s.line()["method"], "notifications/tools/list_changed");
+    s.expect_silence();
 }

@@ -4,7 +4,8 @@ use alloc::string::String;
 use core::time::Duration;
 
 use crate::peer::client::{
-    CacheContext, Client, ClientConfig, Closed, LinkAction, ServerInfo, State, Verdict,
+    CacheContext, Client, ClientConfig, Closed, Interest, LinkAction, ServerInfo, Since, State, Verdict,
+    WatchId,
 };
 use crate::peer::{
     AnyParams, AnyResult, InboundId, Lost, Outbox, Outgoing, Refusal, RequestId, RequestOptions,
@@ -99,6 +100,24 @@ impl<F: Framing> Binding<Client, F> {
         self.run(now, |client, out| client.retry(now, request, out));
     }
 
+    /// Asks to be told of changes: see [`Client::watch`](crate::peer::client::Client::watch).
+    ///
+    /// # Errors
+    /// If the connection is closed, or closing.
+    pub fn watch(&mut self, now: Instant, interest: Interest, since: Since) -> Result<WatchId, Refusal> {
+        self.run(now, |client, out| client.watch(now, interest, since, out))
+    }
+
+    /// Changes what a watch is interested in, without a gap.
+    pub fn set_interest(&mut self, now: Instant, watch: WatchId, interest: Interest) {
+        self.run(now, |client, out| client.set_interest(now, watch, interest, out));
+    }
+
+    /// Ends a watch.
+    pub fn unwatch(&mut self, now: Instant, watch: WatchId) {
+        self.run(now, |client, out| client.unwatch(now, watch, out));
+    }
+
     /// Answers what the server asks for: by a request (legacy revisions), or before it finishes one of this side's.
     pub fn respond(&mut self, now: Instant, request: InboundId, answer: Result<&dyn AnyResult, ErrorObject>) {
         self.run(now, |client, out| client.respond(now, request, answer, out));
@@ -162,6 +181,11 @@ impl<F: Framing> Binding<Client, F> {
     /// What is known of the server, once the client is ready.
     pub fn server(&self) -> Option<&ServerInfo> {
         self.peer.server()
+    }
+
+    /// The watches, with what they are interested in; the connection may be over.
+    pub fn watches(&self) -> impl Iterator<Item = (WatchId, &Interest)> {
+        self.peer.watches()
     }
 
     /// What this connection found out about the server's era, for the next connection to the same server.

@@ -43,6 +43,12 @@ impl<E: Clone> Listeners<E> {
         key
     }
 
+    /// Whether there are none.
+    #[cfg(all(feature = "server", feature = "http"))]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.listeners.is_empty()
+    }
+
     pub(crate) fn remove(&mut self, key: u64, wakers: &mut Wakers) {
         if let Some(listener) = self.listeners.remove(&key) {
             wakers.spend(listener.waker);

@@ -148,7 +148,7 @@ pub use request::{Call, Request};
 #[cfg(feature = "client")]
 pub use client::{
     Client, ClientContext, ClientDriver, ClientHandlers, ClientMachine, Event, Paged, Pages, Subscription,
-    Update, client,
+    Update, Watch, WatchRequest, WatchUpdate, client,
 };
 #[cfg(all(feature = "server", feature = "schemars"))]
 pub use router::Structured;

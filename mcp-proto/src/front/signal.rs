@@ -68,6 +68,12 @@ impl Wakers {
         }
     }
 
+    /// Takes one of those that are to be called.
+    #[cfg(feature = "http")]
+    pub(crate) fn next(&mut self) -> Option<Waker> {
+        self.due.rest.pop().or_else(|| self.due.first.take())
+    }
+
     /// Calls them. No lock may be held.
     pub(crate) fn release(self) {
         for waker in self.due.first.into_iter().chain(self.due.rest) {

@@ -59,6 +59,12 @@ pub trait Outbox {
         self.commit(About::Reply(id));
     }
 
+    /// Whether somebody reads what belongs to no request. While nobody does, changes are kept in mind rather than
+    /// written, each of them once.
+    fn is_heard(&self) -> bool {
+        true
+    }
+
     /// The bytes committed and not yet handed to the transport.
     fn queued(&self) -> usize;
 

@@ -6,7 +6,9 @@ use std::time::Duration;
 use mcp_proto::bind::http::server::{HttpServerConfig, LegacyPaths};
 use mcp_proto::front::{Answered, Multi, Router};
 use mcp_proto::peer::server::Eras;
-use mcp_proto::schema::{CallToolParams, Era, InputRequiredResult, ListRootsParams, Tool, ToolAnnotations};
+use mcp_proto::schema::{
+    CallToolParams, Era, InputRequiredResult, ListRootsParams, ServerCapability, Tool, ToolAnnotations,
+};
 use mcp_proto::testing::http::{Dice, FrontPeer, HttpPeer, SimulatedClock};
 use serde::Deserialize;
 use serde_json::json;
@@ -28,7 +30,9 @@ pub fn server(eras: Eras, legacy_sse: bool, ledger: &Ledger, seed: u64) -> Box<d
         config.path = Some("/new".into());
         config.legacy_sse = Some(LegacyPaths { events: "/mcp".into(), messages: "/messages".into() });
     }
-    Box::new(FrontPeer::new(router, config, clock, seed))
+    let peer = FrontPeer::new(router, config, clock, seed);
+    ledger.serve(peer.server.handle().clone());
+    Box::new(peer)
 }
 
 fn router(ledger: &Ledger, clock: &Arc<SimulatedClock>) -> Router<Multi> {
@@ -36,7 +40,7 @@ fn router(ledger: &Ledger, clock: &Arc<SimulatedClock>) -> Router<Multi> {
     let read_only = ToolAnnotations { read_only_hint: Some(true), ..ToolAnnotations::default() };
     let idempotent = ToolAnnotations { idempotent_hint: Some(true), ..ToolAnnotations::default() };
     let plain = ToolAnnotations::default;
-    let mut router = Router::new("simulated", "1");
+    let mut router = Router::new("simulated", "1").declare(ServerCapability::ToolsListChanged);
     for (name, annotations) in [("pay", plain()), ("look", read_only), ("set", idempotent), ("ask", plain())]
     {
         let tool = Tool::new(name, "Leaves a mark", schema.clone()).with_annotations(annotations);

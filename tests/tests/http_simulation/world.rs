@@ -6,7 +6,11 @@ use std::time::Duration;
 
 use mcp_proto::Instant;
 use mcp_proto::bind::http::client::{HttpClient, HttpClientConfig, Listen};
-use mcp_proto::peer::client::{ClientConfig, Closed, Diagnostic, Event, Mode, State};
+use mcp_proto::front::http::HttpHandle;
+use mcp_proto::peer::client::{
+    Change, ClientConfig, Closed, Diagnostic, Event, Interest, Mode, Since, State, WatchId, WatchState,
+};
+use mcp_proto::peer::server::ListKind;
 use mcp_proto::peer::{Lost, Outcome, Reissue, RequestId, RequestOptions};
 use mcp_proto::schema::{
     CallTool, CallToolParams, EmptyParams, Era, Implementation, ListRootsResult, ListTools, PaginatedParams,
@@ -17,14 +21,43 @@ use serde_json::{Value, json};
 
 pub const URL: &str = "http://localhost/mcp";
 
-/// What the tools of a server have done, which outlives it: how often, by the argument of the call.
+/// What outlives a server: what its tools have done, how often, by the argument of the call; and what its tools are.
 #[derive(Clone, Debug, Default)]
-pub struct Ledger(Arc<Mutex<BTreeMap<u64, u32>>>);
+pub struct Ledger(Arc<Mutex<BTreeMap<u64, u32>>>, Arc<Mutex<Tools>>);
+
+/// The list of tools, as far as it matters, and who tells of its changes.
+#[derive(Debug, Default)]
+struct Tools {
+    version: u64,
+    handle: Option<HttpHandle>,
+}
 
 impl Ledger {
     /// Notes that the tool ran with this argument.
     pub fn run(&self, n: u64) {
         *self.0.lock().unwrap().entry(n).or_default() += 1;
+    }
+
+    /// A server begins to serve; it tells of changes from now on.
+    pub fn serve(&self, handle: HttpHandle) {
+        self.1.lock().unwrap().handle = Some(handle);
+    }
+
+    /// The list of tools changes, if there is a server of this workspace that could tell.
+    pub fn change(&self) {
+        let handle = {
+            let mut tools = self.1.lock().unwrap();
+            tools.version += u64::from(tools.handle.is_some());
+            tools.handle.clone()
+        };
+        if let Some(handle) = handle {
+            handle.list_changed(ListKind::Tools);
+        }
+    }
+
+    /// What the list of tools is now.
+    pub fn version(&self) -> u64 {
+        self.1.lock().unwrap().version
     }
 
     /// How often it did.
@@ -49,6 +82,15 @@ enum What {
     Other,
 }
 
+/// A watch of the host's, and what the host knows by it.
+struct Watched {
+    id: WatchId,
+    /// Whether the server tells of the list of tools.
+    on: bool,
+    /// The list of tools as it was fetched last.
+    known: u64,
+}
+
 /// What has come of the requests of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
@@ -57,6 +99,8 @@ pub struct Tally {
     pub lost: u32,
     pub timed_out: u32,
     pub other: u32,
+    /// How often a watch was told of a change.
+    pub changes: u32,
     /// How often the host had to connect anew.
     pub reconnects: u32,
     pub restarts: u32,
@@ -69,6 +113,7 @@ impl Tally {
         self.lost += other.lost;
         self.timed_out += other.timed_out;
         self.other += other.other;
+        self.changes += other.changes;
         self.reconnects += other.reconnects;
         self.restarts += other.restarts;
     }
@@ -88,6 +133,7 @@ pub struct World<'a> {
     /// How often each argument may run by now.
     allowed: BTreeMap<u64, u32>,
     next: u64,
+    watched: Option<Watched>,
     closed: bool,
     /// Whether the client of now is ready, and has not lost its session since.
     was_ready: bool,
@@ -110,6 +156,7 @@ impl<'a> World<'a> {
             order: Vec::new(),
             allowed: BTreeMap::new(),
             next: 1,
+            watched: None,
             closed: false,
             was_ready: false,
             tally: Tally::default(),
@@ -166,6 +213,7 @@ impl<'a> World<'a> {
             self.pass(Duration::from_millis(pause));
         }
         self.pair.calm();
+        self.ledger.change();
         // What is under way may still fail, and pauses last for half a minute.
         self.pass(Duration::from_secs(180));
         self.recovers();
@@ -228,12 +276,40 @@ impl<'a> World<'a> {
                 self.take_events();
             }
             29 => self.pair.weather = self.storm(),
+            30..33 => self.watch(),
+            33..38 => self.ledger.change(),
             _ => {}
         }
         self.take_events();
         if self.closed {
             self.reconnect();
         }
+    }
+
+    /// Begins to watch, ends that, or watches something else beside.
+    fn watch(&mut self) {
+        let now = self.pair.now();
+        let interest = if self.dice.chance(500) { Interest::new() } else { Interest::new().prompts() };
+        let interest = interest.tools();
+        match &self.watched {
+            None => {
+                let id = self.pair.client.watch(now, interest, Since::Now).ok();
+                self.watched = id.map(|id| Watched { id, on: false, known: 0 });
+            }
+            Some(watched) if self.dice.chance(200) => {
+                self.pair.client.unwatch(now, watched.id);
+                self.watched = None;
+            }
+            Some(watched) => self.pair.client.set_interest(now, watched.id, interest),
+        }
+    }
+
+    fn watch_event(&mut self, id: WatchId, on: Option<bool>) {
+        let watched = self.watched.as_mut().filter(|watched| watched.id == id);
+        let watched = watched.expect("something is told to a watch that is over");
+        watched.on = on.unwrap_or(watched.on);
+        watched.known = self.ledger.version();
+        self.tally.changes += u32::from(on.is_none());
     }
 
     /// Calls a tool, by chance or by name; returns the argument.
@@ -286,6 +362,21 @@ impl<'a> World<'a> {
                 }
                 Event::State(State::Ready) => self.was_ready = true,
                 Event::Diagnostic(Diagnostic::SessionLost) => self.was_ready = false,
+                Event::Changed { watch, change, .. } => {
+                    assert!(matches!(change, Change::Tools | Change::Prompts), "nobody asked for {change:?}");
+                    self.watch_event(watch, None);
+                }
+                Event::Watch { watch, state: WatchState::On { missing } } => {
+                    self.watch_event(watch, Some(!missing.has_tools()));
+                }
+                Event::Watch { watch, state: WatchState::Interrupted } => {
+                    self.watch_event(watch, Some(false))
+                }
+                Event::Watch { watch, state } => {
+                    assert!(matches!(state, WatchState::Ended(_)), "{state:?}");
+                    self.watch_event(watch, None);
+                    self.watched = None;
+                }
                 Event::Closed(closed) => {
                     self.closed = true;
                     let never = !matches!(closed, Closed::Connect(_));
@@ -349,6 +440,7 @@ impl<'a> World<'a> {
     fn reconnect(&mut self) {
         self.check_settled();
         self.made.clear();
+        self.watched = None;
         self.order.clear();
         self.closed = false;
         self.was_ready = false;
@@ -361,6 +453,9 @@ impl<'a> World<'a> {
     pub fn recovers(&mut self) {
         if self.closed {
             self.reconnect();
+        }
+        if let Some(watched) = self.watched.as_ref().filter(|watched| watched.on) {
+            assert_eq!(watched.known, self.ledger.version(), "a change was missed");
         }
         for _ in 0..3 {
             self.next += 1;

@@ -5,6 +5,7 @@ use alloc::sync::Arc;
 
 use super::events::Event;
 use super::machine::ClientMachine;
+use super::watched::Watched;
 use crate::Instant;
 use crate::front::events::Listeners;
 use crate::front::shared::Core;
@@ -31,6 +32,7 @@ pub(crate) enum Work {
 #[derive(Default)]
 pub(crate) struct ClientCore {
     pub(crate) slots: Slots,
+    pub(super) watched: Watched,
     pub(crate) server: Option<Arc<ServerInfo>>,
     pub(crate) closed: Option<Closed>,
     /// Whether there is nobody left to carry out what the machine wants.
@@ -86,6 +88,7 @@ impl ClientCore {
     }
 
     fn finish(&mut self, closed: Closed, wakers: &mut Wakers) {
+        self.watched.end_all(&closed, wakers);
         self.listeners.finish(Event::Closed(closed.clone()), wakers);
         self.closed = Some(closed);
         wakers.wake_all(&mut self.waiters);
@@ -119,6 +122,10 @@ impl<M: ClientMachine + ?Sized> Core<M> for ClientCore {
                         self.publish(&Event::Notification(notification), wakers);
                     }
                 }
+                client::Event::Changed { watch, change, why } => {
+                    self.watched.change(watch, change, why, wakers);
+                }
+                client::Event::Watch { watch, state } => self.watched.state(watch, state, wakers),
                 client::Event::Request { id, method, params } => {
                     let of = machine.on_behalf_of(id);
                     self.work.push_back(Work::Start { id, method, params, of });

@@ -4,7 +4,7 @@ use crate::Instant;
 #[cfg(feature = "http")]
 use crate::bind::http::client::HttpClient;
 use crate::bind::{Binding, Framing};
-use crate::peer::client::{self, CacheContext, ServerInfo, Verdict};
+use crate::peer::client::{self, CacheContext, Interest, ServerInfo, Since, Verdict, WatchId};
 use crate::peer::{AnyParams, AnyResult, InboundId, Lost, Outgoing, Refusal, RequestId};
 use crate::rpc::ErrorObject;
 
@@ -42,6 +42,18 @@ pub trait ClientMachine {
 
     /// Forgets every answer that was kept.
     fn clear_cache(&mut self);
+
+    /// Asks to be told of changes.
+    ///
+    /// # Errors
+    /// If the connection is over, or closing.
+    fn watch(&mut self, now: Instant, interest: Interest, since: Since) -> Result<WatchId, Refusal>;
+
+    /// Changes what a watch is interested in.
+    fn set_interest(&mut self, now: Instant, watch: WatchId, interest: Interest);
+
+    /// Ends a watch.
+    fn unwatch(&mut self, now: Instant, watch: WatchId);
 
     /// Closes in an orderly way.
     fn close(&mut self, now: Instant);
@@ -99,6 +111,18 @@ impl<F: Framing> ClientMachine for Binding<client::Client, F> {
 
     fn clear_cache(&mut self) {
         Self::clear_cache(self);
+    }
+
+    fn watch(&mut self, now: Instant, interest: Interest, since: Since) -> Result<WatchId, Refusal> {
+        Self::watch(self, now, interest, since)
+    }
+
+    fn set_interest(&mut self, now: Instant, watch: WatchId, interest: Interest) {
+        Self::set_interest(self, now, watch, interest);
+    }
+
+    fn unwatch(&mut self, now: Instant, watch: WatchId) {
+        Self::unwatch(self, now, watch);
     }
 
     fn close(&mut self, now: Instant) {
@@ -166,6 +190,18 @@ impl ClientMachine for HttpClient {
 
     fn clear_cache(&mut self) {
         Self::clear_cache(self);
+    }
+
+    fn watch(&mut self, now: Instant, interest: Interest, since: Since) -> Result<WatchId, Refusal> {
+        Self::watch(self, now, interest, since)
+    }
+
+    fn set_interest(&mut self, now: Instant, watch: WatchId, interest: Interest) {
+        Self::set_interest(self, now, watch, interest);
+    }
+
+    fn unwatch(&mut self, now: Instant, watch: WatchId) {
+        Self::unwatch(self, now, watch);
     }
 
     fn close(&mut self, now: Instant) {

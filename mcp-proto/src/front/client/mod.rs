@@ -9,6 +9,8 @@ mod machine;
 mod pages;
 mod roots;
 mod subscription;
+mod watch;
+mod watched;
 
 use ::core::fmt;
 use ::core::future::poll_fn;
@@ -35,6 +37,7 @@ pub use handlers::{ClientContext, ClientHandlers};
 pub use machine::ClientMachine;
 pub use pages::{Paged, Pages};
 pub use subscription::{Subscription, Update};
+pub use watch::{Watch, WatchRequest, WatchUpdate};
 
 /// The connection as handles see it, whatever the machine's own type.
 type Connection = Shared<ClientCore, dyn ClientMachine + Send>;

@@ -4,13 +4,17 @@
 //! are polled. A mailbox holds each topic once, so one that is not emptied for long holds no more than was subscribed to.
 
 use alloc::collections::BTreeMap;
+use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::task::{Poll, Waker};
 use std::sync::Mutex;
 
+use super::events::HttpServerEvent;
 use crate::Instant;
 use crate::front::ServerMachine;
-use crate::front::signal::{Signal, lock};
+use crate::front::events::{Heard, Listeners, Source};
+use crate::front::signal::{Signal, Wakers, lock};
 use crate::peer::server::{self, ListKind};
 use crate::schema::tasks::TaskUpdatedParams;
 use crate::small::SmallMap;
@@ -91,12 +95,17 @@ pub(super) struct Hub(Mutex<Index>);
 struct Index {
     topics: BTreeMap<Topic, SmallMap<u64, Arc<Mailbox>>>,
     next: u64,
+    /// Who wants to know which resources are of interest.
+    listeners: Listeners<HttpServerEvent>,
 }
 
 impl Hub {
     /// Takes in a subscriber to these topics, to be woken by `signal`.
     pub(super) fn join(self: &Arc<Self>, signal: &Arc<Signal>, topics: SmallMap<Topic, ()>) -> Subscriber {
-        self.enter(&mut lock(&self.0), signal, topics)
+        let mut wakers = Wakers::default();
+        let subscriber = self.enter(&mut lock(&self.0), signal, topics, &mut wakers);
+        wakers.release();
+        subscriber
     }
 
     /// Takes in whoever is opened by `open`, unless that is interested in nothing. Nothing is published between its
@@ -106,9 +115,12 @@ impl Hub {
         signal: &Arc<Signal>,
         open: impl FnOnce() -> (R, SmallMap<Topic, ()>),
     ) -> (R, Option<Subscriber>) {
+        let mut wakers = Wakers::default();
         let mut index = lock(&self.0);
         let (opened, topics) = open();
-        let subscriber = (!topics.is_empty()).then(|| self.enter(&mut index, signal, topics));
+        let subscriber = (!topics.is_empty()).then(|| self.enter(&mut index, signal, topics, &mut wakers));
+        drop(index);
+        wakers.release();
         (opened, subscriber)
     }
 
@@ -117,12 +129,13 @@ impl Hub {
         index: &mut Index,
         signal: &Arc<Signal>,
         topics: SmallMap<Topic, ()>,
+        wakers: &mut Wakers,
     ) -> Subscriber {
         let key = index.next;
         index.next = key.saturating_add(1);
         let mailbox = Arc::new(Mailbox { changes: Mutex::default(), signal: signal.clone() });
         for topic in topics.keys() {
-            index.topics.entry(topic.clone()).or_default().insert(key, mailbox.clone());
+            index.add(topic.clone(), key, &mailbox, wakers);
         }
         Subscriber { hub: self.clone(), key, mailbox, topics }
     }
@@ -139,6 +152,28 @@ impl Hub {
     pub(super) fn task_updated(&self, params: &TaskUpdatedParams) {
         let topic = Topic::Task(params.task_id.as_str().into());
         self.publish(core::slice::from_ref(&topic), &topic, Some(&Arc::new(params.clone())));
+    }
+
+    // --- Those who want to know who is interested ---
+
+    pub(super) fn listen(&self) -> u64 {
+        lock(&self.0).listeners.add()
+    }
+
+    /// The resources that anybody is interested in.
+    pub(super) fn resources(&self) -> Vec<String> {
+        let uri = |topic: &Topic| match topic {
+            Topic::Resource(uri) => Some(String::from(&**uri)),
+            _ => None,
+        };
+        lock(&self.0).topics.keys().filter_map(uri).collect()
+    }
+
+    /// Nothing follows.
+    pub(super) fn close(&self) {
+        let mut wakers = Wakers::default();
+        lock(&self.0).listeners.finish(HttpServerEvent::Closed, &mut wakers);
+        wakers.release();
     }
 
     /// Marks what has `changed` for all who are interested in one of `topics`.
@@ -168,36 +203,68 @@ impl Subscriber {
     }
 
     /// Is interested in this as well, from now on.
-    pub(super) fn add(&mut self, topic: Topic) {
-        let mut index = lock(&self.hub.0);
-        index.topics.entry(topic.clone()).or_default().insert(self.key, self.mailbox.clone());
+    pub(super) fn add(&mut self, topic: Topic, wakers: &mut Wakers) {
+        lock(&self.hub.0).add(topic.clone(), self.key, &self.mailbox, wakers);
         self.topics.insert(topic, ());
     }
 
     /// Is not interested in this any more.
-    pub(super) fn remove(&mut self, topic: &Topic) {
+    pub(super) fn remove(&mut self, topic: &Topic, wakers: &mut Wakers) {
         if self.topics.remove(topic).is_some() {
-            lock(&self.hub.0).remove(topic, self.key);
+            lock(&self.hub.0).remove(topic, self.key, wakers);
         }
     }
 }
 
 impl Index {
+    fn add(&mut self, topic: Topic, key: u64, mailbox: &Arc<Mailbox>, wakers: &mut Wakers) {
+        if !self.topics.contains_key(&topic) {
+            self.tell(&topic, |uri| HttpServerEvent::Subscribed { uri }, wakers);
+        }
+        self.topics.entry(topic).or_default().insert(key, mailbox.clone());
+    }
+
     /// The mailbox is the subscriber's own as well: what it holds is not dropped here.
-    fn remove(&mut self, topic: &Topic, key: u64) {
+    fn remove(&mut self, topic: &Topic, key: u64, wakers: &mut Wakers) {
         let Some(interested) = self.topics.get_mut(topic) else { return };
         interested.remove(&key);
         if interested.is_empty() {
             self.topics.remove(topic);
+            self.tell(topic, |uri| HttpServerEvent::Unsubscribed { uri }, wakers);
+        }
+    }
+
+    /// Tells who wants to know that a resource has become of interest, or is no more.
+    fn tell(&mut self, topic: &Topic, event: fn(String) -> HttpServerEvent, wakers: &mut Wakers) {
+        if let (Topic::Resource(uri), false) = (topic, self.listeners.is_empty()) {
+            self.listeners.publish(&event(String::from(&**uri)), uri.len(), wakers);
         }
     }
 }
 
 impl Drop for Subscriber {
     fn drop(&mut self) {
+        let mut wakers = Wakers::default();
         let mut index = lock(&self.hub.0);
         for topic in self.topics.keys() {
-            index.remove(topic, self.key);
+            index.remove(topic, self.key, &mut wakers);
         }
+        drop(index);
+        wakers.release();
+    }
+}
+
+impl Source<HttpServerEvent> for Arc<Hub> {
+    fn poll_event(&self, key: u64, waker: Waker) -> Poll<Option<Heard<HttpServerEvent>>> {
+        let mut wakers = Wakers::default();
+        let polled = lock(&self.0).listeners.poll(key, waker, &mut wakers);
+        wakers.release();
+        polled
+    }
+
+    fn leave(&self, key: u64) {
+        let mut wakers = Wakers::default();
+        lock(&self.0).listeners.remove(key, &mut wakers);
+        wakers.release();
     }
 }

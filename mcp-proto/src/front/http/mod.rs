@@ -67,6 +67,7 @@
 //! ```
 
 mod driver;
+mod events;
 mod exchange;
 mod hub;
 mod machine;
@@ -74,9 +75,13 @@ mod running;
 mod service;
 mod session;
 
+use alloc::boxed::Box;
+use alloc::string::String;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::fmt;
 
+use super::events::Events;
 use super::router::Router;
 use super::{Clock, Entropy, Mode, Multi};
 use crate::bind::http::server::{HttpServerConfig, RequestHead};
@@ -85,6 +90,7 @@ use crate::peer::server::ListKind;
 use crate::schema::tasks::TaskUpdatedParams;
 
 pub use driver::HttpServerDriver;
+pub use events::HttpServerEvent;
 pub use exchange::HttpExchange;
 
 use service::Service;
@@ -139,6 +145,11 @@ impl<H: Mode> HttpServer<H> {
     /// As [`HttpHandle::task_updated`].
     pub fn task_updated(&self, params: &TaskUpdatedParams) {
         self.handle.task_updated(params);
+    }
+
+    /// As [`HttpHandle::events`].
+    pub fn events(&self) -> Events<HttpServerEvent> {
+        self.handle.events()
     }
 
     /// As [`HttpHandle::close`].
@@ -196,6 +207,18 @@ impl HttpHandle {
     /// while is told the latest.
     pub fn task_updated(&self, params: &TaskUpdatedParams) {
         self.service.hub.task_updated(params);
+    }
+
+    /// Which resources become of interest to anybody from now on, and which are no more. What is of interest already is
+    /// [`subscribed`](Self::subscribed).
+    pub fn events(&self) -> Events<HttpServerEvent> {
+        let hub = &self.service.hub;
+        Events::new(Box::new(hub.clone()), hub.listen())
+    }
+
+    /// The resources that clients want to be told of now, in the order of their URIs.
+    pub fn subscribed(&self) -> Vec<String> {
+        self.service.hub.resources()
     }
 
     /// Closes the server in an orderly way: ends subscriptions, lets what is being answered finish within

@@ -100,6 +100,7 @@ impl Service {
             cell.notify();
         }
         self.roster.notify();
+        self.hub.close();
     }
 
     // --- Exchanges ---

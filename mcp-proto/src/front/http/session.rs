@@ -9,6 +9,7 @@ use super::service::Service;
 use crate::bind::http::server::{Chunk, ResponseHead, Session, SessionId, StreamId};
 use crate::front::server::ServerCore;
 use crate::front::shared::Shared;
+use crate::front::signal::Wakers;
 use crate::peer::{Lost, Principal, server};
 use crate::{Bytes, Instant};
 
@@ -33,8 +34,14 @@ impl SessionCell {
         // Lists are told of without having been asked for.
         let subscriber = service.hub.join(&signal, [(Topic::Lists, ())].into_iter().collect());
         let mailbox = subscriber.mailbox().clone();
-        let machine =
-            SessionMachine { session, subscriber, waiting: BTreeMap::new(), closing: false, deadline: None };
+        let machine = SessionMachine {
+            session,
+            subscriber,
+            wakers: Wakers::default(),
+            waiting: BTreeMap::new(),
+            closing: false,
+            deadline: None,
+        };
         let core = ServerCore::default();
         let shared = Arc::new(Shared::with_signal(signal, core, machine, service.clock.clone()));
         Arc::new(Self { id, principal, mailbox, shared })
@@ -122,6 +129,8 @@ impl SessionCell {
 pub(super) struct SessionMachine {
     pub(super) session: Session,
     subscriber: Subscriber,
+    /// Those who want to know what the client subscribes to.
+    wakers: Wakers,
     /// Those who wait for something to be sent on a stream.
     waiting: BTreeMap<StreamId, Waker>,
     closing: bool,
@@ -157,17 +166,22 @@ impl SessionMachine {
     pub(super) fn next_event(&mut self) -> Option<server::Event> {
         let event = self.session.poll_event()?;
         match &event {
-            server::Event::Subscribed { uri } => self.subscriber.add(Topic::Resource(uri.as_str().into())),
+            server::Event::Subscribed { uri } => {
+                self.subscriber.add(Topic::Resource(uri.as_str().into()), &mut self.wakers);
+            }
             server::Event::Unsubscribed { uri } => {
-                self.subscriber.remove(&Topic::Resource(uri.as_str().into()));
+                self.subscriber.remove(&Topic::Resource(uri.as_str().into()), &mut self.wakers);
             }
             _ => {}
         }
         Some(event)
     }
 
-    /// The next who waits for a stream that has something for them.
+    /// The next who waits for something that is there now.
     pub(super) fn next_waker(&mut self) -> Option<Waker> {
+        if let Some(waker) = self.wakers.next() {
+            return Some(waker);
+        }
         while let Some(stream) = self.session.poll_stream() {
             if let Some(waker) = self.waiting.remove(&stream) {
                 return Some(waker);

@@ -57,6 +57,7 @@ impl Client {
         while let Some((id, _, _)) = self.inbound.pop() {
             self.events.push(Event::RequestCancelled { id, reason: None }, 0);
         }
+        self.interrupt_watches();
         self.set_state(State::Connected);
         true
     }

@@ -6,6 +6,8 @@ use super::CacheConfig;
 use crate::Limits;
 use crate::schema::{ClientCapabilities, Era, Implementation, LoggingLevel, Revision};
 
+use super::WatchConfig;
+
 /// The configuration of a client.
 ///
 /// ```
@@ -46,6 +48,8 @@ pub struct ClientConfig {
     /// The least severe log messages wanted: a modern server is told with each request, a legacy one that logs is told
     /// once. Default: modern servers send none, legacy ones what they like.
     pub log_level: Option<LoggingLevel>,
+    /// How changes are watched.
+    pub watch: WatchConfig,
     /// Pings to legacy servers. Default: none.
     pub keepalive: Option<Keepalive>,
     /// What is kept of the server's answers (2026-07-28). Default: what the server says may be kept, within bounds.
@@ -71,6 +75,7 @@ impl ClientConfig {
             close_timeout: Duration::from_secs(2),
             write_timeout: Duration::from_secs(60),
             log_level: None,
+            watch: WatchConfig::default(),
             keepalive: None,
             cache: CacheConfig::default(),
             limits: Limits::default(),

@@ -10,7 +10,7 @@ use crate::peer::{HttpError, InboundId, Lost, Outcome, RequestId};
 use crate::rpc::{ErrorObject, Id, Malformed, Raw, Recovered, Text};
 use crate::schema::{Era, Implementation, MethodInfo, ProgressParams, Revision, ServerCapabilities};
 
-use super::State;
+use super::{Change, State, WatchId, WatchState, Why};
 
 /// What happened, in the order in which it happened on the wire.
 #[derive(Debug)]
@@ -50,6 +50,23 @@ pub enum Event {
         params: Option<Raw>,
         /// The `subscriptions/listen` request that it belongs to, where it names one (2026-07-28).
         subscription: Option<RequestId>,
+    },
+    /// Something has changed that a [watch](super::Client::watch) is interested in. While it waits here it stands for
+    /// all further changes of the same.
+    Changed {
+        /// The watch.
+        watch: WatchId,
+        /// What has changed.
+        change: Change,
+        /// How that is known.
+        why: Why,
+    },
+    /// A watch is doing differently.
+    Watch {
+        /// The watch.
+        watch: WatchId,
+        /// How it is doing now.
+        state: WatchState,
     },
     /// The server asks for something: by a request of its own (legacy revisions), or before it finishes one of this side
     /// (see [`Client::on_behalf_of`](super::Client::on_behalf_of)). Answer with [`respond`](super::Client::respond).

@@ -20,6 +20,7 @@ use crate::schema::{
 
 use super::commands::tell_cancelled;
 use super::detect::Act;
+use super::watch::Heard;
 use super::{
     Client, Closed, ConnectError, Diagnostic, Event, Held, LinkAction, Phase, Pings, ServerInfo, State,
     Verdict, handshake,
@@ -74,6 +75,7 @@ impl Client {
         }
         // Not before: the answers to a batch go out with its last message.
         self.advance_close(now);
+        self.advance_watches(now, out);
     }
 
     /// One message has come.
@@ -86,6 +88,7 @@ impl Client {
         if self.listens() {
             self.take_malformed(now, malformed, out);
             self.advance_close(now);
+            self.advance_watches(now, out);
         }
     }
 
@@ -293,6 +296,9 @@ impl Client {
                 }
                 self.note_news(&method, params.as_ref());
                 let subscription = self.subscription_of(params.as_ref());
+                if self.watches_hear(now, &method, params.as_ref(), subscription) == Heard::ByWatches {
+                    return;
+                }
                 let bytes = method.len().saturating_add(bytes_of(params.as_ref()));
                 self.events.push_or_drop(Event::Notification { method, params, subscription }, bytes);
             }
@@ -375,6 +381,7 @@ impl Client {
                 self.end(number, Outcome::Lost(Lost::Closed));
             }
         }
+        self.advance_watches(now, out);
         self.advance_close(now);
         if matches!(self.phase, Phase::Ending { until } if until <= now) {
             self.abort(Closed::Done);
@@ -495,6 +502,7 @@ impl Client {
             self.handle_request(held, out);
         }
         self.flush_queued(out);
+        self.begin_watches(now, out);
     }
 
     /// Tells a legacy server what to log. Its answer changes nothing.

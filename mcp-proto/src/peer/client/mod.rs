@@ -26,7 +26,9 @@ mod inputs;
 mod link;
 mod requests;
 mod rounds;
+mod watch;
 
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 
 use crate::Instant;
@@ -42,12 +44,15 @@ pub use completer::{Completer, CompleterConfig, Suggestions};
 pub use config::{ClientConfig, ConnectTimeouts, Keepalive, Mode, Verdict};
 pub use event::{Closed, ConnectError, Diagnostic, Event, ServerInfo};
 pub use link::LinkAction;
+pub(crate) use watch::Topic;
+pub use watch::{AfterEnd, Change, Interest, Since, WatchConfig, WatchEnd, WatchId, WatchState, Why};
 
 use cache::Cache;
 use detect::Detect;
 use event::id_bytes;
 use input::Inputs;
 use rounds::Rounds;
+use watch::{Channel, Watching};
 
 /// How far a connection has come. The module's documentation has the transitions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -143,6 +148,11 @@ pub struct Client {
     verdict: Option<Verdict>,
     pings: Option<Pings>,
     cache: Cache,
+    channel: Channel,
+    /// Whether what the server says of its own accord can not be heard (legacy revisions over HTTP).
+    unheard: bool,
+    /// What the application watches, once it does.
+    watching: Option<Box<Watching>>,
 }
 
 impl Client {
@@ -171,6 +181,9 @@ impl Client {
             verdict: None,
             pings: None,
             cache: Cache::new(config.cache.clone()),
+            channel: Channel::default(),
+            unheard: false,
+            watching: None,
             config,
         }
     }
@@ -217,10 +230,15 @@ impl Client {
     /// The next event, in wire order.
     #[must_use]
     pub fn poll_event(&mut self) -> Option<Event> {
-        if self.events.is_empty() {
-            self.report_dropped();
+        loop {
+            if self.events.is_empty() {
+                self.report_dropped();
+            }
+            let mut event = self.events.pop()?;
+            if self.watching.as_mut().is_none_or(|watching| watching.release(&mut event)) {
+                return Some(event);
+            }
         }
-        self.events.pop()
     }
 
     /// What to do with the link; `flushed` tells whether everything that was written has been handed over, before which
@@ -248,8 +266,10 @@ impl Client {
             Some((_, until)) => until,
             None => pings.next,
         });
-        let deadlines =
-            [phase, pings, self.detect.deadline(), self.outbound.next_deadline(), self.rounds.next_due()];
+        let watches = self.watching.as_ref().filter(|_| matches!(self.phase, Phase::Ready));
+        let watches = watches.and_then(|watching| watching.deadline());
+        let requests = self.outbound.next_deadline();
+        let deadlines = [phase, pings, self.detect.deadline(), requests, self.rounds.next_due(), watches];
         deadlines.into_iter().flatten().min()
     }
 
@@ -283,6 +303,9 @@ impl Client {
 
     /// Ends a request that has been taken out of the table.
     fn end(&mut self, number: i64, outcome: Outcome) {
+        if let Some(watching) = self.watching.as_mut().filter(|watching| watching.owns(number)) {
+            return watching.note_end(number, outcome);
+        }
         let outcome = self.or_stale(number, outcome);
         let event = |outcome| Event::Outcome { request: RequestId::new(number), outcome };
         let bytes = outcome.bytes();

@@ -7,7 +7,7 @@ use crate::peer::events::Pressure;
 use crate::peer::{AnyResult, InboundId, Outbox, Refused};
 use crate::rpc::{ErrorObject, Id, Raw, Request, Text, code, write};
 use crate::schema::{
-    Discover, DiscoverResult, EmptyResult, Initialize, InitializeParams, InitializeResult, Method,
+    Discover, DiscoverResult, EmptyResult, Era, Initialize, InitializeParams, InitializeResult, Method,
     SetLoggingLevel, SetLoggingLevelParams, SubscribeResource, SubscribeResourceParams, SubscriptionsListen,
     UnsubscribeResource, UnsubscribeResourceParams,
 };
@@ -24,7 +24,12 @@ impl Server {
         let answered = match self.admit(&request, batch) {
             Ok(Admitted::Ping) => self.answer(&id, batch, &EmptyResult::new(), out),
             Ok(Admitted::Initialize) => self.open_session(&id, request.params.as_ref(), out),
-            Ok(Admitted::Request(asked)) => self.serve(request, asked, batch, out),
+            Ok(Admitted::Request(asked)) => {
+                if let (Era::Legacy, Some(session)) = (asked.context.era, &mut self.session) {
+                    session.asking = true;
+                }
+                self.serve(request, asked, batch, out)
+            }
             Err(error) => Err(error),
         };
         if let Err(error) = answered {

@@ -3,7 +3,7 @@
 //! | phase | what comes | what follows |
 //! |---|---|---|
 //! | none | `initialize` | answered; awaiting `initialized` |
-//! | awaiting `initialized` | requests | answered |
+//! | awaiting `initialized` | requests | answered; from the first on, this side may notify |
 //! | awaiting `initialized` | `notifications/initialized` | operating: this side may ask and notify |
 //! | any | `initialize` | answered again, from the start |
 
@@ -25,9 +25,16 @@ pub struct Session {
     pub initialized: bool,
     /// The least severe messages that the client wants logged, if it has said so.
     pub level: Option<LoggingLevel>,
+    /// Whether the client has begun to ask: it has heard the answer, whether or not it says so.
+    pub(super) asking: bool,
 }
 
 impl Session {
+    /// Whether the client hears what changes. A message that was lost on the way is not to keep it from that for ever.
+    pub(super) fn may_be_told(&self) -> bool {
+        self.initialized || self.asking
+    }
+
     /// The session that a client asks for. A version that is unknown or modern is answered with the newest legacy one.
     ///
     /// <https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#version-negotiation>
@@ -40,6 +47,7 @@ impl Session {
             capabilities: Arc::new(params.capabilities),
             initialized: false,
             level: None,
+            asking: false,
         }
     }
 }

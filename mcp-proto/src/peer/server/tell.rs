@@ -16,7 +16,7 @@ use crate::schema::{
 };
 
 use super::subscriptions::{Subscriber, Topic};
-use super::{Diagnostic, ListKind, Server};
+use super::{Diagnostic, ListKind, Server, Session};
 
 /// How long until changes that found no room are told of again, if nothing comes in before.
 const RETELL: Duration = Duration::from_secs(1);
@@ -77,8 +77,8 @@ impl Server {
         self.session.as_ref().and_then(|session| session.level).unwrap_or(LoggingLevel::Info)
     }
 
-    /// Tells those who asked that a list has changed. While too much waits to be sent it is kept in mind, and then told
-    /// once, however often the list has changed.
+    /// Tells those who asked that a list has changed. While too much waits to be sent, or nobody reads what is sent, it is
+    /// kept in mind, and then told once, however often the list has changed.
     pub fn list_changed(&mut self, now: Instant, list: ListKind, out: &mut dyn Outbox) {
         if self.config.capabilities.has(list.capability()) {
             self.changed(now, Topic::List(list), out);
@@ -141,14 +141,20 @@ impl Server {
         }
     }
 
-    /// Whether a legacy client that is ready is told of it without having asked.
+    /// Whether a legacy client is told of it without having asked.
     fn session_keeps(&self, topic: &Topic) -> bool {
-        matches!(topic, Topic::List(_)) && self.session.as_ref().is_some_and(|session| session.initialized)
+        matches!(topic, Topic::List(_)) && self.session.is_some()
     }
 
-    /// Tells again of what found no room.
-    pub(super) fn retell(&mut self, now: Instant, out: &mut dyn Outbox) {
-        if self.retell.is_some() {
+    /// Whether there is nobody, or somebody who may be told. A legacy client is told nothing before it is ready or asks,
+    /// and then what has changed since the handshake.
+    fn is_ready(&self) -> bool {
+        self.session.as_ref().is_none_or(Session::may_be_told)
+    }
+
+    /// Tells of what found no room, or nobody who would read it.
+    pub(crate) fn retell(&mut self, now: Instant, out: &mut dyn Outbox) {
+        if self.subscriptions.is_untold() {
             self.tell_changes(now, out);
         }
     }
@@ -157,6 +163,8 @@ impl Server {
         let limit = self.config.limits.queued_bytes;
         while !self.is_closed()
             && out.queued() <= limit
+            && out.is_heard()
+            && self.is_ready()
             && let Some(topic) = self.subscriptions.take_changed()
         {
             let interested: alloc::vec::Vec<Subscriber> = self
@@ -181,7 +189,8 @@ impl Server {
                 }
             }
         }
-        let left = self.subscriptions.is_untold() && !self.is_closed();
+        // If nobody may read it, or does, whoever comes to read asks for it.
+        let left = self.subscriptions.is_untold() && !self.is_closed() && out.is_heard() && self.is_ready();
         self.retell = left.then(|| now + RETELL);
     }
 
@@ -194,7 +203,7 @@ impl Server {
         out: &mut dyn Outbox,
     ) {
         let written = match subscriber {
-            Subscriber::Session => match self.session.as_ref().filter(|session| session.initialized) {
+            Subscriber::Session => match self.session.as_ref().filter(|session| session.may_be_told()) {
                 Some(session) => write_notification(method, None, params, session.revision, None, out),
                 None => return,
             },

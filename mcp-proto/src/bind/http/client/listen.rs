@@ -51,9 +51,14 @@ impl HttpClient {
         let revision = self.peer.server().map(|server| server.revision);
         let offered = revision
             .is_some_and(|revision| revision.era() == Era::Legacy && revision >= Revision::V2025_03_26);
-        if offered && self.events.is_none() && self.config.listen == Listen::IfOffered {
+        if !offered || self.events.is_some() {
+            return;
+        }
+        if self.config.listen == Listen::IfOffered {
             self.listener = Listener::default();
             self.open_listener();
+        } else {
+            self.peer.note_not_listening();
         }
     }
 
@@ -76,8 +81,12 @@ impl HttpClient {
     /// A stream that was asked for has begun.
     pub(super) fn note_stream(&mut self, now: Instant, purpose: &Purpose) {
         self.session.streams = true;
-        if matches!(purpose, Purpose::Listen { .. }) {
+        if let Purpose::Listen { last_event } = purpose {
             self.listener.since = Some(now);
+            // From an event on nothing is missed.
+            if last_event.is_none() {
+                self.peer.note_listening();
+            }
         }
     }
 
@@ -98,6 +107,7 @@ impl HttpClient {
                     return;
                 }
                 if !matches!(error.status, 408 | 425 | 429 | 500..) || !known {
+                    self.peer.note_not_listening();
                     if !matches!(error.status, 404 | 405) {
                         let detail = format!("{error}");
                         self.peer.report(Diagnostic::NotListening { detail });
@@ -116,6 +126,7 @@ impl HttpClient {
         self.listener.last_event = trail.last_event.or(self.listener.last_event.take());
         let backoff = self.config.backoff;
         if self.listener.failures >= backoff.attempts {
+            self.peer.note_not_listening();
             return self.peer.report(Diagnostic::NotListening { detail });
         }
         let pause = match (self.listener.retry, self.listener.failures) {

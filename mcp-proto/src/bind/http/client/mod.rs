@@ -41,7 +41,9 @@ use core::fmt;
 use bytes::Bytes;
 
 use crate::bind::http::{End, ExchangeId, Fields, Verb};
-use crate::peer::client::{CacheContext, Client, Closed, Event, ServerInfo, State, Verdict};
+use crate::peer::client::{
+    CacheContext, Client, Closed, Event, Interest, ServerInfo, Since, State, Verdict, WatchId,
+};
 use crate::peer::{AnyParams, AnyResult, InboundId, Lost, Refusal, RequestId, RequestOptions};
 use crate::rpc::ErrorObject;
 use crate::schema::{Method, Notification};
@@ -162,6 +164,7 @@ impl HttpClient {
             closing: Closing::No,
             config,
         };
+        client.peer.separate(client.config.seed);
         client.peer.begin();
         let act = client.detect.begin(now);
         client.perform(now, act);
@@ -222,6 +225,24 @@ impl HttpClient {
     /// Sends a request again at once that pauses before it does, because it was answered by asking for input.
     pub fn retry(&mut self, now: Instant, request: RequestId) {
         self.run(now, |peer, out| peer.retry(now, request, out));
+    }
+
+    /// Asks to be told of changes: see [`Client::watch`](crate::peer::client::Client::watch).
+    ///
+    /// # Errors
+    /// If the connection is closed, or closing.
+    pub fn watch(&mut self, now: Instant, interest: Interest, since: Since) -> Result<WatchId, Refusal> {
+        self.run(now, |peer, out| peer.watch(now, interest, since, out))
+    }
+
+    /// Changes what a watch is interested in, without a gap.
+    pub fn set_interest(&mut self, now: Instant, watch: WatchId, interest: Interest) {
+        self.run(now, |peer, out| peer.set_interest(now, watch, interest, out));
+    }
+
+    /// Ends a watch.
+    pub fn unwatch(&mut self, now: Instant, watch: WatchId) {
+        self.run(now, |peer, out| peer.unwatch(now, watch, out));
     }
 
     /// Answers what the server asks for: by a request (legacy revisions), or before it finishes one of this side's.
@@ -381,6 +402,7 @@ impl HttpClient {
     /// Takes what the peer has said since, and sends what may be sent.
     fn advance(&mut self, now: Instant) {
         loop {
+            self.peer.advance_watches(now, &mut self.out);
             while let Some(said) = self.out.next_said() {
                 match said {
                     Said::Request { id, wire, method, revision, body } if id == wire => {
@@ -398,7 +420,7 @@ impl HttpClient {
             }
             self.send_waiting(now);
             self.finish_closing(now);
-            if !self.follow_link(now) && self.out.is_quiet() {
+            if !self.follow_link(now) && self.out.is_quiet() && !self.peer.watches_wait() {
                 return;
             }
         }

@@ -166,6 +166,15 @@ impl HttpClient {
         }
         let opens = opens_session(&post) && self.gate == Gate::Opening;
         let (status, error) = match ended {
+            // Somebody on the way, most likely. A server that was never told that the session has begun says nothing of
+            // its own accord.
+            Ended::Other(error) | Ended::Broken { refused: Some(error), .. }
+                if opens
+                    && matches!(error.status, 408 | 425 | 429 | 502..=504)
+                    && post.failures < self.config.backoff.attempts =>
+            {
+                return self.post_later(now, post, "");
+            }
             Ended::Answer { http, answer: Err(_), .. } if !(200..300).contains(&http.status) => {
                 (http.status, http)
             }

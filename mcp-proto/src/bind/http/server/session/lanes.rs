@@ -9,6 +9,7 @@
 //! | an answer | the lane of its request |
 //! | a notification about a request | the lane of that request; dropped if nobody can read that any more |
 //! | a request of the server on behalf of a request | the lane of that request; the general lane if nobody can read that |
+//! | a change | the general lane, once somebody reads that |
 //! | anything else | the general lane, kept until somebody reads it |
 //!
 //! | a lane | is |
@@ -551,6 +552,10 @@ impl Outbox for Lanes {
                 }
             }
         }
+    }
+
+    fn is_heard(&self) -> bool {
+        self.lanes.get(&GENERAL).is_some_and(|general| general.connection.is_some())
     }
 
     fn queued(&self) -> usize {

@@ -271,12 +271,17 @@ impl Session {
         if self.is_closed() || self.transport == Transport::OneStream {
             return Err(Answer::session_unknown(None));
         }
-        self.run(now, |_, lanes| match last_event {
-            None => Ok(lanes.listen()),
-            Some(event) => lanes.resume(event).map_err(|UnknownEvent| {
-                let what = "there is no such event, or it is not kept any more";
-                Answer::refusal(400, ErrorId::Null, code::INVALID_REQUEST, what)
-            }),
+        self.run(now, |server, lanes| {
+            let listening = match last_event {
+                None => Ok(lanes.listen()),
+                Some(event) => lanes.resume(event).map_err(|UnknownEvent| {
+                    let what = "there is no such event, or it is not kept any more";
+                    Answer::refusal(400, ErrorId::Null, code::INVALID_REQUEST, what)
+                }),
+            };
+            // What has changed meanwhile.
+            server.retell(now, lanes);
+            listening
         })
     }
 

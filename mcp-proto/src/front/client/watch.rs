@@ -1,0 +1,242 @@
+//! Watching: being told of what changes, whatever the server speaks.
+
+use core::fmt;
+use core::future::poll_fn;
+use core::pin::Pin;
+use core::task::{Context, Poll};
+
+use futures_core::Stream;
+
+use super::Client;
+use super::watched::Heard;
+use crate::front::error::Error;
+use crate::peer::client::{Change, Interest, Since, WatchId, Why};
+
+/// What a watch has to tell.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum WatchUpdate {
+    /// Changes are told from now on: what is fetched after this is kept up to date.
+    On {
+        /// What the server does not tell of, of what is of interest.
+        missing: Interest,
+    },
+    /// The server is not heard for now, and is asked again. Once it is heard, everything is told as what may have changed.
+    Interrupted,
+    /// Something has changed, or may have.
+    Changed {
+        /// What.
+        change: Change,
+        /// How that is known.
+        why: Why,
+    },
+    /// So many updates were lost here, because they were not taken in time: anything may have changed.
+    Missed {
+        /// How many.
+        count: u64,
+    },
+}
+
+impl Client {
+    /// Begins to watch what changes on the server, of whatever era it is.
+    ///
+    /// ```
+    /// use mcp_proto::front::{Client, Error, WatchUpdate};
+    /// use mcp_proto::peer::client::Change;
+    ///
+    /// # async fn example(client: Client) -> Result<(), Error> {
+    /// let mut watch = client.watch().tools().resource("file:///project/config.json").open()?;
+    /// while let Some(update) = watch.next().await {
+    ///     match update {
+    ///         WatchUpdate::Changed { change: Change::Tools, .. } => println!("list the tools again"),
+    ///         WatchUpdate::Changed { change: Change::Resource(uri), .. } => println!("read {uri} again"),
+    ///         WatchUpdate::On { missing } if !missing.is_empty() => println!("poll the rest"),
+    ///         _ => {}
+    ///     }
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// All watches of a connection together are one subscription of 2026-07-28; of earlier revisions they are as many
+    /// `resources/subscribe` as there are resources. Do not mix them with [`subscribe`](Self::subscribe) and
+    /// [`unsubscribe`](Self::unsubscribe) of the same resources. To have a subscription of one's own, see
+    /// [`listen`](Self::listen).
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/subscriptions>
+    pub fn watch(&self) -> WatchRequest {
+        WatchRequest { client: self.clone(), interest: Interest::new(), since: Since::Now }
+    }
+}
+
+/// A watch that is about to be opened.
+#[must_use = "nothing is watched before `open`"]
+pub struct WatchRequest {
+    client: Client,
+    interest: Interest,
+    since: Since,
+}
+
+impl WatchRequest {
+    /// Watches the list of tools.
+    pub fn tools(self) -> Self {
+        self.with(Interest::tools)
+    }
+
+    /// Watches the list of prompts.
+    pub fn prompts(self) -> Self {
+        self.with(Interest::prompts)
+    }
+
+    /// Watches the lists of resources and templates.
+    pub fn resources(self) -> Self {
+        self.with(Interest::resources)
+    }
+
+    /// Watches the resource `uri`, with what lies below it.
+    pub fn resource(self, uri: impl AsRef<str>) -> Self {
+        self.with(|interest| interest.resource(uri))
+    }
+
+    /// Watches the task `id`. The client must declare that it knows the tasks extension.
+    pub fn task(self, id: impl AsRef<str>) -> Self {
+        self.with(|interest| interest.task(id))
+    }
+
+    /// Watches this, and nothing that was said before.
+    pub fn interest(self, interest: Interest) -> Self {
+        self.with(|_| interest)
+    }
+
+    /// Says what the application knows already.
+    pub fn since(mut self, since: Since) -> Self {
+        self.since = since;
+        self
+    }
+
+    /// Begins. The server may not be known yet.
+    ///
+    /// # Errors
+    /// If the connection is over, or closing.
+    pub fn open(self) -> Result<Watch, Error> {
+        let Self { client, interest, since } = self;
+        let kept = interest.clone();
+        let id = client.handle.connection.command(|core, machine, now, _| {
+            core.admit()?;
+            let id = machine.watch(now, interest, since)?;
+            core.watched.open(id);
+            Ok::<_, Error>(id)
+        })?;
+        Ok(Watch { client, id, interest: kept, state: State::Open })
+    }
+
+    fn with(mut self, change: impl FnOnce(Interest) -> Interest) -> Self {
+        self.interest = change(self.interest);
+        self
+    }
+}
+
+impl fmt::Debug for WatchRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WatchRequest").field("interest", &self.interest).finish_non_exhaustive()
+    }
+}
+
+/// A watch: the stream of what changes.
+///
+/// Each change waits once, however often it happens before it is taken. The stream ends when the server ends it in good
+/// order or refuses, or with the connection; [`outcome`](Self::outcome) then says why. Losses in between are its own
+/// business. Dropping it ends it; it keeps the connection open.
+#[must_use = "dropping a watch ends it"]
+pub struct Watch {
+    client: Client,
+    id: WatchId,
+    interest: Interest,
+    state: State,
+}
+
+enum State {
+    Open,
+    Ended(Result<(), Error>),
+    Told,
+}
+
+impl Watch {
+    /// The next update; `None` once the watch has ended.
+    pub async fn next(&mut self) -> Option<WatchUpdate> {
+        poll_fn(|cx| self.poll(cx)).await
+    }
+
+    /// What is watched.
+    pub fn interest(&self) -> &Interest {
+        &self.interest
+    }
+
+    /// Watches this from now on. What is watched before and after is told without a gap; an [`On`](WatchUpdate::On)
+    /// says when the rest is told too.
+    pub fn set_interest(&mut self, interest: Interest) {
+        self.interest = interest.clone();
+        let id = self.id;
+        self.client.handle.connection.command(|_, machine, now, _| machine.set_interest(now, id, interest));
+    }
+
+    /// Watches the same on another connection, made anew to the same server: all of it counts as what may have changed.
+    ///
+    /// # Errors
+    /// If that connection is over, or closing.
+    pub fn again(&self, client: &Client) -> Result<Self, Error> {
+        client.watch().interest(self.interest.clone()).since(Since::Before).open()
+    }
+
+    /// How the watch ended, once it has: `Ok` if the server did it in good order. The answer can be had once.
+    pub fn outcome(&mut self) -> Option<Result<(), Error>> {
+        match core::mem::replace(&mut self.state, State::Told) {
+            State::Ended(outcome) => Some(outcome),
+            other => {
+                self.state = other;
+                None
+            }
+        }
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<WatchUpdate>> {
+        if !matches!(self.state, State::Open) {
+            return Poll::Ready(None);
+        }
+        let (id, waker) = (self.id, cx.waker().clone());
+        let connection = &self.client.handle.connection;
+        let polled = connection.with(|core, _, _, wakers| core.watched.poll(id, waker, wakers));
+        polled.map(|heard| match heard? {
+            Heard::Update(update) => Some(update),
+            Heard::End(end) => {
+                self.state = State::Ended(end);
+                None
+            }
+        })
+    }
+}
+
+impl Stream for Watch {
+    type Item = WatchUpdate;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<WatchUpdate>> {
+        self.poll(cx)
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let id = self.id;
+        self.client.handle.connection.command(|core, machine, now, wakers| {
+            core.watched.close(id, wakers);
+            machine.unwatch(now, id);
+        });
+    }
+}
+
+impl fmt::Debug for Watch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { id, interest, .. } = self;
+        f.debug_struct("Watch").field("id", id).field("interest", interest).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,139 @@
+//! What watches have not taken yet.
+
+use alloc::collections::BTreeMap;
+use core::task::{Poll, Waker};
+
+use super::watch::WatchUpdate;
+use crate::front::Error;
+use crate::front::signal::Wakers;
+use crate::peer::client::{Change, Closed, Topic, WatchEnd, WatchId, WatchState, Why};
+use crate::small::SmallMap;
+
+/// How many updates wait for one watch. Each change waits once, so only a server that names ever more resources below
+/// those asked for can bring as many.
+const UPDATES: usize = 1024;
+
+/// How a watch has ended.
+type End = Result<(), Error>;
+
+/// What a watch hears.
+pub(super) enum Heard {
+    Update(WatchUpdate),
+    End(End),
+}
+
+#[derive(Default)]
+struct Slot {
+    /// What waits, in order.
+    updates: BTreeMap<u64, WatchUpdate>,
+    /// Where a change waits.
+    places: BTreeMap<Topic, u64>,
+    next: u64,
+    missed: u64,
+    end: Option<End>,
+    waker: Option<Waker>,
+}
+
+impl Slot {
+    fn push(&mut self, update: WatchUpdate) {
+        if let WatchUpdate::Changed { change, why } = &update {
+            let topic = change.topic();
+            if let Some(waiting) = self.places.get(&topic).and_then(|place| self.updates.get_mut(place)) {
+                if *why == Why::MayHave || matches!(change, Change::Task { update: Some(_), .. }) {
+                    *waiting = update;
+                }
+                return;
+            }
+            self.places.insert(topic, self.next);
+        }
+        self.updates.insert(self.next, update);
+        self.next = self.next.saturating_add(1);
+        if self.updates.len() > UPDATES {
+            self.pop();
+            self.missed = self.missed.saturating_add(1);
+        }
+    }
+
+    fn pop(&mut self) -> Option<WatchUpdate> {
+        let (_, update) = self.updates.pop_first()?;
+        if let WatchUpdate::Changed { change, .. } = &update {
+            self.places.remove(&change.topic());
+        }
+        Some(update)
+    }
+
+    fn take(&mut self) -> Option<Heard> {
+        if self.missed > 0 {
+            let count = core::mem::take(&mut self.missed);
+            return Some(Heard::Update(WatchUpdate::Missed { count }));
+        }
+        self.pop().map(Heard::Update).or_else(|| self.end.take().map(Heard::End))
+    }
+}
+
+/// The watches of a connection that somebody holds.
+#[derive(Default)]
+pub(super) struct Watched(SmallMap<WatchId, Slot>);
+
+impl Watched {
+    pub(super) fn open(&mut self, watch: WatchId) {
+        self.0.insert(watch, Slot::default());
+    }
+
+    pub(super) fn close(&mut self, watch: WatchId, wakers: &mut Wakers) {
+        if let Some(slot) = self.0.remove(&watch) {
+            wakers.spend(slot.waker);
+        }
+    }
+
+    pub(super) fn change(&mut self, watch: WatchId, change: Change, why: Why, wakers: &mut Wakers) {
+        self.push(watch, WatchUpdate::Changed { change, why }, wakers);
+    }
+
+    pub(super) fn state(&mut self, watch: WatchId, state: WatchState, wakers: &mut Wakers) {
+        match state {
+            WatchState::On { missing } => self.push(watch, WatchUpdate::On { missing }, wakers),
+            WatchState::Interrupted => self.push(watch, WatchUpdate::Interrupted, wakers),
+            WatchState::Ended(end) => {
+                let Some(slot) = self.0.get_mut(&watch) else { return };
+                slot.end = Some(match end {
+                    WatchEnd::ByServer => Ok(()),
+                    WatchEnd::Refused(outcome) => Err((*outcome).into()),
+                });
+                wakers.wake(slot.waker.take());
+            }
+        }
+    }
+
+    /// The connection is over, and every watch with it.
+    pub(super) fn end_all(&mut self, closed: &Closed, wakers: &mut Wakers) {
+        for slot in self.0.values_mut() {
+            slot.end.get_or_insert_with(|| Err(Error::Closed(closed.clone())));
+            wakers.wake(slot.waker.take());
+        }
+    }
+
+    pub(super) fn poll(&mut self, watch: WatchId, waker: Waker, wakers: &mut Wakers) -> Poll<Option<Heard>> {
+        let Some(slot) = self.0.get_mut(&watch) else {
+            wakers.spend(Some(waker));
+            return Poll::Ready(None);
+        };
+        match slot.take() {
+            Some(heard) => {
+                wakers.spend(Some(waker));
+                Poll::Ready(Some(heard))
+            }
+            None => {
+                wakers.spend(slot.waker.replace(waker));
+                Poll::Pending
+            }
+        }
+    }
+
+    fn push(&mut self, watch: WatchId, update: WatchUpdate, wakers: &mut Wakers) {
+        if let Some(slot) = self.0.get_mut(&watch) {
+            slot.push(update);
+            wakers.wake(slot.waker.take());
+        }
+    }
+}
