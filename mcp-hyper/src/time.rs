@@ -7,7 +7,8 @@ use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use hyper::rt::{Sleep, Timer};
-use mcp_proto::front::Clock;
+use mcp_proto::UnixTime;
+use mcp_proto::front::{Clock, SystemClock};
 
 /// The timers of a runtime.
 pub(crate) type Timers = Arc<dyn Timer + Send + Sync>;
@@ -43,6 +44,11 @@ impl RuntimeClock {
 impl Clock for RuntimeClock {
     fn now(&self) -> mcp_proto::Instant {
         mcp_proto::Instant::from_origin(self.timers.now().saturating_duration_since(self.origin))
+    }
+
+    fn unix_time(&self) -> UnixTime {
+        // Runtimes have no time of day of their own.
+        SystemClock::new().unix_time()
     }
 }
 

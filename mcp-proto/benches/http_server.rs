@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use mcp_proto::Bytes;
 use mcp_proto::bind::http::server::{HttpServerConfig, RequestHead};
-use mcp_proto::front::http::{Entropy, HttpExchange, HttpServer, HttpServerDriver, http_server};
-use mcp_proto::front::{self, NoArguments, Router, SystemClock};
+use mcp_proto::front::http::{HttpExchange, HttpServer, HttpServerDriver, http_server};
+use mcp_proto::front::{self, Entropy, NoArguments, Router, SystemClock};
 use mcp_proto::schema::{ServerCapability, Tool};
 use measure::{held, measure};
 use serde_json::{Value, json};
@@ -175,7 +175,7 @@ impl Web {
         body: &Bytes,
     ) -> HttpExchange {
         let mut exchange =
-            self.server.exchange(&RequestHead { method: "POST", path: "/mcp", fields: headers });
+            self.server.exchange(&RequestHead { method: "POST", path: "/mcp", fields: headers }, None);
         exchange.handle_body(body.clone());
         exchange.handle_body_end();
         exchange
@@ -214,7 +214,7 @@ impl Web {
         ];
         headers.extend(session.map(|session| ("mcp-session-id", session)));
         let fields = Fields(headers);
-        let mut exchange = self.server.exchange(&RequestHead { method, path: "/mcp", fields: &fields });
+        let mut exchange = self.server.exchange(&RequestHead { method, path: "/mcp", fields: &fields }, None);
         exchange.handle_body(body.clone());
         exchange.handle_body_end();
         exchange

@@ -14,7 +14,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use mcp_proto::bind::{StreamClient, StreamServer};
-use mcp_proto::front::{self, Client, ClientDriver, ClientHandlers, Router, ServerDriver, SystemClock};
+use mcp_proto::front::{
+    self, Client, ClientDriver, ClientHandlers, Entropy, Router, ServerDriver, SystemClock,
+};
 use mcp_proto::peer::client::{ClientConfig, LinkAction, Mode, State};
 use mcp_proto::schema::{Era, Implementation, Tool};
 use measure::measure;
@@ -61,6 +63,15 @@ struct Front {
     down: Wire,
 }
 
+/// Nothing here is random.
+struct Unused;
+
+impl Entropy for Unused {
+    fn fill(&self, bytes: &mut [u8]) {
+        bytes.fill(4);
+    }
+}
+
 #[derive(Deserialize)]
 struct Echo {
     message: String,
@@ -72,7 +83,7 @@ impl Front {
         let router = Router::new("echo", "1.0.0").tool_with(tool, async |Echo { message }, _| message);
         let clock = Arc::new(SystemClock::new());
         let machine = StreamServer::new(router.config());
-        let (_, server) = front::server(machine, clock.clone(), router);
+        let (_, server) = front::server(machine, clock.clone(), Arc::new(Unused), router);
         let mut config = ClientConfig::new(Implementation::new("benchmark", "1.0.0"));
         config.mode = mode;
         let (client, driver) = front::client(StreamClient::new(config), clock, ClientHandlers::new());

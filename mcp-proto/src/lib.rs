@@ -125,4 +125,4 @@ pub mod validate;
 
 pub use bytes::Bytes;
 pub use limits::Limits;
-pub use time::Instant;
+pub use time::{Instant, UnixTime};

@@ -9,7 +9,7 @@ use core::time::Duration;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
-use front_common::{TestClock, config};
+use front_common::{Counter, TestClock, config};
 use mcp_proto::Bytes;
 use mcp_proto::bind::{StreamClient, StreamServer};
 use mcp_proto::front::{
@@ -143,7 +143,9 @@ impl World {
         let clock = Arc::new(TestClock::default());
         let contexts = Arc::new(Mutex::new(Vec::new()));
         let router = router(contexts.clone());
-        let (_, server_driver) = front::server(StreamServer::new(router.config()), clock.clone(), router);
+        let entropy = Arc::new(Counter::default());
+        let machine = StreamServer::new(router.config());
+        let (_, server_driver) = front::server(machine, clock.clone(), entropy, router);
         let handlers = ClientHandlers::new().elicitation(async |_, _| ElicitResult::decline());
         let mut config = config();
         config.mode = mode;

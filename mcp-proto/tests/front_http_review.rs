@@ -13,7 +13,8 @@ use front_common::TestClock;
 use http_front_common::router;
 use mcp_proto::Bytes;
 use mcp_proto::bind::http::server::{HttpServerConfig, RequestHead};
-use mcp_proto::front::http::{Entropy, http_server};
+use mcp_proto::front::Entropy;
+use mcp_proto::front::http::http_server;
 use serde_json::json;
 
 /// Says that it is asked, and waits until it may answer.
@@ -47,7 +48,7 @@ fn the_driver_is_done_whenever_the_last_session_comes_in() {
             let info = json!({"name": "tester", "version": "1"});
             let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info});
             let body = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params});
-            let mut exchange = server.exchange(&head);
+            let mut exchange = server.exchange(&head, None);
             exchange.handle_body(Bytes::from(body.to_string()));
             exchange.handle_body_end();
             let Poll::Ready(head) = exchange.poll_head(&mut Context::from_waker(Waker::noop())) else {

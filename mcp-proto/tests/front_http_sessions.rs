@@ -9,6 +9,7 @@ use core::time::Duration;
 use http_front_common::{LEGACY, Web, field, router};
 use mcp_proto::bind::http::server::BodyKind;
 use mcp_proto::front::{Context, HandlerError, NoArguments, Router};
+use mcp_proto::peer::Principal;
 use mcp_proto::peer::server::ListKind;
 use mcp_proto::schema::{ElicitParams, ElicitSchema, Map, Tool};
 use serde_json::{Value, json};
@@ -465,4 +466,32 @@ fn a_client_of_the_first_transport_has_one_stream_and_ends_with_it() {
         &json!({"jsonrpc": "2.0", "id": 2, "method": "ping"}).to_string(),
     );
     assert_eq!(late.head().status, 404);
+}
+
+/// S10.9: the id of a session is no proof of who asks: to another principal than that of the handshake it is unknown.
+#[test]
+fn a_session_is_known_to_its_principal_alone() {
+    let router = Router::new("x", "1").tool_with(tool("who"), async |NoArguments {}, cx: Context| {
+        cx.principal().map_or_else(|| "nobody".to_owned(), |principal| principal.as_str().to_owned())
+    });
+    let mut web = Web::new(router);
+    let (alice, bob) = (Principal::new("alice"), Principal::new("bob"));
+    web.principal = Some(alice.clone());
+    let session = web.open();
+    for other in [Some(bob.clone()), None] {
+        web.principal = other;
+        assert_eq!(call(&mut web, &session, "who").head().status, 404);
+        assert_eq!(web.get(&session, None).head().status, 404);
+        assert_eq!(web.delete(&session).status, 404);
+    }
+    web.principal = Some(alice);
+    assert_eq!(call(&mut web, &session, "who").message()["result"]["content"][0]["text"], "alice");
+    // A request of 2026-07-28 belongs to whoever makes it.
+    web.principal = Some(bob);
+    assert_eq!(web.call("who", json!({})).message()["result"]["content"][0]["text"], "bob");
+    web.principal = None;
+    assert_eq!(web.call("who", json!({})).message()["result"]["content"][0]["text"], "nobody");
+    let session = web.open();
+    web.principal = Some(Principal::new(""));
+    assert_eq!(call(&mut web, &session, "who").head().status, 404);
 }

@@ -269,7 +269,8 @@ fn one_router_serves_many_connections() {
     for _ in 0..2 {
         let machine = mcp_proto::bind::StreamServer::new(router.config());
         let clock = std::sync::Arc::new(front_common::TestClock::default());
-        let (handle, driver) = mcp_proto::front::server(machine, clock, router.clone());
+        let entropy = std::sync::Arc::new(front_common::Counter::default());
+        let (handle, driver) = mcp_proto::front::server(machine, clock, entropy, router.clone());
         drop((handle, driver));
     }
 }

@@ -1,5 +1,6 @@
 //! Servers: a router answers, and a driver moves bytes for it.
 
+mod entropy;
 mod options;
 
 use std::fmt;
@@ -19,6 +20,7 @@ use mcp_proto::peer::server::{Closed, ServerConfig};
 use crate::alarm::Alarm;
 use crate::pump::{End, Pump};
 
+use entropy::SystemEntropy;
 pub use options::ServerOptions;
 
 /// How often the driver goes round before it lets others have a turn. Each round reads one block at most, of 64 KiB.
@@ -122,7 +124,8 @@ impl<R, W, H: Mode> ServerDriver<R, W, H> {
     fn start(router: Arc<Router<H>>, config: ServerConfig, reader: R, writer: W) -> (ServerHandle, Self) {
         let problem = router.check().err();
         let clock = Arc::new(SystemClock::new());
-        let (handle, front) = front::server(StreamServer::new(config), clock.clone(), router);
+        let machine = StreamServer::new(config);
+        let (handle, front) = front::server(machine, clock.clone(), Arc::new(SystemEntropy), router);
         let pump = Pump::new(reader, writer);
         (handle, Self { front, pump, alarm: Alarm::new(clock), problem, end: None, parting: None })
     }

@@ -1,8 +1,8 @@
 //! The system's randomness.
 
-use mcp_proto::front::http::Entropy;
+use mcp_proto::front::Entropy;
 
-/// What session ids are made of.
+/// What ids and keys are made of.
 pub(super) struct SystemEntropy;
 
 impl Entropy for SystemEntropy {

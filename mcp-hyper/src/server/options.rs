@@ -6,6 +6,7 @@ use std::sync::Arc;
 use mcp_proto::bind::http::server::HttpServerConfig;
 use mcp_proto::front::http::{HttpServer, http_server};
 use mcp_proto::front::{Mode, Multi, Router};
+use mcp_proto::peer::Principal;
 
 use super::accept::Listener;
 use super::connection::Connection;
@@ -13,7 +14,7 @@ use super::driver::{ConnectionTask, OnError, ServerDriver, ServerError, ServiceD
 use super::entropy::SystemEntropy;
 use super::limits::ServerLimits;
 use super::registry::Registry;
-use super::service::{HttpService, Shared};
+use super::service::{HttpService, Principals, Shared};
 use super::streams::ServerMode;
 use super::transport::Tls;
 use crate::runtime::{Runtime, Smol};
@@ -57,6 +58,7 @@ pub struct ServerOptions<H: Mode = Multi> {
     limits: ServerLimits,
     timers: Timers,
     tls: Option<Tls>,
+    principal: Option<Principals>,
     on_error: OnError,
 }
 
@@ -72,6 +74,7 @@ impl<H: Mode> ServerOptions<H> {
             limits: ServerLimits::default(),
             timers: Smol.timer(),
             tls: None,
+            principal: None,
             on_error: Arc::new(|_| {}),
         }
     }
@@ -116,6 +119,32 @@ impl<H: Mode> ServerOptions<H> {
             Arc::make_mut(&mut config).alpn_protocols = crate::tls::PROTOCOLS.map(<[u8]>::to_vec).into();
         }
         self.tls = Some(config.into());
+        self
+    }
+
+    /// Says on whose behalf a request is made, by its head: by what a layer before has verified and left in the request's
+    /// extensions, most likely. Sessions, request states and tasks of one principal are unknown to every other.
+    ///
+    /// Without it, and where it says `None`, all clients are one: whoever knows the id of a session can act in it.
+    ///
+    /// ```
+    /// use mcp_hyper::ServerOptions;
+    /// use mcp_hyper::mcp_proto::front::Router;
+    /// use mcp_hyper::mcp_proto::peer::Principal;
+    ///
+    /// /// Left by the layer that checks access tokens.
+    /// #[derive(Clone)]
+    /// struct Subject(String);
+    ///
+    /// let options = ServerOptions::new(Router::new("notes", "1.0.0"))
+    ///     .principal(|head| Some(Principal::new(head.extensions.get::<Subject>()?.0.as_str())));
+    /// # drop(options);
+    /// ```
+    pub fn principal(
+        mut self,
+        of: impl Fn(&http::request::Parts) -> Option<Principal> + Send + Sync + 'static,
+    ) -> Self {
+        self.principal = Some(Box::new(of));
         self
     }
 
@@ -191,6 +220,7 @@ impl<H: Mode> ServerOptions<H> {
             limits: Arc::new(self.limits),
             registry: Arc::new(Registry::default()),
             tls: self.tls,
+            principal: self.principal,
         });
         let driver = ServiceDriver::new(service.clone(), driver, problem, close_timeout);
         (service, driver)

@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use futures_lite::{AsyncRead, AsyncWrite};
+use http::request::Parts;
 use http_body::Body;
 use hyper::body::Incoming;
 use hyper::service::Service;
@@ -13,6 +14,7 @@ use mcp_proto::bind::http::Fields;
 use mcp_proto::bind::http::server::RequestHead;
 use mcp_proto::front::http::HttpServer;
 use mcp_proto::front::{Mode, Multi};
+use mcp_proto::peer::Principal;
 
 use super::connection::Connection;
 use super::exchange::{Attached, ResponseBody, ResponseFuture};
@@ -55,7 +57,11 @@ pub(super) struct Shared<H: Mode> {
     pub(super) limits: Arc<ServerLimits>,
     pub(super) registry: Arc<Registry>,
     pub(super) tls: Option<Tls>,
+    pub(super) principal: Option<Principals>,
 }
+
+/// Says on whose behalf a request is made.
+pub(super) type Principals = Box<dyn Fn(&Parts) -> Option<Principal> + Send + Sync>;
 
 impl<H: Mode> HttpService<H> {
     pub(super) fn new(shared: Shared<H>) -> Self {
@@ -83,7 +89,8 @@ impl<H: Mode> HttpService<H> {
             path: parts.uri.path_and_query().map_or("", |path| path.as_str()),
             fields: &fields,
         };
-        let exchange = shared.server.exchange(&head);
+        let principal = shared.principal.as_ref().and_then(|principal| principal(&parts));
+        let exchange = shared.server.exchange(&head, principal);
         // A body that is already there needs no time.
         let deadline =
             if body.is_end_stream() { None } else { shared.clock.after(shared.limits.body_timeout) };

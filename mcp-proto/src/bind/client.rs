@@ -4,7 +4,7 @@ use alloc::string::String;
 use core::time::Duration;
 
 use crate::peer::client::{
-    CacheContext, Client, ClientConfig, Closed, LinkAction, ServerInfo, State, Verdict,
+    CacheContext, Client, ClientConfig, Closed, LinkAction, ServerInfo, State, TaskCommand, Verdict,
 };
 use crate::peer::{
     AnyParams, AnyResult, InboundId, Lost, Outbox, Outgoing, Refusal, RequestId, RequestOptions,
@@ -66,6 +66,20 @@ impl<F: Framing> Binding<Client, F> {
     /// If it can not be sent; nothing has changed then.
     pub fn send(&mut self, now: Instant, request: Outgoing<'_>) -> Result<RequestId, Refusal> {
         self.run(now, |client, out| client.send(now, request, out))
+    }
+
+    /// Follows a task, asks for it or gives it up, by its identifier alone. Before the connection is ready this waits.
+    ///
+    /// # Errors
+    /// If it can not be done; nothing has changed then.
+    pub fn task(
+        &mut self,
+        now: Instant,
+        id: &str,
+        command: TaskCommand,
+        options: RequestOptions,
+    ) -> Result<RequestId, Refusal> {
+        self.run(now, |client, out| client.task(now, id, command, options, out))
     }
 
     /// Tells the server something.

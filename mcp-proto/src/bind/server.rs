@@ -5,7 +5,7 @@ use alloc::sync::Arc;
 use core::time::Duration;
 
 use crate::peer::server::{Answer, Closed, Event, ListKind, Server, ServerConfig, Session};
-use crate::peer::{InboundId, Lost, Outbox, Outgoing, Refusal, RequestId, RequestOptions};
+use crate::peer::{InboundId, Lost, Outbox, Outgoing, Principal, Refusal, RequestId, RequestOptions};
 use crate::rpc::{Frame, Malformed};
 use crate::schema::tasks::TaskUpdatedParams;
 use crate::schema::{LoggingMessageParams, Method, ProgressParams};
@@ -52,6 +52,12 @@ impl<F: Framing> Binding<Server, F> {
     }
 
     // --- Commands ---
+
+    /// Says on whose behalf the client asks, as the transport has verified it: by the credentials of a socket's other
+    /// end, say.
+    pub fn set_principal(&mut self, principal: Option<Principal>) {
+        self.peer.set_principal(principal);
+    }
 
     /// Answers a request. One that was answered or cancelled already is left alone.
     pub fn respond(&mut self, now: Instant, request: InboundId, answer: Answer<'_>) {

@@ -7,7 +7,7 @@
 
 use alloc::sync::Arc;
 
-use crate::Instant;
+use crate::{Instant, UnixTime};
 
 /// The clock of a connection. An adapter supplies its runtime's; tests supply one that they set.
 ///
@@ -15,8 +15,8 @@ use crate::Instant;
 ///
 /// ```
 /// use core::time::Duration;
-/// use mcp_proto::Instant;
 /// use mcp_proto::front::Clock;
+/// use mcp_proto::{Instant, UnixTime};
 ///
 /// /// A clock that stands still.
 /// struct Noon;
@@ -25,20 +25,33 @@ use crate::Instant;
 ///     fn now(&self) -> Instant {
 ///         Instant::from_origin(Duration::from_secs(12 * 60 * 60))
 ///     }
+///
+///     fn unix_time(&self) -> UnixTime {
+///         UnixTime::from_epoch(Duration::from_secs(1_785_240_000))
+///     }
 /// }
 /// ```
 pub trait Clock: Send + Sync {
     /// The time since an origin that stays the same for the life of the connection.
     fn now(&self) -> Instant;
+
+    /// The time of day, for what other processes are to understand: when a state given to a client lapses, say. It may
+    /// be set while the connection lives.
+    fn unix_time(&self) -> UnixTime;
 }
 
 impl<C: Clock + ?Sized> Clock for Arc<C> {
     fn now(&self) -> Instant {
         (**self).now()
     }
+
+    fn unix_time(&self) -> UnixTime {
+        (**self).unix_time()
+    }
 }
 
-/// The monotonic clock of the operating system, counted from the moment this value was made.
+/// The clocks of the operating system: the monotonic one, counted from the moment this value was made, and the time of
+/// day.
 #[derive(Clone, Copy, Debug)]
 pub struct SystemClock {
     origin: std::time::Instant,
@@ -61,5 +74,11 @@ impl Default for SystemClock {
 impl Clock for SystemClock {
     fn now(&self) -> Instant {
         Instant::from_origin(self.origin.elapsed())
+    }
+
+    fn unix_time(&self) -> UnixTime {
+        let elapsed = std::time::SystemTime::now().duration_since(std::time::SystemTime::UNIX_EPOCH);
+        // A clock set to before 1970 is at its beginning.
+        elapsed.map_or(UnixTime::EPOCH, UnixTime::from_epoch)
     }
 }

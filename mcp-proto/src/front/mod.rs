@@ -104,6 +104,7 @@ With the feature `schemars` the schema comes from the type.
 //! - What is queued for a listener is bounded, and what was lost is counted: [`Events`].
 
 mod clock;
+mod entropy;
 mod error;
 mod events;
 mod mode;
@@ -128,6 +129,7 @@ mod router;
 mod server;
 
 pub use clock::{Clock, SystemClock};
+pub use entropy::Entropy;
 pub use error::{Error, Fault, PagesError};
 pub use events::Events;
 pub use mode::{Handler, Local, Mode, Multi};
@@ -141,8 +143,8 @@ pub use request::{Call, Request};
 
 #[cfg(feature = "client")]
 pub use client::{
-    Client, ClientContext, ClientDriver, ClientHandlers, ClientMachine, Event, Paged, Pages, Subscription,
-    Update, client,
+    Begun, Client, ClientContext, ClientDriver, ClientHandlers, ClientMachine, Event, Paged, Pages,
+    Subscription, TaskHandle, Update, client,
 };
 #[cfg(all(feature = "server", feature = "schemars"))]
 pub use router::Structured;

@@ -7,6 +7,8 @@ use std::sync::Mutex;
 use super::Clock;
 use super::signal::{Signal, Wakers, lock};
 use crate::Instant;
+#[cfg(feature = "client")]
+use crate::UnixTime;
 
 /// The front's side of a connection: sorts the events of machine `M` to those who wait for them.
 pub(crate) trait Core<M: ?Sized> {
@@ -93,6 +95,12 @@ impl<C: Core<M>, M: ?Sized> Shared<C, M> {
 }
 
 impl<C, M: ?Sized> Shared<C, M> {
+    /// The time of day.
+    #[cfg(feature = "client")]
+    pub(crate) fn unix_time(&self) -> UnixTime {
+        self.clock.unix_time()
+    }
+
     pub(crate) fn signal(&self) -> &Arc<Signal> {
         &self.signal
     }

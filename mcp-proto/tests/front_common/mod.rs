@@ -3,7 +3,7 @@
 
 use core::future::Future;
 use core::pin::Pin;
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use core::task::{Context, Poll, Waker};
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -11,10 +11,10 @@ use std::sync::{Arc, Mutex};
 use std::task::Wake;
 
 use mcp_proto::bind::StreamClient;
-use mcp_proto::front::{self, Client, ClientDriver, ClientHandlers, Clock, Mode, Multi};
+use mcp_proto::front::{self, Client, ClientDriver, ClientHandlers, Clock, Entropy, Mode, Multi};
 use mcp_proto::peer::client::{ClientConfig, LinkAction, State};
 use mcp_proto::schema::Implementation;
-use mcp_proto::{Bytes, Instant};
+use mcp_proto::{Bytes, Instant, UnixTime};
 use serde_json::{Value, json};
 
 /// A clock that a test sets.
@@ -43,6 +43,23 @@ impl Clock for TestClock {
             act();
         }
         *self.now.lock().unwrap()
+    }
+
+    fn unix_time(&self) -> UnixTime {
+        UnixTime::from_epoch(Duration::from_secs(1_785_240_000)) + self.now.lock().unwrap().since_origin()
+    }
+}
+
+/// Random enough for tests: it counts.
+#[derive(Default)]
+pub struct Counter(AtomicU64);
+
+impl Entropy for Counter {
+    fn fill(&self, bytes: &mut [u8]) {
+        for chunk in bytes.chunks_mut(8) {
+            let word = (self.0.fetch_add(1, Ordering::Relaxed) + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+            chunk.copy_from_slice(&word.to_be_bytes()[..chunk.len()]);
+        }
     }
 }
 

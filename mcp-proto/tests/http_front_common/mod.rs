@@ -4,38 +4,27 @@
 use core::task::{Context, Poll, Waker};
 use core::time::Duration;
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use mcp_proto::Bytes;
 use mcp_proto::bind::http::Fields;
 use mcp_proto::bind::http::server::{BodyKind, HttpServerConfig, RequestHead, ResponseHead};
 use mcp_proto::codec::{Sse, SseItem};
-use mcp_proto::front::http::{Entropy, HttpExchange, HttpServer, HttpServerDriver, http_server};
+use mcp_proto::front::http::{HttpExchange, HttpServer, HttpServerDriver, http_server};
 use mcp_proto::front::{self, Mode, Multi, NoArguments, Router};
+use mcp_proto::peer::Principal;
 use mcp_proto::schema::{ServerCapability, Tool};
 use serde_json::{Value, json};
 
-use crate::front_common::{TestClock, Wakes};
+use crate::front_common::{Counter, TestClock, Wakes};
 
 pub const MODERN: &str = "2026-07-28";
 pub const LEGACY: &str = "2025-11-25";
 
-/// Random enough for tests: it counts.
-#[derive(Default)]
-pub struct Counter(AtomicU64);
-
-impl Entropy for Counter {
-    fn fill(&self, bytes: &mut [u8]) {
-        for chunk in bytes.chunks_mut(8) {
-            let word = (self.0.fetch_add(1, Ordering::Relaxed) + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-            chunk.copy_from_slice(&word.to_be_bytes()[..chunk.len()]);
-        }
-    }
-}
-
 pub struct Web<H: Mode = Multi> {
     pub server: HttpServer<H>,
+    /// On whose behalf clients ask.
+    pub principal: Option<Principal>,
     /// Runs legacy sessions, until a test drops it.
     pub driver: Option<HttpServerDriver<H>>,
     pub clock: Arc<TestClock>,
@@ -59,7 +48,8 @@ impl<H: Mode> Web<H> {
         let clock = Arc::new(TestClock::default());
         let (server, driver) = http_server(router, config, clock.clone(), Arc::new(Counter::default()));
         let (wakes, waker) = Wakes::new();
-        let mut web = Self { server, driver: Some(driver), clock, wakes, waker, done: false, next: 1 };
+        let mut web =
+            Self { server, principal: None, driver: Some(driver), clock, wakes, waker, done: false, next: 1 };
         web.turn();
         web
     }
@@ -96,7 +86,7 @@ impl<H: Mode> Web<H> {
         all.retain(|(name, _)| !headers.iter().any(|(given, _)| given == name));
         all.extend_from_slice(headers);
         let head = RequestHead { method, path, fields: &Headers(&all) };
-        let mut exchange = self.server.exchange(&head);
+        let mut exchange = self.server.exchange(&head, self.principal.clone());
         if exchange.wants_body() && !body.is_empty() {
             exchange.handle_body(Bytes::copy_from_slice(body.as_bytes()));
         }

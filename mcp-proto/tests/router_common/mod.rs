@@ -11,7 +11,7 @@ use mcp_proto::bind::StreamServer;
 use mcp_proto::front::{self, Mode, Multi, Router, ServerDriver, ServerHandle};
 use serde_json::{Value, json};
 
-use crate::front_common::{TestClock, Wakes};
+use crate::front_common::{Counter, TestClock, Wakes};
 
 pub struct Served<H: Mode = Multi> {
     pub handle: ServerHandle,
@@ -65,7 +65,7 @@ impl<H: Mode> Served<H> {
         router.check().unwrap();
         let machine = StreamServer::new(router.config());
         let clock = Arc::new(TestClock::default());
-        let (handle, driver) = front::server(machine, clock.clone(), router);
+        let (handle, driver) = front::server(machine, clock.clone(), Arc::new(Counter::default()), router);
         let (wakes, waker) = Wakes::new();
         Self { handle, driver, clock, wakes, waker, lines: VecDeque::new(), next: 1, meta: None }
     }

@@ -88,7 +88,8 @@ impl<H: Mode> HttpServerDriver<H> {
         for cell in arrivals {
             let id = cell.id();
             let state = TaskWaker::new(id, self.service.roster.clone());
-            let driver = ServerDriver::new(cell.shared().clone(), self.router.clone());
+            let driver =
+                ServerDriver::new(cell.shared().clone(), self.service.entropy.clone(), self.router.clone());
             let waker = Waker::from(state.clone());
             self.sessions.insert(id, Running { cell, driver, state, waker, deadline: None });
             self.run(id, self.service.is_closing());
@@ -129,7 +130,7 @@ impl<H: Mode> Drop for HttpServerDriver<H> {
     fn drop(&mut self) {
         for cell in self.service.refuse_sessions() {
             self.service.forget(cell.id());
-            drop(ServerDriver::new(cell.shared().clone(), self.router.clone()));
+            drop(ServerDriver::new(cell.shared().clone(), self.service.entropy.clone(), self.router.clone()));
         }
         while let Some((id, running)) = self.sessions.pop_first() {
             running.state.retire();

@@ -9,11 +9,12 @@ use super::running::Running;
 use super::service::Service;
 use super::session::SessionCell;
 use crate::bind::http::server::{
-    Answer, Chunk, Intake, Posted, RequestHead, ResponseHead, Routed, Session, StreamId,
+    Answer, Chunk, Intake, Posted, RequestHead, ResponseHead, Routed, Session, SessionId, StreamId,
 };
 use crate::bind::http::tools::ParamHeaders;
 use crate::front::router::Router;
 use crate::front::{Mode, Multi};
+use crate::peer::Principal;
 use crate::{Bytes, Instant};
 
 /// One request over HTTP, and its answer.
@@ -29,6 +30,8 @@ use crate::{Bytes, Instant};
 pub struct HttpExchange<H: Mode = Multi> {
     service: Arc<Service>,
     router: Arc<Router<H>>,
+    /// On whose behalf it is made.
+    principal: Option<Principal>,
     stage: Stage<H>,
     /// Who asked for the answer before the request was whole.
     waker: Option<Waker>,
@@ -58,7 +61,12 @@ impl Drop for Reading {
 }
 
 impl<H: Mode> HttpExchange<H> {
-    pub(super) fn new(service: &Arc<Service>, router: &Arc<Router<H>>, head: &RequestHead<'_>) -> Self {
+    pub(super) fn new(
+        service: &Arc<Service>,
+        router: &Arc<Router<H>>,
+        head: &RequestHead<'_>,
+        principal: Option<Principal>,
+    ) -> Self {
         let stage = match Intake::new(&service.setup, head) {
             _ if service.is_closing() => Stage::Answer(closing()),
             Ok(mut intake) => {
@@ -70,7 +78,8 @@ impl<H: Mode> HttpExchange<H> {
             }
             Err(answer) => Stage::Answer(answer),
         };
-        let mut exchange = Self { service: service.clone(), router: router.clone(), stage, waker: None };
+        let (service, router) = (service.clone(), router.clone());
+        let mut exchange = Self { service, router, principal, stage, waker: None };
         if let Stage::Request(intake) = &exchange.stage
             && !intake.wants_body()
         {
@@ -177,35 +186,40 @@ impl<H: Mode> HttpExchange<H> {
         match routed {
             Routed::Answer(answer) => Stage::Answer(answer),
             Routed::Modern(request) => match params.map_or(Ok(()), |params| request.check(params)) {
-                Ok(()) => Stage::Modern(Running::start(&self.service, &self.router, request)),
+                Ok(()) => {
+                    let request = request.on_behalf_of(self.principal.clone());
+                    Stage::Modern(Running::start(&self.service, &self.router, request))
+                }
                 Err(answer) => Stage::Answer(answer),
             },
-            Routed::Open(post) => Stage::Answer(self.service.open_session(post)),
-            Routed::Session { id, post } | Routed::LegacyPost { id, post } => {
-                match self.service.session(id) {
-                    Some(cell) => match cell.input(|session, now| session.handle_post(now, post)) {
-                        Posted::Answer(answer) => Stage::Answer(answer),
-                        Posted::Stream(stream) => Stage::Stream(Reading { cell, stream }),
-                    },
-                    None => Stage::Answer(Answer::session_unknown(Some(&post))),
-                }
-            }
-            Routed::Listen { id, last_event } => match self.service.session(id) {
+            Routed::Open(post) => Stage::Answer(self.service.open_session(post, self.principal.clone())),
+            Routed::Session { id, post } | Routed::LegacyPost { id, post } => match self.session(id) {
+                Some(cell) => match cell.input(|session, now| session.handle_post(now, post)) {
+                    Posted::Answer(answer) => Stage::Answer(answer),
+                    Posted::Stream(stream) => Stage::Stream(Reading { cell, stream }),
+                },
+                None => Stage::Answer(Answer::session_unknown(Some(&post))),
+            },
+            Routed::Listen { id, last_event } => match self.session(id) {
                 Some(cell) => match cell.input(|session, now| session.listen(now, last_event.as_deref())) {
                     Ok(stream) => Stage::Stream(Reading { cell, stream }),
                     Err(answer) => Stage::Answer(answer),
                 },
                 None => Stage::Answer(Answer::session_unknown(None)),
             },
-            Routed::Delete { id } => Stage::Answer(match self.service.session(id) {
+            Routed::Delete { id } => Stage::Answer(match self.session(id) {
                 Some(cell) => cell.input(Session::delete),
                 None => Answer::session_unknown(None),
             }),
-            Routed::LegacyEvents => match self.service.open_legacy_session() {
+            Routed::LegacyEvents => match self.service.open_legacy_session(self.principal.clone()) {
                 Ok((cell, stream)) => Stage::Stream(Reading { cell, stream }),
                 Err(answer) => Stage::Answer(answer),
             },
         }
+    }
+
+    fn session(&self, id: SessionId) -> Option<Arc<SessionCell>> {
+        self.service.session(id, self.principal.as_ref())
     }
 
     fn answer(&mut self, stage: Stage<H>) {

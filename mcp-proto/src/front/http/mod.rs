@@ -4,7 +4,7 @@
 //! its HTTP implementation reads, and sends what that answers:
 //!
 //! ```text
-//! let mut exchange = server.exchange(&head);
+//! let mut exchange = server.exchange(&head, principal);
 //! while exchange.wants_body() { exchange.handle_body(bytes) … exchange.handle_body_end() }
 //! exchange.poll_head(cx)  → status and headers
 //! exchange.poll_body(cx)  → bytes, until there are no more
@@ -22,11 +22,11 @@
 //!
 //! use mcp_proto::Bytes;
 //! use mcp_proto::bind::http::server::{HttpServerConfig, RequestHead};
-//! use mcp_proto::front::http::{Entropy, http_server};
-//! use mcp_proto::front::{NoArguments, Router, SystemClock};
+//! use mcp_proto::front::http::http_server;
+//! use mcp_proto::front::{Entropy, NoArguments, Router, SystemClock};
 //! use mcp_proto::schema::{Json, Tool};
 //!
-//! /// Where session ids come from. An adapter asks the operating system.
+//! /// Where ids and keys come from. An adapter asks the operating system.
 //! struct Fixed;
 //!
 //! impl Entropy for Fixed {
@@ -49,7 +49,7 @@
 //!     ("mcp-name", "greet"),
 //! ];
 //! let head = RequestHead { method: "POST", path: "/mcp", fields: &headers };
-//! let mut exchange = server.exchange(&head);
+//! let mut exchange = server.exchange(&head, None);
 //! exchange.handle_body(Bytes::from_static(br#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{
 //!     "name":"greet","_meta":{
 //!         "io.modelcontextprotocol/protocolVersion":"2026-07-28",
@@ -74,8 +74,9 @@ use alloc::sync::Arc;
 use core::fmt;
 
 use super::router::Router;
-use super::{Clock, Mode, Multi};
+use super::{Clock, Entropy, Mode, Multi};
 use crate::bind::http::server::{HttpServerConfig, RequestHead};
+use crate::peer::Principal;
 use crate::peer::server::ListKind;
 use crate::schema::tasks::TaskUpdatedParams;
 
@@ -83,13 +84,6 @@ pub use driver::HttpServerDriver;
 pub use exchange::HttpExchange;
 
 use service::Service;
-
-/// A source of random bytes: the ids of sessions come from it, so whoever could guess them could act in the sessions of
-/// others. An adapter asks the operating system; tests may count.
-pub trait Entropy: Send + Sync {
-    /// Fills `bytes` with random ones.
-    fn fill(&self, bytes: &mut [u8]);
-}
 
 /// Joins a router to a handle for its application and its adapter, and to the driver of its sessions.
 ///
@@ -116,8 +110,11 @@ pub struct HttpServer<H: Mode = Multi> {
 
 impl<H: Mode> HttpServer<H> {
     /// A request has come: what answers it. Its body is handed over as it comes.
-    pub fn exchange(&self, head: &RequestHead<'_>) -> HttpExchange<H> {
-        HttpExchange::new(&self.handle.service, &self.router, head)
+    ///
+    /// `principal` is on whose behalf it is made, as was verified by its credentials, or none where there are no users to
+    /// tell apart. Sessions, request states and tasks of one principal are unknown to every other.
+    pub fn exchange(&self, head: &RequestHead<'_>, principal: Option<Principal>) -> HttpExchange<H> {
+        HttpExchange::new(&self.handle.service, &self.router, head, principal)
     }
 
     /// The part of this that applications need: it goes to any thread whatever the router, and handlers may keep it.

@@ -39,7 +39,7 @@ impl<H: Mode> Running<H> {
         let attendance = service.attend(signal.clone());
         let core = ServerCore::default();
         let shared = Arc::new(Shared::with_signal(signal, core, exchange, service.clock.clone()));
-        let mut driver = ServerDriver::new(shared, router.clone());
+        let mut driver = ServerDriver::new(shared, service.entropy.clone(), router.clone());
         // So that its first poll finds the handler to start.
         driver.lock(|_, _| ());
         Self { driver, service: service.clone(), subscriber, closing: false, _attendance: attendance }

@@ -5,15 +5,15 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Mutex;
 
-use super::Entropy;
 use super::hub::Hub;
 use super::session::SessionCell;
 use crate::Instant;
 use crate::bind::http::server::{
     Answer, Full, HttpServerConfig, Post, Session, SessionId, Sessions, Setup, StreamId,
 };
-use crate::front::Clock;
 use crate::front::signal::{Signal, lock};
+use crate::front::{Clock, Entropy};
+use crate::peer::Principal;
 
 pub(super) struct Service {
     pub(super) setup: Setup,
@@ -106,21 +106,22 @@ impl Service {
 
     // --- Sessions ---
 
-    /// A session, for somebody who is about to use it.
-    pub(super) fn session(&self, id: SessionId) -> Option<Arc<SessionCell>> {
+    /// A session, for somebody who is about to use it. To whom it does not belong, it is unknown.
+    pub(super) fn session(&self, id: SessionId, principal: Option<&Principal>) -> Option<Arc<SessionCell>> {
         let mut table = lock(&self.table);
+        let cell = table.sessions.get(id).filter(|cell| cell.principal() == principal)?.clone();
         table.sessions.set_idle(id, None);
-        table.sessions.get(id).cloned()
+        Some(cell)
     }
 
     /// Opens a session by the handshake that was posted; returns the answer to that.
-    pub(super) fn open_session(self: &Arc<Self>, post: Post) -> Answer {
+    pub(super) fn open_session(self: &Arc<Self>, post: Post, principal: Option<Principal>) -> Answer {
         if !self.has_room() {
             return Answer::no_more_sessions(Some(&post));
         }
         let id = self.fresh_id();
         match Session::open(&self.setup, id, post, self.now()) {
-            Ok((session, answer)) => match self.admit(SessionCell::new(self, id, session)) {
+            Ok((session, answer)) => match self.admit(SessionCell::new(self, id, session, principal)) {
                 Ok(_) => answer,
                 Err(NoRoom) => Answer::no_more_sessions(None),
             },
@@ -129,13 +130,16 @@ impl Service {
     }
 
     /// Opens a session for a client of 2024-11-05, which has one stream.
-    pub(super) fn open_legacy_session(self: &Arc<Self>) -> Result<(Arc<SessionCell>, StreamId), Answer> {
+    pub(super) fn open_legacy_session(
+        self: &Arc<Self>,
+        principal: Option<Principal>,
+    ) -> Result<(Arc<SessionCell>, StreamId), Answer> {
         if !self.has_room() {
             return Err(Answer::no_more_sessions(None));
         }
         let id = self.fresh_id();
         let (session, stream) = Session::open_legacy(&self.setup, id, self.now());
-        match self.admit(SessionCell::new(self, id, session)) {
+        match self.admit(SessionCell::new(self, id, session, principal)) {
             Ok(cell) => Ok((cell, stream)),
             Err(NoRoom) => Err(Answer::no_more_sessions(None)),
         }

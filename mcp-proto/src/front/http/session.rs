@@ -9,18 +9,26 @@ use super::service::Service;
 use crate::bind::http::server::{Chunk, ResponseHead, Session, SessionId, StreamId};
 use crate::front::server::ServerCore;
 use crate::front::shared::Shared;
-use crate::peer::{Lost, server};
+use crate::peer::{Lost, Principal, server};
 use crate::{Bytes, Instant};
 
 /// A session in the table.
 pub(super) struct SessionCell {
     id: SessionId,
+    /// To whom it belongs.
+    principal: Option<Principal>,
     mailbox: Arc<Mailbox>,
     shared: Arc<Shared<ServerCore, SessionMachine>>,
 }
 
 impl SessionCell {
-    pub(super) fn new(service: &Service, id: SessionId, session: Session) -> Arc<Self> {
+    pub(super) fn new(
+        service: &Service,
+        id: SessionId,
+        mut session: Session,
+        principal: Option<Principal>,
+    ) -> Arc<Self> {
+        session.set_principal(principal.clone());
         let signal = Arc::default();
         // Lists are told of without having been asked for.
         let subscriber = service.hub.join(&signal, [(Topic::Lists, ())].into_iter().collect());
@@ -29,11 +37,15 @@ impl SessionCell {
             SessionMachine { session, subscriber, waiting: BTreeMap::new(), closing: false, deadline: None };
         let core = ServerCore::default();
         let shared = Arc::new(Shared::with_signal(signal, core, machine, service.clock.clone()));
-        Arc::new(Self { id, mailbox, shared })
+        Arc::new(Self { id, principal, mailbox, shared })
     }
 
     pub(super) fn id(&self) -> SessionId {
         self.id
+    }
+
+    pub(super) fn principal(&self) -> Option<&Principal> {
+        self.principal.as_ref()
     }
 
     pub(super) fn shared(&self) -> &Arc<Shared<ServerCore, SessionMachine>> {

@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::{Connection, Link};
 use crate::front::{Error, Request};
 use crate::peer::server::RequestContext;
-use crate::peer::{InboundId, Refusal};
+use crate::peer::{InboundId, Principal, Refusal};
 use crate::schema::{
     ClientCapabilities, CreateMessage, CreateMessageParams, Elicit, ElicitParams, Era, Implementation, Json,
     ListRoots, ListRootsParams, LoggingLevel, LoggingMessageParams, Method, Number, ProgressParams, Revision,
@@ -70,6 +70,12 @@ impl Context {
     /// What the client can be asked for, as it declared with this request or with its session.
     pub fn client_capabilities(&self) -> &ClientCapabilities {
         &self.request.client_capabilities
+    }
+
+    /// On whose behalf the request is made, if the transport knows: by the token that came with it, say. What the client
+    /// says of itself proves nothing.
+    pub fn principal(&self) -> Option<&Principal> {
+        self.request.principal.as_ref()
     }
 
     /// Whether the client wants to be told of progress. If not, there is no need to work it out.

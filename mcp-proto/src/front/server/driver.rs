@@ -13,7 +13,7 @@ use crate::front::reply::Reply;
 use crate::front::router::{Dispatch, Router};
 use crate::front::shared::{Core, Shared};
 use crate::front::tasks::{Tasks, contain};
-use crate::front::{Mode, Multi};
+use crate::front::{Entropy, Mode, Multi};
 use crate::peer::server::{Answer, Closed};
 use crate::peer::{InboundId, Lost};
 use crate::small::SmallQueue;
@@ -36,14 +36,19 @@ use crate::small::SmallQueue;
 pub struct ServerDriver<M: ServerMachine, H: Mode = Multi> {
     shared: Arc<Shared<ServerCore, M>>,
     connection: Arc<Connection>,
+    entropy: Arc<dyn Entropy>,
     router: Arc<Router<H>>,
     tasks: Tasks<H::Answering>,
 }
 
 impl<M: ServerMachine + Send + 'static, H: Mode> ServerDriver<M, H> {
-    pub(in crate::front) fn new(shared: Arc<Shared<ServerCore, M>>, router: Arc<Router<H>>) -> Self {
+    pub(in crate::front) fn new(
+        shared: Arc<Shared<ServerCore, M>>,
+        entropy: Arc<dyn Entropy>,
+        router: Arc<Router<H>>,
+    ) -> Self {
         let tasks = Tasks::new(shared.signal().clone());
-        Self { connection: shared.clone(), shared, router, tasks }
+        Self { connection: shared.clone(), shared, entropy, router, tasks }
     }
 }
 

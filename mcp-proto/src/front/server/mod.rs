@@ -22,7 +22,7 @@ use super::request::Request;
 use super::router::Router;
 use super::shared::Shared;
 use super::slots::{self, Follow};
-use super::{Clock, Mode};
+use super::{Clock, Entropy, Mode};
 use crate::peer::server::{Closed, ListKind, Session};
 use crate::peer::{InboundId, Outcome, Outgoing, RequestId};
 use crate::schema::{Json, LoggingLevel, LoggingMessageParams, Method, ProgressParams};
@@ -50,6 +50,7 @@ struct Link {
 pub fn server<M, H>(
     machine: M,
     clock: Arc<dyn Clock>,
+    entropy: Arc<dyn Entropy>,
     router: impl Into<Arc<Router<H>>>,
 ) -> (ServerHandle, ServerDriver<M, H>)
 where
@@ -58,7 +59,7 @@ where
 {
     let shared = Arc::new(Shared::new(ServerCore::default(), machine, clock));
     let handle = ServerHandle { link: Arc::new(Link { connection: shared.clone(), of: None }) };
-    (handle, ServerDriver::new(shared, router.into()))
+    (handle, ServerDriver::new(shared, entropy, router.into()))
 }
 
 /// What an application holds of one connection of its server: to tell the client of changes, to hear of its end.

@@ -4,6 +4,7 @@ use core::time::Duration;
 
 use super::CacheConfig;
 use crate::Limits;
+use crate::peer::TaskMode;
 use crate::schema::{ClientCapabilities, Era, Implementation, LoggingLevel, Revision};
 
 /// The configuration of a client.
@@ -48,6 +49,9 @@ pub struct ClientConfig {
     pub log_level: Option<LoggingLevel>,
     /// Pings to legacy servers. Default: none.
     pub keepalive: Option<Keepalive>,
+    /// Whether tool calls may become tasks, and what follows if they do, where a request does not say so itself. Default:
+    /// they may, and are followed to their end. With [`TaskMode::Never`] servers are not told that this client has tasks.
+    pub tasks: TaskMode,
     /// What is kept of the server's answers (2026-07-28). Default: what the server says may be kept, within bounds.
     pub cache: CacheConfig,
     /// What the server may make this side hold.
@@ -72,6 +76,7 @@ impl ClientConfig {
             write_timeout: Duration::from_secs(60),
             log_level: None,
             keepalive: None,
+            tasks: TaskMode::Await,
             cache: CacheConfig::default(),
             limits: Limits::default(),
         }

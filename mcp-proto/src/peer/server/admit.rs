@@ -285,6 +285,7 @@ fn admit_modern(
         revision: sender.revision,
         client_info: sender.info.clone(),
         client_capabilities: sender.capabilities.clone(),
+        principal: None,
         progress_token: value::<Id>(keys.progress),
         log_level: sender.log_level,
     };
@@ -310,6 +311,7 @@ fn admit_legacy(
             revision: session.revision,
             client_info: Some(session.info.clone()),
             client_capabilities: session.capabilities.clone(),
+            principal: None,
             progress_token: value::<Id>(keys.progress),
             log_level: session.level,
         },

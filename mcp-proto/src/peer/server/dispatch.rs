@@ -13,6 +13,7 @@ use crate::schema::{
 };
 
 use super::admit::{Admitted, Asked, Place, admit};
+use super::event::RequestContext;
 use super::session::Session;
 use super::{Diagnostic, Event, Phase, Served, Server};
 
@@ -156,6 +157,7 @@ impl Server {
                 let id = self.keep(id, served)?;
                 // A name of the protocol needs no share of the message.
                 let method = name.map_or(method, Text::from_static);
+                let context = RequestContext { principal: self.principal.clone(), ..context };
                 self.events.push(Event::Request { id, method, params, context }, bytes);
                 Ok(())
             }

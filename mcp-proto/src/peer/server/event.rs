@@ -6,7 +6,7 @@ use alloc::sync::Arc;
 use core::fmt;
 
 use crate::peer::events::Keep;
-use crate::peer::{InboundId, Lost, Outcome, RequestId};
+use crate::peer::{InboundId, Lost, Outcome, Principal, RequestId};
 use crate::rpc::{ErrorObject, Id, Malformed, Raw, Text};
 use crate::schema::{ClientCapabilities, Era, Implementation, LoggingLevel, ProgressParams, Revision};
 
@@ -105,6 +105,8 @@ pub struct RequestContext {
     pub client_info: Option<Arc<Implementation>>,
     /// What the client can be asked for in answering this request.
     pub client_capabilities: Arc<ClientCapabilities>,
+    /// On whose behalf it is made, if the transport knows.
+    pub principal: Option<Principal>,
     /// The token for progress, if the client wants to know.
     pub progress_token: Option<Id>,
     /// The least severe log messages that the client wants with this request; legacy clients say so for all requests.

@@ -24,7 +24,7 @@ use alloc::vec::Vec;
 use crate::Instant;
 use crate::peer::batch::{BatchId, Batches};
 use crate::peer::events::{EventQueue, Pressure};
-use crate::peer::{About, Inbound, InboundId, Lost, Outbound, Outbox, Outcome, RequestId};
+use crate::peer::{About, Inbound, InboundId, Lost, Outbound, Outbox, Outcome, Principal, RequestId};
 use crate::rpc::{ErrorId, ErrorObject, Id, code, write};
 use crate::schema::{Era, Json, LoggingLevel, Method, MethodInfo, Number, Revision, SubscriptionsListen};
 
@@ -79,6 +79,8 @@ pub struct Server {
     info: Option<Arc<Json>>,
     phase: Phase,
     session: Option<Session>,
+    /// On whose behalf everything is asked for.
+    principal: Option<Principal>,
     /// Whether there is a next modern request, which most likely has the same sender as the last.
     remembers: bool,
     /// Who made the last modern request.
@@ -110,6 +112,7 @@ impl Server {
             info,
             phase: Phase::Open,
             session: None,
+            principal: None,
             remembers: false,
             sender: None,
             inbound: Inbound::new(limits.requests_in.saturating_add(limits.subscriptions)),
@@ -134,6 +137,11 @@ impl Server {
     /// The legacy session, once a client has opened one.
     pub fn session(&self) -> Option<&Session> {
         self.session.as_ref()
+    }
+
+    /// On whose behalf the client asks, if the transport knows.
+    pub fn principal(&self) -> Option<&Principal> {
+        self.principal.as_ref()
     }
 
     /// How many requests of the client have not been answered; subscriptions are not among them.
@@ -171,6 +179,13 @@ impl Server {
     /// Whether more input is welcome: whether the application takes its events.
     pub fn wants_read(&self) -> bool {
         self.events.pressure(0) == Pressure::None
+    }
+
+    // --- Commands ---
+
+    /// Says on whose behalf the client asks from now on, as the transport has verified it. Each request is told with it.
+    pub fn set_principal(&mut self, principal: Option<Principal>) {
+        self.principal = principal;
     }
 
     // --- Outputs ---

@@ -15,11 +15,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 
 use super::{HttpOutput, HttpPeer};
-use crate::Instant;
 use crate::bind::http::client::Request;
 use crate::bind::http::server::{HttpServerConfig, RequestHead};
-use crate::front::http::{Entropy, HttpExchange, HttpServer, HttpServerDriver, http_server};
-use crate::front::{Clock, Mode, Multi, Router};
+use crate::front::http::{HttpExchange, HttpServer, HttpServerDriver, http_server};
+use crate::front::{Clock, Entropy, Mode, Multi, Router};
+use crate::{Instant, UnixTime};
 
 /// The clock of a [`FrontPeer`], on which its handlers can wait.
 #[derive(Debug, Default)]
@@ -78,6 +78,11 @@ impl SimulatedClock {
 impl Clock for SimulatedClock {
     fn now(&self) -> Instant {
         self.lock().now
+    }
+
+    fn unix_time(&self) -> UnixTime {
+        // The simulation begins with the first day of 2026.
+        UnixTime::from_epoch(Duration::from_secs(1_767_225_600)) + self.now().since_origin()
     }
 }
 
@@ -174,7 +179,7 @@ impl<H: Mode> FrontPeer<H> {
     /// The head of a request has come.
     pub fn begin(&mut self, now: Instant, exchange: u64, head: &RequestHead<'_>) {
         self.clock.set(now);
-        let answering = self.server.exchange(head);
+        let answering = self.server.exchange(head, None);
         self.exchanges.insert(exchange, Running { exchange: answering, task: Task::new(), begun: false });
     }
 

@@ -41,7 +41,7 @@ use core::fmt;
 use bytes::Bytes;
 
 use crate::bind::http::{End, ExchangeId, Fields, Verb};
-use crate::peer::client::{CacheContext, Client, Closed, Event, ServerInfo, State, Verdict};
+use crate::peer::client::{CacheContext, Client, Closed, Event, ServerInfo, State, TaskCommand, Verdict};
 use crate::peer::{AnyParams, AnyResult, InboundId, Lost, Refusal, RequestId, RequestOptions};
 use crate::rpc::ErrorObject;
 use crate::schema::{Method, Notification};
@@ -190,6 +190,20 @@ impl HttpClient {
     /// If it can not be sent; nothing has changed then.
     pub fn send(&mut self, now: Instant, request: crate::peer::Outgoing<'_>) -> Result<RequestId, Refusal> {
         self.run(now, |peer, out| peer.send(now, request, out))
+    }
+
+    /// Follows a task, asks for it or gives it up, by its identifier alone. Before the connection is ready this waits.
+    ///
+    /// # Errors
+    /// If it can not be done; nothing has changed then.
+    pub fn task(
+        &mut self,
+        now: Instant,
+        id: &str,
+        command: TaskCommand,
+        options: RequestOptions,
+    ) -> Result<RequestId, Refusal> {
+        self.run(now, |peer, out| peer.task(now, id, command, options, out))
     }
 
     /// Tells the server something.
@@ -391,6 +405,7 @@ impl HttpClient {
                     }
                     Said::Post(post) => self.take_post(now, post),
                     Said::Cancel { id, reason } => self.cancel_call(id, reason.as_deref()),
+                    Said::Forget { id } => self.forget_call(id),
                 }
             }
             if self.peer.is_closed() && self.closing != Closing::Done {

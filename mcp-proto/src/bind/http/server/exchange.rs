@@ -46,6 +46,7 @@ impl Exchange {
             waiting_since: None,
             comment_at: None,
         };
+        exchange.server.set_principal(request.principal);
         let frame = Frame::Single(Message::Request(request.request));
         exchange.run(now, |server, out| server.handle_frame(now, frame, out));
         exchange.output.stage = Stage::Handling;

@@ -13,6 +13,7 @@ use serde_json::value::RawValue;
 use crate::bind::http::header;
 use crate::bind::http::tools::ParamHeaders;
 use crate::codec::header as value;
+use crate::peer::Principal;
 use crate::peer::server::{Eras, unsupported_version};
 use crate::rpc::{self, ErrorId, ErrorObject, Frame, Id, Kind, Malformed, Message, Raw, Request, code};
 use crate::schema::tasks::{CancelTask, GetTask, UpdateTask};
@@ -70,9 +71,17 @@ pub struct ModernRequest {
     pub(super) accepts: Accepts,
     /// The headers that mirror parameters of the tool.
     pub(super) mirrored: Vec<(String, Vec<u8>)>,
+    pub(super) principal: Option<Principal>,
 }
 
 impl ModernRequest {
+    /// The same request, made on behalf of a principal.
+    #[must_use]
+    pub fn on_behalf_of(mut self, principal: Option<Principal>) -> Self {
+        self.principal = principal;
+        self
+    }
+
     /// The method that is asked for.
     pub fn method(&self) -> &str {
         &self.request.method
@@ -212,7 +221,8 @@ fn route_request(setup: &Setup, kept: Kept, frame: Frame) -> Result<Routed, Answ
 fn modern(kept: Kept, frame: Frame) -> Routed {
     match frame {
         Frame::Single(Message::Request(request)) => {
-            Routed::Modern(ModernRequest { request, accepts: kept.accepts, mirrored: kept.params })
+            let Kept { accepts, params: mirrored, .. } = kept;
+            Routed::Modern(ModernRequest { request, accepts, mirrored, principal: None })
         }
         Frame::Single(_) | Frame::Batch(_) => Routed::Answer(Answer::empty(202)),
     }

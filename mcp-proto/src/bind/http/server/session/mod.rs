@@ -13,7 +13,7 @@ use bytes::Bytes;
 
 use crate::Instant;
 use crate::peer::server::{self as peer, ListKind, Server, Topic};
-use crate::peer::{InboundId, Lost, Outgoing, Refusal, RequestId};
+use crate::peer::{InboundId, Lost, Outgoing, Principal, Refusal, RequestId};
 use crate::rpc::{Batch, ErrorId, ErrorObject, Frame, Id, Malformed, Message, code};
 use crate::schema::tasks::TaskUpdatedParams;
 use crate::schema::{
@@ -314,6 +314,11 @@ impl Session {
     }
 
     // --- Commands ---
+
+    /// Says on whose behalf its client asks. Requests of anybody else are not for this session: to them it is unknown.
+    pub fn set_principal(&mut self, principal: Option<Principal>) {
+        self.server.set_principal(principal);
+    }
 
     /// Lets go of the connection that waits for the answer to a request: the client comes back for it (2025-11-25).
     /// Does nothing where clients do not.

@@ -1,0 +1,29 @@
+//! Where the front gets random numbers.
+
+use alloc::sync::Arc;
+
+/// A source of random bytes. Ids of sessions and of tasks come from it, and keys: whoever could guess them could act for
+/// others. An adapter asks the operating system; tests may count.
+///
+/// ```
+/// use mcp_proto::front::Entropy;
+///
+/// /// Good for tests alone.
+/// struct Fixed;
+///
+/// impl Entropy for Fixed {
+///     fn fill(&self, bytes: &mut [u8]) {
+///         bytes.fill(4);
+///     }
+/// }
+/// ```
+pub trait Entropy: Send + Sync {
+    /// Fills `bytes` with random ones.
+    fn fill(&self, bytes: &mut [u8]);
+}
+
+impl<E: Entropy + ?Sized> Entropy for Arc<E> {
+    fn fill(&self, bytes: &mut [u8]) {
+        (**self).fill(bytes);
+    }
+}
