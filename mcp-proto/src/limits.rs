@@ -60,6 +60,16 @@ pub struct Limits {
     /// Default 65,536.
     pub events: usize,
 
+    /// How many things one task of a server may ask this client for, from its beginning to its end.
+    ///
+    /// Default 1,024: each is put before a person or a model, and remembered so that it is not put twice.
+    pub task_inputs: usize,
+
+    /// Of how many tools of a server it is known whether they run as tasks (2025-11-25). Of further ones it is not.
+    ///
+    /// Default 10,000: far more than a model can choose from.
+    pub task_tools: usize,
+
     /// How many subscriptions the other side may hold, resource subscriptions of a legacy session included.
     ///
     /// Default 1,024.
@@ -90,6 +100,8 @@ impl Default for Limits {
             reply_bytes: 64 * MIB,
             event_bytes: 128 * MIB,
             events: 65_536,
+            task_inputs: 1024,
+            task_tools: 10_000,
             subscriptions: 1024,
             exchanges: 256,
             header_bytes: 16 * 1024,

@@ -26,7 +26,8 @@ fn the_probe_goes_first_and_alone_with_full_metadata() {
     assert_eq!(line["method"], "server/discover");
     let meta = &line["params"]["_meta"];
     assert_eq!(meta["io.modelcontextprotocol/protocolVersion"], MODERN);
-    assert_eq!(meta["io.modelcontextprotocol/clientCapabilities"], json!({}));
+    let capabilities = json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
+    assert_eq!(meta["io.modelcontextprotocol/clientCapabilities"], capabilities);
     assert_eq!(meta["io.modelcontextprotocol/clientInfo"]["name"], "test-client");
     s.client.request::<ListTools>(s.now, &Default::default(), RequestOptions::default()).unwrap();
     s.expect_silence();

@@ -4,8 +4,8 @@ use alloc::string::String;
 use core::time::Duration;
 
 use crate::peer::client::{
-    CacheContext, Client, ClientConfig, Closed, Interest, LinkAction, ServerInfo, Since, State, Verdict,
-    WatchId,
+    CacheContext, Client, ClientConfig, Closed, Interest, LinkAction, ServerInfo, Since, State, TaskCommand,
+    Verdict, WatchId,
 };
 use crate::peer::{
     AnyParams, AnyResult, InboundId, Lost, Outbox, Outgoing, Refusal, RequestId, RequestOptions,
@@ -67,6 +67,20 @@ impl<F: Framing> Binding<Client, F> {
     /// If it can not be sent; nothing has changed then.
     pub fn send(&mut self, now: Instant, request: Outgoing<'_>) -> Result<RequestId, Refusal> {
         self.run(now, |client, out| client.send(now, request, out))
+    }
+
+    /// Follows a task, asks for it or gives it up, by its identifier alone. Before the connection is ready this waits.
+    ///
+    /// # Errors
+    /// If it can not be done; nothing has changed then.
+    pub fn task(
+        &mut self,
+        now: Instant,
+        id: &str,
+        command: TaskCommand,
+        options: RequestOptions,
+    ) -> Result<RequestId, Refusal> {
+        self.run(now, |client, out| client.task(now, id, command, options, out))
     }
 
     /// Tells the server something.

@@ -1,12 +1,13 @@
 //! What can go wrong with a call.
 
+use alloc::boxed::Box;
 use alloc::string::String;
 use core::fmt;
 use core::time::Duration;
 
 #[cfg(feature = "client")]
 use crate::peer::client::Closed;
-use crate::peer::{DecodeError, HttpError, InputFault, InvalidAnswer, Lost, Outcome, Refusal};
+use crate::peer::{DecodeError, HttpError, InputFault, InvalidAnswer, Lost, Outcome, Refusal, TaskReport};
 use crate::rpc::{ErrorObject, Raw};
 
 /// Why a call has no result.
@@ -37,6 +38,13 @@ pub enum Error {
     InputRequired(Raw),
     /// The server wants input first, and it could not be given.
     Input(InputFault),
+    /// The request has become a task that nobody follows: see [`TaskMode::Handle`](crate::peer::TaskMode::Handle).
+    Task(Box<TaskReport>),
+    /// The task that the request had become was given up, and not by this side.
+    TaskCancelled {
+        /// Why, in the server's words.
+        message: Option<String>,
+    },
     /// The other side answered with something that is no answer.
     Invalid(InvalidAnswer),
     /// The exchange of HTTP ended with a status and no answer.
@@ -116,6 +124,8 @@ impl Error {
             | Self::Http(_)
             | Self::Decode { .. }
             | Self::InputRequired(_)
+            | Self::Task(_)
+            | Self::TaskCancelled { .. }
             | Self::Pages(_) => Fault::Peer,
             #[cfg(all(feature = "client", feature = "schema-validate"))]
             Self::Output { .. } => Fault::Peer,
@@ -184,6 +194,9 @@ impl fmt::Display for Error {
             Self::Peer(error) => write!(f, "the peer answered with an error: {error}"),
             Self::InputRequired(_) => f.write_str("the server needs input before it can answer"),
             Self::Input(fault) => fault.fmt(f),
+            Self::Task(report) => write!(f, "the server works on it as the task {:?}", report.id),
+            Self::TaskCancelled { message: None } => f.write_str("the server gave the task up"),
+            Self::TaskCancelled { message: Some(why) } => write!(f, "the server gave the task up: {why}"),
             Self::Invalid(invalid) => invalid.fmt(f),
             Self::Http(error) => error.fmt(f),
             Self::Decode { method, error, .. } => write!(f, "the result of {method} is not valid: {error}"),
@@ -230,6 +243,8 @@ impl From<Outcome> for Error {
             Outcome::Result(_) => Self::Finished,
             Outcome::InputRequired(raw) => Self::InputRequired(raw),
             Outcome::Input(fault) => Self::Input(fault),
+            Outcome::Task(report) => Self::Task(report),
+            Outcome::TaskCancelled { message } => Self::TaskCancelled { message },
             Outcome::Error(error) => Self::Peer(error),
             Outcome::Invalid(invalid) => Self::Invalid(invalid),
             Outcome::Http(error) => Self::Http(error),

@@ -147,8 +147,8 @@ pub use request::{Call, Request};
 
 #[cfg(feature = "client")]
 pub use client::{
-    Client, ClientContext, ClientDriver, ClientHandlers, ClientMachine, Event, Paged, Pages, Subscription,
-    Update, Watch, WatchRequest, WatchUpdate, client,
+    Begun, Client, ClientContext, ClientDriver, ClientHandlers, ClientMachine, Event, Paged, Pages,
+    Subscription, TaskHandle, Update, Watch, WatchRequest, WatchUpdate, client,
 };
 #[cfg(all(feature = "server", feature = "schemars"))]
 pub use router::Structured;

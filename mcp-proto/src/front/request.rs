@@ -128,6 +128,22 @@ impl<M: Method> Request<M> {
         }
     }
 
+    /// Sends the request, with options that `set` has the last word on, for who takes its outcome as it comes.
+    #[cfg(feature = "client")]
+    pub(super) fn send(
+        self,
+        set: impl FnOnce(&mut RequestOptions),
+        follow: Follow,
+    ) -> Result<(Arc<dyn Link>, RequestId), Error> {
+        match self.with(set).state {
+            State::Draft { link, params, options } => {
+                let id = link.send(Outgoing::new::<M>(&params?, options), follow)?;
+                Ok((link, id))
+            }
+            State::Sent(_) | State::Finished => Err(Error::Finished),
+        }
+    }
+
     fn with(mut self, set: impl FnOnce(&mut RequestOptions)) -> Self {
         if let State::Draft { options, .. } = &mut self.state {
             set(options);

@@ -7,7 +7,6 @@ use std::sync::Mutex;
 use super::Clock;
 use super::signal::{Signal, Wakers, lock};
 use crate::Instant;
-#[cfg(feature = "server")]
 use crate::UnixTime;
 
 /// The front's side of a connection: sorts the events of machine `M` to those who wait for them.
@@ -95,14 +94,12 @@ impl<C: Core<M>, M: ?Sized> Shared<C, M> {
 }
 
 impl<C, M: ?Sized> Shared<C, M> {
-    pub(crate) fn signal(&self) -> &Arc<Signal> {
-        &self.signal
-    }
-
     /// The time of day.
-    #[cfg(feature = "server")]
-    #[cfg_attr(not(feature = "seal"), allow(dead_code, reason = "for what a client keeps"))]
     pub(crate) fn unix_time(&self) -> UnixTime {
         self.clock.unix_time()
+    }
+
+    pub(crate) fn signal(&self) -> &Arc<Signal> {
+        &self.signal
     }
 }

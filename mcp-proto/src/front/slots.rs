@@ -9,7 +9,11 @@ use super::Notification;
 #[cfg(feature = "client")]
 use super::queue::Queue;
 use super::signal::Wakers;
+#[cfg(feature = "client")]
+use crate::peer::client::TaskCommand;
 use crate::peer::{Lost, Outcome, Outgoing, RequestId};
+#[cfg(feature = "client")]
+use crate::peer::{Refusal, RequestOptions};
 use crate::schema::ProgressParams;
 use crate::small::SmallMap;
 
@@ -194,6 +198,13 @@ pub(crate) enum Subscribed {
 /// A connection, as the futures of requests see it.
 pub(crate) trait Link: Send + Sync {
     fn send(&self, request: Outgoing<'_>, follow: Follow) -> Result<RequestId, Error>;
+
+    /// Asks something about a task of the other side. Only servers have any that are followed.
+    #[cfg(feature = "client")]
+    fn task(&self, id: &str, command: TaskCommand, options: RequestOptions) -> Result<RequestId, Error> {
+        let _ = (id, command, options);
+        Err(Error::Refused(Refusal::NotReady))
+    }
 
     fn poll_progress(&self, request: RequestId, waker: Waker) -> Poll<Option<ProgressParams>>;
 

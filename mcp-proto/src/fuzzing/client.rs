@@ -271,14 +271,21 @@ impl Harness {
         self.transmit();
         let index = usize::from(which) % self.unanswered.len().max(1);
         let Some(id) = self.unanswered.remove(index) else { return };
+        let task;
         let outcome = match with {
             Answer::Discovered => {
                 r#""result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}}}"#
             }
             Answer::Initialized => {
-                r#""result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}"#
+                r#""result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"tasks":{"cancel":{},"requests":{"tools":{"call":{}}}}},"serverInfo":{"name":"s","version":"1"}}"#
             }
-            Answer::Complete => r#""result":{"content":[],"tools":[],"ttlMs":300,"cacheScope":"private"}"#,
+            Answer::Complete if matches!(id, Id::Number(id) if id % 2 == 0) => {
+                task = super::task(&id);
+                &task
+            }
+            Answer::Complete => {
+                r#""result":{"content":[],"tools":[{"name":"fuzz","inputSchema":{"type":"object"},"execution":{"taskSupport":"required"}}],"ttlMs":300,"cacheScope":"private"}"#
+            }
             Answer::InputRequired if matches!(id, Id::Number(id) if id % 2 == 0) => {
                 r#""result":{"resultType":"input_required","inputRequests":{"a":{"method":"roots/list"},"b":{"method":"roots/list"}}}"#
             }

@@ -547,6 +547,7 @@ impl Harness {
 /// An error, or a result that asks for input: by the request's id, so that no state comes twice.
 fn answer_of(own: Option<i64>) -> String {
     match own.map(|id| (id, id.rem_euclid(4))) {
+        Some((id, 0)) => super::task(&crate::rpc::Id::Number(id)),
         Some((id, 2)) => format!(r#""result":{{"resultType":"input_required","requestState":"{id}"}}"#),
         Some((id, 3)) => format!(
             r#""result":{{"resultType":"input_required","inputRequests":{{"a":{{"method":"roots/list"}},"b":{{"method":"roots/list"}}}},"requestState":"{id}"}}"#

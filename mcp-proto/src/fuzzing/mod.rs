@@ -19,7 +19,12 @@ mod schema;
 mod server;
 mod sse;
 
+use alloc::format;
+use alloc::string::String;
+
 use arbitrary::{Arbitrary, Unstructured};
+
+use crate::rpc::Id;
 
 pub use envelope::envelope;
 pub use header::header;
@@ -52,4 +57,24 @@ pub fn server(data: &[u8]) {
 /// A server over HTTP under arbitrary operations.
 pub fn http_server(data: &[u8]) {
     structured(data, http_server::http_server);
+}
+
+/// What a server may answer of a task, by the id of the request: as the result that creates one, of either revision, and
+/// as what has become of it.
+fn task(id: &Id) -> String {
+    let number = match id {
+        Id::Number(number) => *number,
+        Id::String(_) => 0,
+    };
+    let status = match number.rem_euclid(14) / 2 {
+        0 => r#""input_required","inputRequests":{"a":{"method":"roots/list"},"b":{"method":"roots/list"}}"#,
+        1 => r#""completed","result":{"content":[]}"#,
+        2 => r#""failed","error":{"code":1,"message":"no"}"#,
+        3 => r#""cancelled""#,
+        _ => r#""working""#,
+    };
+    let kind = if number % 3 == 0 { "complete" } else { "task" };
+    format!(
+        r#""result":{{"resultType":"{kind}","taskId":"t","status":{status},"task":{{"taskId":"t","status":"working"}}}}"#
+    )
 }

@@ -16,18 +16,22 @@ mod outbound;
 mod outbox;
 mod outcome;
 mod principal;
+#[cfg(feature = "client")]
+pub(crate) mod related;
 #[cfg(feature = "server")]
 pub mod server;
+mod task;
 
 pub use crate::schema::CacheHint;
 pub use encode::{AnyParams, AnyResult, MetaEntries, Outgoing, Stamp};
 pub use inbound::InboundId;
 pub use input_fault::InputFault;
-pub use options::{CacheMode, InputMode, ProgressOption, Reissue, RequestOptions};
+pub use options::{CacheMode, InputMode, ProgressOption, Reissue, RequestOptions, TaskMode};
 pub use outbound::RequestId;
 pub use outbox::{About, Outbox};
 pub use outcome::{DecodeError, HttpError, InvalidAnswer, Lost, Needed, Outcome, Refusal, RequestError};
 pub use principal::Principal;
+pub use task::TaskReport;
 
 pub(crate) use inbound::{Inbound, Refused};
-pub(crate) use outbound::{Entry, Kept, Outbound, Stage};
+pub(crate) use outbound::{Entry, Kept, Outbound, Stage, TaskWish};

@@ -28,6 +28,9 @@ pub struct RequestOptions {
     pub meta: Meta,
     /// Whether the request is made once more if its answer is lost on the way (HTTP only).
     pub reissue: Reissue,
+    /// Whether the request may become a task, and what follows if it does. `None` takes the peer's default,
+    /// [`ClientConfig::tasks`](crate::peer::client::ClientConfig::tasks).
+    pub task: Option<TaskMode>,
     /// What happens if the server needs input before it can finish.
     pub input: InputMode,
     /// Whether an answer that was kept will do (2026-07-28; a client's requests only).
@@ -61,6 +64,27 @@ pub enum CacheMode {
     Refresh,
     /// No, and nothing is kept.
     Bypass,
+}
+
+/// Whether a request may become a task, and what follows if it does. So far only tool calls do.
+///
+/// A server of 2026-07-28 decides by itself among the clients that are ready for it. One of 2025-11-25 is asked for a
+/// task, if it and the tool allow that: a tool that requires it in any case, one that allows it for
+/// [`Handle`](Self::Handle). What tools allow is known from the last lists of them.
+///
+/// A request that has become a task has no end but that of the task: [`RequestOptions::timeout`] is over with, and
+/// [`RequestOptions::maximum`] goes on only where it was set for the request. Cancelling it cancels the task.
+///
+/// <https://modelcontextprotocol.io/extensions/tasks>
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TaskMode {
+    /// The task is followed, and what it comes to is the outcome of the request.
+    #[default]
+    Await,
+    /// That there is a task is the outcome: [`Outcome::Task`](crate::peer::Outcome::Task). The task goes on by itself.
+    Handle,
+    /// It may not. A server that has no other way answers with an error.
+    Never,
 }
 
 /// Whether a request is made once more, as a new one, if the connection that carries its answer breaks. The server may
@@ -121,6 +145,13 @@ impl RequestOptions {
     #[must_use]
     pub fn meta(mut self, meta: Meta) -> Self {
         self.meta = meta;
+        self
+    }
+
+    /// Sets whether the request may become a task.
+    #[must_use]
+    pub fn task(mut self, task: TaskMode) -> Self {
+        self.task = Some(task);
         self
     }
 

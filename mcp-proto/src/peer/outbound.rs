@@ -6,7 +6,7 @@ use core::fmt;
 use core::time::Duration;
 
 use crate::Instant;
-use crate::peer::Reissue;
+use crate::peer::{InputMode, Reissue, TaskMode};
 use crate::rpc::Pending;
 use crate::schema::{MethodInfo, Revision};
 
@@ -40,6 +40,8 @@ pub(crate) enum Stage {
     /// It was answered by asking for input, and goes out again once that is there. Its time without progress stands
     /// still: it does not wait for the peer.
     Between,
+    /// It has become a task, which is followed.
+    Task,
 }
 
 /// What a request is written from when it goes out again with the input that the peer has asked for.
@@ -49,6 +51,18 @@ pub(crate) struct Kept {
     pub(crate) params: Box<[u8]>,
     /// The revision that they are written at.
     pub(crate) revision: Revision,
+}
+
+/// What one request has to do with tasks.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct TaskWish {
+    pub(crate) mode: TaskMode,
+    /// Whether its parameters ask for one (2025-11-25).
+    pub(crate) asked: bool,
+    /// How long it may take as a task, where that was said.
+    pub(crate) maximum: Option<Duration>,
+    /// Who sees to what the task asks for.
+    pub(crate) input: InputMode,
 }
 
 /// One request in flight.
@@ -61,6 +75,7 @@ pub(crate) struct Entry {
     pub(crate) progress: bool,
     /// Whether it may be made once more if its answer is lost on the way.
     pub(crate) reissue: Reissue,
+    pub(crate) task: TaskWish,
     /// Where it may be answered by asking for input, and that is this side's to deal with.
     pub(crate) kept: Option<Kept>,
     /// Its id on the wire, where that is not its number.
@@ -90,6 +105,7 @@ impl Entry {
             stage: Stage::Queued,
             progress,
             reissue: Reissue::default(),
+            task: TaskWish::default(),
             kept: None,
             wire: None,
             timeout,
@@ -97,6 +113,23 @@ impl Entry {
             waiting_since: now,
             last,
         }
+    }
+
+    /// The same, begun when `earlier` was, with the time that was given to that.
+    pub(crate) fn begun_as(mut self, earlier: &Self) -> Self {
+        self.timeout = earlier.timeout;
+        self.started = earlier.started;
+        self.waiting_since = earlier.waiting_since;
+        self.last = earlier.last;
+        self
+    }
+
+    /// From now on it waits for the end of a task: only a maximum of its own ends it before.
+    pub(crate) fn become_task(&mut self) {
+        self.stage = Stage::Task;
+        self.kept = None;
+        self.timeout = Duration::MAX;
+        self.last = self.task.maximum.filter(|&most| most != Duration::MAX).map(|most| self.started + most);
     }
 
     /// The id that the request of this number has on the wire.

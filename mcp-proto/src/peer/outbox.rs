@@ -77,4 +77,10 @@ pub trait Outbox {
         let _ = first;
         self.cancel(id, reason);
     }
+
+    /// This side no longer waits for request `id`, and the other side may not be told: what is held for the answer can
+    /// go. On a stream nothing is.
+    fn forget(&mut self, id: i64) {
+        let _ = id;
+    }
 }

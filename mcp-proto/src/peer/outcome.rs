@@ -1,11 +1,12 @@
 //! How a request ends.
 
+use alloc::boxed::Box;
 use alloc::string::String;
 use core::fmt;
 use core::time::Duration;
 
-use crate::peer::InputFault;
 use crate::peer::events::Keep;
+use crate::peer::{InputFault, TaskReport};
 use crate::rpc::{ErrorObject, Raw};
 use crate::schema::{ClientCapability, Method, Revision, ServerCapability};
 
@@ -20,6 +21,13 @@ pub enum Outcome {
     InputRequired(Raw),
     /// The input that the server needs could not be given.
     Input(InputFault),
+    /// The server works on it as a task ([`TaskMode::Handle`](crate::peer::TaskMode::Handle)).
+    Task(Box<TaskReport>),
+    /// The task that it had become was given up, and not by this side.
+    TaskCancelled {
+        /// Why, in the server's words.
+        message: Option<String>,
+    },
     /// The peer's error.
     Error(ErrorObject),
     /// The peer answered with something that is no answer to this request.
@@ -53,6 +61,8 @@ impl Outcome {
             Self::Invalid(InvalidAnswer::Malformed(text) | InvalidAnswer::ResultType(text)) => text.len(),
             Self::Http(error) => error.bytes(),
             Self::Input(fault) => fault.bytes(),
+            Self::Task(report) => report.bytes(),
+            Self::TaskCancelled { message } => message.as_ref().map_or(0, String::len),
             _ => 0,
         }
     }
@@ -115,6 +125,9 @@ impl fmt::Display for Outcome {
             Self::Result(_) => f.write_str("the peer answered"),
             Self::InputRequired(_) => f.write_str("the server needs input before it can answer"),
             Self::Input(fault) => fault.fmt(f),
+            Self::Task(report) => write!(f, "the server works on it as the task {:?}", report.id),
+            Self::TaskCancelled { message: None } => f.write_str("the server gave the task up"),
+            Self::TaskCancelled { message: Some(why) } => write!(f, "the server gave the task up: {why}"),
             Self::Error(error) => write!(f, "the peer answered with an error: {error}"),
             Self::Invalid(invalid) => invalid.fmt(f),
             Self::Http(error) => error.fmt(f),

@@ -152,6 +152,12 @@ impl Meta {
         meta.subscription_id()
     }
 
+    /// The task that a message with the parameters `params` belongs to (2025-11-25), without decoding the rest.
+    pub fn related_task_of(params: &Raw) -> Option<super::tasks::legacy::RelatedTask> {
+        let meta: Self = peek(params.as_str(), "_meta").ok()??.ok()?;
+        meta.related_task()
+    }
+
     /// Who answers the request.
     pub fn server_info(&self) -> Option<Implementation> {
         self.typed(SERVER_INFO)

@@ -12,8 +12,8 @@ use crate::front::shared::Core;
 use crate::front::signal::{Waiters, Wakers};
 use crate::front::slots::{Follow, Slots};
 use crate::front::{Error, Notification};
-use crate::peer::client::{self, Closed, ServerInfo, State};
-use crate::peer::{InboundId, Lost, Outgoing, RequestId};
+use crate::peer::client::{self, Closed, ServerInfo, State, TaskCommand};
+use crate::peer::{InboundId, Lost, Outgoing, RequestId, RequestOptions};
 use crate::rpc::Raw;
 use crate::schema::MethodInfo;
 
@@ -54,6 +54,20 @@ impl ClientCore {
         self.admit()?;
         let request = machine.request(now, request)?;
         self.slots.open(request, follow);
+        Ok(request)
+    }
+
+    pub(crate) fn task<M: ClientMachine + ?Sized>(
+        &mut self,
+        machine: &mut M,
+        now: Instant,
+        id: &str,
+        command: TaskCommand,
+        options: RequestOptions,
+    ) -> Result<RequestId, Error> {
+        self.admit()?;
+        let request = machine.task(now, id, command, options)?;
+        self.slots.open(request, Follow::Nothing);
         Ok(request)
     }
 
@@ -110,6 +124,9 @@ impl<M: ClientMachine + ?Sized> Core<M> for ClientCore {
                 #[cfg(feature = "http")]
                 client::Event::PartialResult { request, fragment } => {
                     self.publish(&Event::PartialResult { request, fragment }, wakers);
+                }
+                client::Event::TaskStatus { request, report } => {
+                    self.publish(&Event::TaskStatus { request, report }, wakers);
                 }
                 client::Event::Outcome { request, outcome } => self.slots.settle(request, outcome, wakers),
                 client::Event::Notification { method, params, subscription } => {

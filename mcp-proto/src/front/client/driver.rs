@@ -7,6 +7,7 @@ use core::task::{Context, Poll};
 use super::core::{ClientCore, Work};
 use super::handlers::{ClientContext, ClientHandlers};
 use super::machine::ClientMachine;
+use super::received::{Moment, Received, ReceivedTasks};
 use crate::Instant;
 use crate::front::handling::{Tasks, contain};
 use crate::front::reply::Reply;
@@ -14,6 +15,7 @@ use crate::front::shared::Shared;
 use crate::front::{Mode, Multi};
 use crate::peer::client::Closed;
 use crate::peer::{AnyResult, InboundId, Lost};
+use crate::rpc::Raw;
 use crate::small::SmallQueue;
 
 /// Drives one connection of a client: what an adapter's future holds beside its transport.
@@ -32,12 +34,13 @@ pub struct ClientDriver<M: ClientMachine, H: Mode = Multi> {
     shared: Arc<Shared<ClientCore, M>>,
     handlers: ClientHandlers<H>,
     tasks: Tasks<H::Answering>,
+    received: ReceivedTasks,
 }
 
 impl<M: ClientMachine, H: Mode> ClientDriver<M, H> {
     pub(super) fn new(shared: Arc<Shared<ClientCore, M>>, handlers: ClientHandlers<H>) -> Self {
         let tasks = Tasks::new(shared.signal().clone());
-        Self { shared, handlers, tasks }
+        Self { shared, handlers, tasks, received: ReceivedTasks::default() }
     }
 
     /// Gives the machine an input, or asks it for an output; what comes of it reaches those who wait for it.
@@ -67,22 +70,34 @@ impl<M: ClientMachine, H: Mode> ClientDriver<M, H> {
     }
 
     fn run_handlers(&mut self) {
-        let (work, server) = self.shared.with(|core, _, _, _| (core.take_work(), core.server.clone()));
+        let (work, server, now) =
+            self.shared.with(|core, _, now, _| (core.take_work(), core.server.clone(), now));
         let mut replies: SmallQueue<(InboundId, Reply)> = SmallQueue::default();
         for item in work {
             match item {
+                Work::Stop(id) if self.received.stop_waiting(id) => {}
                 Work::Stop(id) => self.tasks.stop(id),
                 Work::Start { id, method, params, of } => {
                     let context = ClientContext::new(server.clone(), of);
-                    match contain(|| self.handlers.start(method.name, params, context)) {
-                        Ok(Ok(answering)) => self.tasks.start(id, answering),
-                        Ok(Err(reply)) => replies.push_back((id, reply)),
-                        Err(panicked) => replies.push_back((id, panicked.into())),
-                    }
+                    self.take_request(now, id, method.name, params, context, &mut replies);
                 }
             }
         }
-        self.tasks.run(|_| None, |id, output| replies.push_back((id, output.unwrap_or_else(Reply::from))));
+        let (received, shared) = (&mut self.received, &self.shared);
+        self.tasks.run(
+            |_| None,
+            |id, output| {
+                let reply = output.unwrap_or_else(Reply::from);
+                if received.is_empty() {
+                    return replies.push_back((id, reply));
+                }
+                let moment = Moment { now, unix: shared.unix_time() };
+                match received.finish(moment, id, reply) {
+                    Ok(waiting) => waiting.into_iter().for_each(|waiting| replies.push_back(waiting)),
+                    Err(reply) => replies.push_back((id, reply)),
+                }
+            },
+        );
         if replies.is_empty() {
             return;
         }
@@ -100,6 +115,47 @@ impl<M: ClientMachine, H: Mode> ClientDriver<M, H> {
                 machine.respond(now, *id, answer);
             }
         });
+    }
+
+    /// Answers a request of the server, or has it answered.
+    fn take_request(
+        &mut self,
+        now: Instant,
+        id: InboundId,
+        method: &'static str,
+        params: Option<Raw>,
+        context: ClientContext,
+        replies: &mut SmallQueue<(InboundId, Reply)>,
+    ) {
+        let received = match self.handlers.take_tasks(context.server()) {
+            true => {
+                let (moment, handlers) = (Moment { now, unix: self.shared.unix_time() }, &self.handlers);
+                let offers = |method: &str| handlers.answers(method);
+                self.received.receive(moment, id, method, params.as_ref(), offers)
+            }
+            false => Received::Ordinary,
+        };
+        let begun = match received {
+            Received::Ordinary => None,
+            Received::Task(reply) => Some(reply),
+            Received::Waits => return,
+            Received::Answered(reply) => return replies.push_back((id, reply)),
+            Received::Cancelled { reply, handler, waiting } => {
+                self.tasks.stop(handler);
+                waiting.into_iter().for_each(|waiting| replies.push_back(waiting));
+                return replies.push_back((id, reply));
+            }
+        };
+        match contain(|| self.handlers.start(method, params, context)).unwrap_or_else(|why| Err(why.into())) {
+            Ok(answering) => {
+                begun.into_iter().for_each(|reply| replies.push_back((id, reply)));
+                self.tasks.start(id, answering);
+            }
+            Err(reply) => {
+                self.received.forget(id);
+                replies.push_back((id, reply));
+            }
+        }
     }
 }
 

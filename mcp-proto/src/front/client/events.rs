@@ -1,10 +1,11 @@
 //! What a server says on its own account.
 
+use alloc::boxed::Box;
+
 use crate::front::Notification;
 use crate::front::events::Told;
-#[cfg(feature = "http")]
-use crate::peer::RequestId;
 use crate::peer::client::{Closed, Diagnostic, State};
+use crate::peer::{RequestId, TaskReport};
 #[cfg(feature = "http")]
 use crate::rpc::Raw;
 
@@ -26,6 +27,13 @@ pub enum Event {
         /// Members of the result, as they came.
         fragment: Raw,
     },
+    /// A request has become a task, or that task is doing something else than before.
+    TaskStatus {
+        /// The request: see [`Call::id`](crate::front::Call::id).
+        request: RequestId,
+        /// How its task is doing.
+        report: Box<TaskReport>,
+    },
     /// Something was wrong that ended no request; it is worth a line in a log.
     Diagnostic(Diagnostic),
     /// So many events were lost here, because they were not taken in time. Lists and resources may have changed.
@@ -44,6 +52,7 @@ impl Event {
             Self::Notification(notification) => notification.bytes(),
             #[cfg(feature = "http")]
             Self::PartialResult { fragment, .. } => fragment.as_bytes().len(),
+            Self::TaskStatus { report, .. } => report.bytes(),
             Self::State(_) | Self::Diagnostic(_) | Self::Missed { .. } | Self::Closed(_) => 0,
         }
     }

@@ -13,7 +13,10 @@ use crate::front::{Handler, Local, Mode, Multi};
 use crate::peer::RequestId;
 use crate::peer::client::ServerInfo;
 use crate::rpc::{ErrorObject, Raw, code};
-use crate::schema::{ClientCapabilities, ClientCapability, CreateMessage, Elicit, ListRoots, Method};
+use crate::schema::tasks::legacy::ClientTaskRequests;
+use crate::schema::{
+    ClientCapabilities, ClientCapability, CreateMessage, Elicit, Json, ListRoots, Method, Revision,
+};
 
 /// The handlers of what a server may ask its client for: text from a model, input from a person, the roots to work in.
 ///
@@ -35,6 +38,8 @@ use crate::schema::{ClientCapabilities, ClientCapability, CreateMessage, Elicit,
 pub struct ClientHandlers<M: Mode = Multi> {
     handlers: BTreeMap<&'static str, M::Handler<Option<Raw>, ClientContext>>,
     capabilities: ClientCapabilities,
+    /// Whether what servers ask may become a task.
+    tasks: bool,
 }
 
 impl ClientHandlers<Multi> {
@@ -59,7 +64,7 @@ impl Default for ClientHandlers<Multi> {
 
 impl<M: Mode> ClientHandlers<M> {
     fn empty() -> Self {
-        Self { handlers: BTreeMap::new(), capabilities: ClientCapabilities::new() }
+        Self { handlers: BTreeMap::new(), capabilities: ClientCapabilities::new(), tasks: false }
     }
 
     /// Answers requests for text from a model (`sampling/createMessage`).
@@ -124,6 +129,47 @@ impl<M: Mode> ClientHandlers<M> {
         self
     }
 
+    /// Lets servers of 2025-11-25 make tasks of what they ask for: of sampling and elicitation, as far as there are
+    /// handlers for them. The handlers are the same; a server that makes a task asks for its result later.
+    ///
+    /// At most 256 tasks are kept, each for an hour at most, and only as long as the connection.
+    ///
+    /// <https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks>
+    #[must_use]
+    pub fn tasks(mut self) -> Self {
+        self.tasks = true;
+        self.declare_tasks();
+        self
+    }
+
+    fn declare_tasks(&mut self) {
+        if !self.tasks {
+            return;
+        }
+        let present = || Some(Json::empty_object());
+        let mut requests = ClientTaskRequests::new();
+        if self.handlers.contains_key(CreateMessage::NAME) {
+            requests.sampling.get_or_insert_default().create_message = present();
+        }
+        if self.handlers.contains_key(Elicit::NAME) {
+            requests.elicitation.get_or_insert_default().create = present();
+        }
+        let tasks = self.capabilities.tasks.get_or_insert_default();
+        tasks.list = present();
+        tasks.cancel = present();
+        tasks.requests = Some(requests);
+    }
+
+    /// Whether requests of this server may become tasks.
+    pub(super) fn take_tasks(&self, server: Option<&ServerInfo>) -> bool {
+        self.tasks && server.is_some_and(|server| server.revision == Revision::V2025_11_25)
+    }
+
+    /// Whether there is a handler for this method.
+    pub(super) fn answers(&self, method: &str) -> bool {
+        self.handlers.contains_key(method)
+    }
+
     /// Answers requests of any method. The capability that it needs is for [`declare`](Self::declare).
     #[must_use]
     pub fn handler<T, F, H>(mut self, handler: H) -> Self
@@ -145,6 +191,7 @@ impl<M: Mode> ClientHandlers<M> {
             },
         );
         self.handlers.insert(T::NAME, erased);
+        self.declare_tasks();
         self
     }
 

@@ -4,8 +4,8 @@ use crate::Instant;
 #[cfg(feature = "http")]
 use crate::bind::http::client::HttpClient;
 use crate::bind::{Binding, Framing};
-use crate::peer::client::{self, CacheContext, Interest, ServerInfo, Since, Verdict, WatchId};
-use crate::peer::{AnyParams, AnyResult, InboundId, Lost, Outgoing, Refusal, RequestId};
+use crate::peer::client::{self, CacheContext, Interest, ServerInfo, Since, TaskCommand, Verdict, WatchId};
+use crate::peer::{AnyParams, AnyResult, InboundId, Lost, Outgoing, Refusal, RequestId, RequestOptions};
 use crate::rpc::ErrorObject;
 
 /// The client role of a connection, as the front drives it. Inputs and outputs that differ from one transport to the
@@ -18,6 +18,18 @@ pub trait ClientMachine {
     /// # Errors
     /// If it can not be sent; nothing has changed then.
     fn request(&mut self, now: Instant, request: Outgoing<'_>) -> Result<RequestId, Refusal>;
+
+    /// Follows a task, asks for it or gives it up, by its identifier alone.
+    ///
+    /// # Errors
+    /// If it can not be done; nothing has changed then.
+    fn task(
+        &mut self,
+        now: Instant,
+        id: &str,
+        command: TaskCommand,
+        options: RequestOptions,
+    ) -> Result<RequestId, Refusal>;
 
     /// Tells the server something.
     ///
@@ -83,6 +95,16 @@ pub trait ClientMachine {
 impl<F: Framing> ClientMachine for Binding<client::Client, F> {
     fn request(&mut self, now: Instant, request: Outgoing<'_>) -> Result<RequestId, Refusal> {
         self.send(now, request)
+    }
+
+    fn task(
+        &mut self,
+        now: Instant,
+        id: &str,
+        command: TaskCommand,
+        options: RequestOptions,
+    ) -> Result<RequestId, Refusal> {
+        Self::task(self, now, id, command, options)
     }
 
     fn notify(&mut self, now: Instant, method: &str, params: &dyn AnyParams) -> Result<(), Refusal> {
@@ -162,6 +184,16 @@ impl<F: Framing> ClientMachine for Binding<client::Client, F> {
 impl ClientMachine for HttpClient {
     fn request(&mut self, now: Instant, request: Outgoing<'_>) -> Result<RequestId, Refusal> {
         self.send(now, request)
+    }
+
+    fn task(
+        &mut self,
+        now: Instant,
+        id: &str,
+        command: TaskCommand,
+        options: RequestOptions,
+    ) -> Result<RequestId, Refusal> {
+        Self::task(self, now, id, command, options)
     }
 
     fn notify(&mut self, now: Instant, method: &str, params: &dyn AnyParams) -> Result<(), Refusal> {

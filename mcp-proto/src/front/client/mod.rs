@@ -7,8 +7,10 @@ mod events;
 mod handlers;
 mod machine;
 mod pages;
+mod received;
 mod roots;
 mod subscription;
+mod task;
 mod watch;
 mod watched;
 
@@ -26,8 +28,8 @@ use super::request::Request;
 use super::shared::Shared;
 use super::slots::{Follow, Link, Subscribed};
 use super::{Clock, Mode};
-use crate::peer::client::{CacheContext, Closed, ServerInfo, State, Verdict};
-use crate::peer::{Lost, Outcome, Outgoing, Refusal, RequestId};
+use crate::peer::client::{CacheContext, Closed, ServerInfo, State, TaskCommand, Verdict};
+use crate::peer::{Lost, Outcome, Outgoing, Refusal, RequestId, RequestOptions};
 use crate::schema::{Method, Notification as Notifies, ProgressParams};
 
 use self::core::ClientCore;
@@ -37,6 +39,7 @@ pub use handlers::{ClientContext, ClientHandlers};
 pub use machine::ClientMachine;
 pub use pages::{Paged, Pages};
 pub use subscription::{Subscription, Update};
+pub use task::{Begun, TaskHandle};
 pub use watch::{Watch, WatchRequest, WatchUpdate};
 
 /// The connection as handles see it, whatever the machine's own type.
@@ -287,6 +290,10 @@ impl Source<Event> for Hearing {
 impl Link for Handle {
     fn send(&self, request: Outgoing<'_>, follow: Follow) -> Result<RequestId, Error> {
         self.connection.command(|core, machine, now, _| core.send(machine, now, request, follow))
+    }
+
+    fn task(&self, id: &str, command: TaskCommand, options: RequestOptions) -> Result<RequestId, Error> {
+        self.connection.command(|core, machine, now, _| core.task(machine, now, id, command, options))
     }
 
     fn poll_progress(&self, request: RequestId, waker: Waker) -> Poll<Option<ProgressParams>> {

@@ -112,9 +112,14 @@ impl Client {
         answer: Result<Raw, ErrorObject>,
         out: &mut dyn Outbox,
     ) {
-        let Some(entry) = self.outbound.remove(number) else { return };
-        self.conclude(now, number, entry, answer, out);
-        self.advance_close(now);
+        // A request that has become a task has had its answer.
+        if self.sent(number).is_some()
+            && let Some(entry) = self.outbound.remove(number)
+        {
+            self.conclude(now, number, entry, answer, out);
+            self.advance_tasks(now, out);
+            self.advance_close(now);
+        }
     }
 
     /// A part of the answer to a request has come.
@@ -125,9 +130,16 @@ impl Client {
     }
 
     /// A request has ended without an answer.
-    pub(crate) fn handle_no_answer(&mut self, now: Instant, number: i64, outcome: Outcome) {
-        if self.take(number).is_some() {
+    pub(crate) fn handle_no_answer(
+        &mut self,
+        now: Instant,
+        number: i64,
+        outcome: Outcome,
+        out: &mut dyn Outbox,
+    ) {
+        if self.sent(number).is_some() && self.take(number).is_some() {
             self.end(number, outcome);
+            self.advance_tasks(now, out);
             self.advance_close(now);
         }
     }

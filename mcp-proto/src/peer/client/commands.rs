@@ -8,11 +8,11 @@ use crate::Instant;
 use crate::peer::encode::MetaEntries;
 use crate::peer::{
     About, AnyParams, Entry, Kept, Needed, Outbox, Outcome, Outgoing, ProgressOption, Refusal, RequestId,
-    RequestOptions, Stage,
+    RequestOptions, Stage, TaskMode, TaskWish,
 };
 use crate::rpc::{Id, write};
 use crate::schema::{
-    Direction, Method, MethodInfo, Notification, NotificationInfo, Revision, SubscriptionsListen,
+    CallTool, Direction, Method, MethodInfo, Notification, NotificationInfo, Revision, SubscriptionsListen,
 };
 
 use super::cache::Look;
@@ -43,13 +43,7 @@ impl Client {
         request: Outgoing<'_>,
         out: &mut dyn Outbox,
     ) -> Result<RequestId, Refusal> {
-        if self.outbound.len() >= self.config.limits.requests_out {
-            return Err(Refusal::InFlight { limit: self.config.limits.requests_out });
-        }
-        let queued = out.queued().saturating_add(self.queued_bytes);
-        if queued > self.config.limits.queued_bytes {
-            return Err(Refusal::Overloaded { limit: self.config.limits.queued_bytes });
-        }
+        self.check_room(out)?;
         match self.phase {
             Phase::Ready => {
                 self.admit(request.method, request.info)?;
@@ -133,9 +127,16 @@ impl Client {
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/cancellation>
     pub fn cancel(&mut self, now: Instant, request: RequestId, reason: Option<&str>, out: &mut dyn Outbox) {
-        let Some(entry) = self.take(request.number()) else { return };
-        tell_cancelled(request.number(), &entry, reason, out);
-        self.end(request.number(), Outcome::Cancelled);
+        let number = request.number();
+        let Some(entry) = self.outbound.get(number).filter(|_| !self.tasks.is_part(number)) else { return };
+        if entry.stage == Stage::Sent && entry.task.asked {
+            self.make_orphan(number);
+            return self.tell_end(number, Outcome::Cancelled);
+        }
+        self.give_task_up(now, number, out);
+        let Some(entry) = self.take(number) else { return };
+        tell_cancelled(number, &entry, reason, out);
+        self.end(number, Outcome::Cancelled);
         self.advance_close(now);
     }
 
@@ -169,6 +170,18 @@ impl Client {
 
     // --- What the other files share ---
 
+    /// Whether one more request may be made.
+    pub(super) fn check_room(&self, out: &dyn Outbox) -> Result<(), Refusal> {
+        let limits = &self.config.limits;
+        if self.outbound.len() >= limits.requests_out {
+            return Err(Refusal::InFlight { limit: limits.requests_out });
+        }
+        if out.queued().saturating_add(self.queued_bytes) > limits.queued_bytes {
+            return Err(Refusal::Overloaded { limit: limits.queued_bytes });
+        }
+        Ok(())
+    }
+
     /// Once nothing is in flight any more, a connection that closes goes on to its end.
     pub(super) fn advance_close(&mut self, now: Instant) {
         if matches!(self.phase, Phase::Finishing { .. }) && self.outbound.is_empty() {
@@ -189,7 +202,8 @@ impl Client {
         while let Some((number, template)) = self.queued.pop_first() {
             self.queued_bytes = self.queued_bytes.saturating_sub(template.bytes());
             let Some(entry) = self.outbound.get(number) else { continue };
-            let progress = entry.progress.then_some(number);
+            let (progress, mode) = (entry.progress.then_some(number), entry.task.mode);
+            let mut asked = false;
             let goes_round = self.goes_round(template.info, template.options.input, revision);
             let mut kept = None;
             let sent = self.admit(&template.method, template.info).and_then(|()| {
@@ -197,6 +211,7 @@ impl Client {
                 write::request(out.buffer(), &Id::Number(number), &template.method, |buffer| {
                     let start = buffer.len();
                     template.write(buffer, revision, entries)?;
+                    asked = self.ask_for_task(template.info, mode, buffer, start);
                     kept = goes_round.then(|| keep(buffer, start, revision));
                     Ok(())
                 })
@@ -212,6 +227,7 @@ impl Client {
                     });
                     if let Some(entry) = self.outbound.get_mut(number) {
                         entry.stage = Stage::Sent;
+                        entry.task.asked = asked;
                         entry.kept = kept;
                     }
                 }
@@ -237,7 +253,23 @@ impl Client {
         }
     }
 
-    fn entry(&self, now: Instant, info: Option<&'static MethodInfo>, options: &RequestOptions) -> Entry {
+    /// Has a tool call that was just written ask for a task, if it is to become one (2025-11-25).
+    fn ask_for_task(
+        &self,
+        info: Option<&'static MethodInfo>,
+        mode: TaskMode,
+        buffer: &mut Vec<u8>,
+        start: usize,
+    ) -> bool {
+        info.is_some_and(|info| info.name == CallTool::NAME) && self.tasks.support.ask(mode, buffer, start)
+    }
+
+    pub(super) fn entry(
+        &self,
+        now: Instant,
+        info: Option<&'static MethodInfo>,
+        options: &RequestOptions,
+    ) -> Entry {
         let progress = match options.progress {
             ProgressOption::WhereLong => info.is_some_and(|info| info.long),
             ProgressOption::Ask => true,
@@ -249,19 +281,22 @@ impl Client {
         let maximum = options.maximum.unwrap_or(default(self.config.request_maximum.max(timeout)));
         let mut entry = Entry::new(info, now, timeout, maximum, progress);
         entry.reissue = options.reissue;
+        let mode = options.task.unwrap_or(self.config.tasks);
+        entry.task = TaskWish { mode, asked: false, maximum: options.maximum, input: options.input };
         entry
     }
 
     fn entries<'a>(&'a self, progress: Option<i64>, options: &'a RequestOptions) -> MetaEntries<'a> {
+        let never = options.task.unwrap_or(self.config.tasks) == TaskMode::Never;
         MetaEntries {
-            protocol: self.protocol.as_ref(),
+            protocol: if never { self.protocol_without_tasks.as_ref() } else { self.protocol.as_ref() },
             progress,
             log_level: options.log_level.or(self.config.log_level),
             options: Some(&options.meta),
         }
     }
 
-    fn transmit(
+    pub(super) fn transmit(
         &mut self,
         number: i64,
         mut entry: Entry,
@@ -273,14 +308,17 @@ impl Client {
         let entries = self.entries(entry.progress.then_some(number), options);
         let revision = self.revision().unwrap_or(Revision::LATEST);
         let goes_round = self.goes_round(entry.info, options.input, revision);
+        let mut asked = false;
         write::request(out.buffer(), &Id::Number(number), method, |buffer| {
             let start = buffer.len();
             params.write_params(buffer, revision, entries)?;
+            asked = self.ask_for_task(entry.info, entry.task.mode, buffer, start);
             entry.kept = goes_round.then(|| keep(buffer, start, revision));
             Ok(())
         })
         .map_err(|error| Refusal::Encode(error.to_string()))?;
         out.commit(About::Request { id: number, method, related: None, revision });
+        entry.task.asked = asked;
         entry.stage = Stage::Sent;
         self.outbound.insert(number, entry);
         Ok(())
@@ -289,8 +327,11 @@ impl Client {
 
 /// Tells the server that nobody waits for a request any more, if it is with the server.
 pub(super) fn tell_cancelled(number: i64, entry: &Entry, reason: Option<&str>, out: &mut dyn Outbox) {
-    if entry.stage == Stage::Sent {
-        out.cancel_again(number, entry.wire(number), reason);
+    match entry.stage {
+        // That would have to be said of the task, which is not known.
+        Stage::Sent if entry.task.asked => out.forget(number),
+        Stage::Sent => out.cancel_again(number, entry.wire(number), reason),
+        Stage::Queued | Stage::Between | Stage::Task => {}
     }
 }
 

@@ -4,6 +4,7 @@ use core::time::Duration;
 
 use super::CacheConfig;
 use crate::Limits;
+use crate::peer::TaskMode;
 use crate::schema::{ClientCapabilities, Era, Implementation, LoggingLevel, Revision};
 
 use super::WatchConfig;
@@ -52,6 +53,9 @@ pub struct ClientConfig {
     pub watch: WatchConfig,
     /// Pings to legacy servers. Default: none.
     pub keepalive: Option<Keepalive>,
+    /// Whether tool calls may become tasks, and what follows if they do, where a request does not say so itself. Default:
+    /// they may, and are followed to their end. With [`TaskMode::Never`] servers are not told that this client has tasks.
+    pub tasks: TaskMode,
     /// What is kept of the server's answers (2026-07-28). Default: what the server says may be kept, within bounds.
     pub cache: CacheConfig,
     /// What the server may make this side hold.
@@ -77,6 +81,7 @@ impl ClientConfig {
             log_level: None,
             watch: WatchConfig::default(),
             keepalive: None,
+            tasks: TaskMode::Await,
             cache: CacheConfig::default(),
             limits: Limits::default(),
         }

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use crate::peer::events::Keep;
-use crate::peer::{HttpError, InboundId, Lost, Outcome, RequestId};
+use crate::peer::{HttpError, InboundId, Lost, Outcome, RequestId, TaskReport};
 use crate::rpc::{ErrorObject, Id, Malformed, Raw, Recovered, Text};
 use crate::schema::{Era, Implementation, MethodInfo, ProgressParams, Revision, ServerCapabilities};
 
@@ -34,6 +34,13 @@ pub enum Event {
         request: RequestId,
         /// Members of the result, as they came.
         fragment: Raw,
+    },
+    /// A request has become a task, or that task is doing something else than before.
+    TaskStatus {
+        /// The request.
+        request: RequestId,
+        /// How its task is doing.
+        report: Box<TaskReport>,
     },
     /// A request has ended.
     Outcome {

@@ -49,12 +49,22 @@ impl InputRequests {
             if asked.iter().any(|before: &Asked| before.key == key) {
                 return Err(alloc::format!("the input {key:?} is asked for twice"));
             }
-            let request: Request<'_> = serde_json::from_str(value.get())
-                .map_err(|error| alloc::format!("the input request {key:?}: {error}"))?;
-            let params = request.params.map(|params| raw.part(params));
-            asked.push(Asked { key, method: request.method, params });
+            asked.push(Asked::read(key, &raw.part(value))?);
         }
         Ok(Self(asked))
+    }
+}
+
+impl Asked {
+    /// Reads one request of an `inputRequests`.
+    ///
+    /// # Errors
+    /// What is wrong with it, for people.
+    pub(super) fn read(key: String, raw: &Raw) -> Result<Self, String> {
+        let request: Request<'_> =
+            raw.decode().map_err(|error| alloc::format!("the input request {key:?}: {error}"))?;
+        let params = request.params.map(|params| raw.part(params));
+        Ok(Self { key, method: request.method, params })
     }
 }
 
@@ -126,6 +136,8 @@ impl InputResponses {
 pub(super) enum Owner {
     /// The request of this number, which goes out once more with it.
     Round(i64),
+    /// The request of this number, which has become a task.
+    Task(i64),
 }
 
 /// A set of input requests that is being answered: never used twice on a connection.
@@ -260,6 +272,7 @@ impl Client {
     ) {
         match owner {
             Owner::Round(number) => self.handle_gathered(now, number, answers, out),
+            Owner::Task(number) => self.handle_task_input(now, number, answers, out),
         }
     }
 

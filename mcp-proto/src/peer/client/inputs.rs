@@ -7,15 +7,17 @@ use core::time::Duration;
 use crate::Instant;
 use crate::peer::batch::BatchId;
 use crate::peer::encode::MetaEntries;
-use crate::peer::{About, AnyParams, InvalidAnswer, Lost, Outbox, Outcome, RequestId, Stage};
+use crate::peer::{
+    About, AnyParams, Entry, InvalidAnswer, Lost, Outbox, Outcome, RequestId, Stage, TaskMode,
+};
 use crate::rpc::{
     Batch, ErrorObject, Frame, Id, Kind, Malformed, MalformedKind, Message, Raw, Recovered, Request,
     Response, Text, code, write,
 };
 use crate::schema::{
     Cancelled, CancelledParams, Discover, ElicitationComplete, ElicitationCompleteParams, EmptyParams, Era,
-    Initialize, InitializeParams, Initialized, Method, MethodInfo, Notification, Ping, Progress,
-    ProgressParams, ResultType, Revision, SetLoggingLevel, SetLoggingLevelParams, result_type,
+    Initialize, InitializeParams, Initialized, Method, Notification, Ping, Progress, ProgressParams,
+    ResultType, Revision, SetLoggingLevel, SetLoggingLevelParams, result_type, tasks::GetTask,
 };
 
 use super::commands::tell_cancelled;
@@ -73,6 +75,7 @@ impl Client {
             Frame::Single(message) => self.take_message(now, message, None, out),
             Frame::Batch(batch) => self.handle_batch(now, batch, out),
         }
+        self.advance_tasks(now, out);
         // Not before: the answers to a batch go out with its last message.
         self.advance_close(now);
         self.advance_watches(now, out);
@@ -87,6 +90,7 @@ impl Client {
     pub fn handle_malformed(&mut self, now: Instant, malformed: Malformed, out: &mut dyn Outbox) {
         if self.listens() {
             self.take_malformed(now, malformed, out);
+            self.advance_tasks(now, out);
             self.advance_close(now);
             self.advance_watches(now, out);
         }
@@ -235,7 +239,11 @@ impl Client {
             Some((number, entry)) => self.conclude(now, number, entry, response.outcome, out),
             // The answer to a request that was given up is dropped; it crossed the cancellation on the way. So is a
             // second answer to one that has gone into another round.
-            None if self.outbound.is_ours(wire) => {}
+            None if self.outbound.is_ours(wire) => {
+                if let Ok(result) = &response.outcome {
+                    self.give_late_task_up(now, result, out);
+                }
+            }
             None => self.diagnose(Diagnostic::UnknownAnswer(Id::Number(wire))),
         }
     }
@@ -272,12 +280,20 @@ impl Client {
     /// What kind of result a result is, by the method that was asked and the result's own word.
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/basic#resulttype>
-    pub(super) fn classify(&self, info: Option<&'static MethodInfo>, result: Raw) -> Outcome {
+    pub(super) fn classify(&self, entry: &Entry, result: Raw) -> Outcome {
+        if let Some(outcome) = self.created_task(entry, &result) {
+            return outcome;
+        }
         if self.era() != Some(Era::Modern) {
             return Outcome::Result(result);
         }
+        let info = entry.info;
         match result_type(result.as_str()) {
             Ok(ResultType::Complete) => Outcome::Result(result),
+            // Some say of a task that it is one, rather than that the answer is complete.
+            Ok(ResultType::Task) if info.is_some_and(|info| info.name == GetTask::NAME) => {
+                Outcome::Result(result)
+            }
             Ok(ResultType::InputRequired) if info.is_none_or(|info| info.input_required) => {
                 Outcome::InputRequired(result)
             }
@@ -295,6 +311,7 @@ impl Client {
                     self.handle_elicitation_complete(now, params.as_ref(), out);
                 }
                 self.note_news(&method, params.as_ref());
+                self.hear_of_task(now, &method, params.as_ref(), out);
                 let subscription = self.subscription_of(params.as_ref());
                 if self.watches_hear(now, &method, params.as_ref(), subscription) == Heard::ByWatches {
                     return;
@@ -313,7 +330,11 @@ impl Client {
         };
         // Progress of a request that is unknown or over is not an error: it may have crossed on the way.
         let Id::Number(number) = params.progress_token else { return };
-        if self.outbound.get(number).is_some_and(|entry| entry.progress && entry.stage == Stage::Sent) {
+        if self
+            .outbound
+            .get(number)
+            .is_some_and(|entry| entry.progress && matches!(entry.stage, Stage::Sent | Stage::Task))
+        {
             self.outbound.extend(number, now);
             self.events.push_or_drop(Event::Progress { request: RequestId::new(number), params }, bytes);
         }
@@ -373,13 +394,17 @@ impl Client {
                 break;
             }
         }
+        self.advance_tasks(now, out);
+        self.wake_tasks(now, out);
         self.handle_pings(now, out);
         if matches!(self.phase, Phase::Finishing { until } if until <= now) {
             while let Some((number, entry)) = self.outbound.pop() {
+                // A task goes on: it can be followed again.
                 self.leave_rounds(number);
                 tell_cancelled(number, &entry, None, out);
                 self.end(number, Outcome::Lost(Lost::Closed));
             }
+            self.tasks.clear();
         }
         self.advance_watches(now, out);
         self.advance_close(now);
@@ -390,7 +415,8 @@ impl Client {
 
     fn end_expired(&mut self, now: Instant, out: &mut dyn Outbox) {
         while let Some(expired) = self.outbound.pop_expired(now) {
-            // It may wait to be sent, or for input.
+            // It may wait to be sent, or for input, or for a task.
+            self.give_task_up(now, expired.number, out);
             self.take(expired.number);
             tell_cancelled(expired.number, &expired.entry, Some("timed out"), out);
             self.end(expired.number, Outcome::TimedOut { after: expired.after, maximum: expired.maximum });
@@ -477,7 +503,14 @@ impl Client {
     /// Requests go out from now on.
     pub(super) fn start(&mut self, now: Instant, info: ServerInfo, verdict: Verdict, out: &mut dyn Outbox) {
         let (era, revision) = (info.era, info.revision);
-        self.protocol = (era == Era::Modern).then(|| self.protocol_meta(revision));
+        let tasks = match self.config.tasks {
+            TaskMode::Never => TaskMode::Await,
+            mode => mode,
+        };
+        self.protocol = (era == Era::Modern).then(|| self.protocol_meta(revision, tasks));
+        self.protocol_without_tasks =
+            (era == Era::Modern).then(|| self.protocol_meta(revision, TaskMode::Never));
+        self.tasks.support.note(revision, info.capabilities.as_ref());
         self.verdict = Some(verdict);
         self.server = Some(info);
         if era == Era::Legacy {
@@ -502,6 +535,7 @@ impl Client {
             self.handle_request(held, out);
         }
         self.flush_queued(out);
+        self.flush_task_commands(now, out);
         self.begin_watches(now, out);
     }
 
@@ -519,7 +553,7 @@ impl Client {
     /// Writes the era probe, and returns its id.
     pub(super) fn write_probe(&mut self, version: Revision, out: &mut dyn Outbox) -> i64 {
         let number = self.outbound.mint();
-        let protocol = self.protocol_meta(version);
+        let protocol = self.protocol_meta(version, self.config.tasks);
         let entries = MetaEntries { protocol: Some(&protocol), ..MetaEntries::default() };
         self.write(number, Discover::NAME, &EmptyParams::default(), version, entries, out);
         number

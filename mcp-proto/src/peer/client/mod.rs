@@ -26,8 +26,10 @@ mod inputs;
 mod link;
 mod requests;
 mod rounds;
+mod tasks;
 mod watch;
 
+use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 
@@ -35,15 +37,16 @@ use crate::Instant;
 use crate::peer::batch::{BatchId, Batches};
 use crate::peer::encode::{ProtocolMeta, Template};
 use crate::peer::events::{EventQueue, Pressure};
-use crate::peer::{Entry, Inbound, Lost, Outbound, Outcome, Refusal, RequestId, Stage};
+use crate::peer::{Entry, Inbound, Lost, Outbound, Outcome, Refusal, RequestId, Stage, TaskMode};
 use crate::rpc::{Id, Raw, Text};
-use crate::schema::{Era, Revision};
+use crate::schema::{ClientCapability, Era, Revision};
 
 pub use cache::{CacheConfig, CacheContext, CacheUse};
 pub use completer::{Completer, CompleterConfig, Suggestions};
 pub use config::{ClientConfig, ConnectTimeouts, Keepalive, Mode, Verdict};
 pub use event::{Closed, ConnectError, Diagnostic, Event, ServerInfo};
 pub use link::LinkAction;
+pub use tasks::TaskCommand;
 pub(crate) use watch::Topic;
 pub use watch::{AfterEnd, Change, Interest, Since, WatchConfig, WatchEnd, WatchId, WatchState, Why};
 
@@ -52,6 +55,7 @@ use detect::Detect;
 use event::id_bytes;
 use input::Inputs;
 use rounds::Rounds;
+use tasks::Tasks;
 use watch::{Channel, Watching};
 
 /// How far a connection has come. The module's documentation has the transitions.
@@ -107,6 +111,15 @@ impl Held {
     }
 }
 
+/// What is kept of a request of the server until it is answered.
+#[derive(Debug)]
+struct Awaited {
+    /// The batch that it came in.
+    batch: Option<BatchId>,
+    /// The task of the server's that it belongs to, and its answer with it (2025-11-25).
+    task: Option<Box<str>>,
+}
+
 /// Regular pings, where they are wanted and the server is a legacy one.
 #[derive(Debug)]
 struct Pings {
@@ -132,8 +145,8 @@ pub struct Client {
     /// Requests made before the server was known.
     queued: BTreeMap<i64, Template>,
     queued_bytes: usize,
-    /// The requests of the server that await an answer, each with the batch that it came in.
-    inbound: Inbound<Option<BatchId>>,
+    /// The requests of the server that await an answer.
+    inbound: Inbound<Awaited>,
     /// What servers ask for in their results.
     inputs: Inputs,
     /// The requests that have been answered by asking for input.
@@ -145,6 +158,9 @@ pub struct Client {
     link: VecDeque<LinkAction>,
     server: Option<ServerInfo>,
     protocol: Option<ProtocolMeta>,
+    /// The same for requests that may not become tasks, where that makes a difference.
+    protocol_without_tasks: Option<ProtocolMeta>,
+    tasks: Tasks,
     verdict: Option<Verdict>,
     pings: Option<Pings>,
     cache: Cache,
@@ -178,6 +194,8 @@ impl Client {
             link: VecDeque::from([LinkAction::Open]),
             server: None,
             protocol: None,
+            protocol_without_tasks: None,
+            tasks: Tasks::default(),
             verdict: None,
             pings: None,
             cache: Cache::new(config.cache.clone()),
@@ -268,9 +286,8 @@ impl Client {
         });
         let watches = self.watching.as_ref().filter(|_| matches!(self.phase, Phase::Ready));
         let watches = watches.and_then(|watching| watching.deadline());
-        let requests = self.outbound.next_deadline();
-        let deadlines = [phase, pings, self.detect.deadline(), requests, self.rounds.next_due(), watches];
-        deadlines.into_iter().flatten().min()
+        let own = [self.detect.deadline(), self.rounds.next_due(), self.tasks.deadline(), watches];
+        [phase, pings, self.outbound.next_deadline()].into_iter().chain(own).flatten().min()
     }
 
     // --- What the other files share ---
@@ -306,6 +323,13 @@ impl Client {
         if let Some(watching) = self.watching.as_mut().filter(|watching| watching.owns(number)) {
             return watching.note_end(number, outcome);
         }
+        if let Some(outcome) = self.tasks.intercept(number, outcome) {
+            self.tell_end(number, outcome);
+        }
+    }
+
+    /// Tells the application that a request of its own has ended.
+    fn tell_end(&mut self, number: i64, outcome: Outcome) {
         let outcome = self.or_stale(number, outcome);
         let event = |outcome| Event::Outcome { request: RequestId::new(number), outcome };
         let bytes = outcome.bytes();
@@ -321,14 +345,19 @@ impl Client {
         if let Some(template) = self.queued.remove(&number) {
             self.queued_bytes = self.queued_bytes.saturating_sub(template.bytes());
         }
+        self.tasks.forget_queued(number);
         self.leave_rounds(number);
         self.outbound.remove(number)
     }
 
     /// What every modern request carries, encoded once.
-    fn protocol_meta(&self, revision: Revision) -> ProtocolMeta {
+    fn protocol_meta(&self, revision: Revision, tasks: TaskMode) -> ProtocolMeta {
         let ClientConfig { info, send_info, capabilities, .. } = &self.config;
-        ProtocolMeta::new(revision, send_info.then_some(info), capabilities)
+        let mut capabilities = Cow::Borrowed(capabilities);
+        if tasks != TaskMode::Never {
+            capabilities = Cow::Owned(capabilities.into_owned().with(ClientCapability::TasksExtension));
+        }
+        ProtocolMeta::new(revision, send_info.then_some(info), &capabilities)
     }
 
     /// Ends everything: each request with an outcome, the connection with `closed`.
@@ -344,7 +373,7 @@ impl Client {
         while let Some((number, entry)) = self.outbound.pop() {
             let outcome = match entry.stage {
                 Stage::Queued => refused.clone(),
-                Stage::Sent | Stage::Between => Outcome::Lost(lost.clone()),
+                Stage::Sent | Stage::Between | Stage::Task => Outcome::Lost(lost.clone()),
             };
             self.end(number, outcome);
         }
@@ -352,6 +381,7 @@ impl Client {
         self.withdraw_all_input();
         self.queued.clear();
         self.queued_bytes = 0;
+        self.tasks.clear();
         self.forget_held();
         self.batches.clear();
         while let Some((id, _, _)) = self.inbound.pop() {

@@ -1,5 +1,6 @@
 //! What a legacy server asks of its client, and how it is answered.
 
+use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -8,11 +9,12 @@ use crate::Instant;
 use crate::peer::batch::BatchId;
 use crate::peer::declared::undeclared;
 use crate::peer::events::Pressure;
+use crate::peer::related;
 use crate::peer::{About, AnyResult, InboundId, Lost, Outbox, Refused};
 use crate::rpc::{ErrorId, ErrorObject, Id, Raw, Text, code, write};
 use crate::schema::{Direction, EmptyResult, Era, Method, MethodInfo, Ping, Revision};
 
-use super::{Client, Closed, Diagnostic, Event, Held, Phase};
+use super::{Awaited, Client, Closed, Diagnostic, Event, Held, Phase};
 
 impl Client {
     /// Answers what the server asks for. What is answered, cancelled or lost already is left alone.
@@ -26,11 +28,13 @@ impl Client {
         if self.take_input(now, request, &answer, out) {
             return self.advance_close(now);
         }
-        let Some((id, batch)) = self.inbound.remove(request) else { return };
+        let Some((id, Awaited { batch, task })) = self.inbound.remove(request) else { return };
         let revision = self.revision().unwrap_or(Revision::LATEST_LEGACY);
-        let written = match answer {
-            Ok(result) => self.reply_result(&id, batch, result, revision, out),
-            Err(error) => Err(error),
+        let written = match (answer, task) {
+            (Ok(result), None) => self.reply_result(&id, batch, result, revision, out),
+            (Ok(result), Some(task)) => related::with_task(result, revision, &task)
+                .and_then(|result| self.reply_result(&id, batch, &result, revision, out)),
+            (Err(error), _) => Err(error),
         };
         if let Err(error) = written {
             self.reply_error(Some(&id), batch, &error, out);
@@ -86,10 +90,11 @@ impl Client {
         let method = self.admit_request(method, params.as_ref())?;
         let held = Held { id: id.clone(), method: Text::from_static(method.name), params, batch };
         let bytes = held.bytes();
+        let task = held.params.as_ref().and_then(related::task_of).map(Box::from);
         let refused = if self.events.pressure(bytes) >= Pressure::Requests {
             Refused::Full
         } else {
-            match self.inbound.insert(held.id, batch) {
+            match self.inbound.insert(held.id, Awaited { batch, task }) {
                 Ok(request) => {
                     self.events.push(Event::Request { id: request, method, params: held.params }, bytes);
                     return Ok(());
@@ -133,7 +138,7 @@ impl Client {
             return;
         }
         let Some(request) = self.inbound.find(id) else { return };
-        let Some((_, batch)) = self.inbound.remove(request) else { return };
+        let Some((_, Awaited { batch, .. })) = self.inbound.remove(request) else { return };
         let bytes = reason.as_ref().map_or(0, String::len);
         // That it was cancelled must be told; why is worth no more than a notification.
         let reason = reason.filter(|_| self.events.pressure(bytes) == Pressure::None);

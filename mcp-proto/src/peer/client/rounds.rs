@@ -161,11 +161,13 @@ impl Client {
         out: &mut dyn Outbox,
     ) {
         let outcome = match answer {
-            Ok(result) => self.classify(entry.info, result),
+            Ok(result) => self.classify(&entry, result),
             Err(error) => Outcome::Error(error),
         };
+        self.learn_task_tools(&entry, &outcome);
         self.note_answer(now, number, entry.info, &outcome);
         let ended = match outcome {
+            Outcome::Task(report) => self.become_task(now, number, entry, report, out),
             Outcome::InputRequired(result) => self.require_input(now, number, entry, result, out),
             Outcome::Error(error)
                 if error.code == code::URL_ELICITATION_REQUIRED

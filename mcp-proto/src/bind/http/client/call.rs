@@ -268,7 +268,7 @@ impl HttpClient {
     pub(super) fn end_call(&mut self, now: Instant, number: i64, outcome: Outcome) {
         let Some(call) = self.take_call(number) else { return };
         match call.owner {
-            Owner::Application => self.peer.handle_no_answer(now, number, outcome),
+            Owner::Application => self.peer.handle_no_answer(now, number, outcome, &mut self.out),
             // It counts as missed by its time.
             Owner::Peer => {}
             Owner::Relist => self.handle_relisted(now, None),
@@ -300,6 +300,15 @@ impl HttpClient {
         };
         if sent && !headers::is_modern(call.revision) {
             self.post_cancelled(call.wire, reason, call.revision);
+        }
+    }
+
+    /// Nobody waits for the answer any more, and the server is not told.
+    pub(super) fn forget_call(&mut self, number: i64) {
+        let Some(call) = self.take_call(number) else { return };
+        self.forget_parked(number);
+        if let Place::Out(exchange) = call.place {
+            self.abort_exchange(exchange);
         }
     }
 

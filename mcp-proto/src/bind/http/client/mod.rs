@@ -42,7 +42,7 @@ use bytes::Bytes;
 
 use crate::bind::http::{End, ExchangeId, Fields, Verb};
 use crate::peer::client::{
-    CacheContext, Client, Closed, Event, Interest, ServerInfo, Since, State, Verdict, WatchId,
+    CacheContext, Client, Closed, Event, Interest, ServerInfo, Since, State, TaskCommand, Verdict, WatchId,
 };
 use crate::peer::{AnyParams, AnyResult, InboundId, Lost, Refusal, RequestId, RequestOptions};
 use crate::rpc::ErrorObject;
@@ -193,6 +193,20 @@ impl HttpClient {
     /// If it can not be sent; nothing has changed then.
     pub fn send(&mut self, now: Instant, request: crate::peer::Outgoing<'_>) -> Result<RequestId, Refusal> {
         self.run(now, |peer, out| peer.send(now, request, out))
+    }
+
+    /// Follows a task, asks for it or gives it up, by its identifier alone. Before the connection is ready this waits.
+    ///
+    /// # Errors
+    /// If it can not be done; nothing has changed then.
+    pub fn task(
+        &mut self,
+        now: Instant,
+        id: &str,
+        command: TaskCommand,
+        options: RequestOptions,
+    ) -> Result<RequestId, Refusal> {
+        self.run(now, |peer, out| peer.task(now, id, command, options, out))
     }
 
     /// Tells the server something.
@@ -413,6 +427,7 @@ impl HttpClient {
                     }
                     Said::Post(post) => self.take_post(now, post),
                     Said::Cancel { id, reason } => self.cancel_call(id, reason.as_deref()),
+                    Said::Forget { id } => self.forget_call(id),
                 }
             }
             if self.peer.is_closed() && self.closing != Closing::Done {

@@ -70,6 +70,9 @@ pub(super) enum Said {
         id: i64,
         reason: Option<String>,
     },
+    Forget {
+        id: i64,
+    },
 }
 
 /// A message that is not answered by another.
@@ -104,7 +107,7 @@ impl Outgoing {
         let said = self.said.pop_front()?;
         match &said {
             Said::Request { body, .. } | Said::Post(Post { body, .. }) => self.release(body.len()),
-            Said::Cancel { .. } => {}
+            Said::Cancel { .. } | Said::Forget { .. } => {}
         }
         Some(said)
     }
@@ -254,6 +257,10 @@ impl Outbox for Outgoing {
 
     fn cancel(&mut self, id: i64, reason: Option<&str>) {
         self.said.push_back(Said::Cancel { id, reason: reason.map(Into::into) });
+    }
+
+    fn forget(&mut self, id: i64) {
+        self.said.push_back(Said::Forget { id });
     }
 
     fn cancel_again(&mut self, first: i64, _: i64, reason: Option<&str>) {

@@ -102,6 +102,7 @@ impl<M: Mode> ClientHandlers<M> {
             },
         );
         self.handlers.insert(T::NAME, erased);
+        self.declare_tasks();
         self
     }
 }

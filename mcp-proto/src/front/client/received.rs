@@ -1,0 +1,299 @@
+//! Tasks that a server of 2025-11-25 has made of what it asks its client for.
+//!
+//! They belong to the connection: no other server can ask for them, and they are gone with it.
+//!
+//! <https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks>
+
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::time::Duration;
+use std::time::SystemTime;
+
+use crate::front::reply::{Reply, decode_params};
+use crate::peer::{InboundId, related};
+use crate::rpc::{ErrorObject, Raw, code};
+use crate::schema::tasks::TaskStatus;
+use crate::schema::tasks::legacy::{
+    CancelTask, CreateTaskResult, GetTask, ListTasks, ListTasksResult, Task, TaskInfoResult, TaskMetadata,
+    TaskResult,
+};
+use crate::schema::{CreateMessage, Elicit, EmptyResult, Method, Revision};
+use crate::{Instant, UnixTime};
+
+/// How many tasks are kept: each has been put before a person or a model, or will be.
+const MOST_TASKS: usize = 256;
+/// How long a task is kept at most, whatever the server wishes, and without a wish.
+const LONGEST: Duration = Duration::from_secs(60 * 60);
+/// How often the server should ask: people are slow.
+const INTERVAL: Duration = Duration::from_secs(1);
+/// How many tasks are listed at a time.
+const PAGE: usize = 50;
+
+/// What becomes of a request of the server.
+pub(super) enum Received {
+    /// It has nothing to do with tasks.
+    Ordinary,
+    /// It is to become a task: it is carried out, and this is its answer for now.
+    Task(Reply),
+    /// It is answered.
+    Answered(Reply),
+    /// It is answered once the task is over.
+    Waits,
+    /// It is answered, and the handler of that request is not wanted any more; whoever waits for it is told.
+    Cancelled { reply: Reply, handler: InboundId, waiting: Vec<(InboundId, Reply)> },
+}
+
+/// What a task has come to.
+type End = Result<EmptyResult, ErrorObject>;
+
+struct Entry {
+    id: String,
+    status: TaskStatus,
+    message: Option<String>,
+    created: UnixTime,
+    updated: UnixTime,
+    ttl: Duration,
+    /// When it may be forgotten.
+    expires: Instant,
+    end: Option<End>,
+    waiting: Vec<InboundId>,
+}
+
+/// The tasks of one connection, by the requests that they were.
+#[derive(Default)]
+pub(super) struct ReceivedTasks {
+    entries: BTreeMap<InboundId, Entry>,
+    by_id: BTreeMap<String, InboundId>,
+}
+
+/// The moment at which something is done.
+#[derive(Clone, Copy)]
+pub(super) struct Moment {
+    pub(super) now: Instant,
+    pub(super) unix: UnixTime,
+}
+
+impl ReceivedTasks {
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// A request of the server has come. `offers` tells which methods may become tasks.
+    pub(super) fn receive(
+        &mut self,
+        at: Moment,
+        request: InboundId,
+        method: &'static str,
+        params: Option<&Raw>,
+        offers: impl FnOnce(&str) -> bool,
+    ) -> Received {
+        match method {
+            Elicit::NAME | CreateMessage::NAME => match asks_for_task(params) {
+                Some(wish) if offers(method) => self.create(at, request, &wish),
+                _ => Received::Ordinary,
+            },
+            GetTask::NAME => {
+                Received::Answered(match self.find::<GetTask>(params, |params| &params.task_id) {
+                    Ok((_, entry)) => Reply::result(entry.info()),
+                    Err(error) => Reply::Error(error),
+                })
+            }
+            TaskResult::NAME => match self.find::<TaskResult>(params, |params| &params.task_id) {
+                Ok((_, entry)) => match entry.reply() {
+                    Some(reply) => Received::Answered(reply),
+                    None => {
+                        entry.waiting.push(request);
+                        Received::Waits
+                    }
+                },
+                Err(error) => Received::Answered(Reply::Error(error)),
+            },
+            ListTasks::NAME => Received::Answered(match self.list(params) {
+                Ok(page) => Reply::result(page),
+                Err(error) => Reply::Error(error),
+            }),
+            CancelTask::NAME => self.cancel(at, params),
+            _ => Received::Ordinary,
+        }
+    }
+
+    /// Nobody waits for the answer to `request` any more. Returns whether that was to come from a task.
+    pub(super) fn stop_waiting(&mut self, request: InboundId) -> bool {
+        for entry in self.entries.values_mut() {
+            if let Some(at) = entry.waiting.iter().position(|waiting| *waiting == request) {
+                entry.waiting.swap_remove(at);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// A handler is done: gives its reply back if it is that of an ordinary request, and otherwise the replies to those
+    /// who wait for it.
+    pub(super) fn finish(
+        &mut self,
+        at: Moment,
+        request: InboundId,
+        reply: Reply,
+    ) -> Result<Vec<(InboundId, Reply)>, Reply> {
+        let Some(entry) = self.entries.get_mut(&request) else { return Err(reply) };
+        let end = match reply {
+            Reply::Result(result) => related::with_task(&*result, Revision::V2025_11_25, &entry.id),
+            Reply::Error(error) => Err(error),
+            // Only servers ask for input in their results, and go on after them.
+            _ => Err(ErrorObject::new(code::INTERNAL_ERROR, "no result")),
+        };
+        let status = if end.is_ok() { TaskStatus::Completed } else { TaskStatus::Failed };
+        Ok(entry.end_as(at, status, end))
+    }
+
+    fn create(&mut self, at: Moment, request: InboundId, wish: &TaskMetadata) -> Received {
+        self.make_room(at.now);
+        if self.entries.len() >= MOST_TASKS {
+            return Received::Answered(Reply::error(code::INTERNAL_ERROR, "too many tasks are not over"));
+        }
+        let ttl = wish.ttl.map_or(LONGEST, Duration::from_millis).min(LONGEST);
+        // Never the same again on this connection, nor on another one to the same server.
+        let id = format!("{:x}-{}", at.unix.since_epoch().as_nanos(), request.number());
+        let entry = Entry {
+            id: id.clone(),
+            status: TaskStatus::Working,
+            message: None,
+            created: at.unix,
+            updated: at.unix,
+            ttl,
+            expires: at.now + ttl,
+            end: None,
+            waiting: Vec::new(),
+        };
+        let reply = Reply::result(CreateTaskResult::new(entry.task()));
+        self.entries.insert(request, entry);
+        self.by_id.insert(id, request);
+        Received::Task(reply)
+    }
+
+    /// The handler of a request that was to become a task could not be started.
+    pub(super) fn forget(&mut self, request: InboundId) {
+        if let Some(entry) = self.entries.remove(&request) {
+            self.by_id.remove(&entry.id);
+        }
+    }
+
+    /// Forgets what has had its time, and the oldest of what is over if there is still no room.
+    fn make_room(&mut self, now: Instant) {
+        let over = |entry: &Entry| entry.end.is_some();
+        self.entries.retain(|_, entry| !over(entry) || entry.expires > now);
+        if self.entries.len() >= MOST_TASKS
+            && let Some(oldest) = self.entries.iter().find(|(_, entry)| over(entry)).map(|(key, _)| *key)
+        {
+            self.entries.remove(&oldest);
+        }
+        let entries = &self.entries;
+        self.by_id.retain(|_, request| entries.contains_key(request));
+    }
+
+    fn cancel(&mut self, at: Moment, params: Option<&Raw>) -> Received {
+        let (request, entry) = match self.find::<CancelTask>(params, |params| &params.task_id) {
+            Ok(found) => found,
+            Err(error) => return Received::Answered(Reply::Error(error)),
+        };
+        if entry.status.is_terminal() {
+            let what = format!("the task is over already: {}", entry.status.as_str());
+            return Received::Answered(Reply::error(code::INVALID_PARAMS, what));
+        }
+        let end = Err(ErrorObject::new(code::INTERNAL_ERROR, "the task was cancelled by the server"));
+        let waiting = entry.end_as(at, TaskStatus::Cancelled, end);
+        Received::Cancelled { reply: Reply::result(entry.info()), handler: request, waiting }
+    }
+
+    fn list(&self, params: Option<&Raw>) -> Result<ListTasksResult, ErrorObject> {
+        let params = decode_params::<ListTasks>(params.cloned())?;
+        let from = match &params.cursor {
+            None => 0,
+            Some(cursor) => cursor
+                .parse::<u64>()
+                .map_err(|_| ErrorObject::new(code::INVALID_PARAMS, "there is no such page"))?,
+        };
+        let mut rest = self.entries.iter().filter(|(request, _)| request.number() >= from);
+        let tasks: Vec<Task> = rest.by_ref().take(PAGE).map(|(_, entry)| entry.task()).collect();
+        let mut page = ListTasksResult::new(tasks);
+        page.next_cursor = rest.next().map(|(request, _)| request.number().to_string());
+        Ok(page)
+    }
+
+    fn find<M: Method>(
+        &mut self,
+        params: Option<&Raw>,
+        id: impl FnOnce(&M::Params) -> &String,
+    ) -> Result<(InboundId, &mut Entry), ErrorObject> {
+        let params = decode_params::<M>(params.cloned())?;
+        let unknown = || ErrorObject::new(code::INVALID_PARAMS, "there is no such task, or no more");
+        let request = *self.by_id.get(id(&params)).ok_or_else(unknown)?;
+        let entry = self.entries.get_mut(&request).ok_or_else(unknown)?;
+        Ok((request, entry))
+    }
+}
+
+impl Entry {
+    fn end_as(&mut self, at: Moment, status: TaskStatus, end: End) -> Vec<(InboundId, Reply)> {
+        // What has ended stays as it is.
+        if self.end.is_some() {
+            return Vec::new();
+        }
+        self.status = status;
+        self.updated = at.unix;
+        self.message = end.as_ref().err().map(|error| error.message.clone());
+        self.end = Some(end);
+        let waiting = core::mem::take(&mut self.waiting);
+        waiting.into_iter().filter_map(|request| Some((request, self.reply()?))).collect()
+    }
+
+    /// The answer to `tasks/result`, once the task is over.
+    fn reply(&self) -> Option<Reply> {
+        Some(match self.end.clone()? {
+            Ok(result) => Reply::result(result),
+            Err(error) => Reply::Error(error),
+        })
+    }
+
+    fn task(&self) -> Task {
+        let (created, updated) = (iso_8601(self.created), iso_8601(self.updated));
+        let mut task = Task::new(&*self.id, self.status, created, updated, Some(milliseconds(self.ttl)));
+        task.status_message.clone_from(&self.message);
+        task.poll_interval = Some(milliseconds(INTERVAL));
+        task
+    }
+
+    fn info(&self) -> TaskInfoResult {
+        let (created, updated) = (iso_8601(self.created), iso_8601(self.updated));
+        let ttl = Some(milliseconds(self.ttl));
+        let mut info = TaskInfoResult::new(&*self.id, self.status, created, updated, ttl);
+        info.status_message.clone_from(&self.message);
+        info.poll_interval = Some(milliseconds(INTERVAL));
+        info
+    }
+}
+
+/// What a request says of the task that it wants to become, if it wants to.
+fn asks_for_task(params: Option<&Raw>) -> Option<TaskMetadata> {
+    #[derive(serde::Deserialize)]
+    struct Asking {
+        task: Option<TaskMetadata>,
+    }
+    params?.decode::<Asking>().ok()?.task
+}
+
+fn milliseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// A time as servers are told it.
+fn iso_8601(time: UnixTime) -> String {
+    /// The end of the year 9999, beyond which the format has no dates.
+    const LAST: Duration = Duration::from_secs(253_402_300_799);
+    let elapsed = time.since_epoch().min(LAST);
+    let time = SystemTime::UNIX_EPOCH.checked_add(elapsed).unwrap_or(SystemTime::UNIX_EPOCH);
+    humantime::format_rfc3339_millis(time).to_string()
+}

@@ -1,0 +1,174 @@
+//! Tool calls that have become tasks, for those who do not wait for them at once.
+
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::sync::Arc;
+use core::fmt;
+use core::future::Future;
+use core::pin::Pin;
+use core::task::{Context, Poll, ready};
+
+use super::Client;
+use crate::front::error::Error;
+use crate::front::request::Request;
+use crate::front::slots::{Follow, Link};
+use crate::peer::client::TaskCommand;
+use crate::peer::{InvalidAnswer, Outcome, RequestId, RequestOptions, TaskMode, TaskReport};
+use crate::schema::{CallTool, CallToolResult};
+
+/// What a tool call has come to that may become a task.
+#[derive(Debug)]
+#[allow(clippy::large_enum_variant)]
+pub enum Begun {
+    /// It is done.
+    Done(CallToolResult),
+    /// The server works on it.
+    Task(TaskHandle),
+}
+
+impl Request<CallTool> {
+    /// Makes the call, and does not wait for what it comes to if the server makes a task of it.
+    ///
+    /// A tool of a 2025-11-25 server that may or must run as a task runs as one. [`TaskHandle::id`] is all that is needed
+    /// to take the task up again, after a restart too.
+    ///
+    /// ```
+    /// # use mcp_proto::front::{Begun, Client, Error};
+    /// # use serde_json::json;
+    /// # async fn example(client: Client) -> Result<(), Error> {
+    /// let report = match client.call_tool("audit", json!({ "year": 2025 })).task().await? {
+    ///     Begun::Done(report) => report,
+    ///     Begun::Task(task) => {
+    ///         println!("{} is {:?}", task.id(), task.status().await?.status);
+    ///         task.wait().await?
+    ///     }
+    /// };
+    /// # drop(report);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// <https://modelcontextprotocol.io/extensions/tasks>
+    ///
+    /// # Errors
+    /// If the call fails before there is a task.
+    pub async fn task(self) -> Result<Begun, Error> {
+        let (link, id) = self.send(|options| options.task = Some(TaskMode::Handle), Follow::Nothing)?;
+        match Asked::new(link.clone(), id).await {
+            Outcome::Task(report) => {
+                Ok(Begun::Task(TaskHandle { link, id: report.id.clone(), seed: Some(report) }))
+            }
+            outcome => Ok(Begun::Done(outcome.decode::<CallTool>()?)),
+        }
+    }
+}
+
+impl Client {
+    /// A task that a tool call has become, by its identifier: of this connection or of an earlier one.
+    ///
+    /// Nothing is sent until something is asked of the handle; whether there is such a task shows then.
+    pub fn resume_task(&self, id: impl Into<String>) -> TaskHandle {
+        TaskHandle { link: self.handle.clone(), id: id.into(), seed: None }
+    }
+}
+
+/// A task of the server, which a tool call has become. Dropping the handle leaves the task alone.
+///
+/// It keeps the connection open, as requests in flight do.
+#[derive(Clone)]
+pub struct TaskHandle {
+    link: Arc<dyn Link>,
+    id: String,
+    seed: Option<Box<TaskReport>>,
+}
+
+impl TaskHandle {
+    /// The identifier, to be kept for [`Client::resume_task`]. Whoever has it may have the task: it is not for logs.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// How the task was doing when it was created, if this handle is from then.
+    pub fn seed(&self) -> Option<&TaskReport> {
+        self.seed.as_deref()
+    }
+
+    /// Asks how the task is doing.
+    ///
+    /// # Errors
+    /// If the server does not answer, or knows no such task (any more).
+    pub async fn status(&self) -> Result<TaskReport, Error> {
+        match self.ask(TaskCommand::Status)?.await {
+            Outcome::Result(raw) => {
+                TaskReport::read(&raw).map_err(|what| Error::Invalid(InvalidAnswer::Malformed(what)))
+            }
+            outcome => Err(outcome.into()),
+        }
+    }
+
+    /// Follows the task until it ends. What it asks for meanwhile goes to the handlers of the client, and how it is doing
+    /// to its [events](Client::events).
+    ///
+    /// Dropping the future leaves the task alone; it can be waited for again.
+    ///
+    /// # Errors
+    /// As for a call that was waited for from the beginning.
+    pub async fn wait(&self) -> Result<CallToolResult, Error> {
+        Ok(self.ask(TaskCommand::Follow)?.await.decode::<CallTool>()?)
+    }
+
+    /// Tells the server that the task is not wanted any more. It may end otherwise all the same: see
+    /// [`status`](Self::status).
+    ///
+    /// # Errors
+    /// If the server does not take it: the task has ended, or the server cancels none.
+    pub async fn cancel(&self) -> Result<(), Error> {
+        match self.ask(TaskCommand::Cancel)?.await {
+            Outcome::Result(_) => Ok(()),
+            outcome => Err(outcome.into()),
+        }
+    }
+
+    fn ask(&self, command: TaskCommand) -> Result<Asked, Error> {
+        let id = self.link.task(&self.id, command, RequestOptions::default())?;
+        Ok(Asked::new(self.link.clone(), id))
+    }
+}
+
+impl fmt::Debug for TaskHandle {
+    /// Without the identifier, which may be all that guards the task.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TaskHandle").finish_non_exhaustive()
+    }
+}
+
+/// The outcome of a request, whatever it is. Dropping it cancels the request.
+struct Asked {
+    link: Arc<dyn Link>,
+    id: RequestId,
+    finished: bool,
+}
+
+impl Asked {
+    fn new(link: Arc<dyn Link>, id: RequestId) -> Self {
+        Self { link, id, finished: false }
+    }
+}
+
+impl Future for Asked {
+    type Output = Outcome;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome> {
+        let outcome = ready!(self.link.poll_outcome(self.id, cx.waker().clone()));
+        self.finished = true;
+        Poll::Ready(outcome)
+    }
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        if !self.finished {
+            self.link.abandon(self.id, None);
+        }
+    }
+}

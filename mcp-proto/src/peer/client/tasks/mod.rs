@@ -1,0 +1,589 @@
+//! Requests that become tasks: what is followed, and on whose behalf.
+//!
+//! A task belongs to the request that has become it, or that takes it up again. Its [`Follower`] says what to ask the
+//! server; those questions are requests of the machine's own, whose ends come back here instead of becoming events.
+
+mod follow;
+mod support;
+
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use crate::Instant;
+use crate::peer::task::Snapshot;
+use crate::peer::{
+    AnyParams, Entry, InputFault, InputMode, InvalidAnswer, Outbox, Outcome, ProgressOption, Refusal,
+    RequestId, RequestOptions, Stage, TaskMode, TaskReport, TaskWish,
+};
+use crate::rpc::Raw;
+use crate::schema::tasks::{CancelTask, GetTask, TaskIdParams, TaskUpdated, UpdateTask, legacy};
+use crate::schema::{
+    CustomParams, Era, Json, ListTools, Method, MethodInfo, Notification, ResultType, ServerCapability,
+    result_type,
+};
+
+use super::input::{Asked, GatherId, InputRequests, InputResponses, Owner};
+use super::{Client, Event, Phase, ServerInfo};
+use follow::{Act, Asking, Follower, Wait};
+use support::Support;
+
+/// What is to be done about a task that is known by its identifier alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TaskCommand {
+    /// Follow it to its end: the outcome is what the task comes to, as for the request that began it. Cancelling this
+    /// leaves the task alone.
+    Follow,
+    /// Ask how it is doing. The outcome is a result, for [`TaskReport::read`](crate::peer::TaskReport::read).
+    Status,
+    /// Say that it is not wanted any more. The outcome tells that the server has heard it, not that the task is over.
+    Cancel,
+}
+
+/// Whose doing a task is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Began {
+    /// The request became it, and it ends with the request.
+    Here,
+    /// It was there before.
+    Before,
+}
+
+#[derive(Debug)]
+struct Followed {
+    follower: Follower,
+    began: Began,
+    /// Its place among those that wait for their time.
+    due: Option<Instant>,
+    /// The question for its result that is on its way.
+    result: Option<i64>,
+    /// What the application was asked on its behalf.
+    gathers: Vec<GatherId>,
+}
+
+/// What one of the machine's own requests is for.
+#[derive(Clone, Copy, Debug)]
+enum Part {
+    /// To know how the task of a request is doing.
+    Get(i64),
+    /// To know what it has come to.
+    Result(i64),
+    /// To hand answers over.
+    Update(i64),
+    /// Something that nobody waits for.
+    Unheard,
+    /// A request that was cancelled before it was known which task it becomes (2025-11-25).
+    Orphan,
+}
+
+/// Everything about tasks that a client keeps.
+#[derive(Debug, Default)]
+pub(super) struct Tasks {
+    followed: BTreeMap<i64, Followed>,
+    /// The requests by the tasks that they follow.
+    by_id: BTreeSet<(String, i64)>,
+    due: BTreeSet<(Instant, i64)>,
+    /// The machine's own requests.
+    parts: BTreeMap<i64, Part>,
+    /// Those that have ended, and what that means has not been looked at yet.
+    arrived: VecDeque<(Part, Outcome)>,
+    /// Commands that wait for the server to be known.
+    queued: BTreeMap<i64, (String, TaskCommand, RequestOptions)>,
+    pub(super) support: Support,
+}
+
+impl Tasks {
+    /// When something is due.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.due.first().map(|(due, _)| *due)
+    }
+
+    /// Takes the end of a request that is the machine's own; gives that of any other back.
+    pub(super) fn intercept(&mut self, number: i64, outcome: Outcome) -> Option<Outcome> {
+        match self.parts.remove(&number) {
+            Some(part) => {
+                self.arrived.push_back((part, outcome));
+                None
+            }
+            None => Some(outcome),
+        }
+    }
+
+    pub(super) fn forget_queued(&mut self, number: i64) {
+        self.queued.remove(&number);
+    }
+
+    /// Forgets everything: the connection is over.
+    pub(super) fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Whether a request is the machine's own.
+    pub(super) fn is_part(&self, number: i64) -> bool {
+        self.parts.contains_key(&number)
+    }
+
+    fn insert(&mut self, number: i64, follower: Follower, began: Began) {
+        self.by_id.insert((follower.id().to_string(), number));
+        self.followed
+            .insert(number, Followed { follower, began, due: None, result: None, gathers: Vec::new() });
+    }
+
+    fn remove(&mut self, number: i64) -> Option<Followed> {
+        let followed = self.followed.remove(&number)?;
+        self.by_id.remove(&(followed.follower.id().to_string(), number));
+        if let Some(due) = followed.due {
+            self.due.remove(&(due, number));
+        }
+        Some(followed)
+    }
+
+    /// Sees to it that a task is woken when it wants to be.
+    fn schedule(&mut self, number: i64) {
+        let Some(followed) = self.followed.get_mut(&number) else { return };
+        let due = followed.follower.deadline();
+        if due != followed.due {
+            if let Some(before) = core::mem::replace(&mut followed.due, due) {
+                self.due.remove(&(before, number));
+            }
+            self.due.extend(due.map(|due| (due, number)));
+        }
+    }
+}
+
+impl Client {
+    // --- Commands ---
+
+    /// Follows a task, asks for it or gives it up, by its identifier alone: after a restart, or for
+    /// [`TaskMode::Handle`]. Before the connection is ready this waits.
+    ///
+    /// # Errors
+    /// If it can not be done; nothing has changed then.
+    pub fn task(
+        &mut self,
+        now: Instant,
+        id: &str,
+        command: TaskCommand,
+        options: RequestOptions,
+        out: &mut dyn Outbox,
+    ) -> Result<RequestId, Refusal> {
+        self.check_room(out)?;
+        match self.phase {
+            Phase::Ready => {
+                let number = self.outbound.mint();
+                self.begin_command(now, number, id, command, &options, out)?;
+                Ok(RequestId::new(number))
+            }
+            Phase::Disconnected | Phase::Connecting | Phase::Detecting => {
+                let number = self.outbound.mint();
+                let mut entry = match command {
+                    TaskCommand::Follow => following(now, &options),
+                    TaskCommand::Status | TaskCommand::Cancel => {
+                        self.entry(now, Some(GetTask::INFO), &options)
+                    }
+                };
+                entry.stage = Stage::Queued;
+                self.outbound.insert(number, entry);
+                self.tasks.queued.insert(number, (id.to_string(), command, options));
+                Ok(RequestId::new(number))
+            }
+            Phase::Finishing { .. } | Phase::Ending { .. } | Phase::Closed => Err(Refusal::Closed),
+        }
+    }
+
+    /// Carries out the commands that waited for the server to be known.
+    pub(super) fn flush_task_commands(&mut self, now: Instant, out: &mut dyn Outbox) {
+        while let Some((number, (id, command, options))) = self.tasks.queued.pop_first() {
+            let before = self.outbound.remove(number);
+            match self.begin_command(now, number, &id, command, &options, out) {
+                // Its time has run since it was made.
+                Ok(()) => {
+                    if let (Some(before), Some(entry)) = (before, self.outbound.remove(number)) {
+                        self.outbound.insert(number, entry.begun_as(&before));
+                    }
+                }
+                Err(refusal) => self.end(number, Outcome::Refused(refusal)),
+            }
+        }
+    }
+
+    fn begin_command(
+        &mut self,
+        now: Instant,
+        number: i64,
+        id: &str,
+        command: TaskCommand,
+        options: &RequestOptions,
+        out: &mut dyn Outbox,
+    ) -> Result<(), Refusal> {
+        let era = self.era().unwrap_or(Era::Modern);
+        let info = match (command, era) {
+            (TaskCommand::Cancel, Era::Modern) => CancelTask::INFO,
+            (TaskCommand::Cancel, Era::Legacy) => legacy::CancelTask::INFO,
+            (_, Era::Modern) => GetTask::INFO,
+            (_, Era::Legacy) => legacy::GetTask::INFO,
+        };
+        self.admit(info.name, Some(info))?;
+        if command == TaskCommand::Follow {
+            let entry = following(now, options);
+            self.outbound.insert(number, entry);
+            let follower =
+                Follower::resumed(era, id.to_string(), asking(options.input), self.config.limits.task_inputs);
+            self.tasks.insert(number, follower, Began::Before);
+            self.perform_task(now, number, out);
+            return Ok(());
+        }
+        let entry = self.entry(now, Some(info), options);
+        self.transmit(number, entry, info.name, &TaskIdParams::new(id), options, out)
+    }
+
+    // --- What the other files share ---
+
+    /// The server has made a task of a request: it goes on as one, where that is wanted.
+    ///
+    /// # Errors
+    /// What it ends as, if it ends.
+    pub(super) fn become_task(
+        &mut self,
+        now: Instant,
+        number: i64,
+        mut entry: Entry,
+        report: Box<TaskReport>,
+        out: &mut dyn Outbox,
+    ) -> Result<(), Outcome> {
+        if entry.task.mode != TaskMode::Await || self.tasks.is_part(number) {
+            return Err(Outcome::Task(report));
+        }
+        self.leave_rounds(number);
+        entry.become_task();
+        let (era, asks) = (self.era().unwrap_or(Era::Modern), asking(entry.task.input));
+        let follower = Follower::created(now, era, report, asks, self.config.limits.task_inputs);
+        self.outbound.insert(number, entry);
+        self.tasks.insert(number, follower, Began::Here);
+        self.perform_task(now, number, out);
+        Ok(())
+    }
+
+    /// A request has ended; if it was for the server's tools, some of them may run as tasks.
+    pub(super) fn learn_task_tools(&mut self, entry: &Entry, outcome: &Outcome) {
+        if let (Some(ListTools::NAME), Outcome::Result(page)) = (entry.info.map(|info| info.name), outcome) {
+            self.tasks.support.learn(page, self.config.limits.task_tools);
+        }
+    }
+
+    /// The application has answered what a task asks for, or will not.
+    pub(super) fn handle_task_input(
+        &mut self,
+        now: Instant,
+        number: i64,
+        answers: Result<InputResponses, InputFault>,
+        out: &mut dyn Outbox,
+    ) {
+        let Some(followed) = self.tasks.followed.get_mut(&number) else { return };
+        followed.follower.handle_answers(match answers {
+            Ok(answers) => {
+                Ok(answers.iter().map(|(key, answer)| (key.to_string(), answer.clone())).collect())
+            }
+            Err(fault) => Err(Outcome::Input(fault)),
+        });
+        self.perform_task(now, number, out);
+    }
+
+    /// What kind of task, if any, a result is that may be one.
+    pub(super) fn created_task(&self, entry: &Entry, result: &Raw) -> Option<Outcome> {
+        let invalid = |what: String| Outcome::Invalid(InvalidAnswer::Malformed(what));
+        let of = |read: Result<Snapshot, String>| match read {
+            Ok(snapshot) => Outcome::Task(snapshot.report),
+            Err(what) => invalid(what),
+        };
+        match self.era() {
+            Some(Era::Modern) => {
+                let may = entry.info.is_some_and(|info| info.task) && entry.task.mode != TaskMode::Never;
+                let is = may && matches!(result_type(result.as_str()), Ok(ResultType::Task));
+                is.then(|| of(Snapshot::read(result)))
+            }
+            _ if entry.task.asked => Snapshot::read_created(result).map(of),
+            _ => None,
+        }
+    }
+
+    /// An answer to a request that was given up has come all the same. If the server has made a task of it, nobody
+    /// wants that.
+    pub(super) fn give_late_task_up(&mut self, now: Instant, result: &Raw, out: &mut dyn Outbox) {
+        let created = match self.era() {
+            Some(Era::Modern) => {
+                matches!(result_type(result.as_str()), Ok(ResultType::Task)).then(|| Snapshot::read(result))
+            }
+            _ if self.tasks.support.is_offered() => Snapshot::read_created(result),
+            _ => None,
+        };
+        if let Some(Ok(snapshot)) = created {
+            self.cancel_task(now, &snapshot.report.id, out);
+        }
+    }
+
+    /// Nobody wants the outcome of a request that has become a task, or is on the way to.
+    pub(super) fn give_task_up(&mut self, now: Instant, number: i64, out: &mut dyn Outbox) {
+        let Some(followed) = self.tasks.followed.get_mut(&number) else { return };
+        match followed.began {
+            Began::Here => followed.follower.give_up(),
+            Began::Before => followed.follower.leave(),
+        }
+        self.perform_task(now, number, out);
+        self.drop_task(number, out);
+    }
+
+    /// A request that asks for a task was cancelled before there was one. The server may not be told so by
+    /// `notifications/cancelled`: the task is cancelled once it is known.
+    ///
+    /// <https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/cancellation>
+    pub(super) fn make_orphan(&mut self, number: i64) {
+        self.leave_rounds(number);
+        if let Some(entry) = self.outbound.get_mut(number) {
+            entry.kept = None;
+        }
+        self.tasks.parts.insert(number, Part::Orphan);
+    }
+
+    /// A notification may be about a task that is followed.
+    pub(super) fn hear_of_task(
+        &mut self,
+        now: Instant,
+        method: &str,
+        params: Option<&Raw>,
+        out: &mut dyn Outbox,
+    ) {
+        let expected = match self.era() {
+            Some(Era::Modern) => TaskUpdated::NAME,
+            _ => legacy::TaskStatusChanged::NAME,
+        };
+        if self.tasks.followed.is_empty() || method != expected {
+            return;
+        }
+        let Some(Ok(snapshot)) = params.map(Snapshot::read) else { return };
+        let id = snapshot.report.id.clone();
+        let numbers: Vec<i64> = self
+            .tasks
+            .by_id
+            .range((id.clone(), i64::MIN)..=(id, i64::MAX))
+            .map(|(_, number)| *number)
+            .collect();
+        for number in numbers {
+            if let Some(followed) = self.tasks.followed.get_mut(&number) {
+                followed.follower.handle_notice(now, snapshot.clone());
+                self.perform_task(now, number, out);
+            }
+        }
+    }
+
+    /// Time has passed.
+    pub(super) fn wake_tasks(&mut self, now: Instant, out: &mut dyn Outbox) {
+        while let Some(&(due, number)) = self.tasks.due.first()
+            && due <= now
+        {
+            self.tasks.due.pop_first();
+            if let Some(followed) = self.tasks.followed.get_mut(&number) {
+                followed.due = None;
+                followed.follower.handle_timeout(now);
+                self.perform_task(now, number, out);
+            }
+        }
+    }
+
+    /// Looks at what has become of the machine's own requests.
+    pub(super) fn advance_tasks(&mut self, now: Instant, out: &mut dyn Outbox) {
+        while let Some((part, outcome)) = self.tasks.arrived.pop_front() {
+            let (Part::Get(number) | Part::Result(number) | Part::Update(number)) = part else {
+                if let (Part::Orphan, Outcome::Task(report)) = (part, outcome) {
+                    self.cancel_task(now, &report.id, out);
+                }
+                continue;
+            };
+            let Some(followed) = self.tasks.followed.get_mut(&number) else { continue };
+            match part {
+                Part::Get(_) => followed.follower.handle_get(now, outcome),
+                Part::Update(_) => followed.follower.handle_update(now, outcome),
+                _ => {
+                    followed.result = None;
+                    followed.follower.handle_result(now, outcome);
+                }
+            }
+            self.perform_task(now, number, out);
+        }
+    }
+
+    // --- What follows ---
+
+    /// Does what the follower of a task wants done.
+    fn perform_task(&mut self, now: Instant, number: i64, out: &mut dyn Outbox) {
+        while let Some(followed) = self.tasks.followed.get_mut(&number)
+            && let Some(act) = followed.follower.poll_act()
+        {
+            let id = followed.follower.id().to_string();
+            match act {
+                Act::Tell(report) => {
+                    let bytes = report.bytes();
+                    let request = RequestId::new(number);
+                    self.events.push_or_drop(Event::TaskStatus { request, report }, bytes);
+                }
+                Act::Cancel => self.cancel_task(now, &id, out),
+                Act::Settle(outcome) => {
+                    self.drop_task(number, out);
+                    self.take(number);
+                    return self.end(number, outcome);
+                }
+                Act::Ask(requests) => self.ask_application(number, requests),
+                Act::Withdraw => self.withdraw_task_input(number),
+                act => {
+                    if !self.put_question(now, number, &id, &act, out)
+                        && let Some(followed) = self.tasks.followed.get_mut(&number)
+                    {
+                        followed.follower.postpone(now, &act);
+                        // What it wants next, it wants later.
+                        break;
+                    }
+                }
+            }
+        }
+        self.tasks.schedule(number);
+    }
+
+    /// Asks the application what a task asks for.
+    fn ask_application(&mut self, number: i64, requests: BTreeMap<String, Raw>) {
+        let asked: Result<Vec<_>, _> =
+            requests.into_iter().map(|(key, request)| Asked::read(key, &request)).collect();
+        let gather = match asked {
+            Ok(asked) => self
+                .gather(Owner::Task(number), RequestId::new(number), InputRequests(asked))
+                .map_err(Outcome::Input),
+            Err(what) => Err(Outcome::Invalid(InvalidAnswer::Malformed(what))),
+        };
+        let Some(followed) = self.tasks.followed.get_mut(&number) else { return };
+        match gather {
+            Ok(gather) => followed.gathers.push(gather),
+            Err(outcome) => followed.follower.handle_answers(Err(outcome)),
+        }
+    }
+
+    fn withdraw_task_input(&mut self, number: i64) {
+        let Some(followed) = self.tasks.followed.get_mut(&number) else { return };
+        for gather in core::mem::take(&mut followed.gathers) {
+            self.withdraw_input(gather);
+        }
+    }
+
+    /// Asks the server what a follower wants to know; returns whether it could be asked.
+    fn put_question(&mut self, now: Instant, number: i64, id: &str, act: &Act, out: &mut dyn Outbox) -> bool {
+        let Some(followed) = self.tasks.followed.get(&number) else { return false };
+        let era = followed.follower.era();
+        let own = TaskIdParams::new(id);
+        let (part, info, params): (_, &'static MethodInfo, Box<dyn AnyParams>) = match (act, era) {
+            (Act::Update(answers), _) => {
+                let mut params = CustomParams::new();
+                params.extra.insert("taskId", id);
+                let answers = Json::encode(answers).unwrap_or_else(|_| Json::empty_object());
+                params.extra.insert("inputResponses", answers);
+                (Part::Update(number), UpdateTask::INFO, Box::new(params))
+            }
+            (Act::Result(_), _) => (Part::Result(number), legacy::TaskResult::INFO, Box::new(own)),
+            (_, Era::Modern) => (Part::Get(number), GetTask::INFO, Box::new(own)),
+            (_, Era::Legacy) => (Part::Get(number), legacy::GetTask::INFO, Box::new(own)),
+        };
+        if let Act::Result(_) = act
+            && let Some(before) = followed.result
+        {
+            // It was held back for too long.
+            self.tasks.parts.remove(&before);
+            if self.take(before).is_some() {
+                out.cancel(before, None);
+            }
+        }
+        let timeout = match act {
+            Act::Result(Wait::Open) => Duration::MAX,
+            _ => self.config.request_timeout,
+        };
+        let question = self.own_request(now, info, &*params, timeout, out);
+        if let Some(question) = question {
+            self.tasks.parts.insert(question, part);
+            if let (Act::Result(_), Some(followed)) = (act, self.tasks.followed.get_mut(&number)) {
+                followed.result = Some(question);
+            }
+        }
+        question.is_some()
+    }
+
+    /// Tells the server that a task is not wanted any more. Its answer changes nothing.
+    fn cancel_task(&mut self, now: Instant, id: &str, out: &mut dyn Outbox) {
+        let (info, needed) = match self.era() {
+            Some(Era::Modern) => (CancelTask::INFO, ServerCapability::TasksExtension),
+            _ => (legacy::CancelTask::INFO, ServerCapability::TasksCancel),
+        };
+        let offered = |server: &ServerInfo| {
+            // A modern server that makes tasks has the extension, whatever it says.
+            server.era == Era::Modern
+                || server.capabilities.as_ref().is_none_or(|offered| offered.allows(needed, server.revision))
+        };
+        if self.server.as_ref().is_some_and(offered) {
+            let timeout = self.config.request_timeout;
+            if let Some(number) = self.own_request(now, info, &TaskIdParams::new(id), timeout, out) {
+                self.tasks.parts.insert(number, Part::Unheard);
+            }
+        }
+    }
+
+    /// Sends a request of the machine's own, if one can be sent now.
+    fn own_request(
+        &mut self,
+        now: Instant,
+        info: &'static MethodInfo,
+        params: &dyn AnyParams,
+        timeout: Duration,
+        out: &mut dyn Outbox,
+    ) -> Option<i64> {
+        let ready = matches!(self.phase, Phase::Ready | Phase::Finishing { .. });
+        let exists = self.revision().is_some_and(|revision| info.exists_in(revision));
+        if !ready || !exists || self.check_room(out).is_err() {
+            return None;
+        }
+        let options = RequestOptions {
+            timeout: Some(timeout),
+            maximum: Some(timeout),
+            progress: ProgressOption::No,
+            task: Some(TaskMode::Await),
+            ..RequestOptions::default()
+        };
+        let number = self.outbound.mint();
+        let entry = self.entry(now, Some(info), &options);
+        self.transmit(number, entry, info.name, params, &options, out).ok().map(|()| number)
+    }
+
+    /// Follows a task no more. A result that is held back is not waited for; other answers are let come.
+    fn drop_task(&mut self, number: i64, out: &mut dyn Outbox) {
+        let Some(followed) = self.tasks.remove(number) else { return };
+        if let Some(result) = followed.result {
+            self.tasks.parts.remove(&result);
+            if self.take(result).is_some() {
+                out.cancel(result, None);
+            }
+        }
+    }
+}
+
+/// Who sees to what a task asks for.
+fn asking(input: InputMode) -> Asking {
+    match input {
+        InputMode::Automatic => Asking::PassedOn,
+        InputMode::Manual => Asking::LeftAlone,
+    }
+}
+
+/// The entry of a request that follows a task which is there already.
+fn following(now: Instant, options: &RequestOptions) -> Entry {
+    let mut entry = Entry::new(None, now, Duration::MAX, Duration::MAX, false);
+    let RequestOptions { maximum, input, .. } = *options;
+    entry.task = TaskWish { mode: TaskMode::Await, asked: false, maximum, input };
+    entry.become_task();
+    entry
+}

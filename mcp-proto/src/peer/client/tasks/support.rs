@@ -1,0 +1,91 @@
+//! Which tools of a legacy server run as tasks, and how a call asks for one.
+//!
+//! <https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks#tool-level-negotiation>
+
+use alloc::borrow::Cow;
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::peer::TaskMode;
+use crate::rpc::Raw;
+use crate::schema::{ListToolsResult, Revision, ServerCapabilities, TaskSupport};
+
+/// What a server has said about tools as tasks.
+#[derive(Debug, Default)]
+pub(in crate::peer::client) struct Support {
+    /// Whether tool calls can become tasks at all.
+    offered: bool,
+    /// The tools that can, and whether they must.
+    tools: BTreeMap<String, TaskSupport>,
+}
+
+impl Support {
+    /// The server is known, or known anew.
+    pub(in crate::peer::client) fn note(
+        &mut self,
+        revision: Revision,
+        capabilities: Option<&ServerCapabilities>,
+    ) {
+        let tasks = capabilities.and_then(|capabilities| capabilities.tasks.as_ref());
+        let requests = tasks.and_then(|tasks| tasks.requests.as_ref());
+        let tools = requests.and_then(|requests| requests.tools.as_ref());
+        self.offered = revision == Revision::V2025_11_25 && tools.is_some_and(|tools| tools.call.is_some());
+    }
+
+    pub(in crate::peer::client) fn is_offered(&self) -> bool {
+        self.offered
+    }
+
+    /// A page of the server's tools has come.
+    pub(in crate::peer::client) fn learn(&mut self, page: &Raw, most: usize) {
+        if !self.offered {
+            return;
+        }
+        let Ok(page) = page.decode::<ListToolsResult>() else { return };
+        for tool in page.tools {
+            match tool.execution.and_then(|execution| execution.task_support) {
+                Some(support @ (TaskSupport::Optional | TaskSupport::Required)) => {
+                    if self.tools.len() < most || self.tools.contains_key(&tool.name) {
+                        self.tools.insert(tool.name, support);
+                    }
+                }
+                _ => _ = self.tools.remove(&tool.name),
+            }
+        }
+    }
+
+    /// Has the parameters of a tool call, which `out` ends with from `start`, ask for a task if it is to become one.
+    /// Returns whether they ask for one.
+    pub(in crate::peer::client) fn ask(&self, mode: TaskMode, out: &mut Vec<u8>, start: usize) -> bool {
+        #[derive(Deserialize)]
+        struct Call<'a> {
+            #[serde(borrow)]
+            name: Option<Cow<'a, str>>,
+            #[serde(borrow)]
+            task: Option<&'a RawValue>,
+        }
+        if !self.offered || mode == TaskMode::Never {
+            return false;
+        }
+        let params = out.get(start..).unwrap_or_default();
+        let Ok(call) = serde_json::from_slice::<Call<'_>>(params) else { return false };
+        if call.task.is_some() {
+            return true;
+        }
+        let support = call.name.and_then(|name| self.tools.get(&*name));
+        let wanted = match support {
+            Some(TaskSupport::Required) => true,
+            Some(TaskSupport::Optional) => mode == TaskMode::Handle,
+            _ => false,
+        };
+        if wanted && out.last() == Some(&b'}') {
+            out.pop();
+            out.extend_from_slice(br#","task":{}}"#);
+        }
+        wanted
+    }
+}

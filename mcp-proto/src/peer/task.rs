@@ -1,0 +1,171 @@
+//! What is known of a task of the server, whichever revision it is of.
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::string::{String, ToString};
+use core::time::Duration;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::rpc::{ErrorObject, Raw};
+use crate::schema::tasks::{TaskError, TaskStatus};
+
+/// How a task of the server is doing.
+///
+/// The tasks of 2025-11-25 and those of the extension of 2026-07-28 look the same here. What a server leaves out that it
+/// should have said is absent or empty.
+///
+/// <https://modelcontextprotocol.io/extensions/tasks>
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TaskReport {
+    /// The task's identifier. With it the task can be followed again, also by another process: keep it where it is
+    /// safe, for whoever has it may have the task.
+    pub id: String,
+    /// How it is doing.
+    pub status: TaskStatus,
+    /// The same in the server's words.
+    pub message: Option<String>,
+    /// When it began, as in ISO 8601, by the server's clock.
+    pub created_at: String,
+    /// When it last changed, as in ISO 8601, by the server's clock.
+    pub last_updated_at: String,
+    /// How long it is kept, from when it began; `None` is for ever, or not said.
+    pub ttl: Option<Duration>,
+    /// How often the server wants to be asked for it.
+    pub poll_interval: Option<Duration>,
+    /// What the model can be told at once, while the task goes on (2025-11-25).
+    pub immediate: Option<String>,
+}
+
+impl TaskReport {
+    /// Reads what [`TaskCommand::Status`](crate::peer::client::TaskCommand::Status) brought, or any other result or
+    /// notification that has a task in it.
+    ///
+    /// # Errors
+    /// What is wrong with it, in words.
+    pub fn read(raw: &Raw) -> Result<Self, String> {
+        Snapshot::read(raw).map(|snapshot| *snapshot.report)
+    }
+
+    /// How many bytes of the server's it holds.
+    pub(crate) fn bytes(&self) -> usize {
+        let optional = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+        [
+            self.id.len(),
+            optional(&self.message),
+            self.created_at.len(),
+            self.last_updated_at.len(),
+            optional(&self.immediate),
+        ]
+        .into_iter()
+        .fold(0, usize::saturating_add)
+    }
+}
+
+/// What a server said of a task at one moment.
+#[derive(Clone, Debug)]
+pub(crate) struct Snapshot {
+    pub(crate) report: Box<TaskReport>,
+    /// What it asks for, by key.
+    pub(crate) requests: BTreeMap<String, Raw>,
+    /// What it has come to.
+    pub(crate) result: Option<Raw>,
+    pub(crate) error: Option<ErrorObject>,
+}
+
+/// The fields of a task on the wire, by the names of either revision.
+#[derive(Deserialize)]
+struct Wire<'a> {
+    #[serde(borrow, rename = "taskId")]
+    id: Option<&'a RawValue>,
+    #[serde(borrow)]
+    status: Option<&'a RawValue>,
+    #[serde(borrow, rename = "statusMessage")]
+    message: Option<&'a RawValue>,
+    #[serde(borrow, rename = "createdAt")]
+    created_at: Option<&'a RawValue>,
+    #[serde(borrow, rename = "lastUpdatedAt")]
+    last_updated_at: Option<&'a RawValue>,
+    #[serde(borrow, rename = "ttlMs")]
+    ttl_ms: Option<&'a RawValue>,
+    #[serde(borrow)]
+    ttl: Option<&'a RawValue>,
+    #[serde(borrow, rename = "pollIntervalMs")]
+    poll_interval_ms: Option<&'a RawValue>,
+    #[serde(borrow, rename = "pollInterval")]
+    poll_interval: Option<&'a RawValue>,
+    #[serde(borrow, rename = "inputRequests")]
+    requests: Option<&'a RawValue>,
+    #[serde(borrow)]
+    result: Option<&'a RawValue>,
+    #[serde(borrow)]
+    error: Option<&'a RawValue>,
+}
+
+/// A result that may be a task: of 2025-11-25 it is in a member of its own.
+#[derive(Deserialize)]
+struct Created<'a> {
+    #[serde(borrow)]
+    task: Option<&'a RawValue>,
+    #[serde(borrow, rename = "_meta")]
+    meta: Option<&'a RawValue>,
+}
+
+/// In `_meta` of the result that creates a task: what to tell the model meanwhile.
+const IMMEDIATE: &str = "io.modelcontextprotocol/model-immediate-response";
+
+/// The value of a field, if it is of the type that is expected: one odd field is not to cost the rest.
+fn lenient<'a, T: Deserialize<'a>>(field: Option<&'a RawValue>) -> Option<T> {
+    serde_json::from_str(field?.get()).ok()
+}
+
+/// A time in milliseconds. Servers in languages with one type of number write it with a fraction.
+fn duration(field: Option<&RawValue>) -> Option<Duration> {
+    let milliseconds: f64 = lenient(field)?;
+    Duration::try_from_secs_f64(milliseconds / 1000.0).ok()
+}
+
+impl Snapshot {
+    /// Reads the result of `tasks/get`, the parameters of a notification, or a task within something else.
+    ///
+    /// # Errors
+    /// What is wrong with it, in words.
+    pub(crate) fn read(raw: &Raw) -> Result<Self, String> {
+        let wire: Wire<'_> = raw.decode().map_err(|error| error.to_string())?;
+        let id: String = lenient(wire.id).ok_or("a task without an identifier")?;
+        let status: TaskStatus = lenient(wire.status).ok_or("a task without a known status")?;
+        let part = |field: &RawValue| raw.part(field);
+        let requests: BTreeMap<String, &RawValue> = lenient(wire.requests).unwrap_or_default();
+        let report = TaskReport {
+            id,
+            status,
+            message: lenient(wire.message),
+            created_at: lenient(wire.created_at).unwrap_or_default(),
+            last_updated_at: lenient(wire.last_updated_at).unwrap_or_default(),
+            ttl: duration(wire.ttl_ms).or_else(|| duration(wire.ttl)),
+            poll_interval: duration(wire.poll_interval_ms).or_else(|| duration(wire.poll_interval)),
+            immediate: None,
+        };
+        Ok(Self {
+            report: Box::new(report),
+            requests: requests.into_iter().map(|(key, request)| (key, part(request))).collect(),
+            result: wire.result.filter(|result| result.get().starts_with('{')).map(part),
+            error: lenient::<TaskError>(wire.error).map(ErrorObject::from),
+        })
+    }
+
+    /// Reads a result of 2025-11-25 that may be a task; `None` if it is the method's own.
+    pub(crate) fn read_created(raw: &Raw) -> Option<Result<Self, String>> {
+        let created: Created<'_> = raw.decode().ok()?;
+        let task = created.task.filter(|task| task.get().starts_with('{'))?;
+        let task = raw.part(task);
+        let meta: BTreeMap<String, &RawValue> = lenient(created.meta).unwrap_or_default();
+        let immediate = lenient(meta.get(IMMEDIATE).copied());
+        Some(Self::read(&task).map(|mut snapshot| {
+            snapshot.report.immediate = immediate;
+            snapshot
+        }))
+    }
+}
