@@ -57,7 +57,6 @@ impl Raw {
     }
 
     /// A value within this one, which was borrowed from it.
-    #[cfg(feature = "client")]
     pub(crate) fn part(&self, part: &RawValue) -> Self {
         Self(self.0.slice_ref(part.get().as_bytes()))
     }
