@@ -154,7 +154,7 @@ fn what_belongs_to_no_request_waits_for_somebody_to_listen() {
     let told = client.read(first).messages();
     assert_eq!(
         (told.len(), &told[0]["method"], &told[1]["method"]),
-        (2, &json!("notifications/tools/list_changed"), &json!("roots/list"))
+        (2, &json!("roots/list"), &json!("notifications/tools/list_changed"))
     );
     client.session.respond(NOW, call, Answer::Result(&result()));
     // What was taken is not told again.
