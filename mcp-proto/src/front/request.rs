@@ -11,7 +11,7 @@ use core::time::Duration;
 
 use super::Error;
 use super::slots::{Follow, Link};
-use crate::peer::{CacheMode, InputMode, Outgoing, ProgressOption, RequestId, RequestOptions};
+use crate::peer::{CacheMode, InputMode, Outcome, Outgoing, ProgressOption, RequestId, RequestOptions};
 use crate::schema::{LoggingLevel, Meta, Method, ProgressParams};
 
 /// A request that is sent when it is first polled, and cancelled on the wire when it is dropped before its answer.
@@ -130,17 +130,11 @@ impl<M: Method> Request<M> {
 
     /// Sends the request, with options that `set` has the last word on, for who takes its outcome as it comes.
     #[cfg(feature = "client")]
-    pub(super) fn send(
-        self,
-        set: impl FnOnce(&mut RequestOptions),
-        follow: Follow,
-    ) -> Result<(Arc<dyn Link>, RequestId), Error> {
+    pub(super) fn send(self, set: impl FnOnce(&mut RequestOptions)) -> Result<Call<M>, Error> {
         match self.with(set).state {
-            State::Draft { link, params, options } => {
-                let id = link.send(Outgoing::new::<M>(&params?, options), follow)?;
-                Ok((link, id))
-            }
-            State::Sent(_) | State::Finished => Err(Error::Finished),
+            State::Draft { link, params, options } => Call::send(link, params, options, Follow::Nothing),
+            State::Sent(call) => Ok(call),
+            State::Finished => Err(Error::Finished),
         }
     }
 
@@ -198,6 +192,11 @@ pub struct Call<M: Method> {
     method: PhantomData<fn() -> M>,
 }
 
+/// What a request was for, as far as its result is held to it.
+#[cfg(feature = "client")]
+#[derive(Clone, Default)]
+pub(super) struct Called(#[cfg(feature = "schema-validate")] Option<Box<str>>);
+
 impl<M: Method> Call<M> {
     fn send(
         link: Arc<dyn Link>,
@@ -215,6 +214,52 @@ impl<M: Method> Call<M> {
             finished: false,
             method: PhantomData,
         })
+    }
+
+    /// A request that something else than this has made, for what another was `called` for.
+    #[cfg(feature = "client")]
+    pub(super) fn again(link: Arc<dyn Link>, id: RequestId, called: &Called) -> Self {
+        #[cfg(not(feature = "schema-validate"))]
+        let _ = called;
+        Self {
+            link,
+            id,
+            #[cfg(feature = "schema-validate")]
+            tool: called.0.clone(),
+            finished: false,
+            method: PhantomData,
+        }
+    }
+
+    /// What another request needs to know to be taken for this one.
+    #[cfg(feature = "client")]
+    pub(super) fn called(&self) -> (Arc<dyn Link>, Called) {
+        let called = Called(
+            #[cfg(feature = "schema-validate")]
+            self.tool.clone(),
+        );
+        (self.link.clone(), called)
+    }
+
+    /// The outcome, whatever it is.
+    #[cfg(feature = "client")]
+    pub(super) async fn outcome(&mut self) -> Outcome {
+        poll_fn(|cx| self.poll_outcome(cx)).await
+    }
+
+    fn poll_outcome(&mut self, cx: &mut Context<'_>) -> Poll<Outcome> {
+        let outcome = ready!(self.link.poll_outcome(self.id, cx.waker().clone()));
+        self.finished = true;
+        Poll::Ready(outcome)
+    }
+
+    /// What an outcome comes to.
+    pub(super) fn read(&self, outcome: Outcome) -> Result<M::Result, Error> {
+        let result = outcome.decode::<M>().map_err(Error::from);
+        #[cfg(all(feature = "client", feature = "schema-validate"))]
+        let result =
+            result.and_then(|result| super::outputs::admit::<M>(&*self.link, self.tool.as_deref(), result));
+        result
     }
 
     /// The handle by which the machine knows the request.
@@ -250,13 +295,8 @@ impl<M: Method> Future for Call<M> {
         if self.finished {
             return Poll::Ready(Err(Error::Finished));
         }
-        let outcome = ready!(self.link.poll_outcome(self.id, cx.waker().clone()));
-        self.finished = true;
-        let result = outcome.decode::<M>().map_err(Error::from);
-        #[cfg(all(feature = "client", feature = "schema-validate"))]
-        let result =
-            result.and_then(|result| super::outputs::admit::<M>(&*self.link, self.tool.as_deref(), result));
-        Poll::Ready(result)
+        let outcome = ready!(self.poll_outcome(cx));
+        Poll::Ready(self.read(outcome))
     }
 }
 

@@ -4,16 +4,13 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
 use core::fmt;
-use core::future::Future;
-use core::pin::Pin;
-use core::task::{Context, Poll, ready};
 
 use super::Client;
 use crate::front::error::Error;
-use crate::front::request::Request;
-use crate::front::slots::{Follow, Link};
+use crate::front::request::{Call, Called, Request};
+use crate::front::slots::Link;
 use crate::peer::client::TaskCommand;
-use crate::peer::{InvalidAnswer, Outcome, RequestId, RequestOptions, TaskMode, TaskReport};
+use crate::peer::{InvalidAnswer, Outcome, RequestOptions, TaskMode, TaskReport};
 use crate::schema::{CallTool, CallToolResult};
 
 /// What a tool call has come to that may become a task.
@@ -53,12 +50,13 @@ impl Request<CallTool> {
     /// # Errors
     /// If the call fails before there is a task.
     pub async fn task(self) -> Result<Begun, Error> {
-        let (link, id) = self.send(|options| options.task = Some(TaskMode::Handle), Follow::Nothing)?;
-        match Asked::new(link.clone(), id).await {
+        let mut call = self.send(|options| options.task = Some(TaskMode::Handle))?;
+        match call.outcome().await {
             Outcome::Task(report) => {
-                Ok(Begun::Task(TaskHandle { link, id: report.id.clone(), seed: Some(report) }))
+                let (link, called) = call.called();
+                Ok(Begun::Task(TaskHandle { link, called, id: report.id.clone(), seed: Some(report) }))
             }
-            outcome => Ok(Begun::Done(outcome.decode::<CallTool>()?)),
+            outcome => Ok(Begun::Done(call.read(outcome)?)),
         }
     }
 }
@@ -66,9 +64,10 @@ impl Request<CallTool> {
 impl Client {
     /// A task that a tool call has become, by its identifier: of this connection or of an earlier one.
     ///
-    /// Nothing is sent until something is asked of the handle; whether there is such a task shows then.
+    /// Nothing is sent until something is asked of the handle; whether there is such a task shows then. Which tool was
+    /// called is not known any more, so its result is not held to what the tool promises.
     pub fn resume_task(&self, id: impl Into<String>) -> TaskHandle {
-        TaskHandle { link: self.handle.clone(), id: id.into(), seed: None }
+        TaskHandle { link: self.handle.clone(), called: Called::default(), id: id.into(), seed: None }
     }
 }
 
@@ -78,6 +77,7 @@ impl Client {
 #[derive(Clone)]
 pub struct TaskHandle {
     link: Arc<dyn Link>,
+    called: Called,
     id: String,
     seed: Option<Box<TaskReport>>,
 }
@@ -98,7 +98,7 @@ impl TaskHandle {
     /// # Errors
     /// If the server does not answer, or knows no such task (any more).
     pub async fn status(&self) -> Result<TaskReport, Error> {
-        match self.ask(TaskCommand::Status)?.await {
+        match self.ask(TaskCommand::Status)?.outcome().await {
             Outcome::Result(raw) => {
                 TaskReport::read(&raw).map_err(|what| Error::Invalid(InvalidAnswer::Malformed(what)))
             }
@@ -114,7 +114,7 @@ impl TaskHandle {
     /// # Errors
     /// As for a call that was waited for from the beginning.
     pub async fn wait(&self) -> Result<CallToolResult, Error> {
-        Ok(self.ask(TaskCommand::Follow)?.await.decode::<CallTool>()?)
+        self.ask(TaskCommand::Follow)?.await
     }
 
     /// Tells the server that the task is not wanted any more. It may end otherwise all the same: see
@@ -123,15 +123,15 @@ impl TaskHandle {
     /// # Errors
     /// If the server does not take it: the task has ended, or the server cancels none.
     pub async fn cancel(&self) -> Result<(), Error> {
-        match self.ask(TaskCommand::Cancel)?.await {
+        match self.ask(TaskCommand::Cancel)?.outcome().await {
             Outcome::Result(_) => Ok(()),
             outcome => Err(outcome.into()),
         }
     }
 
-    fn ask(&self, command: TaskCommand) -> Result<Asked, Error> {
+    fn ask(&self, command: TaskCommand) -> Result<Call<CallTool>, Error> {
         let id = self.link.task(&self.id, command, RequestOptions::default())?;
-        Ok(Asked::new(self.link.clone(), id))
+        Ok(Call::again(self.link.clone(), id, &self.called))
     }
 }
 
@@ -139,36 +139,5 @@ impl fmt::Debug for TaskHandle {
     /// Without the identifier, which may be all that guards the task.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TaskHandle").finish_non_exhaustive()
-    }
-}
-
-/// The outcome of a request, whatever it is. Dropping it cancels the request.
-struct Asked {
-    link: Arc<dyn Link>,
-    id: RequestId,
-    finished: bool,
-}
-
-impl Asked {
-    fn new(link: Arc<dyn Link>, id: RequestId) -> Self {
-        Self { link, id, finished: false }
-    }
-}
-
-impl Future for Asked {
-    type Output = Outcome;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome> {
-        let outcome = ready!(self.link.poll_outcome(self.id, cx.waker().clone()));
-        self.finished = true;
-        Poll::Ready(outcome)
-    }
-}
-
-impl Drop for Asked {
-    fn drop(&mut self) {
-        if !self.finished {
-            self.link.abandon(self.id, None);
-        }
     }
 }
