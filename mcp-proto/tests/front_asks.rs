@@ -1,5 +1,5 @@
 //! Handlers that ask: by one code, clients of either era.
-#![cfg(all(feature = "std", feature = "server", feature = "http", feature = "seal"))]
+#![cfg(all(feature = "std", feature = "client", feature = "server", feature = "http", feature = "seal"))]
 
 mod front_common;
 mod http_front_common;
@@ -12,15 +12,20 @@ use core::task::{Context as TaskContext, Poll, Waker};
 use core::time::Duration;
 use std::sync::{Arc, Mutex};
 
+use front_common::{Counter, TestClock};
 use futures_lite::future::{poll_once, yield_now, zip};
 use http_front_common::Web;
 use mcp_proto::UnixTime;
+use mcp_proto::bind::{StreamClient, StreamServer};
+use mcp_proto::front::{self, ClientHandlers};
 use mcp_proto::front::{
     Answered, Completion, Context, Error, HandlerError, NoArguments, Router, SingleUse, StateId, StateUse,
     UsedStates,
 };
+use mcp_proto::peer::client::{LinkAction, Mode};
 use mcp_proto::peer::server::{SealKey, Sealer};
 use mcp_proto::peer::{Principal, Refusal};
+use mcp_proto::schema::ElicitResult;
 use mcp_proto::schema::{
     CallToolParams, CompleteParams, CreateMessageParams, ElicitParams, ElicitSchema, ElicitValue,
     InputRequiredResult, Prompt, Resource, SamplingMessage, StringSchema, Tool,
@@ -161,6 +166,51 @@ fn a_legacy_client_is_asked_by_a_request_of_the_same_handler() {
         (&answer["id"], &answer["result"]["content"][0]["text"]),
         (&json!(id), &json!("Hello, Alice!"))
     );
+}
+
+/// S4.1, C5.1: the front's own client and server, in either era, over two buffers.
+#[test]
+fn a_client_is_asked_whatever_its_era() {
+    for mode in [Mode::ModernOnly, Mode::LegacyOnly] {
+        let clock = Arc::new(TestClock::default());
+        let machine = StreamServer::new(router().config());
+        let (_, mut server) = front::server(machine, clock.clone(), Arc::new(Counter::default()), router());
+        let handlers = ClientHandlers::new().elicitation(async |asked: ElicitParams, _| {
+            let ElicitParams::Form(form) = asked else { return ElicitResult::decline() };
+            let (field, _) = form.requested_schema.properties.iter().next().unwrap();
+            let answer: ElicitResult = serde_json::from_value(accepted(field, field)).unwrap();
+            answer
+        });
+        let mut config = front_common::config();
+        config.mode = mode;
+        config.capabilities = handlers.capabilities().clone();
+        let (client, mut driver) = front::client(StreamClient::new(config), clock, handlers);
+        let mut call = client.call_tool("steps", json!({})).start().unwrap();
+        let mut cx = TaskContext::from_waker(Waker::noop());
+        let (mut up, mut down) = (Vec::new(), Vec::new());
+        let mut said = None;
+        for _ in 0..100 {
+            let _: Poll<()> = driver.poll(&mut cx, |machine, now| {
+                if let Some(LinkAction::Open) = machine.poll_link() {
+                    machine.handle_open(now);
+                }
+                machine.handle_input(now, core::mem::take(&mut down).into());
+                let _ = machine.poll_transmit(&mut up);
+                machine.handle_timeout(now);
+                Poll::Pending
+            });
+            let _: Poll<()> = server.poll(&mut cx, |machine, now| {
+                machine.handle_input(now, core::mem::take(&mut up).into());
+                let _ = machine.poll_transmit(&mut down);
+                Poll::Pending
+            });
+            if let Poll::Ready(result) = pin!(&mut call).poll(&mut cx) {
+                said = Some(result.unwrap().text_content());
+                break;
+            }
+        }
+        assert_eq!(said.as_deref(), Some("first second third"), "{mode:?}");
+    }
 }
 
 #[test]
