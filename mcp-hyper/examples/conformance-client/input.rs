@@ -22,30 +22,24 @@ fn elicitation(params: &ElicitParams) -> ElicitResult {
 
 /// The default of a field, or else the plainest value it can have.
 fn value(field: &PrimitiveSchema) -> Option<ElicitValue> {
-    Some(match field {
-        PrimitiveSchema::String(field) => field.default.as_deref().unwrap_or("text").into(),
-        PrimitiveSchema::Number(field) => match (&field.default, &field.kind) {
-            (Some(number), _) => ElicitValue::Number(number.clone()),
-            (None, NumberKind::Integer) => 1_i64.into(),
-            (None, _) => 1.5.into(),
-        },
-        PrimitiveSchema::Boolean(field) => field.default.unwrap_or(true).into(),
-        PrimitiveSchema::Enum(field) => {
-            ElicitValue::String(field.default.as_ref().or(field.values.first())?.clone())
-        }
-        PrimitiveSchema::TitledEnum(field) => {
-            let first = field.options.first().map(|option| &option.value);
-            ElicitValue::String(field.default.as_ref().or(first)?.clone())
-        }
-        PrimitiveSchema::MultiSelect(field) => ElicitValue::Strings(match (&field.default, &field.items) {
-            (Some(default), _) => default.clone(),
-            (None, MultiSelectItems::Untitled(items)) => items.values.clone(),
-            (None, MultiSelectItems::Titled(items)) => {
-                items.options.iter().map(|option| option.value.clone()).collect()
-            }
-        }),
-        PrimitiveSchema::Unknown(_) => return None,
-    })
+    let plainest = || {
+        Some(match field {
+            PrimitiveSchema::String(_) => "text".into(),
+            PrimitiveSchema::Number(field) if field.kind == NumberKind::Integer => 1_i64.into(),
+            PrimitiveSchema::Number(_) => 1.5.into(),
+            PrimitiveSchema::Boolean(_) => true.into(),
+            PrimitiveSchema::Enum(field) => field.values.first()?.as_str().into(),
+            PrimitiveSchema::TitledEnum(field) => field.options.first()?.value.as_str().into(),
+            PrimitiveSchema::MultiSelect(field) => ElicitValue::Strings(match &field.items {
+                MultiSelectItems::Untitled(items) => items.values.clone(),
+                MultiSelectItems::Titled(items) => {
+                    items.options.iter().map(|option| option.value.clone()).collect()
+                }
+            }),
+            PrimitiveSchema::Unknown(_) => return None,
+        })
+    };
+    field.default_value().or_else(plainest)
 }
 
 fn sampling(params: &CreateMessageParams) -> CreateMessageResult {

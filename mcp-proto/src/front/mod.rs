@@ -71,7 +71,8 @@ let router = Router::new("calculator", "1.0.0")
 # drop(router);
 ```
 
-With the feature `schemars` the schema comes from the type.
+With the feature `schemars` the schema comes from the type, and with `schema-validate` arguments and results are held to
+it.
 "##
 )]
 //!

@@ -140,7 +140,8 @@ impl OutputSchemas {
         }
     }
 
-    pub(crate) fn bounds(&self) -> Bounds {
+    /// What schemas and checks are held to.
+    pub fn bounds(&self) -> Bounds {
         self.bounds
     }
 
