@@ -183,7 +183,7 @@ impl fmt::Display for UrlWarning {
         f.write_str(match self {
             Self::Unencrypted => "what you enter there travels unencrypted",
             Self::UserInfo => "a name stands before the host, and is not where the page is",
-            Self::Punycode => "the host has characters that may look like others",
+            Self::Punycode => "the host is in Punycode: its characters may look like others",
             Self::EncodedHost => "the host is written in code",
             Self::NumericHost => "the host is a number rather than a name",
         })

@@ -9,11 +9,11 @@ use std::fmt::Write as _;
 use std::io::{BufRead, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use mcp_proto::consent::UrlConsent;
 use mcp_proto::front::{ClientContext, ClientHandlers, HandlerError};
 use mcp_proto::peer::client::ServerInfo;
 use mcp_proto::schema::{
-    ClientCapability, ElicitAction, ElicitFormParams, ElicitParams, ElicitResult, ElicitUrlParams,
-    ElicitValue, Map,
+    ClientCapability, ElicitAction, ElicitFormParams, ElicitParams, ElicitResult, ElicitValue, Map,
 };
 
 use crate::terminal::{BAD, HEADING, NAME, QUIET, harmless, styled};
@@ -61,9 +61,13 @@ fn elicit(
             fill_in(person, form)
         }
         ElicitParams::Url(page) => {
-            describe(&mut intro, page);
+            let page = UrlConsent::of(page);
+            match &page {
+                Ok(page) => describe(&mut intro, page),
+                Err(fault) => _ = writeln!(intro, "It names no page that can be shown: {fault}."),
+            }
             person.tell(&intro);
-            visit(person)
+            if page.is_ok() { visit(person) } else { Ok(ElicitResult::decline()) }
         }
     }
 }
@@ -146,18 +150,11 @@ fn review(fields: &[Field<'_>], values: &Map<ElicitValue>) -> String {
 }
 
 /// C10.6, C10.7: the whole URL, its host apart, and nothing fetched.
-fn describe(intro: &mut String, page: &ElicitUrlParams) {
-    let url = harmless(&page.url);
-    let _ = writeln!(intro, "\nIt wants you to visit this page:\n\n  {url}\n");
-    let host = url.split_once("://").map_or("", |(_, rest)| rest.split(['/', '?', '#']).next().unwrap_or(""));
-    let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
-    let _ = writeln!(intro, "The page is at {}.", styled(NAME, host));
-    if host.split('.').any(|label| label.starts_with("xn--")) {
-        let _ = writeln!(
-            intro,
-            "{}",
-            styled(BAD, "This name is written in a way that can make it look like another one (Punycode).")
-        );
+fn describe(intro: &mut String, page: &UrlConsent) {
+    let _ = writeln!(intro, "\nIt wants you to visit this page:\n\n  {}\n", page.url());
+    let _ = writeln!(intro, "The page is at {}.", styled(NAME, page.host()));
+    for warning in page.warnings() {
+        let _ = writeln!(intro, "{}", styled(BAD, format!("Warning: {warning}.")));
     }
 }
 
