@@ -4,6 +4,7 @@ use mcp_proto::consent::{
     Behaviour, IconFault, IconPolicy, IconSource, ImageKind, Trust, UrlConsent, UrlFault, UrlWarning,
 };
 use mcp_proto::schema::{ElicitUrlParams, Icon, Root, RootFault, Tool, ToolAnnotations, apps};
+use proptest::prelude::*;
 use serde_json::json;
 
 // --- Pages to visit ---
@@ -340,14 +341,13 @@ fn a_root_is_a_file_uri_that_leads_nowhere_else() {
         ("/a//b/", "file:///a/b"),
         (r"C:\Projects\one", "file:///C:/Projects/one"),
         ("c:/Projects", "file:///c:/Projects"),
-        (r"/unix\name", "file:///unix%5Cname"),
     ] {
         assert_eq!(Root::of_path(path).unwrap().uri, uri);
     }
     for path in ["relative", "", "./here", "C:", "C:relative", "~/project"] {
         assert_eq!(Root::of_path(path), Err(RootFault::NotAbsolute), "{path}");
     }
-    for path in ["/home/../etc", "/home/.", r"C:\a\..\b"] {
+    for path in ["/home/../etc", "/home/.", r"C:\a\..\b", r"/a\b", "/a\0"] {
         assert_eq!(Root::of_path(path), Err(RootFault::Traversal), "{path}");
     }
     for (uri, fault) in [
@@ -395,4 +395,45 @@ fn a_server_can_tell_what_lies_within_a_root() {
         assert!(!root.contains(outside), "{outside}");
     }
     assert!(!Root::new("https://example.com").contains("https://example.com/a"));
+}
+
+proptest! {
+    /// C10.6, C13.3: whatever a server sends, what is shown is what it sent, in plain characters, with a host in it.
+    #[test]
+    fn any_text_is_a_page_shown_whole_or_none(
+        url in prop_oneof![
+            any::<String>(),
+            "[hH][tT][tT][pP][sS]?:/{1,3}([a-z%.0-9\\[\\]:]{0,9}@)?[a-zA-Z.0-9\\-:\\[\\]%]{0,20}[/?#\\\\ -~]{0,20}",
+        ]
+    ) {
+        if let Ok(page) = UrlConsent::new(&url) {
+            prop_assert_eq!(page.parts().concat(), url.as_str());
+            prop_assert_eq!(page.url(), url.as_str());
+            prop_assert!(!page.host().is_empty() && url.bytes().all(|byte| byte.is_ascii_graphic()));
+            prop_assert!(page.parts()[0].contains("://") && !page.host().contains(['/', '@', '?', '#']));
+            prop_assert!(page.parts()[2].is_empty() || page.parts()[2].starts_with([':', '/', '?', '#']));
+        }
+    }
+
+    /// C11.7, S9.9
+    #[test]
+    fn any_path_is_a_root_that_holds_itself_or_none(path in prop_oneof![any::<String>(), "(/|C:\\\\)[ -~]{0,20}"]) {
+        if let Ok(root) = Root::of_path(&path) {
+            prop_assert!(root.uri.is_ascii());
+            prop_assert_eq!(root.check(), Ok(()));
+            prop_assert!(root.contains(&root.uri));
+            let (inside, outside) = (format!("{}/inside", root.uri), format!("{}/../outside", root.uri));
+            prop_assert!(root.contains(&inside) && !root.contains(&outside));
+        }
+    }
+
+    /// C9.16
+    #[test]
+    fn no_icon_and_no_picture_is_too_odd(src in any::<String>(), bytes in any::<Vec<u8>>()) {
+        let policy = IconPolicy::of_server("https://example.com/");
+        let icon = Icon::new(src.clone());
+        let source = policy.source(&icon);
+        prop_assert!(!matches!(source, Ok(IconSource::Fetch(url)) if !url.to_ascii_lowercase().starts_with("https://")));
+        let _ = (policy.image(None, &bytes), policy.redirect(&src, &src));
+    }
 }

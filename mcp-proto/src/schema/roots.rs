@@ -54,7 +54,7 @@ impl Root {
     /// ```
     ///
     /// # Errors
-    /// If the path is not absolute, or leads up.
+    /// If the path is not absolute, leads up, or has a backslash (but on Windows) or a zero in a name.
     pub fn of_path(path: &str) -> Result<Self, RootFault> {
         let windows =
             matches!(path.as_bytes(), [letter, b':', b'\\' | b'/', ..] if letter.is_ascii_alphabetic());
@@ -76,7 +76,8 @@ impl Root {
         if uri == "file://" {
             uri.push('/');
         }
-        Ok(Self::new(uri))
+        let root = Self::new(uri);
+        root.check().map(|()| root)
     }
 
     /// Whether it may be told to a server: a `file:` URI of this machine without `.` and `..`, however they are encoded.
