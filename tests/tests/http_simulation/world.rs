@@ -134,6 +134,8 @@ pub struct World<'a> {
     allowed: BTreeMap<u64, u32>,
     next: u64,
     watched: Option<Watched>,
+    /// Whether the server does not know, as far as the client can tell, that the session has begun.
+    unsaid: bool,
     closed: bool,
     /// Whether the client of now is ready, and has not lost its session since.
     was_ready: bool,
@@ -157,6 +159,7 @@ impl<'a> World<'a> {
             allowed: BTreeMap::new(),
             next: 1,
             watched: None,
+            unsaid: false,
             closed: false,
             was_ready: false,
             tally: Tally::default(),
@@ -361,7 +364,11 @@ impl<'a> World<'a> {
                     self.pair.client.respond(now, id, Ok(&ListRootsResult::new(Vec::new())));
                 }
                 Event::State(State::Ready) => self.was_ready = true,
-                Event::Diagnostic(Diagnostic::SessionLost) => self.was_ready = false,
+                Event::Diagnostic(Diagnostic::SessionLost) => {
+                    self.was_ready = false;
+                    self.unsaid = false;
+                }
+                Event::Diagnostic(Diagnostic::NotTaken { .. }) => self.unsaid = true,
                 Event::Changed { watch, change, .. } => {
                     assert!(matches!(change, Change::Tools | Change::Prompts), "nobody asked for {change:?}");
                     self.watch_event(watch, None);
@@ -441,6 +448,7 @@ impl<'a> World<'a> {
         self.check_settled();
         self.made.clear();
         self.watched = None;
+        self.unsaid = false;
         self.order.clear();
         self.closed = false;
         self.was_ready = false;
@@ -454,7 +462,7 @@ impl<'a> World<'a> {
         if self.closed {
             self.reconnect();
         }
-        if let Some(watched) = self.watched.as_ref().filter(|watched| watched.on) {
+        if let Some(watched) = self.watched.as_ref().filter(|watched| watched.on && !self.unsaid) {
             assert_eq!(watched.known, self.ledger.version(), "a change was missed");
         }
         for _ in 0..3 {
