@@ -32,3 +32,5 @@ mod table;
 mod terminal;
 #[path = "../examples/mcp/trace.rs"]
 mod trace;
+#[path = "../examples/mcp/watch.rs"]
+mod watch;

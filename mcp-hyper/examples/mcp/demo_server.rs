@@ -1,15 +1,17 @@
 //! A server with a little of everything, for `mcp demo`, `mcp serve` and whoever tries a client.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use mcp_proto::front::tasks::{TaskChoice, TaskConfig};
 use mcp_proto::front::{Context, HandlerError, NoArguments, Progress, Router, Structured};
 use mcp_proto::schema::{
-    CompleteParams, LoggingLevel, Prompt, PromptArgument, Reference, Resource, ResourceContents,
-    ResourceTemplate, ServerCapability,
+    CompleteParams, ElicitParams, ElicitSchema, ElicitValue, LoggingLevel, PrimitiveSchema, Prompt,
+    PromptArgument, Reference, Resource, ResourceContents, ResourceTemplate, ServerCapability, StringSchema,
+    Tool,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Number;
+use serde_json::{Number, json};
 use smol::Timer;
 
 /// A blue diamond, 16 × 16: PNG in base64.
@@ -84,6 +86,17 @@ pub(crate) fn router() -> Router {
             Err::<String, _>(HandlerError::new("this tool fails, as it was asked to"))
         })
         .tool("slow", "Takes its time; made to be cancelled", slow)
+        .tool("introduce", "Asks the person for their name", introduce)
+        .tasks(TaskConfig::default())
+        .task_tool(
+            Tool::new(
+                "bake",
+                "Bakes bread, as a task where the client can have one",
+                json!({ "type": "object" }),
+            ),
+            TaskChoice::Optional,
+            bake,
+        )
         .resource(
             described("demo://greeting", "greeting", "A greeting for everybody", "text/plain"),
             async |_, _| greeting("world"),
@@ -107,6 +120,18 @@ pub(crate) fn router() -> Router {
             format!("Write a {style} greeting for {name}, in one sentence.")
         })
         .completion(async |params: CompleteParams, _| complete(&params))
+}
+
+/// What changes every second, for who watches.
+pub(crate) const CLOCK: &str = "demo://clock";
+
+/// The same with a clock, for servers that tell of changes.
+pub(crate) fn with_clock() -> Router {
+    let clock = described(CLOCK, "clock", "Seconds since 1970", "text/plain");
+    router().declare(ServerCapability::ResourcesSubscribe).resource(clock, async |_, _| {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        now.as_secs().to_string()
+    })
 }
 
 fn described(uri: &str, name: &str, description: &str, mime_type: &str) -> Resource {
@@ -158,6 +183,26 @@ async fn slow(Slow { seconds }: Slow, cx: Context) -> Result<String, HandlerErro
     Ok(format!("That took {seconds} s."))
 }
 
+/// In either era: a client is asked by a request, or by a result, after which the handler begins anew.
+async fn introduce(NoArguments {}: NoArguments, cx: Context) -> Result<String, HandlerError> {
+    let name = StringSchema { title: Some("Your name".to_owned()), ..StringSchema::new() };
+    let mut form = ElicitSchema::new([("name", PrimitiveSchema::from(name))]);
+    form.required = Some(vec!["name".to_owned()]);
+    let answer = cx.elicit("name", ElicitParams::form("Who are you?", form)).await?;
+    match answer.content.as_ref().and_then(|content| content.get("name")) {
+        Some(ElicitValue::String(name)) => Ok(greeting(name)),
+        _ => Ok("A stranger, then.".to_owned()),
+    }
+}
+
+async fn bake(NoArguments {}: NoArguments, cx: Context) -> &'static str {
+    for step in ["kneading", "waiting for the dough to rise", "baking"] {
+        cx.status(step);
+        Timer::after(Duration::from_millis(500)).await;
+    }
+    "The bread is done."
+}
+
 fn greeting(name: &str) -> String {
     format!("Hello, {name}!")
 }
@@ -185,7 +230,7 @@ mod tests {
 
     #[test]
     fn everything_registered_makes_sense() {
-        router().check().unwrap();
+        with_clock().check().unwrap();
     }
 
     #[test]

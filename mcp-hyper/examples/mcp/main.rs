@@ -24,6 +24,7 @@ mod table;
 mod terminal;
 mod tools;
 mod trace;
+mod watch;
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -94,6 +95,12 @@ async fn run(command: Command, common: &Common) -> Result<(), Failure> {
         Command::Read { uri, server } => {
             with_server(&server.command, common, async |connection| {
                 resources::read(connection, &uri, screen, json).await
+            })
+            .await
+        }
+        Command::Watch { uris, changes, server } => {
+            with_server(&server.command, common, async |connection| {
+                watch::watch(connection, &uris, changes, screen, json).await
             })
             .await
         }

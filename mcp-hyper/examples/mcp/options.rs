@@ -118,6 +118,17 @@ pub(crate) enum Command {
         #[command(flatten)]
         server: Server,
     },
+    /// Tell what changes as it happens: the lists of tools, prompts and resources, and the resources that are named
+    Watch {
+        /// A resource to watch; may be repeated
+        #[arg(value_name = "URI")]
+        uris: Vec<String>,
+        /// End after so many changes
+        #[arg(long, value_name = "COUNT")]
+        changes: Option<u64>,
+        #[command(flatten)]
+        server: Server,
+    },
     /// List the prompts
     Prompts {
         #[command(flatten)]

@@ -19,7 +19,15 @@ impl Bar {
 
     /// Shows how far it has come. Nothing depends on whether that can be written.
     pub(crate) fn show(&mut self, progress: f64, total: Option<f64>, message: Option<&str>) {
-        let line = line(progress, total, message);
+        self.print(&line(progress, total, message));
+    }
+
+    /// Shows how a task is doing, in the place of its progress.
+    pub(crate) fn show_status(&mut self, status: &str) {
+        self.print(&styled(QUIET, status.replace('\n', " ")));
+    }
+
+    fn print(&mut self, line: &str) {
         let mut out = anstream::stderr();
         let _ = if self.terminal {
             self.shown = true;

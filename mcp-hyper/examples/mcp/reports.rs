@@ -4,6 +4,7 @@ use std::io::Write as _;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use mcp_proto::front::{Client, Event};
+use mcp_proto::peer::TaskReport;
 use mcp_proto::schema::{LoggingMessage, LoggingMessageParams, ProgressParams};
 use smol::Task;
 
@@ -33,6 +34,9 @@ impl Reports {
                                 log(&message);
                             });
                         }
+                    }
+                    Event::TaskStatus { report, .. } => {
+                        with(&shared, |bar| bar.show_status(&status(&report)))
                     }
                     Event::Diagnostic(diagnostic) if trace => trace::diagnostic(&diagnostic.to_string()),
                     _ => {}
@@ -64,6 +68,13 @@ impl Reports {
 
 fn with<R>(bar: &Mutex<Bar>, act: impl FnOnce(&mut Bar) -> R) -> R {
     act(&mut bar.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// How a task is doing, in a line.
+fn status(report: &TaskReport) -> String {
+    let status = report.status.as_str().replace('_', " ");
+    let said = report.message.as_deref().map(|message| format!(": {}", harmless(message)));
+    format!("task {status}{}", said.unwrap_or_default())
 }
 
 fn log(message: &LoggingMessageParams) {

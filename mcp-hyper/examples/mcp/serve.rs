@@ -2,9 +2,11 @@
 
 use std::io::{IsTerminal as _, Write as _};
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use mcp_hyper::ServerOptions;
 use mcp_proto::bind::http::server::LegacyPaths;
+use smol::Timer;
 use smol::net::TcpListener;
 
 use crate::demo_server;
@@ -25,10 +27,18 @@ pub(crate) async fn http(address: SocketAddr, legacy_sse: bool) -> Result<(), Fa
     let listener = TcpListener::bind(address).await.map_err(failed)?;
     let at = listener.local_addr().map_err(failed)?;
     let _ = writeln!(anstream::stderr(), "Serving http://{at}/mcp. Ctrl-C ends it.");
-    let mut options = ServerOptions::new(demo_server::router());
+    let mut options = ServerOptions::new(demo_server::with_clock());
     if legacy_sse {
         options = options.configure(|config| config.legacy_sse = Some(LegacyPaths::default()));
     }
-    let (_, driver) = options.listen(listener);
-    driver.await.map_err(failed)
+    let (server, driver) = options.listen(listener);
+    let ticking = smol::spawn(async move {
+        loop {
+            Timer::after(Duration::from_secs(1)).await;
+            server.resource_updated(demo_server::CLOCK);
+        }
+    });
+    let served = driver.await.map_err(failed);
+    ticking.cancel().await;
+    served
 }

@@ -1,0 +1,107 @@
+//! `mcp watch`: what changes on a server, as it happens.
+
+use mcp_proto::front::WatchUpdate;
+use mcp_proto::peer::client::{Change, Interest, Why};
+use serde_json::{Value, json};
+
+use crate::connect::Connection;
+use crate::failure::Failure;
+use crate::terminal::{GOOD, QUIET, Screen, harmless, styled};
+
+/// Prints what changes until the server ends it, or so many changes were told.
+pub(crate) async fn watch(
+    connection: &Connection,
+    uris: &[String],
+    most: Option<u64>,
+    screen: &mut Screen,
+    json: bool,
+) -> Result<(), Failure> {
+    let lists = Interest::new().tools().prompts().resources();
+    let interest = uris.iter().fold(lists, Interest::resource);
+    let mut watch = connection.client.watch().interest(interest).open()?;
+    let mut told = 0;
+    while most.is_none_or(|most| told < most) {
+        let Some(update) = watch.next().await else {
+            return match watch.outcome() {
+                Some(Err(error)) => Err(error.into()),
+                _ => Ok(()),
+            };
+        };
+        told += u64::from(matches!(update, WatchUpdate::Changed { .. }));
+        if json {
+            screen.line(as_json(&update))?;
+        } else {
+            screen.line(in_words(&update))?;
+        }
+    }
+    Ok(())
+}
+
+/// The lists and the resources that an interest is in.
+fn parts(interest: &Interest) -> Vec<String> {
+    let lists = [
+        (interest.has_tools(), "tools"),
+        (interest.has_prompts(), "prompts"),
+        (interest.has_resources(), "resources"),
+    ];
+    let lists = lists.into_iter().filter(|(wanted, _)| *wanted).map(|(_, list)| list.to_owned());
+    lists.chain(interest.resource_uris().map(str::to_owned)).collect()
+}
+
+fn subject(change: &Change) -> String {
+    match change {
+        Change::Tools => "tools".to_owned(),
+        Change::Prompts => "prompts".to_owned(),
+        Change::Resources => "resources".to_owned(),
+        Change::Resource(uri) => uri.clone(),
+        Change::Task { id, .. } => format!("task {id}"),
+    }
+}
+
+fn in_words(update: &WatchUpdate) -> String {
+    match update {
+        WatchUpdate::On { missing } if missing.is_empty() => styled(QUIET, "watching"),
+        WatchUpdate::On { missing } => {
+            let missing = harmless(&parts(missing).join(", "));
+            styled(QUIET, format_args!("watching; the server does not tell of {missing}"))
+        }
+        WatchUpdate::Interrupted => styled(QUIET, "the server is not heard; asking it again"),
+        WatchUpdate::Changed { change, why: Why::Told } => {
+            format!("{} {}", styled(GOOD, "changed:"), harmless(&subject(change)))
+        }
+        WatchUpdate::Changed { change, why: Why::MayHave } => {
+            format!("{} {}", styled(QUIET, "may have changed:"), harmless(&subject(change)))
+        }
+        WatchUpdate::Missed { count } => format!("{count} changes were missed"),
+        _ => styled(QUIET, "something else"),
+    }
+}
+
+fn as_json(update: &WatchUpdate) -> Value {
+    match update {
+        WatchUpdate::On { missing } => json!({ "update": "on", "missing": parts(missing) }),
+        WatchUpdate::Interrupted => json!({ "update": "interrupted" }),
+        WatchUpdate::Changed { change, why } => {
+            json!({ "update": "changed", "what": subject(change), "told": *why == Why::Told })
+        }
+        WatchUpdate::Missed { count } => json!({ "update": "missed", "count": count }),
+        _ => json!({ "update": "other" }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn updates_are_told_in_words_and_as_json() {
+        let missing = Interest::new().prompts().resource("demo://logo");
+        let on = WatchUpdate::On { missing };
+        assert!(in_words(&on).contains("does not tell of prompts, demo://logo"));
+        assert_eq!(as_json(&on), json!({ "update": "on", "missing": ["prompts", "demo://logo"] }));
+        let change = Change::Resource("demo://\x1b[31mlogo".to_owned());
+        let changed = WatchUpdate::Changed { change, why: Why::Told };
+        assert!(in_words(&changed).ends_with("demo://[31mlogo"));
+        assert_eq!(as_json(&changed)["told"], true);
+    }
+}
