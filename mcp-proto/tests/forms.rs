@@ -56,10 +56,10 @@ fn every_kind_of_field_has_its_default() {
 #[test]
 fn a_form_of_very_many_fields_is_filled_in_at_once() {
     let fields: serde_json::Map<_, _> =
-        (0..100_000).map(|n| (n.to_string(), json!({"type": "boolean", "default": true}))).collect();
-    let form = form(json!(fields), json!((0..100_000).map(|n| n.to_string()).collect::<Vec<_>>()));
+        (0..20_000).map(|n| (n.to_string(), json!({"type": "boolean", "default": true}))).collect();
+    let form = form(json!(fields), json!((0..20_000).map(|n| n.to_string()).collect::<Vec<_>>()));
     let defaults = form.defaults();
-    assert_eq!(defaults.len(), 100_000);
+    assert_eq!(defaults.len(), 20_000);
     assert_eq!(form.check(&defaults), Ok(()));
 }
 

@@ -28,7 +28,7 @@ use mcp_proto::peer::{Principal, Refusal};
 use mcp_proto::schema::ElicitResult;
 use mcp_proto::schema::{
     CallToolParams, CompleteParams, CreateMessageParams, ElicitParams, ElicitSchema, ElicitValue,
-    InputRequiredResult, Prompt, Resource, SamplingMessage, StringSchema, Tool,
+    InputRequiredResult, NumberKind, NumberSchema, Prompt, Resource, SamplingMessage, StringSchema, Tool,
 };
 use router_common::Served;
 use serde_json::{Value, json};
@@ -690,6 +690,44 @@ impl SingleUse for Slow {
             }
         }))
     }
+}
+
+/// A server with a tool that asks for a number of at least 18.
+fn adults() -> Router {
+    let age = NumberSchema { minimum: Some(18.into()), ..NumberSchema::new(NumberKind::Integer) };
+    let form = ElicitParams::form("How old?", ElicitSchema::new([("age", age.into())]));
+    Router::new("asker", "1").tool_with(tool("age"), move |NoArguments {}, cx: Context| {
+        let form = form.clone();
+        async move { Ok::<_, HandlerError>(cx.elicit("age", form).await?.action.as_str()) }
+    })
+}
+
+/// S4.8, C10.5
+#[test]
+fn a_form_that_is_not_filled_in_as_it_asks_ends_the_request() {
+    let mut web = Web::new(adults());
+    let (_, state) = asked(&attempt(&mut web, "age", None, None));
+    let filled = |age: Value| json!({"age": {"action": "accept", "content": {"age": age}}});
+    let wrong = attempt(&mut web, "age", Some(&state), Some(filled(json!(17))));
+    assert!(refused(&wrong).contains(r#"the field "age" is too small"#), "{wrong}");
+    let (_, state) = asked(&attempt(&mut web, "age", None, None));
+    assert_eq!(told(&attempt(&mut web, "age", Some(&state), Some(filled(json!(18))))), "accept");
+    let (_, state) = asked(&attempt(&mut web, "age", None, None));
+    let declined = json!({"age": {"action": "decline"}});
+    assert_eq!(told(&attempt(&mut web, "age", Some(&state), Some(declined))), "decline");
+}
+
+/// C10.5
+#[test]
+fn a_legacy_client_that_fills_a_form_in_otherwise_is_an_error_of_the_question() {
+    let mut s = Served::legacy_with(adults(), "2025-11-25", everything());
+    let call = s.send("tools/call", json!({"name": "age", "arguments": {}}));
+    let ask = s.line();
+    s.say(&json!({"jsonrpc": "2.0", "id": ask["id"], "result": {"action": "accept", "content": {"age": "old"}}}));
+    let line = s.line();
+    assert_eq!((&line["id"], &line["result"]["isError"]), (&json!(call), &json!(true)));
+    let text = line["result"]["content"][0]["text"].as_str().unwrap();
+    assert!(text.contains(r#"the field "age" is not a whole number"#), "{text}");
 }
 
 /// S4.6: nothing is done before the store has answered.

@@ -8,6 +8,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
 
 use front_common::{Front, pending, poll, ready};
+use mcp_proto::front::tasks::{Detached, TaskChoice, TaskConfig};
 use mcp_proto::front::{Error, Fault, HandlerError, NoArguments, OutputChecks, Router, RouterError};
 use mcp_proto::rpc::code;
 use mcp_proto::schema::{CallToolResult, Json, Tool};
@@ -136,6 +137,20 @@ mod router {
         assert_eq!(result["content"][0]["text"], "no such place");
         let mut s = Served::modern(weather(|| Ok(CallToolResult::error("no such place"))));
         assert_eq!(s.call("raw", json!({}))["isError"], true);
+    }
+
+    /// S8.6
+    #[test]
+    fn what_a_tool_leaves_for_later_is_held_to_the_same() {
+        let output = json!({"type": "object", "required": ["degrees"]});
+        let tool = Tool::new("later", "", json!({"type": "object"})).with_output_schema(output);
+        let router = Router::new("x", "1").tasks(TaskConfig::default()).detaching_tool(
+            tool,
+            TaskChoice::Optional,
+            async |NoArguments {}, _| Ok(Detached::new(async |_| CallToolResult::text("warm"))),
+        );
+        let error = Served::modern(router).error("tools/call", json!({"name": "later"}));
+        assert_eq!(error["code"], code::INTERNAL_ERROR);
     }
 
     /// C1.23, C1.26, S1.13

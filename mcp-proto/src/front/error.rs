@@ -9,6 +9,7 @@ use core::time::Duration;
 use crate::peer::client::Closed;
 use crate::peer::{DecodeError, HttpError, InputFault, InvalidAnswer, Lost, Outcome, Refusal, TaskReport};
 use crate::rpc::{ErrorObject, Raw};
+use crate::schema::FormError;
 
 /// Why a call has no result.
 ///
@@ -68,6 +69,8 @@ pub enum Error {
         /// The result as it came: not to be given to a model unseen.
         result: alloc::boxed::Box<crate::schema::CallToolResult>,
     },
+    /// The client's answer is not the form filled in as it asks.
+    Form(FormError),
     /// No answer came in time; the other side has been told that nobody waits any more.
     TimedOut {
         /// How long it took.
@@ -126,6 +129,7 @@ impl Error {
             | Self::InputRequired(_)
             | Self::Task(_)
             | Self::TaskCancelled { .. }
+            | Self::Form(_)
             | Self::Pages(_) => Fault::Peer,
             #[cfg(all(feature = "client", feature = "schema-validate"))]
             Self::Output { .. } => Fault::Peer,
@@ -204,6 +208,7 @@ impl fmt::Display for Error {
             Self::Output { tool, fault, .. } => {
                 write!(f, "the result of the tool {tool:?} is refused: {fault}")
             }
+            Self::Form(error) => write!(f, "the form is not filled in as it asks: {error}"),
             Self::TimedOut { after, maximum: false } => {
                 write!(f, "no answer and no progress within {after:?}")
             }
@@ -228,6 +233,7 @@ impl core::error::Error for Error {
             Self::Http(error) => Some(error),
             #[cfg(all(feature = "client", feature = "schema-validate"))]
             Self::Output { fault, .. } => Some(fault),
+            Self::Form(error) => Some(error),
             Self::Lost(lost) => Some(lost),
             Self::Refused(refusal) => Some(refusal),
             Self::Pages(error) => Some(error),

@@ -30,8 +30,8 @@ pub(super) fn of_object(schema: &Json) -> Option<Json> {
 }
 
 /// What the results of a tool are held to: without the feature `schema-validate`, to what its page needs alone.
-#[derive(Clone)]
-pub(super) struct OutputCheck {
+#[derive(Clone, Default)]
+pub(in crate::front) struct OutputCheck {
     has_page: bool,
     #[cfg(feature = "schema-validate")]
     schema: Option<Arc<Schema>>,
@@ -40,13 +40,13 @@ pub(super) struct OutputCheck {
 impl OutputCheck {
     /// What to answer for what a handler returned.
     #[cfg(not(feature = "schema-validate"))]
-    pub(super) fn reply(&self, output: impl ToolOutput) -> Reply {
+    pub(in crate::front) fn reply(&self, output: impl ToolOutput) -> Reply {
         output::tool_reply(output, self.has_page)
     }
 
     /// What to answer for what a handler returned.
     #[cfg(feature = "schema-validate")]
-    pub(super) fn reply(&self, output: impl ToolOutput) -> Reply {
+    pub(in crate::front) fn reply(&self, output: impl ToolOutput) -> Reply {
         let answered = output.into_tool_result().and_then(|answered| {
             if let super::Answered::Result(result) = &answered {
                 self.hold(result)?;

@@ -49,8 +49,8 @@ use uri::UriTemplate;
 
 use tasks::TaskTool;
 
+pub(in crate::front) use checks::OutputCheck;
 pub(crate) use dispatch::Dispatch;
-pub(crate) use output::tool_reply;
 
 /// How many items a page has unless told otherwise: clients that read one page alone still see all of most servers.
 const PAGE: usize = 1000;

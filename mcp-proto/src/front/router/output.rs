@@ -328,7 +328,7 @@ impl<T: CompletionOutput> CompletionOutput for Result<T, HandlerError> {
 }
 
 /// A tool's answer: what goes wrong is told to the model, unless it is the protocol's concern.
-pub(crate) fn tool_reply(output: impl ToolOutput, has_page: bool) -> Reply {
+pub(super) fn tool_reply(output: impl ToolOutput, has_page: bool) -> Reply {
     match output.into_tool_result() {
         Ok(Answered::Result(mut result)) => {
             add_text(&mut result, has_page);

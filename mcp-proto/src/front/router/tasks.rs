@@ -10,7 +10,7 @@ use core::time::Duration;
 use serde::de::DeserializeOwned;
 
 use super::dispatch::Dispatch;
-use super::{Router, RouterError, ToolOutput, invalid_arguments, output};
+use super::{Router, RouterError, ToolOutput, invalid_arguments};
 use crate::front::reply::{HandlerError, Reply};
 use crate::front::tasks::{
     Desk, Detached, Detachment, Home, Start, TaskChoice, TaskConfig, TaskListing, Work,
@@ -114,13 +114,13 @@ impl<M: Mode> Router<M> {
     /// # drop(router);
     /// ```
     #[must_use]
-    pub fn detaching_tool<A, F, H>(self, tool: Tool, choice: TaskChoice, handler: H) -> Self
+    pub fn detaching_tool<A, F, H>(mut self, tool: Tool, choice: TaskChoice, handler: H) -> Self
     where
         A: DeserializeOwned + 'static,
         F: Future<Output = Result<Detached, HandlerError>> + 'static,
         H: Fn(A, Context) -> F + Handler<M, A, Context, F>,
     {
-        let has_page = tool.page().is_some();
+        let check = self.output_check(&tool);
         let erased = handler.erase(
             |call: CallToolParams, context: &Context| {
                 let decoded = match &call.arguments {
@@ -134,10 +134,10 @@ impl<M: Mode> Router<M> {
             },
             move |(tool, asked, context): (String, Option<TaskMetadata>, Context), output| match output {
                 Ok(rest) => {
-                    let rest = rest.of_tool(has_page);
+                    let rest = rest.of_tool(check.clone());
                     Reply::Detached(Box::new(Detachment { tool, asked, context, rest }))
                 }
-                Err(error) => output::tool_reply(Err::<(), _>(error), has_page),
+                Err(error) => check.reply(Err::<(), _>(error)),
             },
         );
         self.offer_task(tool, choice, Begins::Detached, |router, tool| router.add_tool(tool, erased))

@@ -8,17 +8,17 @@ use super::super::Context;
 use crate::front::ToolOutput;
 use crate::front::handling::SendFuture;
 use crate::front::reply::Reply;
-use crate::front::router::tool_reply;
+use crate::front::router::OutputCheck;
 use crate::schema::tasks::legacy::TaskMetadata;
 
 /// What is left to do of a tool's work, as a task: see [`Router::detaching_tool`](crate::front::Router::detaching_tool).
 pub struct Detached {
     work: Box<Work>,
-    /// Whether the tool has a page, for which its result is made.
-    has_page: bool,
+    /// What its result is held to.
+    check: OutputCheck,
 }
 
-type Work = dyn FnOnce(Context, bool) -> SendFuture<Reply> + Send;
+type Work = dyn FnOnce(Context, OutputCheck) -> SendFuture<Reply> + Send;
 
 impl Detached {
     /// Work that is begun with a context of its own, in which asking the client and reporting status concern the task.
@@ -26,21 +26,21 @@ impl Detached {
     where
         F: Future<Output: ToolOutput> + Send + 'static,
     {
-        let work = Box::new(|context, has_page| -> SendFuture<Reply> {
+        let work = Box::new(|context, check: OutputCheck| -> SendFuture<Reply> {
             let working = work(context);
-            Box::pin(async move { tool_reply(working.await, has_page) })
+            Box::pin(async move { check.reply(working.await) })
         });
-        Self { work, has_page: false }
+        Self { work, check: OutputCheck::default() }
     }
 
-    /// The same of a tool that has a page, or has none.
-    pub(in crate::front) fn of_tool(self, has_page: bool) -> Self {
-        Self { has_page, ..self }
+    /// The same of a tool whose results are held to this.
+    pub(in crate::front) fn of_tool(self, check: OutputCheck) -> Self {
+        Self { check, ..self }
     }
 
     /// Begins it.
     pub(in crate::front) fn begin(self, context: Context) -> SendFuture<Reply> {
-        (self.work)(context, self.has_page)
+        (self.work)(context, self.check)
     }
 }
 

@@ -33,7 +33,8 @@ use crate::front::{Error, HandlerError};
 use crate::peer::{Outcome, Refusal};
 use crate::rpc::{ErrorObject, Raw, code};
 use crate::schema::{
-    At, ClientCapability, Elicit, ElicitParams, ElicitUrlParams, InputRequest, Method, UrlElicitationData,
+    At, ClientCapability, Elicit, ElicitParams, ElicitUrlParams, FormError, InputRequest, Method,
+    UrlElicitationData,
 };
 
 #[cfg(feature = "seal")]
@@ -68,21 +69,33 @@ where
     M: Method<Params: Into<InputRequest> + Send>,
 {
     pub(super) fn new(context: &Context, key: String, params: M::Params) -> Self {
+        Self::taking(context, key, params, Ok)
+    }
+
+    /// A question whose answer `take` has a look at.
+    fn taking(
+        context: &Context,
+        key: String,
+        params: M::Params,
+        take: impl FnOnce(M::Result) -> Result<M::Result, FormError> + Send + 'static,
+    ) -> Self {
         let context = context.clone();
         let future = Box::pin(async move {
-            match context.asks() {
-                Asks::Requests => context.request::<M>(params).await,
-                Asks::Task(task) => decode::<M>(ask_by_task(task, &context, &key, params.into()).await?),
+            let answer = match context.asks() {
+                Asks::Requests => context.request::<M>(params).await?,
+                Asks::Task(task) => decode::<M>(ask_by_task(task, &context, &key, params.into()).await?)?,
                 #[cfg(feature = "seal")]
-                Asks::Rounds(rounds) => rounds.ask::<M>(&context, key, params.into()).await,
-            }
+                Asks::Rounds(rounds) => return rounds.ask::<M>(&context, key, params.into(), take).await,
+            };
+            take(answer).map_err(Error::Form)
         });
         Self { future, completion: None }
     }
 }
 
 impl Ask<Elicit> {
-    /// As [`new`](Self::new); a page on the web gets an id, where the revision has them.
+    /// As [`new`](Self::new); a page on the web gets an id, where the revision has them, and a form must be filled in as
+    /// it asks.
     pub(super) fn elicit(context: &Context, key: String, mut params: ElicitParams) -> Self {
         let mut completion = None;
         if let ElicitParams::Url(page) = &params
@@ -97,7 +110,9 @@ impl Ask<Elicit> {
             let id = page.elicitation_id.get_or_insert_with(|| context.random_id()).clone();
             completion = Some(Completion { connection: context.connection().clone(), id });
         }
-        Self { completion, ..Self::new(context, key, params) }
+        let (asked, revision) = (params.clone(), context.revision());
+        let asking = Self::taking(context, key, params, move |answer| asked.take_answer(answer, revision));
+        Self { completion, ..asking }
     }
 
     /// What tells the client that the person is done with the page (2025-11-25); nothing where clients are not told:

@@ -36,7 +36,7 @@ use crate::peer::server::{NONCE_BYTES, missing_capabilities, needs};
 use crate::peer::{Principal, Refusal};
 use crate::rpc::{ErrorObject, Raw, Text, code};
 use crate::schema::{
-    ClientCapabilities, Direction, InputRequest, InputRequiredResult, Map, Method, MethodInfo,
+    ClientCapabilities, Direction, FormError, InputRequest, InputRequiredResult, Map, Method, MethodInfo,
 };
 
 /// The attempt that a handler of 2026-07-28 is part of.
@@ -129,6 +129,7 @@ impl Rounds {
         context: &Context,
         key: String,
         request: InputRequest,
+        take: impl FnOnce(M::Result) -> Result<M::Result, FormError>,
     ) -> Result<M::Result, Error> {
         let (name, revision) = (&*self.method, context.revision());
         let asked_in = MethodInfo::find(name, Direction::ClientToServer, revision);
@@ -137,7 +138,7 @@ impl Rounds {
         }
         let mut waiting = Waiting::new(self, context, Some(key));
         let raw = poll_fn(|cx| waiting.poll_answer(cx, &request)).await?;
-        let what = match decode::<M>(raw) {
+        let what = match decode::<M>(raw).and_then(|answer| take(answer).map_err(Error::Form)) {
             Ok(answer) => return Ok(answer),
             Err(error) => error.to_string(),
         };
