@@ -20,7 +20,7 @@ use crate::schema::{
 
 use super::listening::News;
 use super::pace::Fate;
-use super::{Channel, Interest, Since, Topic, WatchId, Watching, Way, keeping, listening};
+use super::{Interest, Since, Topic, WatchId, Watching, Way, keeping, listening};
 
 /// Who has a notification in the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -211,7 +211,7 @@ impl Client {
 impl Client {
     /// Messages travel in exchanges of their own; `seed` tells this client's chance from that of others.
     pub(crate) fn separate(&mut self, seed: u64) {
-        self.channel = Channel::Separate;
+        self.channel = super::Channel::Separate;
         self.config.watch.seed = seed;
     }
 

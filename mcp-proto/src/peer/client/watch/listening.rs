@@ -28,6 +28,7 @@ const STEADY: Duration = Duration::from_secs(10);
 
 /// How long what was replaced may still say what it had to say (HTTP): as long as a segment that was lost on the way
 /// takes to be sent again.
+#[cfg(feature = "http")]
 const LINGER: Duration = Duration::from_secs(2);
 
 /// One that was sent and is not acknowledged.
@@ -148,6 +149,7 @@ impl Listening {
         if let Some(before) = self.open.take() {
             let linger = match self.channel {
                 Channel::Shared => Duration::ZERO,
+                #[cfg(feature = "http")]
                 Channel::Separate => LINGER,
             };
             self.replaced.insert(before.number, now + linger);

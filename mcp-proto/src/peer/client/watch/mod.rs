@@ -130,6 +130,7 @@ pub(super) enum Channel {
     #[default]
     Shared,
     /// Each exchange on its own.
+    #[cfg(feature = "http")]
     Separate,
 }
 
