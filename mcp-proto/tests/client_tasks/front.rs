@@ -135,3 +135,34 @@ fn a_task_given_up_by_the_server_is_an_error_of_its_own() {
     front.answer(&id, task("cancelled"));
     assert!(matches!(ready(poll(&mut call)), Err(Error::TaskCancelled { message: None })));
 }
+
+/// C9.7: what a task comes to is held to what the tool promises, as far as it is known which tool was called.
+#[cfg(feature = "schema-validate")]
+#[test]
+fn what_a_task_comes_to_is_held_to_what_its_tool_promises() {
+    let mut front = front(ClientHandlers::new());
+    let mut list = boxed(front.client.list_tools_page(None));
+    pending(poll(&mut list));
+    let id = front.expect("tools/list");
+    let promised = json!({"type": "object", "properties": {"sum": {"type": "number"}}, "required": ["sum"]});
+    let tool = json!({"name": "slow", "inputSchema": {"type": "object"}, "outputSchema": promised});
+    front.answer(&id, json!({"resultType": "complete", "tools": [tool]}));
+    ready(poll(&mut list)).unwrap();
+    drop(list);
+
+    let mut call = boxed(front.client.call_tool("slow", json!({})).task());
+    pending(poll(&mut call));
+    let id = front.expect("tools/call");
+    front.answer(&id, created());
+    let Begun::Task(task_handle) = ready(poll(&mut call)).unwrap() else { panic!("no task") };
+    drop(call);
+    let broken = with(task("completed"), "result", json!({"content": [], "structuredContent": {"sum": "5"}}));
+    for (handle, held) in [(task_handle.clone(), true), (front.client.resume_task("task-1"), false)] {
+        let mut wait = boxed(handle.wait());
+        pending(poll(&mut wait));
+        let id = front.expect("tasks/get");
+        front.answer(&id, broken.clone());
+        let result = ready(poll(&mut wait));
+        assert_eq!(matches!(result, Err(Error::Output { .. })), held, "{result:?}");
+    }
+}
