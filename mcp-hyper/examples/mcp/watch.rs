@@ -55,6 +55,7 @@ fn subject(change: &Change) -> String {
         Change::Resources => "resources".to_owned(),
         Change::Resource(uri) => uri.clone(),
         Change::Task { id, .. } => format!("task {id}"),
+        _ => "something else".to_owned(),
     }
 }
 
