@@ -127,12 +127,13 @@ fn a_task_asks_and_is_answered_part_by_part() {
     assert!(task.get("inputRequests").is_none());
 }
 
-/// S11.8
+/// S11.8, S4.8
 #[test]
 fn an_answer_that_does_not_fit_is_refused_and_can_be_given_again() {
     let mut s = modern();
     let id = begin(&mut s, "two");
-    for odd in [json!({"roots": []}), json!(7), json!({}), json!({"action": "perhaps"})] {
+    let odd_field = json!({"action": "accept", "content": {"name": 7}});
+    for odd in [json!({"roots": []}), json!(7), json!({}), json!({"action": "perhaps"}), odd_field] {
         let answered = update(&mut s, &id, json!({"other": accept("Bob"), "one": odd}));
         assert_eq!(answered["error"]["code"], -32602, "{answered}");
         // Nor is the one beside it taken.

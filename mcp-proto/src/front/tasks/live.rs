@@ -20,7 +20,9 @@ use crate::front::signal::{TaskWaker, Waiters, Wakers, lock};
 use crate::peer::server::exceeds;
 use crate::peer::{InboundId, Principal};
 use crate::rpc::{ErrorObject, Raw, code};
-use crate::schema::{InputRequest, InputRequests, InputResponse, InputResponses, Json, Meta, Number, meta};
+use crate::schema::{
+    ElicitParams, InputRequest, InputRequests, InputResponse, InputResponses, Json, Meta, Number, meta,
+};
 
 /// A task that runs.
 pub(crate) struct Live {
@@ -293,11 +295,12 @@ impl Live {
             let is_open = |key: &str| state.asks.get(key).is_some_and(|ask: &Ask| ask.answer.is_none());
             let mut taken = BTreeMap::new();
             for (key, response) in responses.iter().filter(|(key, _)| is_open(key)) {
-                let fits = state.asks.get(key).is_some_and(|ask| fits(&ask.request, response));
-                match Raw::encode(response) {
-                    Ok(raw) if fits => taken.insert(key.to_string(), raw),
-                    _ => {
-                        let message = format!("the response {key:?} does not fit what was asked for");
+                let Some(ask) = state.asks.get(key) else { continue };
+                let encode = |()| Raw::encode(response).map_err(|error| error.to_string());
+                match fits(&ask.request, response).and_then(encode) {
+                    Ok(raw) => taken.insert(key.to_string(), raw),
+                    Err(why) => {
+                        let message = format!("the response {key:?} does not fit what was asked for: {why}");
                         refused = Some(ErrorObject::new(code::INVALID_PARAMS, message));
                         return None;
                     }
@@ -317,14 +320,17 @@ impl Live {
     }
 }
 
-/// Whether a response can be that to a request.
-fn fits(request: &InputRequest, response: &InputResponse) -> bool {
-    matches!(
-        (request, response),
+/// Whether a response can be that to a request, and why not.
+fn fits(request: &InputRequest, response: &InputResponse) -> Result<(), String> {
+    match (request, response) {
+        (InputRequest::Elicit(ElicitParams::Form(form)), InputResponse::Elicit(answer)) => {
+            form.check(answer).map_err(|error| error.to_string())
+        }
         (InputRequest::Elicit(_), InputResponse::Elicit(_))
-            | (InputRequest::CreateMessage(_), InputResponse::CreateMessage(_))
-            | (InputRequest::ListRoots(_), InputResponse::ListRoots(_))
-    )
+        | (InputRequest::CreateMessage(_), InputResponse::CreateMessage(_))
+        | (InputRequest::ListRoots(_), InputResponse::ListRoots(_)) => Ok(()),
+        _ => Err("it answers something else".into()),
+    }
 }
 
 /// What a handler has asked for, as long as it waits for that.
