@@ -9,7 +9,9 @@ mod http_common;
 use core::time::Duration;
 
 use common::{Scripted, config};
-use mcp_proto::peer::client::{CacheConfig, CacheContext, ClientConfig, Diagnostic, Event, Mode};
+use mcp_proto::peer::client::{
+    CacheConfig, CacheContext, ClientConfig, Diagnostic, Event, Interest, Mode, Since,
+};
 use mcp_proto::peer::{CacheMode, InputMode, Lost, Outcome, RequestId, RequestOptions};
 use mcp_proto::schema::{
     CallTool, CallToolParams, Discover, EmptyParams, GetPrompt, GetPromptParams, InputResponses, ListPrompts,
@@ -273,6 +275,41 @@ fn is_asked<M: Method>(s: &mut Scripted, params: &M::Params, result: Value) -> b
     }
     value(s.outcome(request));
     line.is_some()
+}
+
+/// C6.5, C8.5: what may have changed while a subscription was broken is asked for again, and nothing else.
+#[test]
+fn what_may_have_changed_unheard_is_not_answered_from_what_is_kept() {
+    let mut s = Scripted::modern(config());
+    s.client.watch(s.now, Interest::new().tools().resource("x://a"), Since::Now).unwrap();
+    let listening = |s: &mut Scripted| {
+        let id = s.line()["id"].clone();
+        let meta = json!({"io.modelcontextprotocol/subscriptionId": id});
+        let granted = json!({"toolsListChanged": true, "resourceSubscriptions": ["x://a"]});
+        s.notify(
+            "notifications/subscriptions/acknowledged",
+            json!({"_meta": meta, "notifications": granted}),
+        );
+        while s.client.poll_event().is_some() {}
+        id
+    };
+    let id = listening(&mut s);
+    let asked = |s: &mut Scripted| {
+        let list = |name: &str| hinted(json!({ name: [] }), 60_000, "public");
+        let mut read = |uri| {
+            let params = ReadResourceParams::new(uri);
+            is_asked::<ReadResource>(s, &params, contents(uri, 60_000))
+        };
+        let resources = [read("x://a"), read("x://b")];
+        let tools = is_asked::<ListTools>(s, &first(), list("tools"));
+        (tools, is_asked::<ListPrompts>(s, &first(), list("prompts")), resources)
+    };
+    assert_eq!(asked(&mut s), (true, true, [true, true]));
+    assert_eq!(asked(&mut s), (false, false, [false, false]));
+    s.answer_error(&id, -32603, None);
+    s.advance(SECOND);
+    listening(&mut s);
+    assert_eq!(asked(&mut s), (true, false, [true, false]));
 }
 
 /// C8.5

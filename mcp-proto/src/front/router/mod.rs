@@ -6,6 +6,7 @@ mod checks;
 mod dispatch;
 mod error;
 mod output;
+mod prompts;
 mod registry;
 #[cfg(feature = "schemars")]
 mod schema;
@@ -378,83 +379,6 @@ impl<M: Mode> Router<M> {
             Err(error) => self.note(RouterError::Template { template: template.uri_template, error }),
         }
         self.declare(ServerCapability::Resources)
-    }
-
-    // --- Prompts ---
-
-    /// A prompt; its handler takes its arguments as a struct, or as a map, of strings.
-    ///
-    /// Arguments that the prompt requires are there when the handler runs.
-    ///
-    /// ```
-    /// use mcp_proto::front::Router;
-    /// use mcp_proto::schema::{Prompt, PromptArgument};
-    /// use serde::Deserialize;
-    ///
-    /// #[derive(Deserialize)]
-    /// struct Review {
-    ///     code: String,
-    /// }
-    ///
-    /// let mut prompt = Prompt::new("review");
-    /// let mut code = PromptArgument::new("code");
-    /// code.required = Some(true);
-    /// prompt.arguments = Some(vec![code]);
-    /// let router = Router::new("reviews", "1.0.0")
-    ///     .prompt(prompt, async |Review { code }, _| format!("Review this code:\n{code}"));
-    /// # drop(router);
-    /// ```
-    #[must_use]
-    pub fn prompt<A, F, H>(self, prompt: Prompt, handler: H) -> Self
-    where
-        A: DeserializeOwned + 'static,
-        F: Future<Output: PromptOutput> + 'static,
-        H: Fn(A, Context) -> F + Handler<M, A, Context, F>,
-    {
-        let described = prompt.description.clone();
-        let erased = handler.erase(
-            |get: GetPromptParams, context: &Context| {
-                let decoded = match &get.arguments {
-                    Some(arguments) => from_strings(arguments),
-                    None => serde_json::from_str("{}"),
-                };
-                decoded
-                    .map(|arguments| (arguments, context.revision()))
-                    .map_err(|error| Reply::Error(misfit("prompts/get", &error)))
-            },
-            move |revision: Revision, output: F::Output| {
-                output::prompt_reply(output, described.as_deref(), revision)
-            },
-        );
-        self.add_prompt(prompt, erased)
-    }
-
-    /// A prompt whose handler takes the request as it came, and with it the answers to what an earlier attempt asked
-    /// for.
-    #[must_use]
-    pub fn prompt_raw<F, H>(self, prompt: Prompt, handler: H) -> Self
-    where
-        F: Future<Output: PromptOutput> + 'static,
-        H: Fn(GetPromptParams, Context) -> F + Handler<M, GetPromptParams, Context, F>,
-    {
-        let described = prompt.description.clone();
-        let erased = handler.erase(
-            |get: GetPromptParams, context: &Context| Ok((get, context.revision())),
-            move |revision: Revision, output: F::Output| {
-                output::prompt_reply(output, described.as_deref(), revision)
-            },
-        );
-        self.add_prompt(prompt, erased)
-    }
-
-    fn add_prompt(mut self, prompt: Prompt, handler: M::Handler<GetPromptParams, Context>) -> Self {
-        if prompt.name.is_empty() {
-            self.note(RouterError::PromptName);
-        }
-        if let Err(name) = self.prompts.insert(prompt.name.clone(), prompt, handler) {
-            self.note(RouterError::Duplicate { what: "prompt", name });
-        }
-        self.declare(ServerCapability::Prompts)
     }
 
     // --- Anything else ---

@@ -255,6 +255,9 @@ impl Client {
             }
             let mut event = self.events.pop()?;
             if self.watching.as_mut().is_none_or(|watching| watching.release(&mut event)) {
+                if let Event::Changed { change, why: Why::MayHave, .. } = &event {
+                    self.note_unheard(change);
+                }
                 return Some(event);
             }
         }

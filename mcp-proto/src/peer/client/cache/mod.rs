@@ -24,9 +24,12 @@ use serde::Deserialize;
 use crate::Instant;
 use crate::peer::{CacheMode, HttpError, Lost, Outcome, Outgoing, Refusal};
 use crate::rpc::{Raw, code};
-use crate::schema::{CacheScope, Direction, Era, MethodInfo, NotificationInfo, Revision, peek};
+use crate::schema::{
+    CacheScope, Direction, Era, ListPrompts, ListResourceTemplates, ListResources, ListTools, Method as _,
+    MethodInfo, NotificationInfo, ReadResource, Revision, peek,
+};
 
-use super::{Client, Diagnostic, Mode, Phase};
+use super::{Change, Client, Diagnostic, Mode, Phase};
 
 pub use config::{CacheConfig, CacheContext};
 
@@ -177,6 +180,20 @@ impl Client {
     /// The answers of a method that are kept, or on their way, are out of date.
     pub(crate) fn outdate(&mut self, method: &'static str) {
         self.cache.store.outdate(method);
+    }
+
+    /// What may have changed while the server was not heard is out of date, however long it was to be good.
+    pub(super) fn note_unheard(&mut self, change: &Change) {
+        match change {
+            Change::Tools => self.outdate(ListTools::NAME),
+            Change::Prompts => self.outdate(ListPrompts::NAME),
+            Change::Resources => {
+                self.outdate(ListResources::NAME);
+                self.outdate(ListResourceTemplates::NAME);
+            }
+            Change::Resource(uri) => self.cache.store.outdate_subject(ReadResource::NAME, uri),
+            Change::Task { .. } => {}
+        }
     }
 
     /// What a notification of the server's puts out of date.
