@@ -92,15 +92,57 @@ fn info_tells_the_era_the_revision_and_what_the_server_offers() {
     assert!(ran.out.contains("modern era"), "{}", ran.out);
 }
 
+/// Runs it with what somebody types.
+fn typed(args: &[&str], typed: &str) -> Ran {
+    let mut child = std::process::Command::new(program())
+        .args(args)
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::io::Write::write_all(&mut child.stdin.take().unwrap(), typed.as_bytes()).unwrap();
+    // The server ends with its client, and the client's own timeouts end it.
+    let output = child.wait_with_output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    Ran { code: output.status.code().unwrap(), out: text(output.stdout), err: text(output.stderr) }
+}
+
+/// C5.2, C10.4
+#[test]
+fn what_a_tool_asks_is_asked_on_the_terminal_in_both_eras() {
+    let program = program();
+    for era in ["modern", "legacy"] {
+        let args =
+            ["call", "introduce", "--era", era, "--timeout", "10", "--", program.to_str().unwrap(), "serve"];
+        let ran = typed(&args, "y\nAda\ny\n");
+        assert_eq!((ran.code, ran.out.trim()), (0, "Hello, Ada!"), "{era}: {}", ran.err);
+        assert!(ran.err.contains("mcp-demo asks:") && ran.err.contains("Who are you?"), "{}", ran.err);
+        let ran = typed(&args, "n\n");
+        assert_eq!((ran.code, ran.out.trim()), (0, "A stranger, then."), "{era}: {}", ran.err);
+    }
+}
+
+/// C14.3
+#[test]
+fn how_a_task_is_doing_is_shown_until_it_is_done() {
+    for era in ["modern", "legacy"] {
+        let ran = ask(era, &["call", "bake"]);
+        assert_eq!((ran.code, ran.out.trim()), (0, "The bread is done."), "{era}: {}", ran.err);
+        // A server of 2025-11-25 makes a task of it only if it is asked to.
+        assert_eq!(ran.err.contains("task working"), era == "modern", "{era}: {}", ran.err);
+    }
+}
+
 #[test]
 fn tools_are_listed_and_described() {
     for result in in_both_eras(&["tools"]) {
         let names: Vec<&str> =
             result["tools"].as_array().unwrap().iter().filter_map(|tool| tool["name"].as_str()).collect();
-        assert_eq!(names, ["echo", "add", "count", "fail", "slow"]);
+        assert_eq!(names, ["echo", "add", "count", "fail", "slow", "introduce", "bake"]);
     }
     let ran = ask("auto", &["tools"]);
-    assert!(ran.out.lines().any(|line| line.starts_with("count  to [delay_ms]  ")), "{}", ran.out);
+    assert!(ran.out.lines().any(|line| line.starts_with("count ") && line.contains(" to [delay_ms]  ")), "{}", ran.out);
     let ran = ask("auto", &["tools", "add"]);
     assert!(ran.out.contains("required  The one number."), "{}", ran.out);
 }

@@ -163,7 +163,7 @@ fn inputs_are_asked_for_together_and_answered_in_any_order() {
     let mut s = modern();
     let (request, id) = call(&mut s, RequestOptions::default());
     let sampling = json!({"method": "sampling/createMessage", "params": {"messages": [], "maxTokens": 1}});
-    require(&mut s, &id, &json!({"a": form("A?"), "b": roots(), "\u{e9}\"": form("E?"), "s": sampling}));
+    require(&mut s, &id, &json!({"a": form("A?"), "b": roots(), "s": sampling, "\u{e9}\"": form("E?")}));
     let asked = asked(&mut s);
     let methods: Vec<&str> = asked.iter().map(|(_, method, _)| *method).collect();
     assert_eq!(methods, ["elicitation/create", "roots/list", "sampling/createMessage", "elicitation/create"]);
