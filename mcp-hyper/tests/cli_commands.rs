@@ -142,7 +142,11 @@ fn tools_are_listed_and_described() {
         assert_eq!(names, ["echo", "add", "count", "fail", "slow", "introduce", "bake"]);
     }
     let ran = ask("auto", &["tools"]);
-    assert!(ran.out.lines().any(|line| line.starts_with("count ") && line.contains(" to [delay_ms]  ")), "{}", ran.out);
+    assert!(
+        ran.out.lines().any(|line| line.starts_with("count ") && line.contains(" to [delay_ms]  ")),
+        "{}",
+        ran.out
+    );
     let ran = ask("auto", &["tools", "add"]);
     assert!(ran.out.contains("required  The one number."), "{}", ran.out);
 }

@@ -15,7 +15,8 @@
 //! rpc      JSON-RPC 2.0           envelopes with raw payloads · ids · the table of pending requests · errors
 //! schema   the MCP vocabulary     typed params and results of every method of every revision, one table of methods
 //! consent  what to show and refuse  pages to visit, icons, what tools may do
-//! peer     what messages mean     client: era detection, lifecycle, progress, cancellation · server: dispatch, both eras
+//! peer     what messages mean     client: era detection, lifecycle, input rounds, tasks, watches, what may be kept
+//!                                 server: dispatch, both eras, subscriptions, sealed states
 //! bind     how messages travel    newline stream · message channel · Streamable HTTP and HTTP+SSE
 //! front    (std) async handles    Client, Server and Router on core::task and a mutex: no executor, no spawn
 //! ```

@@ -157,6 +157,45 @@ fn progress_extends_the_wait_up_to_the_maximum() {
     assert!(matches!(s.outcome(request), Outcome::TimedOut { maximum: true, .. }));
 }
 
+/// C7.1, C7.4: a server of an earlier revision that asks a person, say, can not go on before it is answered.
+#[test]
+fn the_wait_stands_still_while_the_server_waits_for_this_side() {
+    let mut config = config();
+    config.capabilities.roots = Some(Default::default());
+    let asked = |s: &mut Scripted| {
+        s.say(&json!({"jsonrpc": "2.0", "id": 1, "method": "roots/list"}));
+        s.take_events().into_iter().find_map(|event| match event {
+            Event::Request { id, .. } => Some(id),
+            _ => None,
+        })
+    };
+    let mut s = Scripted::legacy(config.clone());
+    let options =
+        RequestOptions::default().timeout(Duration::from_secs(10)).maximum(Duration::from_secs(100));
+    let (request, _) = call(&mut s, options.clone());
+    let question = asked(&mut s).unwrap();
+    for _ in 0..5 {
+        s.advance(Duration::from_secs(9));
+    }
+    s.expect_silence();
+    let roots = ListRootsResult::new(vec![Root::new("file:///home")]);
+    s.client.respond(s.now, question, Ok(&roots));
+    assert_eq!(s.line()["id"], 1);
+    s.advance(Duration::from_secs(10));
+    assert_eq!(s.line()["method"], "notifications/cancelled");
+    assert!(matches!(s.outcome(request), Outcome::TimedOut { maximum: false, .. }));
+
+    let mut s = Scripted::legacy(config);
+    let (request, _) = call(&mut s, options);
+    asked(&mut s).unwrap();
+    s.advance(Duration::from_secs(99));
+    s.expect_silence();
+    let (other, _) = call(&mut s, RequestOptions::default().timeout(Duration::ZERO));
+    s.advance(Duration::from_secs(1));
+    assert!(matches!(s.outcome(other), Outcome::TimedOut { maximum: false, .. }));
+    assert!(matches!(s.outcome(request), Outcome::TimedOut { maximum: true, .. }));
+}
+
 /// C7.8
 #[test]
 fn progress_reaches_its_request_before_the_outcome() {

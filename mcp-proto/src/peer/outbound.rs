@@ -278,4 +278,21 @@ impl Outbound {
         let since = if maximum { entry.started } else { entry.waiting_since };
         Some(Expired { number, after: now.saturating_since(since), maximum, entry })
     }
+
+    /// Gives a request its time again that the peer could not use; back come those whose hard maximum struck, and those
+    /// that were given no time at all.
+    #[cfg(feature = "client")]
+    pub(crate) fn excuse(&mut self, now: Instant, expired: Expired) -> Option<Expired> {
+        let Expired { number, maximum, .. } = expired;
+        if maximum || expired.entry.stage != Stage::Sent || expired.entry.timeout.is_zero() {
+            return Some(expired);
+        }
+        let mut entry = expired.entry;
+        entry.waiting_since = entry.waiting_since.max(now);
+        if let Some(wire) = entry.wire {
+            self.renamed.insert(wire, number);
+        }
+        self.insert(number, entry);
+        None
+    }
 }

@@ -415,6 +415,10 @@ impl Client {
 
     fn end_expired(&mut self, now: Instant, out: &mut dyn Outbox) {
         while let Some(expired) = self.outbound.pop_expired(now) {
+            // The server may wait itself for what this side has not answered: for a person, say.
+            let over =
+                if self.inbound.is_empty() { Some(expired) } else { self.outbound.excuse(now, expired) };
+            let Some(expired) = over else { continue };
             // It may wait to be sent, or for input, or for a task.
             self.give_task_up(now, expired.number, out);
             self.take(expired.number);
