@@ -196,6 +196,20 @@ fn the_wait_stands_still_while_the_server_waits_for_this_side() {
     assert!(matches!(s.outcome(request), Outcome::TimedOut { maximum: true, .. }));
 }
 
+/// At the far end of time nothing is later than now: what is given its time again must still end.
+#[test]
+fn a_wait_that_stands_still_comes_to_an_end_with_time_itself() {
+    let mut config = config();
+    config.capabilities.roots = Some(Default::default());
+    let mut s = Scripted::legacy(config);
+    let (request, _) = call(&mut s, RequestOptions::default().maximum(Duration::MAX));
+    s.say(&json!({"jsonrpc": "2.0", "id": 1, "method": "roots/list"}));
+    s.take_events();
+    s.now = mcp_proto::Instant::from_origin(Duration::MAX);
+    s.client.handle_timeout(s.now);
+    assert!(matches!(s.outcome(request), Outcome::TimedOut { .. }));
+}
+
 /// C7.8
 #[test]
 fn progress_reaches_its_request_before_the_outcome() {

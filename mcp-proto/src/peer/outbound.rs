@@ -280,11 +280,12 @@ impl Outbound {
     }
 
     /// Gives a request its time again that the peer could not use; back come those whose hard maximum struck, and those
-    /// that were given no time at all.
+    /// for which no time is left: none was given to them, or the clock is at its end.
     #[cfg(feature = "client")]
     pub(crate) fn excuse(&mut self, now: Instant, expired: Expired) -> Option<Expired> {
         let Expired { number, maximum, .. } = expired;
-        if maximum || expired.entry.stage != Stage::Sent || expired.entry.timeout.is_zero() {
+        let is_left = now + expired.entry.timeout > now;
+        if maximum || expired.entry.stage != Stage::Sent || !is_left {
             return Some(expired);
         }
         let mut entry = expired.entry;
