@@ -312,6 +312,26 @@ fn what_may_have_changed_unheard_is_not_answered_from_what_is_kept() {
     assert_eq!(asked(&mut s), (true, false, [true, false]));
 }
 
+/// C6.5, C8.5: what was kept before a watch was on may have changed since, and nobody would ever tell.
+#[test]
+fn what_was_kept_before_a_watch_is_on_is_asked_for_again() {
+    let mut s = Scripted::modern(config());
+    let list = |name: &str| hinted(json!({ name: [] }), 60_000, "public");
+    let asked = |s: &mut Scripted| {
+        let tools = is_asked::<ListTools>(s, &first(), list("tools"));
+        (tools, is_asked::<ListPrompts>(s, &first(), list("prompts")))
+    };
+    assert_eq!(asked(&mut s), (true, true));
+    s.client.watch(s.now, Interest::new().tools().prompts(), Since::Now).unwrap();
+    let meta = json!({"io.modelcontextprotocol/subscriptionId": s.expect("subscriptions/listen")});
+    let granted = json!({"toolsListChanged": true});
+    s.notify("notifications/subscriptions/acknowledged", json!({"_meta": meta, "notifications": granted}));
+    while s.client.poll_event().is_some() {}
+    // Of what is not granted nothing is promised.
+    assert_eq!(asked(&mut s), (true, false));
+    assert_eq!(asked(&mut s), (false, false));
+}
+
 /// C8.5
 #[test]
 fn news_end_the_time_of_what_they_concern() {

@@ -255,8 +255,8 @@ impl Client {
             }
             let mut event = self.events.pop()?;
             if self.watching.as_mut().is_none_or(|watching| watching.release(&mut event)) {
-                if let Event::Changed { change, why: Why::MayHave, .. } = &event {
-                    self.note_unheard(change);
+                if let Event::Watch { watch, state: WatchState::On { missing } } = &event {
+                    self.forget_unwatched(*watch, missing);
                 }
                 return Some(event);
             }

@@ -29,7 +29,7 @@ use crate::schema::{
     MethodInfo, NotificationInfo, ReadResource, Revision, peek,
 };
 
-use super::{Change, Client, Diagnostic, Mode, Phase};
+use super::{Client, Diagnostic, Interest, Mode, Phase, Topic, WatchId};
 
 pub use config::{CacheConfig, CacheContext};
 
@@ -182,17 +182,21 @@ impl Client {
         self.cache.store.outdate(method);
     }
 
-    /// What may have changed while the server was not heard is out of date, however long it was to be good.
-    pub(super) fn note_unheard(&mut self, change: &Change) {
-        match change {
-            Change::Tools => self.outdate(ListTools::NAME),
-            Change::Prompts => self.outdate(ListPrompts::NAME),
-            Change::Resources => {
-                self.outdate(ListResources::NAME);
-                self.outdate(ListResourceTemplates::NAME);
+    /// A watch is on: what was kept of its subjects before may have changed since, and nobody was told.
+    pub(super) fn forget_unwatched(&mut self, watch: WatchId, missing: &Interest) {
+        let covered =
+            self.watching.as_ref().map_or_else(Vec::new, |watching| watching.covered(watch, missing));
+        for topic in covered {
+            match topic {
+                Topic::Tools => self.outdate(ListTools::NAME),
+                Topic::Prompts => self.outdate(ListPrompts::NAME),
+                Topic::Resources => {
+                    self.outdate(ListResources::NAME);
+                    self.outdate(ListResourceTemplates::NAME);
+                }
+                Topic::Resource(uri) => self.cache.store.outdate_subject(ReadResource::NAME, &uri),
+                Topic::Task(_) => {}
             }
-            Change::Resource(uri) => self.cache.store.outdate_subject(ReadResource::NAME, uri),
-            Change::Task { .. } => {}
         }
     }
 

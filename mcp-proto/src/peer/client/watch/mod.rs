@@ -223,6 +223,12 @@ impl Watching {
         }
     }
 
+    /// What a watch is told of, but for what is `missing`.
+    pub(super) fn covered(&self, id: WatchId, missing: &Interest) -> Vec<Topic> {
+        let interest = self.watches.get(&id).map(|watch| watch.interest.0.difference(&missing.0));
+        interest.into_iter().flatten().cloned().collect()
+    }
+
     // --- Interests ---
 
     fn add(&mut self, interest: Interest, since: Since) -> WatchId {
