@@ -92,179 +92,106 @@ pub trait ClientMachine {
     fn state(&self) -> client::State;
 }
 
+/// The methods of a [`ClientMachine`] that are those of the machine itself.
+macro_rules! as_it_is {
+    () => {
+        fn request(&mut self, now: Instant, request: Outgoing<'_>) -> Result<RequestId, Refusal> {
+            self.send(now, request)
+        }
+
+        fn task(
+            &mut self,
+            now: Instant,
+            id: &str,
+            command: TaskCommand,
+            options: RequestOptions,
+        ) -> Result<RequestId, Refusal> {
+            Self::task(self, now, id, command, options)
+        }
+
+        fn notify(&mut self, now: Instant, method: &str, params: &dyn AnyParams) -> Result<(), Refusal> {
+            self.notify_custom(now, method, params)
+        }
+
+        fn cancel(&mut self, now: Instant, request: RequestId, reason: Option<&str>) {
+            Self::cancel(self, now, request, reason);
+        }
+
+        fn retry(&mut self, now: Instant, request: RequestId) {
+            Self::retry(self, now, request);
+        }
+
+        fn respond(&mut self, now: Instant, request: InboundId, answer: Result<&dyn AnyResult, ErrorObject>) {
+            Self::respond(self, now, request, answer);
+        }
+
+        fn on_behalf_of(&self, request: InboundId) -> Option<RequestId> {
+            self.peer().on_behalf_of(request)
+        }
+
+        fn set_cache_context(&mut self, context: CacheContext) {
+            Self::set_cache_context(self, context);
+        }
+
+        fn clear_cache(&mut self) {
+            Self::clear_cache(self);
+        }
+
+        fn watch(&mut self, now: Instant, interest: Interest, since: Since) -> Result<WatchId, Refusal> {
+            Self::watch(self, now, interest, since)
+        }
+
+        fn set_interest(&mut self, now: Instant, watch: WatchId, interest: Interest) {
+            Self::set_interest(self, now, watch, interest);
+        }
+
+        fn unwatch(&mut self, now: Instant, watch: WatchId) {
+            Self::unwatch(self, now, watch);
+        }
+
+        fn close(&mut self, now: Instant) {
+            Self::close(self, now);
+        }
+
+        fn handle_timeout(&mut self, now: Instant) {
+            Self::handle_timeout(self, now);
+        }
+
+        fn poll_event(&mut self) -> Option<client::Event> {
+            Self::poll_event(self)
+        }
+
+        fn poll_timeout(&self) -> Option<Instant> {
+            Self::poll_timeout(self)
+        }
+
+        fn server(&self) -> Option<&ServerInfo> {
+            Self::server(self)
+        }
+
+        fn verdict(&self) -> Option<Verdict> {
+            Self::verdict(self)
+        }
+
+        fn state(&self) -> client::State {
+            Self::state(self)
+        }
+    };
+}
+
 impl<F: Framing> ClientMachine for Binding<client::Client, F> {
-    fn request(&mut self, now: Instant, request: Outgoing<'_>) -> Result<RequestId, Refusal> {
-        self.send(now, request)
-    }
-
-    fn task(
-        &mut self,
-        now: Instant,
-        id: &str,
-        command: TaskCommand,
-        options: RequestOptions,
-    ) -> Result<RequestId, Refusal> {
-        Self::task(self, now, id, command, options)
-    }
-
-    fn notify(&mut self, now: Instant, method: &str, params: &dyn AnyParams) -> Result<(), Refusal> {
-        self.notify_custom(now, method, params)
-    }
-
-    fn cancel(&mut self, now: Instant, request: RequestId, reason: Option<&str>) {
-        Self::cancel(self, now, request, reason);
-    }
-
-    fn retry(&mut self, now: Instant, request: RequestId) {
-        Self::retry(self, now, request);
-    }
-
-    fn respond(&mut self, now: Instant, request: InboundId, answer: Result<&dyn AnyResult, ErrorObject>) {
-        Self::respond(self, now, request, answer);
-    }
-
-    fn on_behalf_of(&self, request: InboundId) -> Option<RequestId> {
-        self.peer().on_behalf_of(request)
-    }
-
-    fn set_cache_context(&mut self, context: CacheContext) {
-        Self::set_cache_context(self, context);
-    }
-
-    fn clear_cache(&mut self) {
-        Self::clear_cache(self);
-    }
-
-    fn watch(&mut self, now: Instant, interest: Interest, since: Since) -> Result<WatchId, Refusal> {
-        Self::watch(self, now, interest, since)
-    }
-
-    fn set_interest(&mut self, now: Instant, watch: WatchId, interest: Interest) {
-        Self::set_interest(self, now, watch, interest);
-    }
-
-    fn unwatch(&mut self, now: Instant, watch: WatchId) {
-        Self::unwatch(self, now, watch);
-    }
-
-    fn close(&mut self, now: Instant) {
-        Self::close(self, now);
-    }
+    as_it_is!();
 
     fn abort(&mut self, _: Instant, why: Lost) {
         Self::abort(self, why);
-    }
-
-    fn handle_timeout(&mut self, now: Instant) {
-        Self::handle_timeout(self, now);
-    }
-
-    fn poll_event(&mut self) -> Option<client::Event> {
-        Self::poll_event(self)
-    }
-
-    fn poll_timeout(&self) -> Option<Instant> {
-        Self::poll_timeout(self)
-    }
-
-    fn server(&self) -> Option<&ServerInfo> {
-        Self::server(self)
-    }
-
-    fn verdict(&self) -> Option<Verdict> {
-        Self::verdict(self)
-    }
-
-    fn state(&self) -> client::State {
-        Self::state(self)
     }
 }
 
 #[cfg(feature = "http")]
 impl ClientMachine for HttpClient {
-    fn request(&mut self, now: Instant, request: Outgoing<'_>) -> Result<RequestId, Refusal> {
-        self.send(now, request)
-    }
-
-    fn task(
-        &mut self,
-        now: Instant,
-        id: &str,
-        command: TaskCommand,
-        options: RequestOptions,
-    ) -> Result<RequestId, Refusal> {
-        Self::task(self, now, id, command, options)
-    }
-
-    fn notify(&mut self, now: Instant, method: &str, params: &dyn AnyParams) -> Result<(), Refusal> {
-        self.notify_custom(now, method, params)
-    }
-
-    fn cancel(&mut self, now: Instant, request: RequestId, reason: Option<&str>) {
-        Self::cancel(self, now, request, reason);
-    }
-
-    fn retry(&mut self, now: Instant, request: RequestId) {
-        Self::retry(self, now, request);
-    }
-
-    fn respond(&mut self, now: Instant, request: InboundId, answer: Result<&dyn AnyResult, ErrorObject>) {
-        Self::respond(self, now, request, answer);
-    }
-
-    fn on_behalf_of(&self, request: InboundId) -> Option<RequestId> {
-        self.peer().on_behalf_of(request)
-    }
-
-    fn set_cache_context(&mut self, context: CacheContext) {
-        Self::set_cache_context(self, context);
-    }
-
-    fn clear_cache(&mut self) {
-        Self::clear_cache(self);
-    }
-
-    fn watch(&mut self, now: Instant, interest: Interest, since: Since) -> Result<WatchId, Refusal> {
-        Self::watch(self, now, interest, since)
-    }
-
-    fn set_interest(&mut self, now: Instant, watch: WatchId, interest: Interest) {
-        Self::set_interest(self, now, watch, interest);
-    }
-
-    fn unwatch(&mut self, now: Instant, watch: WatchId) {
-        Self::unwatch(self, now, watch);
-    }
-
-    fn close(&mut self, now: Instant) {
-        Self::close(self, now);
-    }
+    as_it_is!();
 
     fn abort(&mut self, now: Instant, why: Lost) {
         Self::abort(self, now, why);
-    }
-
-    fn handle_timeout(&mut self, now: Instant) {
-        Self::handle_timeout(self, now);
-    }
-
-    fn poll_event(&mut self) -> Option<client::Event> {
-        Self::poll_event(self)
-    }
-
-    fn poll_timeout(&self) -> Option<Instant> {
-        Self::poll_timeout(self)
-    }
-
-    fn server(&self) -> Option<&ServerInfo> {
-        Self::server(self)
-    }
-
-    fn verdict(&self) -> Option<Verdict> {
-        Self::verdict(self)
-    }
-
-    fn state(&self) -> client::State {
-        Self::state(self)
     }
 }

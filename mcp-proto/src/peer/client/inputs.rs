@@ -1,8 +1,7 @@
-//! What a client is told: by its link, by the server, by the clock.
+//! What a client is told: by its link and by the server.
 
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
-use core::time::Duration;
 
 use crate::Instant;
 use crate::peer::batch::BatchId;
@@ -16,21 +15,17 @@ use crate::rpc::{
 };
 use crate::schema::{
     Cancelled, CancelledParams, Discover, ElicitationComplete, ElicitationCompleteParams, EmptyParams, Era,
-    Initialize, InitializeParams, Initialized, Method, Notification, Ping, Progress, ProgressParams,
-    ResultType, Revision, SetLoggingLevel, SetLoggingLevelParams, result_type, tasks::GetTask,
+    Initialize, InitializeParams, Initialized, Method, Notification, Progress, ProgressParams, ResultType,
+    Revision, SetLoggingLevel, SetLoggingLevelParams, result_type, tasks::GetTask,
 };
 
-use super::commands::tell_cancelled;
 use super::detect::Act;
+use super::timers::SHORTEST_INTERVAL;
 use super::watch::Heard;
 use super::{
     Client, Closed, ConnectError, Diagnostic, Event, Held, LinkAction, Phase, Pings, ServerInfo, State,
     Verdict, handshake,
 };
-
-/// The least time between pings, whatever is configured: pings without a pause would keep everything else from being
-/// done.
-const SHORTEST_INTERVAL: Duration = Duration::from_millis(1);
 
 impl Client {
     // --- The link ---
@@ -378,88 +373,9 @@ impl Client {
         self.is_subscription(number).then(|| RequestId::new(number))
     }
 
-    // --- The clock ---
-
-    /// Time has passed. Does nothing if [`poll_timeout`](Self::poll_timeout) is later than `now`.
-    pub fn handle_timeout(&mut self, now: Instant, out: &mut dyn Outbox) {
-        // One step may lead to the next, whose time is over as well if it was given none.
-        while self.detect.deadline().is_some_and(|deadline| deadline <= now) && !self.is_closed() {
-            let act = self.detect.handle_timeout(now);
-            self.perform(now, act, out);
-        }
-        // What is sent may have no time left at once, if it was given none.
-        loop {
-            self.end_expired(now, out);
-            if !self.send_due_round(now, out) {
-                break;
-            }
-        }
-        self.advance_tasks(now, out);
-        self.wake_tasks(now, out);
-        self.handle_pings(now, out);
-        if matches!(self.phase, Phase::Finishing { until } if until <= now) {
-            while let Some((number, entry)) = self.outbound.pop() {
-                // A task goes on: it can be followed again.
-                self.leave_rounds(number);
-                tell_cancelled(number, &entry, None, out);
-                self.end(number, Outcome::Lost(Lost::Closed));
-            }
-            self.tasks.clear();
-        }
-        self.advance_watches(now, out);
-        self.advance_close(now);
-        if matches!(self.phase, Phase::Ending { until } if until <= now) {
-            self.abort(Closed::Done);
-        }
-    }
-
-    fn end_expired(&mut self, now: Instant, out: &mut dyn Outbox) {
-        while let Some(expired) = self.outbound.pop_expired(now) {
-            // The server may wait itself for what this side has not answered: for a person, say.
-            let over =
-                if self.inbound.is_empty() { Some(expired) } else { self.outbound.excuse(now, expired) };
-            let Some(expired) = over else { continue };
-            // It may wait to be sent, or for input, or for a task.
-            self.give_task_up(now, expired.number, out);
-            self.take(expired.number);
-            tell_cancelled(expired.number, &expired.entry, Some("timed out"), out);
-            self.end(expired.number, Outcome::TimedOut { after: expired.after, maximum: expired.maximum });
-        }
-    }
-
-    fn handle_pings(&mut self, now: Instant, out: &mut dyn Outbox) {
-        let (Some(keepalive), Some(pings)) = (self.config.keepalive, self.pings.as_mut()) else { return };
-        match pings.waiting {
-            Some((_, until)) if until <= now => {
-                pings.waiting = None;
-                pings.misses = pings.misses.saturating_add(1);
-                pings.next = now + keepalive.interval.max(SHORTEST_INTERVAL);
-                let misses = pings.misses;
-                self.diagnose(Diagnostic::PingMissed { misses });
-                if misses >= keepalive.misses {
-                    self.abort(Closed::Lost(Lost::KeepaliveFailed));
-                }
-            }
-            None if pings.next <= now => {
-                let number = self.outbound.mint();
-                pings.waiting = Some((number, now + keepalive.timeout));
-                pings.next = now + keepalive.interval.max(SHORTEST_INTERVAL);
-                self.write(
-                    number,
-                    Ping::NAME,
-                    &EmptyParams::default(),
-                    Revision::LATEST_LEGACY,
-                    MetaEntries::default(),
-                    out,
-                );
-            }
-            _ => {}
-        }
-    }
-
     // --- Detection ---
 
-    fn perform(&mut self, now: Instant, act: Act, out: &mut dyn Outbox) {
+    pub(super) fn perform(&mut self, now: Instant, act: Act, out: &mut dyn Outbox) {
         if self.detect.verdict_dropped {
             self.detect.verdict_dropped = false;
             self.diagnose(Diagnostic::VerdictDropped);

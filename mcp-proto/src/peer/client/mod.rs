@@ -27,6 +27,7 @@ mod link;
 mod requests;
 mod rounds;
 mod tasks;
+mod timers;
 mod watch;
 
 use alloc::borrow::Cow;

@@ -1,0 +1,94 @@
+//! What happens because time has passed.
+
+use core::time::Duration;
+
+use crate::Instant;
+use crate::peer::encode::MetaEntries;
+use crate::peer::{Lost, Outbox, Outcome};
+use crate::schema::{EmptyParams, Method as _, Ping, Revision};
+
+use super::commands::tell_cancelled;
+use super::{Client, Closed, Diagnostic, Phase};
+
+/// The least time between pings, whatever is configured: pings without a pause would keep everything else from being
+/// done.
+pub(super) const SHORTEST_INTERVAL: Duration = Duration::from_millis(1);
+
+impl Client {
+    /// Time has passed. Does nothing if [`poll_timeout`](Self::poll_timeout) is later than `now`.
+    pub fn handle_timeout(&mut self, now: Instant, out: &mut dyn Outbox) {
+        // One step may lead to the next, whose time is over as well if it was given none.
+        while self.detect.deadline().is_some_and(|deadline| deadline <= now) && !self.is_closed() {
+            let act = self.detect.handle_timeout(now);
+            self.perform(now, act, out);
+        }
+        // What is sent may have no time left at once, if it was given none.
+        loop {
+            self.end_expired(now, out);
+            if !self.send_due_round(now, out) {
+                break;
+            }
+        }
+        self.advance_tasks(now, out);
+        self.wake_tasks(now, out);
+        self.handle_pings(now, out);
+        if matches!(self.phase, Phase::Finishing { until } if until <= now) {
+            while let Some((number, entry)) = self.outbound.pop() {
+                // A task goes on: it can be followed again.
+                self.leave_rounds(number);
+                tell_cancelled(number, &entry, None, out);
+                self.end(number, Outcome::Lost(Lost::Closed));
+            }
+            self.tasks.clear();
+        }
+        self.advance_watches(now, out);
+        self.advance_close(now);
+        if matches!(self.phase, Phase::Ending { until } if until <= now) {
+            self.abort(Closed::Done);
+        }
+    }
+
+    fn end_expired(&mut self, now: Instant, out: &mut dyn Outbox) {
+        while let Some(expired) = self.outbound.pop_expired(now) {
+            // The server may wait itself for what this side has not answered: for a person, say.
+            let over =
+                if self.inbound.is_empty() { Some(expired) } else { self.outbound.excuse(now, expired) };
+            let Some(expired) = over else { continue };
+            // It may wait to be sent, or for input, or for a task.
+            self.give_task_up(now, expired.number, out);
+            self.take(expired.number);
+            tell_cancelled(expired.number, &expired.entry, Some("timed out"), out);
+            self.end(expired.number, Outcome::TimedOut { after: expired.after, maximum: expired.maximum });
+        }
+    }
+
+    fn handle_pings(&mut self, now: Instant, out: &mut dyn Outbox) {
+        let (Some(keepalive), Some(pings)) = (self.config.keepalive, self.pings.as_mut()) else { return };
+        match pings.waiting {
+            Some((_, until)) if until <= now => {
+                pings.waiting = None;
+                pings.misses = pings.misses.saturating_add(1);
+                pings.next = now + keepalive.interval.max(SHORTEST_INTERVAL);
+                let misses = pings.misses;
+                self.diagnose(Diagnostic::PingMissed { misses });
+                if misses >= keepalive.misses {
+                    self.abort(Closed::Lost(Lost::KeepaliveFailed));
+                }
+            }
+            None if pings.next <= now => {
+                let number = self.outbound.mint();
+                pings.waiting = Some((number, now + keepalive.timeout));
+                pings.next = now + keepalive.interval.max(SHORTEST_INTERVAL);
+                self.write(
+                    number,
+                    Ping::NAME,
+                    &EmptyParams::default(),
+                    Revision::LATEST_LEGACY,
+                    MetaEntries::default(),
+                    out,
+                );
+            }
+            _ => {}
+        }
+    }
+}
