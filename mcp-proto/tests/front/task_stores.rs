@@ -252,6 +252,38 @@ fn a_task_that_another_instance_has_cancelled_ends_when_it_has_something_to_say(
     assert_eq!(status(&mut other, &id), "cancelled");
 }
 
+/// S11.3: what has ended stays so, wherever it is asked for.
+#[test]
+fn a_task_that_another_instance_has_cancelled_ends_when_it_is_asked_for() {
+    let store: Arc<dyn TaskStore> = Arc::new(MemoryStore::default());
+    let (mut one, held) = web(store.clone());
+    let (mut other, _) = web(store);
+    let id = begin(&mut one);
+    answer(&mut other, "tasks/cancel", json!({"taskId": id}));
+    let get = json!({"taskId": id});
+    let (there, here) = (answer(&mut other, "tasks/get", get.clone()), answer(&mut one, "tasks/get", get));
+    assert_eq!(here["result"]["status"], "cancelled");
+    assert_eq!(here["result"]["lastUpdatedAt"], there["result"]["lastUpdatedAt"]);
+    assert_eq!(held.dropped(), 1);
+}
+
+/// S11.10
+#[test]
+fn what_another_instance_has_cancelled_is_never_told_as_completed() {
+    let store: Arc<dyn TaskStore> = Arc::new(MemoryStore::default());
+    let (mut one, held) = web(store.clone());
+    let (mut other, _) = web(store);
+    let id = begin(&mut one);
+    let mut listener = ask(&mut one, "subscriptions/listen", json!({"notifications": {"taskIds": [id]}}));
+    assert_eq!(listener.message()["params"]["notifications"], json!({"taskIds": [id]}));
+    answer(&mut other, "tasks/cancel", json!({"taskId": id}));
+    held.release("done");
+    one.turn();
+    assert_eq!(listener.message()["params"]["status"], "cancelled");
+    listener.expect_silence();
+    assert_eq!((status(&mut one, &id), status(&mut other, &id)), (json!("cancelled"), json!("cancelled")));
+}
+
 // --- Handlers of one thread ---
 
 #[test]

@@ -87,10 +87,22 @@ impl Desk {
         owner: Option<&Principal>,
         now: UnixTime,
     ) -> Result<Found, ErrorObject> {
-        if let Some(live) = self.find(id, owner) {
+        let here = self.find(id, owner);
+        if let Some(live) = here.as_ref().filter(|live| live.is_over()) {
+            return Ok(Found::Here(live.clone()));
+        }
+        let record = self.config.store.get(id).await;
+        if let Some(live) = here {
+            // Another instance may have ended it. A store that fails does not say so, and it is as it is known here.
+            if let Ok(Some(record)) = record
+                && record.standing.is_terminal()
+                && !live.is_over()
+            {
+                live.end_as(record);
+            }
             return Ok(Found::Here(live));
         }
-        let record = self.config.store.get(id).await.map_err(failed)?;
+        let record = record.map_err(failed)?;
         let theirs = |record: &TaskRecord| record.owner.as_ref() == owner && !record.is_expired(now);
         record.filter(theirs).map(Found::Stored).ok_or_else(|| unknown(id))
     }

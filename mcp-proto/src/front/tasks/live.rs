@@ -177,6 +177,23 @@ impl Live {
         });
     }
 
+    /// Another instance has ended it, and the store has that: it is so here as well.
+    pub(super) fn end_as(&self, record: TaskRecord) {
+        let mut wakers = Wakers::default();
+        {
+            let mut state = lock(&self.state);
+            state.asks.clear();
+            state.updated_at = Some(record.updated_at);
+            state.message = record.message;
+            state.end = Some(record.standing);
+            state.untold = true;
+            state.unsaved = false;
+            wakers.wake_all(&mut state.waiters);
+        }
+        wakers.release();
+        self.waker.wake_by_ref();
+    }
+
     /// Its result can not be kept.
     pub(super) fn spoil(&self, why: ErrorObject) {
         let mut state = lock(&self.state);
@@ -212,6 +229,12 @@ impl Live {
     /// Whether there is something that the store does not know; it is told then.
     pub(super) fn take_unsaved(&self) -> bool {
         core::mem::take(&mut lock(&self.state).unsaved)
+    }
+
+    /// Whether it has ended and the store does not know.
+    pub(super) fn has_unsaved_end(&self) -> bool {
+        let state = lock(&self.state);
+        state.end.is_some() && state.unsaved
     }
 
     pub(super) fn mark_unsaved(&self) {

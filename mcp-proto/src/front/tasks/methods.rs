@@ -128,7 +128,7 @@ impl Asked {
                 Found::Stored(record) if record.standing.is_terminal() => return Ok(record),
                 Found::Stored(record) => record,
             };
-            // The instance that runs it learns of it when it has something to store.
+            // The instance that runs it learns of it when it has something to store, or is asked for it.
             let updated_at = self.home.now().max(record.updated_at);
             let cancelled = TaskRecord { updated_at, standing: Standing::Cancelled, ..record };
             match self.home.desk.config.store.update(cancelled.clone()).await {
@@ -175,8 +175,8 @@ impl Asked {
             record.owner.as_ref() == owner && !record.is_expired(now)
         });
         let tasks = shown.map(|record| match self.home.desk.find(&record.id, owner) {
-            Some(live) => live.record().legacy_task(),
-            None => record.legacy_task(),
+            Some(live) if !record.standing.is_terminal() => live.record().legacy_task(),
+            _ => record.legacy_task(),
         });
         let mut result = legacy::ListTasksResult::new(tasks.collect::<Vec<_>>());
         result.next_cursor = page.next;

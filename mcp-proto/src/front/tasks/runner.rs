@@ -208,7 +208,9 @@ impl<H: Mode> Run<H> {
                 answered = true;
                 self.poll_handler(router, &mut cx);
             }
-            if let Some(record) = self.live.take_untold() {
+            // Another instance may have ended it otherwise: an end is told once the store has taken it, or can't.
+            let open = self.live.is_over() && (self.storing.is_some() || self.live.has_unsaved_end());
+            if !open && let Some(record) = self.live.take_untold() {
                 self.tell(home, &record);
             }
             if self.storing.is_none() && self.live.take_unsaved() {
@@ -330,9 +332,7 @@ impl<H: Mode> Run<H> {
             Stored::Read(Ok(Some(record))) => {
                 self.version = Some(record.version);
                 if record.standing.is_terminal() {
-                    // Another instance has ended it.
-                    self.live.end(record.standing);
-                    self.live.take_unsaved();
+                    self.live.end_as(record);
                 } else {
                     self.live.mark_unsaved();
                 }
