@@ -16,6 +16,8 @@ pub struct Ledger {
     /// What the servers have seen that must not happen. What panics in a handler is contained, and would pass for an
     /// error of the handler's.
     faults: Arc<Mutex<Vec<String>>>,
+    /// How often a forgery was refused.
+    refused: Arc<Mutex<u32>>,
     /// Where tasks are kept.
     pub tasks: Arc<MemoryStore>,
 }
@@ -58,6 +60,16 @@ impl Ledger {
     /// How often it did.
     pub fn count(&self, n: u64) -> u32 {
         self.runs.lock().unwrap().get(&n).copied().unwrap_or(0)
+    }
+
+    /// A forgery was refused.
+    pub fn refuse(&self) {
+        *self.refused.lock().unwrap() += 1;
+    }
+
+    /// How often one was.
+    pub fn refused(&self) -> u32 {
+        *self.refused.lock().unwrap()
     }
 
     /// Something has happened that must not.

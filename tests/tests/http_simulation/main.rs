@@ -4,6 +4,7 @@
 //! alone.
 #![allow(unreachable_pub, reason = "the modules of a test")]
 
+mod cluster;
 mod directed;
 mod ledger;
 mod model;
@@ -93,7 +94,7 @@ fn this_server_at_its_newest_in_a_storm() {
     // One run alone may have none of it.
     if seeds().count() > 100 {
         assert!(tally.kept > 0, "no list was served from what was kept: {tally:?}");
-        assert!(tally.forms > 0 && tally.tasks > 0, "{tally:?}");
+        assert!(tally.forms > 0 && tally.tasks > 0 && tally.refused > 0, "{tally:?}");
     }
 }
 

@@ -17,6 +17,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::Ledger;
+use super::cluster::Cluster;
 
 /// How long the list of tools may be kept: longer than most runs, so that what is served of it was not just too old.
 const KEPT: Duration = Duration::from_secs(3600);
@@ -31,10 +32,11 @@ struct Arguments {
 }
 
 pub fn server(eras: Eras, legacy_sse: bool, ledger: &Ledger, seed: u64) -> Box<dyn HttpPeer> {
-    // What it draws must differ from what servers before it have drawn.
-    let server = instance(eras, legacy_sse, ledger, seed << 24);
-    ledger.serve(vec![server.server.handle().clone()]);
-    Box::new(server)
+    // Nothing but their path says to which instance messages of the first transport belong.
+    let many = if legacy_sse { 1 } else { 2 };
+    // What they draw must differ: from one another, and from those of servers before them.
+    let instances = (0..many).map(|which| instance(eras, legacy_sse, ledger, (seed << 24) | (which << 60)));
+    Box::new(Cluster::new(instances.collect(), ledger.clone(), seed))
 }
 
 fn instance(eras: Eras, legacy_sse: bool, ledger: &Ledger, seed: u64) -> FrontPeer {

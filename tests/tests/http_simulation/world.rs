@@ -84,6 +84,8 @@ pub struct Tally {
     pub forms: u32,
     /// How many tasks were seen to end.
     pub tasks: u32,
+    /// How many forgeries were refused.
+    pub refused: u32,
     /// How often the host had to connect anew.
     pub reconnects: u32,
     pub restarts: u32,
@@ -100,6 +102,7 @@ impl Tally {
         self.kept += other.kept;
         self.forms += other.forms;
         self.tasks += other.tasks;
+        self.refused += other.refused;
         self.reconnects += other.reconnects;
         self.restarts += other.restarts;
     }
@@ -540,5 +543,6 @@ impl<'a> World<'a> {
         assert_eq!(self.pair.client.queued(), 0);
         assert_eq!(self.pair.open(), 0, "an exchange is left open");
         self.check_settled();
+        self.tally.refused = self.ledger.refused();
     }
 }
