@@ -2,3 +2,4 @@
 #![cfg(feature = "auth")]
 
 mod scopes;
+mod secrets;
