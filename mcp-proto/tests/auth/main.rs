@@ -1,5 +1,6 @@
 //! OAuth: every part by itself, and the machines made of them.
 #![cfg(feature = "auth")]
 
+mod challenges;
 mod scopes;
 mod secrets;
