@@ -2,5 +2,6 @@
 #![cfg(feature = "auth")]
 
 mod challenges;
+mod reach;
 mod scopes;
 mod secrets;
