@@ -2,6 +2,7 @@
 #![cfg(feature = "auth")]
 
 mod challenges;
+mod metadata;
 mod reach;
 mod scopes;
 mod secrets;
