@@ -6,3 +6,4 @@ mod metadata;
 mod reach;
 mod scopes;
 mod secrets;
+mod tokens;
