@@ -2,6 +2,7 @@
 #![cfg(feature = "auth")]
 
 mod challenges;
+mod keys;
 mod metadata;
 mod reach;
 mod scopes;
