@@ -9,31 +9,28 @@ use crate::auth::{PrivateNetworks, Reach, ReachError, check_page_url};
 /// Reads the input as a URL, as the rest of one, as a host and as addresses.
 pub fn reach(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
-    url(&text);
-    url(&format!("https://{text}"));
-    url(&format!("http://localhost{text}"));
-    host(&text);
-    if let Some((bits, _)) = data.split_first_chunk() {
-        addresses(u128::from_be_bytes(*bits));
-    }
-}
-
-fn reaches() -> [Reach; 3] {
     let of = |url, private| Reach::of(url, private).expect("a server that may be visited");
-    [
+    let reaches = [
         of("https://example.com", PrivateNetworks::Refused),
         of("http://localhost", PrivateNetworks::Refused),
         of("https://example.com", PrivateNetworks::Allowed),
-    ]
+    ];
+    url(reaches, &text);
+    url(reaches, &format!("https://{text}"));
+    url(reaches, &format!("http://localhost{text}"));
+    host(reaches, &text);
+    if let Some((bits, _)) = data.split_first_chunk() {
+        addresses(reaches, u128::from_be_bytes(*bits));
+    }
 }
 
 /// A URL that is taken is plain enough that a reader of the simplest kind finds the same host in it.
-fn url(url: &str) {
+fn url(reaches: [Reach; 3], url: &str) {
     let _ = check_page_url(url);
     if Reach::of(url, PrivateNetworks::Refused).is_ok() {
         assert_eq!(check_page_url(url), Ok(()), "tokens may go where no page may be");
     }
-    for reach in reaches() {
+    for reach in reaches {
         if reach.check(url).is_err() {
             continue;
         }
@@ -52,16 +49,16 @@ fn url(url: &str) {
         assert!(resolved.is_none_or(|address| reach.allows_at(url, address)), "an address gets past");
         let local = resolved.map_or_else(
             || host.trim_end_matches('.').to_ascii_lowercase().ends_with("localhost"),
-            |address| !reaches()[0].allows(address),
+            |address| !reaches[0].allows(address),
         );
         assert!(scheme.eq_ignore_ascii_case("https") || local, "plain HTTP leaves this machine");
     }
 }
 
 /// A host that resolvers take for an address is taken if it is that address, written as an address.
-fn host(text: &str) {
+fn host(reaches: [Reach; 3], text: &str) {
     let Some(address) = inet_aton(text) else { return };
-    for reach in reaches() {
+    for reach in reaches {
         let expected = reach.allows(address.into()) && format!("{address}") == text;
         assert_eq!(reach.check(&format!("https://{text}/")).is_ok(), expected, "{text}");
     }
@@ -118,7 +115,7 @@ fn is_public(address: Ipv4Addr) -> bool {
 }
 
 /// An address of each kind from these bits, and what it may embed.
-fn addresses(bits: u128) {
+fn addresses(reaches: [Reach; 3], bits: u128) {
     let v4 = Ipv4Addr::from(bits as u32);
     let embedded = u128::from(bits as u32);
     let six = |bits: u128| IpAddr::V6(Ipv6Addr::from(bits));
@@ -128,7 +125,7 @@ fn addresses(bits: u128) {
         six(0x2002 << 112 | embedded << 80 | 1),
         six(0x2A00 << 112 | 0x5EFE << 32 | embedded),
     ];
-    let [internet, ..] = reaches();
+    let [internet, ..] = reaches;
     assert_eq!(internet.allows(v4.into()), is_public(v4), "{v4}");
     for address in in_disguise {
         assert_eq!(internet.allows(address), is_public(v4), "{address}");
@@ -140,7 +137,7 @@ fn addresses(bits: u128) {
             IpAddr::V4(address) => format!("{address}"),
             IpAddr::V6(address) => format!("[{address}]"),
         };
-        let [internet, local, private] = reaches().map(|reach| {
+        let [internet, local, private] = reaches.map(|reach| {
             let allowed = reach.allows(address);
             let checked = reach.check(&format!("https://{literal}:8443/x"));
             assert_eq!(checked.is_ok(), allowed, "{address} is judged in two ways");
