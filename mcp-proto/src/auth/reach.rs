@@ -1,0 +1,179 @@
+//! Where tokens may be fetched from.
+
+use core::fmt;
+use core::net::IpAddr;
+
+use super::address::{Place, place};
+use super::url::{Host, Parts};
+
+/// Whether servers in private networks may be visited.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum PrivateNetworks {
+    /// They may not: a server on the internet has no business there.
+    #[default]
+    Refused,
+    /// They may: RFC 1918, unique local addresses, and the shared address space that private overlays use.
+    Allowed,
+}
+
+/// What may be visited on behalf of one server: its metadata names URLs, and whoever controls it could have anything
+/// fetched from where this program runs.
+///
+/// A URL is [checked](Self::check) before it is visited, and each to which an answer redirects as well. Then the host is
+/// resolved, and only addresses are connected to which are [allowed](Self::allows_at): a name can be made to mean any
+/// address. The same addresses are connected to that were asked about; the name is not resolved again.
+///
+/// ```
+/// use mcp_proto::auth::{PrivateNetworks, Reach, ReachError};
+///
+/// let reach = Reach::of("https://mcp.example.com/mcp", PrivateNetworks::Refused)?;
+/// assert_eq!(reach.check("https://auth.example.com/token"), Ok(()));
+/// assert_eq!(reach.check("http://auth.example.com/token"), Err(ReachError::Unencrypted));
+/// assert_eq!(reach.check("https://127.0.0.1/token"), Err(ReachError::Loopback));
+/// assert_eq!(reach.check("https://0x7f.1/token"), Err(ReachError::NumericHost));
+/// assert!(!reach.allows([169, 254, 169, 254].into()));
+/// # Ok::<(), ReachError>(())
+/// ```
+///
+/// <https://modelcontextprotocol.io/docs/2026-07-28/tutorials/security/security_best_practices>
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reach {
+    loopback: bool,
+    private: PrivateNetworks,
+}
+
+impl Reach {
+    /// On behalf of the server at this URL. Loopback addresses may be visited only if the server itself has one.
+    ///
+    /// # Errors
+    /// If tokens can not be sent there: over plain HTTP to another machine, or to a place that is refused.
+    pub fn of(server_url: &str, private: PrivateNetworks) -> Result<Self, ReachError> {
+        let loopback = is_loopback(Parts::of(server_url)?.host);
+        let reach = Self { loopback, private };
+        reach.check(server_url)?;
+        Ok(reach)
+    }
+
+    /// Whether a URL may be visited: `https`, or `http` on loopback where that may be visited.
+    ///
+    /// # Errors
+    /// If not.
+    pub fn check(&self, url: &str) -> Result<(), ReachError> {
+        let parts = plain(url)?;
+        let loopback = is_loopback(parts.host);
+        if loopback && !self.loopback {
+            return Err(ReachError::Loopback);
+        }
+        if !parts.secure && !loopback {
+            return Err(ReachError::Unencrypted);
+        }
+        match parts.host {
+            Host::Name(_) => Ok(()),
+            Host::Address(address) => self.judge(address),
+        }
+    }
+
+    /// Whether an address may be connected to: to be asked of each that a host is found to have, each time.
+    pub fn allows(&self, address: IpAddr) -> bool {
+        self.judge(address).is_ok()
+    }
+
+    /// The same for the address of a URL that was [checked](Self::check): what is not encrypted stays on this machine,
+    /// whatever its host is found to mean.
+    pub fn allows_at(&self, url: &str, address: IpAddr) -> bool {
+        let secure = Parts::of(url).is_ok_and(|parts| parts.secure);
+        self.allows(address) && (secure || place(address) == Place::Loopback)
+    }
+
+    fn judge(&self, address: IpAddr) -> Result<(), ReachError> {
+        match place(address) {
+            Place::Loopback if !self.loopback => Err(ReachError::Loopback),
+            Place::Private if self.private == PrivateNetworks::Refused => Err(ReachError::Private(address)),
+            Place::Special => Err(ReachError::Special(address)),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Whether a page may be opened in a browser: `https`, or `http` on loopback.
+///
+/// # Errors
+/// If not.
+///
+/// <https://modelcontextprotocol.io/docs/2026-07-28/tutorials/security/security_best_practices>
+pub fn check_page_url(url: &str) -> Result<(), ReachError> {
+    let parts = plain(url)?;
+    if parts.secure || is_loopback(parts.host) { Ok(()) } else { Err(ReachError::Unencrypted) }
+}
+
+/// A URL with nothing in it that nobody needs.
+fn plain(url: &str) -> Result<Parts<'_>, ReachError> {
+    let parts = Parts::of(url)?;
+    if parts.has_user {
+        return Err(ReachError::UserInfo);
+    }
+    if parts.has_fragment {
+        return Err(ReachError::Fragment);
+    }
+    Ok(parts)
+}
+
+fn is_loopback(host: Host<'_>) -> bool {
+    match host {
+        Host::Address(address) => place(address) == Place::Loopback,
+        Host::Name(name) => {
+            let top = name.rsplit('.').next().unwrap_or_default();
+            top.eq_ignore_ascii_case("localhost")
+        }
+    }
+}
+
+/// Why a URL is not visited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ReachError {
+    /// It is longer than [`URL_BYTES`](super::URL_BYTES).
+    TooLong,
+    /// It is no URL.
+    Syntax,
+    /// Its scheme is neither `https` nor `http`.
+    Scheme,
+    /// It is `http`, and not on this machine.
+    Unencrypted,
+    /// It names no host, or one that can be read in more than one way.
+    Host,
+    /// Its host is a number that is not written as an address is.
+    NumericHost,
+    /// It has a user name.
+    UserInfo,
+    /// It has a fragment.
+    Fragment,
+    /// It is on this machine, and the server is not.
+    Loopback,
+    /// It is in a private network, and those are refused.
+    Private(IpAddr),
+    /// Its address is of no server on the internet.
+    Special(IpAddr),
+}
+
+impl fmt::Display for ReachError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooLong => f.write_str("the URL is too long"),
+            Self::Syntax => f.write_str("this is not a URL"),
+            Self::Scheme => f.write_str("only https: is visited, or http: on this machine"),
+            Self::Unencrypted => {
+                f.write_str("http: is not visited on other machines: nothing secret may travel so")
+            }
+            Self::Host => f.write_str("the URL names no host that can be told for certain"),
+            Self::NumericHost => f.write_str("the host is a number that is not written as an address"),
+            Self::UserInfo => f.write_str("the URL has a user name"),
+            Self::Fragment => f.write_str("the URL has a fragment"),
+            Self::Loopback => f.write_str("the URL is on this machine, and the server is not"),
+            Self::Private(address) => write!(f, "{address} is in a private network, which is refused"),
+            Self::Special(address) => write!(f, "{address} is the address of no server"),
+        }
+    }
+}
+
+impl core::error::Error for ReachError {}

@@ -1,0 +1,255 @@
+//! What a token endpoint answers.
+
+use alloc::string::String;
+use core::fmt;
+use core::time::Duration;
+
+use super::members::{Fault, Members};
+use super::text::shown;
+use super::{DOCUMENT_BYTES, Scopes, Secret};
+
+/// How a token is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TokenKind {
+    /// By whoever has it.
+    Bearer,
+    /// With a proof that the key is held which it is bound to (RFC 9449).
+    Dpop,
+    /// Not at a resource: it is an assertion that another authorization server takes (RFC 8693, `N_A`).
+    Assertion,
+}
+
+/// What was granted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Granted {
+    /// The token.
+    pub access: Secret,
+    /// How it is used.
+    pub kind: TokenKind,
+    /// What gets the next one.
+    pub refresh: Option<Secret>,
+    /// How long it is good for, from when it was asked for. At most ten years.
+    pub lifetime: Option<Duration>,
+    /// What it is good for, if that is not what was asked for.
+    pub scope: Option<Scopes>,
+    /// What kind of token an exchange gave (RFC 8693).
+    pub issued_type: Option<String>,
+    /// Who agreed (OpenID Connect).
+    pub id_token: Option<Secret>,
+}
+
+/// Why there is no token.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TokenRefusal {
+    /// The server says why.
+    Refused {
+        /// The code, as `invalid_grant`.
+        error: String,
+        /// The same for people, fit to be shown.
+        description: Option<String>,
+    },
+    /// It is granted, but the answer can not be used.
+    Unreadable(TokenFault),
+    /// The server answers with this status, and says nothing that can be understood.
+    Status(u16),
+}
+
+/// What is wrong with an answer that grants a token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TokenFault {
+    /// It is longer than [`DOCUMENT_BYTES`](super::DOCUMENT_BYTES).
+    TooLong,
+    /// It is no JSON object.
+    Json,
+    /// It is a form, as old servers answer.
+    Form,
+    /// A member is there twice.
+    Twice(&'static str),
+    /// A member is missing.
+    Missing(&'static str),
+    /// A member is of another type than it should be, or too long, or can not be sent.
+    Member(&'static str),
+    /// The token is of a kind that is not known here.
+    Kind,
+}
+
+const NAMES: [&str; 9] = [
+    "access_token",
+    "token_type",
+    "refresh_token",
+    "expires_in",
+    "scope",
+    "issued_token_type",
+    "id_token",
+    "error",
+    "error_description",
+];
+
+/// The longest token, in bytes: more than any server takes in a header.
+const TOKEN_BYTES: usize = 64 * 1024;
+
+/// The longest life of a token, in seconds: ten years.
+const LIFETIME: u64 = 10 * 365 * 24 * 60 * 60;
+
+/// Reads the answer of a token endpoint.
+///
+/// ```
+/// use core::time::Duration;
+/// use mcp_proto::auth::{TokenKind, read_token_answer};
+///
+/// let granted = read_token_answer(200, br#"{"access_token": "2YotnFZFEjr1", "token_type": "bearer", "expires_in": 3600}"#)?;
+/// assert_eq!((granted.kind, granted.lifetime), (TokenKind::Bearer, Some(Duration::from_secs(3600))));
+///
+/// let refused = read_token_answer(400, br#"{"error": "invalid_grant"}"#).unwrap_err();
+/// assert!(refused.is_definitive());
+/// assert!(!read_token_answer(503, b"<html>Come back later</html>").unwrap_err().is_definitive());
+/// # Ok::<(), mcp_proto::auth::TokenRefusal>(())
+/// ```
+///
+/// # Errors
+/// If it grants no token that can be used.
+pub fn read_token_answer(status: u16, body: &[u8]) -> Result<Granted, TokenRefusal> {
+    let granted = (200..300).contains(&status);
+    // A server that is overloaded or broken says nothing about the grant, whatever it says.
+    if !granted && (!(400..500).contains(&status) || status == 429) {
+        return Err(TokenRefusal::Status(status));
+    }
+    match Members::read(body, &NAMES) {
+        Ok(members) => match refusal(&members) {
+            // Some refuse with a status of success.
+            Some(refusal) if !granted || members.get("access_token").is_none() => Err(refusal),
+            _ if granted => grant(&members).map_err(TokenRefusal::Unreadable),
+            _ => Err(TokenRefusal::Status(status)),
+        },
+        Err(fault) if granted => Err(TokenRefusal::Unreadable(match fault {
+            Fault::Json if is_form(body) => TokenFault::Form,
+            fault => fault.into(),
+        })),
+        Err(_) => Err(TokenRefusal::Status(status)),
+    }
+}
+
+/// Why a server refuses, if it says so as RFC 6749 section 5.2 has it.
+fn refusal(members: &Members<'_>) -> Option<TokenRefusal> {
+    let text = |name, most| members.text(name, most).ok().flatten().and_then(|text| shown(&text));
+    let (error, description) = (text("error", 256)?, text("error_description", DOCUMENT_BYTES));
+    Some(TokenRefusal::Refused { error, description })
+}
+
+fn grant(members: &Members<'_>) -> Result<Granted, TokenFault> {
+    let access = token(members, "access_token")?.ok_or(Fault::Missing("access_token"))?;
+    // It stands in a header, where nothing else may be begun.
+    if !access.expose().bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err(TokenFault::Member("access_token"));
+    }
+    let kind = members.text("token_type", 64)?.ok_or(Fault::Missing("token_type"))?;
+    let kinds = [("Bearer", TokenKind::Bearer), ("DPoP", TokenKind::Dpop), ("N_A", TokenKind::Assertion)];
+    let kind = kinds.into_iter().find(|(name, _)| kind.eq_ignore_ascii_case(name)).ok_or(TokenFault::Kind)?.1;
+    let scope = members.text("scope", DOCUMENT_BYTES)?;
+    Ok(Granted {
+        access,
+        kind,
+        refresh: token(members, "refresh_token")?,
+        lifetime: lifetime(members)?,
+        scope: scope.map(|scope| Scopes::parse(&scope)).filter(|scopes| !scopes.is_empty()),
+        issued_type: members.text("issued_token_type", 256)?,
+        id_token: token(members, "id_token")?,
+    })
+}
+
+fn token(members: &Members<'_>, name: &'static str) -> Result<Option<Secret>, Fault> {
+    Ok(members.text(name, TOKEN_BYTES)?.map(Secret::new))
+}
+
+/// A number of seconds, or one in a string, as some servers write it. What is no number tells nothing.
+fn lifetime(members: &Members<'_>) -> Result<Option<Duration>, Fault> {
+    let Some(written) = members.get("expires_in") else { return Ok(None) };
+    let text = match written.as_bytes() {
+        [b'"', ..] => members.text("expires_in", 64)?.unwrap_or_default(),
+        [b'-' | b'0'..=b'9', ..] => String::from(written),
+        _ => return Err(Fault::Member("expires_in")),
+    };
+    let plain = text.trim().bytes().all(|byte| byte.is_ascii_digit() || b"+-.eE".contains(&byte));
+    let seconds = text.trim().parse::<f64>().ok().filter(|_| plain);
+    // The conversion saturates: what has lapsed already is zero.
+    Ok(seconds.map(|seconds| Duration::from_secs((seconds as u64).min(LIFETIME))))
+}
+
+/// Whether this is what `Content-Type: application/x-www-form-urlencoded` stands for.
+fn is_form(body: &[u8]) -> bool {
+    let body = body.get(..DOCUMENT_BYTES).unwrap_or(body);
+    form_urlencoded::parse(body).any(|(name, _)| name == "access_token" || name == "error")
+}
+
+impl TokenRefusal {
+    /// Whether asking again in the same way is bound to fail: what was presented is of no more use. A server that is
+    /// overloaded, broken or in another way not to be understood may do better the next time.
+    pub fn is_definitive(&self) -> bool {
+        const DEFINITIVE: [&str; 8] = [
+            "invalid_request",
+            "invalid_client",
+            "invalid_grant",
+            "unauthorized_client",
+            "unsupported_grant_type",
+            "invalid_scope",
+            "invalid_target",
+            "access_denied",
+        ];
+        matches!(self, Self::Refused { error, .. } if DEFINITIVE.contains(&error.as_str()))
+    }
+
+    /// Whether the same request is wanted again with the nonce that came with the answer.
+    pub fn is_use_dpop_nonce(&self) -> bool {
+        matches!(self, Self::Refused { error, .. } if error == "use_dpop_nonce")
+    }
+}
+
+impl fmt::Display for TokenRefusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused { error, description: None } => {
+                write!(f, "the authorization server refuses: {error}")
+            }
+            Self::Refused { error, description: Some(description) } => {
+                write!(f, "the authorization server refuses: {error}: {description}")
+            }
+            Self::Unreadable(fault) => fault.fmt(f),
+            Self::Status(status) => write!(f, "the token endpoint answers with status {status}"),
+        }
+    }
+}
+
+impl core::error::Error for TokenRefusal {}
+
+impl fmt::Display for TokenFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooLong => f.write_str("the answer of the token endpoint is too long"),
+            Self::Json => f.write_str("the answer of the token endpoint is no JSON object"),
+            Self::Form => f.write_str("the token endpoint answers with a form rather than JSON"),
+            Self::Twice(name) => write!(f, "the token endpoint says twice what {name} is"),
+            Self::Missing(name) => write!(f, "the answer of the token endpoint lacks {name}"),
+            Self::Member(name) => {
+                write!(f, "in the answer of the token endpoint, {name} is not what it should be")
+            }
+            Self::Kind => f.write_str("the token is of a kind that is not known here"),
+        }
+    }
+}
+
+impl core::error::Error for TokenFault {}
+
+impl From<Fault> for TokenFault {
+    fn from(fault: Fault) -> Self {
+        match fault {
+            Fault::TooLong => Self::TooLong,
+            Fault::Json => Self::Json,
+            Fault::Twice(name) => Self::Twice(name),
+            Fault::Missing(name) => Self::Missing(name),
+            Fault::Member(name) => Self::Member(name),
+        }
+    }
+}
