@@ -13,6 +13,7 @@
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization>
 
 mod challenge;
+pub mod client;
 pub mod dpop;
 mod fetch;
 mod jwt;
