@@ -242,6 +242,10 @@ impl AuthClient {
         match next {
             Ok(flow) => self.flow = Some(flow),
             Err(end) => {
+                if matches!(end, End::Failed(_)) {
+                    // What led nowhere is looked for again.
+                    self.found = None;
+                }
                 self.tell(match end {
                     End::Ready => Event::Ready(self.stamp),
                     End::Failed(error) => Event::Failed(error),
