@@ -277,7 +277,7 @@ impl AuthClient {
                 End::Ready
             }
             // Nothing is kept any more: that the authorization server does not know yet changes nothing here.
-            (Want::Logout, End::Failed(error)) if !matches!(error, AuthError::Store(_)) => End::LoggedOut,
+            (Want::Logout, End::Failed(_)) => End::LoggedOut,
             (_, end) => end,
         }
     }

@@ -199,8 +199,7 @@ impl AuthClient {
         }
     }
 
-    /// Forgets everything, and gives the token back. [`Event::LoggedOut`] tells that nothing is kept any more; whatever
-    /// waits fails first.
+    /// Forgets everything, and gives the token back. [`Event::LoggedOut`] tells how that ended; whatever waits fails first.
     pub fn logout(&mut self, now: Now) {
         let leaving = self.flow.as_ref().is_some_and(|flow| flow.want == Want::Logout);
         if self.next.take().is_some() | (!leaving && self.drop_flow().is_some()) {

@@ -8,7 +8,7 @@ use crate::auth::{Now, Secret};
 use super::AuthClient;
 use super::error::AuthError;
 use super::event::{Action, Event, Saved, Stored};
-use super::flow::{End, Flow, Next, Step};
+use super::flow::{End, Flow, Next, Step, Want};
 use super::record::{Client, Lease, Record, Source, Tokens};
 
 /// What the store or the host has yet to answer.
@@ -147,7 +147,11 @@ impl AuthClient {
         self.step(now, |client, mut flow| match flow.take_step() {
             Step::Queued => client.load(flow),
             Step::Loading => {
-                client.adopt(loaded.map_err(AuthError::Store)?);
+                match loaded {
+                    Ok(stored) => client.adopt(stored),
+                    Err(detail) if flow.want == Want::Logout => return client.unforgotten(now, flow, detail),
+                    Err(detail) => return Err(AuthError::Store(detail).into()),
+                }
                 client.decide(now, flow)
             }
             Step::Watching(watch) => {
@@ -258,7 +262,8 @@ impl AuthClient {
                 self.spent(now, flow)
             }
             Change::Unlease { error, .. } | Change::Stranger { error, .. } => Err(error.into()),
-            Change::Lease { .. } | Change::Nothing => Err(AuthError::Store(detail).into()),
+            Change::Lease { .. } => Err(AuthError::Store(detail).into()),
+            Change::Nothing => self.unforgotten(now, flow, detail),
         }
     }
 }

@@ -204,13 +204,20 @@ fn whatever_waits_fails_when_somebody_logs_out() {
 
 /// A record that can not be removed is told of: the token is still there.
 #[test]
-fn logging_out_fails_if_what_is_kept_stays() {
+fn a_logout_tells_if_what_is_kept_stays() {
     let (mut world, mut host) = (World::new(), Host::new(config(), 1));
     host.call(&mut world);
     world.store.read_only = true;
     host.machine.logout(host.now);
     host.settle(&mut world);
-    assert_eq!(host.events.last(), Some(&Event::Failed(AuthError::Store("the disk is full".into()))));
+    assert!(host.events.ends_with(&[Event::NotForgotten("the disk is full".into()), Event::LoggedOut]));
+    // It is given back all the same, and not used any more.
+    assert_eq!((world.issuer().revoked.len(), host.machine.status()), (1, None));
+    let mut host = Host::new(config(), 2);
+    world.store.broken = true;
+    host.machine.logout(host.now);
+    host.settle(&mut world);
+    assert_eq!(host.events, [Event::NotForgotten("the disk is gone".into()), Event::LoggedOut]);
 }
 
 /// An authorization server that is down keeps nobody from logging out.

@@ -3,8 +3,7 @@
 use core::time::Duration;
 
 use mcp_proto::auth::client::{
-    Action, Admission, AuthConfig, AuthError, Event, Record, Redirect, Refused, Saved, Standing, Stored,
-    Version,
+    Action, Admission, AuthConfig, Event, Record, Redirect, Refused, Saved, Standing, Stored, Version,
 };
 use mcp_proto::auth::{Fetch, FetchId, Now, Secret};
 use mcp_proto::bind::http::Verb;
@@ -242,7 +241,6 @@ impl Driver {
             Event::PageObsolete => self.page = None,
             Event::Ready(_) | Event::Failed(_) => {
                 self.waits = false;
-                self.leaves &= !matches!(event, Event::Failed(AuthError::Store(_)));
             }
             Event::LoggedOut => self.leaves = false,
             _ => {}
