@@ -139,6 +139,11 @@ impl<M: ServerMachine, H: Mode> ServerDriver<M, H> {
                     Reply::Result(result) => Answer::Result(&**result),
                     Reply::InputRequired(needed) => Answer::InputRequired(needed),
                     Reply::Error(error) => Answer::Error(error.clone()),
+                    Reply::Denied(error, challenge) => {
+                        machine.deny(now, *id, error.clone(), challenge);
+                        core.end(*id, wakers);
+                        continue;
+                    }
                     // It has gone on.
                     Reply::Detached(_) => continue,
                 };

@@ -61,6 +61,8 @@ pub struct Answer {
 
 pub(super) const JSON: &str = "application/json";
 pub(super) const EVENTS: &str = "text/event-stream";
+/// The header that says what a client is to show.
+pub(crate) const CHALLENGE: &str = "www-authenticate";
 
 impl Answer {
     /// One without a body.
@@ -133,8 +135,10 @@ pub(super) fn stream_head() -> ResponseHead {
     ResponseHead { status: 200, headers: headers.to_vec(), body: BodyKind::Stream }
 }
 
-pub(super) fn json_head(status: u16, bytes: usize) -> ResponseHead {
-    let headers = [("content-type", Cow::Borrowed(JSON))].to_vec();
+/// The head of one value; `challenge` is what the client is to show to be allowed what it asks for.
+pub(super) fn json_head(status: u16, bytes: usize, challenge: Option<&str>) -> ResponseHead {
+    let mut headers = [("content-type", Cow::Borrowed(JSON))].to_vec();
+    headers.extend(challenge.map(|challenge| (CHALLENGE, Cow::Owned(challenge.into()))));
     ResponseHead { status, headers, body: BodyKind::Whole(bytes) }
 }
 
