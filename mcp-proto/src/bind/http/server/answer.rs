@@ -91,11 +91,11 @@ impl Answer {
         Self::refusal(400, id.map_or(unnamed, ErrorId::Known), malformed.code(), format!("{malformed}"))
     }
 
-    pub(super) fn json(status: u16, body: Bytes) -> Self {
+    pub(crate) fn json(status: u16, body: Bytes) -> Self {
         Self { status, headers: [("content-type", Cow::Borrowed(JSON))].to_vec(), body }
     }
 
-    pub(super) fn refusal(status: u16, id: ErrorId<'_>, code: i64, message: impl Into<String>) -> Self {
+    pub(crate) fn refusal(status: u16, id: ErrorId<'_>, code: i64, message: impl Into<String>) -> Self {
         Self::error(status, id, &ErrorObject::new(code, message))
     }
 
@@ -107,7 +107,7 @@ impl Answer {
     }
 
     #[must_use]
-    pub(super) fn with(mut self, name: &'static str, value: impl Into<Cow<'static, str>>) -> Self {
+    pub(crate) fn with(mut self, name: &'static str, value: impl Into<Cow<'static, str>>) -> Self {
         self.headers.push((name, value.into()));
         self
     }

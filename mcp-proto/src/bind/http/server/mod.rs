@@ -42,6 +42,8 @@ mod session;
 mod sessions;
 
 pub use answer::{Answer, BodyKind, Chunk, Headers, ResponseHead};
+#[cfg(feature = "auth")]
+pub(crate) use {answer::CHALLENGE, intake::unnamed};
 pub use config::{HttpServerConfig, LegacyPaths, Setup};
 pub use exchange::Exchange;
 pub use id::SessionId;

@@ -1,0 +1,15 @@
+//! Tokens that are signed texts (RFC 9068, RFC 7519), held to the keys of their issuers.
+
+mod algorithm;
+mod checker;
+mod config;
+mod issuer;
+mod jws;
+mod key;
+
+pub use algorithm::JwtAlgorithm;
+pub use checker::JwtChecker;
+pub use config::{JwtConfig, KeySource, TokenTypes, TrustedIssuer};
+
+pub(super) use jws::Jws;
+pub(super) use key::PublicKey;
