@@ -24,6 +24,7 @@ pub struct Presented {
     /// When it came.
     pub now: Now,
     /// The proof that the key of the token is held.
+    #[cfg_attr(not(feature = "auth-jwt"), allow(dead_code, reason = "proofs are not looked at"))]
     pub(super) proof: Option<Secret>,
     /// The id of an error that answers the request.
     pub(super) unnamed: ErrorId<'static>,

@@ -52,4 +52,5 @@ pub use introspection::{IntrospectionChecker, IntrospectionConfig, MissingAudien
 #[cfg(feature = "auth-jwt")]
 pub use jwt::{JwtAlgorithm, JwtChecker, JwtConfig, KeySource, TokenTypes, TrustedIssuer};
 pub use proofs::Proofs;
+pub(crate) use protection::written;
 pub use protection::{Admission, Protection, ProtectionError};

@@ -23,8 +23,8 @@ use crate::bind::http::server::{Answer, RequestHead, unnamed};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let protection = Protection::new("https://mcp.example/mcp", "https://login.example")?
-///     .required(["mcp"])
-///     .supported(["mcp", "files:read", "files:write"])
+///     .required(["mcp"])?
+///     .supported(["mcp", "files:read", "files:write"])?
 ///     .implies(|granted, needed| granted == "files:write" && needed == "files:read");
 /// # drop(protection);
 /// # Ok(())
@@ -130,15 +130,23 @@ impl Protection {
     }
 
     /// The scopes that every request needs. They are what clients ask for first. Default: none.
-    pub fn required<'a>(self, scopes: impl IntoIterator<Item = &'a str>) -> Self {
-        self.change(|rules| rules.required = advertised(&scopes.into_iter().collect()))
+    ///
+    /// # Errors
+    /// If one is no scope.
+    pub fn required<'a>(self, scopes: impl IntoIterator<Item = &'a str>) -> Result<Self, ProtectionError> {
+        let scopes = written(scopes).map_err(ProtectionError::Scope)?;
+        Ok(self.change(|rules| rules.required = advertised(&scopes)))
     }
 
     /// The scopes to tell of: what clients need to get by, at least. Default: those that every request needs.
     ///
     /// `offline_access` is left out: it is between a client and its authorization server.
-    pub fn supported<'a>(self, scopes: impl IntoIterator<Item = &'a str>) -> Self {
-        self.change(|rules| rules.supported = Some(advertised(&scopes.into_iter().collect())))
+    ///
+    /// # Errors
+    /// If one is no scope.
+    pub fn supported<'a>(self, scopes: impl IntoIterator<Item = &'a str>) -> Result<Self, ProtectionError> {
+        let scopes = written(scopes).map_err(ProtectionError::Scope)?;
+        Ok(self.change(|rules| rules.supported = Some(advertised(&scopes))))
     }
 
     /// Which scopes include others: whether the first, which was granted, includes the second, which is needed. Default:
@@ -251,6 +259,19 @@ impl Protection {
             Ok(access) => Ok(Authorized::new(access, rules.clone(), presented.scheme())),
             Err(fault) => Err(rules.refuse(&fault, presented.unnamed)),
         }
+    }
+}
+
+/// Scopes as they were written down here.
+///
+/// # Errors
+/// The first that is none: what was mistyped must not be demanded of nobody.
+pub(crate) fn written<'a>(scopes: impl IntoIterator<Item = &'a str>) -> Result<Scopes, String> {
+    let written: Vec<&str> = scopes.into_iter().collect();
+    let read: Scopes = written.iter().copied().collect();
+    match written.into_iter().find(|scope| !read.contains(scope)) {
+        Some(odd) => Err(odd.into()),
+        None => Ok(read),
     }
 }
 
@@ -369,19 +390,22 @@ pub(super) fn path_of(url: &str) -> &str {
 }
 
 /// Why a server can not be protected like this.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ProtectionError {
     /// The URL of the server is none that tokens may be sent to.
     Resource(ReachError),
     /// The URL of an issuer is none that a person may be sent to.
     Issuer(ReachError),
+    /// This is no scope.
+    Scope(String),
 }
 
 impl fmt::Display for ProtectionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Resource(error) => write!(f, "the URL of the server can not be protected: {error}"),
+            Self::Scope(scope) => write!(f, "{scope:?} is no scope"),
             Self::Issuer(error) => write!(f, "the URL of the issuer is not usable: {error}"),
         }
     }

@@ -1,5 +1,6 @@
 //! The server's handle.
 
+mod access;
 mod asks;
 mod context;
 mod core;
@@ -33,6 +34,7 @@ use crate::schema::{Json, LoggingLevel, LoggingMessageParams, Method, ProgressPa
 
 #[cfg(feature = "seal")]
 pub(super) use self::asks::Sealing;
+pub(super) use self::access::Allowed;
 pub(super) use self::core::ServerCore;
 pub use asks::{Ask, Completion};
 #[cfg(feature = "seal")]
