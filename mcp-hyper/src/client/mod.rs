@@ -4,6 +4,8 @@ mod body;
 mod connector;
 mod exchange;
 mod failure;
+#[cfg(feature = "auth")]
+pub(crate) mod fetch;
 mod headers;
 mod options;
 mod pool;
