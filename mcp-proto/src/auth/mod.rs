@@ -12,6 +12,7 @@
 //!
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization>
 
+mod address;
 mod challenge;
 pub mod dpop;
 mod fetch;
@@ -26,6 +27,7 @@ mod secret;
 pub mod server;
 mod text;
 mod tokens;
+mod url;
 
 pub use challenge::{Challenge, Demand};
 pub use fetch::{Fetch, FetchId};
