@@ -74,7 +74,7 @@ impl Dpop {
     }
 
     /// Which algorithms proofs may be signed with. Default: all of them.
-    pub fn algorithms_of(mut self, algorithms: impl IntoIterator<Item = JwtAlgorithm>) -> Self {
+    pub fn signed_by(mut self, algorithms: impl IntoIterator<Item = JwtAlgorithm>) -> Self {
         self.algorithms = algorithms.into_iter().collect();
         self
     }
@@ -115,7 +115,7 @@ impl Dpop {
     /// section 4.3.
     pub(super) fn check(
         &self,
-        resource: &str,
+        (origin, resource): (&str, &str),
         presented: &Presented,
         key: &str,
         proofs: &Proofs,
@@ -138,7 +138,7 @@ impl Dpop {
         if claims.htm != presented.method {
             return Err(Fault::Proof("the proof is for another method"));
         }
-        if !is_for(&claims.htu, resource, &presented.path) {
+        if !is_for(&claims.htu, origin, resource, &presented.path) {
             return Err(Fault::Proof("the proof is for another URL"));
         }
         let hash = BASE64.encode(Sha256::digest(presented.token.expose()));
@@ -207,17 +207,11 @@ struct Claims {
 
 /// Whether a proof for this URL is for a request to this path: as clients know it, which is by the origin of the resource,
 /// or the resource itself where something before this server changes paths.
-fn is_for(url: &str, resource: &str, path: &str) -> bool {
+fn is_for(url: &str, origin: &str, resource: &str, path: &str) -> bool {
     let url = url.split(['?', '#']).next().unwrap_or_default();
     let same = |other: &str| match (canonical_resource(url), canonical_resource(other)) {
         (Ok(url), Ok(other)) => url == other,
         _ => false,
     };
-    same(resource) || same(&alloc::format!("{}{path}", origin(resource)))
-}
-
-/// The scheme, host and port of an absolute URL.
-fn origin(url: &str) -> &str {
-    let path = super::protection::path_of(url);
-    url.strip_suffix(path).unwrap_or(url)
+    same(resource) || same(&alloc::format!("{origin}{path}"))
 }

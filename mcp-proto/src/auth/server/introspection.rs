@@ -45,13 +45,14 @@ pub struct IntrospectionConfig {
 }
 
 /// What holds if the issuer does not say for whom a token is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum MissingAudience {
     /// The token is refused: it may be for anybody.
     #[default]
     Refused,
-    /// It is for this server. Right only where the issuer calls tokens inactive that are for others than who asks.
-    ThisServer,
+    /// It is for this server, which is named so. Right only where the issuer calls tokens inactive that are for others than
+    /// who asks.
+    ThisServer(String),
 }
 
 impl IntrospectionConfig {
@@ -201,6 +202,12 @@ impl IntrospectionChecker {
         }
         let principal = principal(&self.config.issuer, answer.sub.as_deref(), answer.client_id.as_deref());
         let Some(principal) = principal else { return invalid("it names nobody") };
+        let mut audiences = answer.aud.0;
+        if let MissingAudience::ThisServer(name) = &self.config.missing_audience
+            && audiences.is_empty()
+        {
+            audiences.push(name.clone());
+        }
         let claims = core::str::from_utf8(body).ok().and_then(|text| Json::new(text).ok());
         Ok(Access {
             principal,
@@ -208,7 +215,7 @@ impl IntrospectionChecker {
             client_id: answer.client_id,
             expires: answer.exp.and_then(time),
             key: answer.cnf.and_then(|bound| bound.jkt),
-            audiences: answer.aud.0,
+            audiences,
             claims: claims.unwrap_or_else(Json::empty_object),
         })
     }

@@ -12,6 +12,7 @@ use serde::Serialize;
 use super::dpop::Dpop;
 use super::refusal::{Fault, Scheme, advertised};
 use super::{Access, Authorized, Presented, Proofs, VerifyError};
+use crate::auth::url::Parts;
 use crate::auth::{Now, ReachError, ResourceMetadata, Scopes, canonical_resource, check_page_url};
 use crate::bind::http::server::{Answer, RequestHead, unnamed};
 
@@ -43,7 +44,10 @@ pub struct Protection {
 pub(super) struct Rules {
     /// The resource as it is named in tokens, canonical.
     resource: String,
+    #[cfg_attr(not(feature = "auth-jwt"), allow(dead_code, reason = "for proofs"))]
+    origin: String,
     pub(super) metadata_url: String,
+    metadata_path: String,
     issuers: Vec<String>,
     audiences: Vec<String>,
     pub(super) required: Scopes,
@@ -96,12 +100,19 @@ impl Protection {
     pub fn new(resource: &str, issuer: &str) -> Result<Self, ProtectionError> {
         check_page_url(resource).map_err(ProtectionError::Resource)?;
         let resource = canonical_resource(resource).map_err(ProtectionError::Resource)?;
+        let parts = Parts::of(&resource).map_err(ProtectionError::Resource)?;
+        if parts.query.is_some() {
+            return Err(ProtectionError::Query);
+        }
         let place = ResourceMetadata::places(&resource).into_iter().next();
         let metadata_url = place.ok_or(ProtectionError::Resource(ReachError::Syntax))?;
+        let metadata_path = Parts::of(&metadata_url).map_err(ProtectionError::Resource)?.path.into();
         let rules = Rules {
             audiences: [resource.clone()].into(),
+            origin: parts.origin(),
             resource,
             metadata_url,
+            metadata_path,
             issuers: Vec::new(),
             required: Scopes::default(),
             supported: None,
@@ -223,7 +234,7 @@ impl Protection {
     #[must_use]
     pub fn admit(&self, head: &RequestHead<'_>, now: Now) -> Admission {
         let path = head.path.split('?').next().unwrap_or_default();
-        if path == path_of(&self.rules.metadata_url) {
+        if path == self.rules.metadata_path {
             return Admission::Answer(public(head.method, || self.metadata()));
         }
         if path == ISSUER_METADATA
@@ -319,7 +330,7 @@ impl Rules {
 
     #[cfg(feature = "auth-jwt")]
     fn prove(&self, presented: &Presented, key: &str, proofs: &Proofs) -> Result<(), Fault> {
-        self.dpop.check(&self.resource, presented, key, proofs)
+        self.dpop.check((&self.origin, &self.resource), presented, key, proofs)
     }
 
     /// They are not taken.
@@ -383,18 +394,14 @@ fn public(method: &str, document: impl FnOnce() -> Bytes) -> Answer {
     answer.with("access-control-allow-origin", "*")
 }
 
-/// The path of an absolute URL.
-pub(super) fn path_of(url: &str) -> &str {
-    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
-    rest.find('/').and_then(|at| rest.get(at..)).unwrap_or("/")
-}
-
 /// Why a server can not be protected like this.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ProtectionError {
     /// The URL of the server is none that tokens may be sent to.
     Resource(ReachError),
+    /// The URL of the server has a query.
+    Query,
     /// The URL of an issuer is none that a person may be sent to.
     Issuer(ReachError),
     /// This is no scope.
@@ -405,6 +412,7 @@ impl fmt::Display for ProtectionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Resource(error) => write!(f, "the URL of the server can not be protected: {error}"),
+            Self::Query => f.write_str("the URL of the server has a query"),
             Self::Scope(scope) => write!(f, "{scope:?} is no scope"),
             Self::Issuer(error) => write!(f, "the URL of the issuer is not usable: {error}"),
         }
