@@ -113,6 +113,9 @@ impl<H: Mode, R: Runtime> ClientDriver<H, R> {
             match action {
                 Some(Action::Open(request)) => transport.open(clock.now(), request),
                 Some(Action::Abort(exchange)) => transport.abort(clock.now(), exchange),
+                Some(Action::Challenge(challenge)) => {
+                    front.lock(|machine, now| machine.refuse(now, challenge.exchange, "nobody sees to that"));
+                }
                 None => {}
             }
         })
