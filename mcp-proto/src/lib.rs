@@ -17,6 +17,7 @@
 //! consent  what to show and refuse  pages to visit, icons, what tools may do
 //! peer     what messages mean     client: era detection, lifecycle, input rounds, tasks, watches, what may be kept
 //!                                 server: dispatch, both eras, subscriptions, sealed states
+//! auth     who may            OAuth for HTTP: discovery, grants, tokens, proofs; no exchange is made from here
 //! bind     how messages travel    newline stream · message channel · Streamable HTTP and HTTP+SSE
 //! front    (std) async handles    Client, Server and Router on core::task and a mutex: no executor, no spawn
 //! ```
@@ -69,6 +70,7 @@
 //! | `client`, `server` | yes | the roles |
 //! | `http` | no | the HTTP bindings |
 //! | `seal` | no | servers that ask clients of 2026-07-28 within their handlers, by sealed states |
+//! | `auth` | no | OAuth over HTTP |
 //! | `schemars` | no | input schemas of typed tool handlers, from the argument's type |
 //! | `schema-validate` | no | `validate`: arguments and results of tools checked against their JSON Schemas |
 //! | `testing` | no | [`testing`]: two peers on a simulated clock and network |
@@ -101,6 +103,8 @@ mod limits;
 mod small;
 mod time;
 
+#[cfg(feature = "auth")]
+pub mod auth;
 #[cfg_attr(
     not(all(feature = "client", feature = "server")),
     allow(dead_code, reason = "shared by the roles")

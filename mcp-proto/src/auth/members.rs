@@ -1,0 +1,1 @@
+//! Members of JSON objects that others wrote.

@@ -1,0 +1,56 @@
+//! OAuth over HTTP, as far as it is the same whatever carries it: what challenges, metadata and answers say, which URLs
+//! may be visited, and the texts that are signed or derived. Nothing here makes an exchange, reads a clock or draws a
+//! random number.
+//!
+//! - [`Challenge`] and [`Demand`]: why a server refuses a request, and what it wants.
+//! - [`ResourceMetadata`] and [`ServerMetadata`]: where they are looked for, and what they say.
+//! - [`Reach`]: which URLs and addresses may be visited for it.
+//! - [`read_token_answer`]: what a token endpoint answers.
+//! - [`Pkce`], [`client_assertion`] and [`proof`](dpop::proof): what is sent to prove who asks.
+//!
+//! Everything that comes from outside is bounded, and nothing secret is ever shown: see [`Secret`].
+//!
+//! <https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization>
+
+mod challenge;
+pub mod client;
+pub mod dpop;
+mod fetch;
+mod jwt;
+mod members;
+mod metadata;
+mod pkce;
+mod reach;
+mod scope;
+mod secret;
+mod text;
+mod tokens;
+
+pub use challenge::{Challenge, Demand};
+pub use fetch::{Fetch, FetchId};
+pub use jwt::{Es256, KeyError, SignError, Signer, client_assertion};
+pub use metadata::{IssuerMatch, MetadataError, ResourceMetadata, ServerMetadata, canonical_resource};
+pub use pkce::{Pkce, random_text};
+pub use reach::{PrivateNetworks, Reach, ReachError, check_page_url};
+pub use scope::Scopes;
+pub use secret::Secret;
+pub use tokens::{Granted, TokenFault, TokenKind, TokenRefusal, read_token_answer};
+
+use crate::{Instant, UnixTime};
+
+/// The longest document that is read, in bytes: metadata, registrations, answers of token endpoints.
+///
+/// 256 KiB: real ones stay below 20 KiB.
+pub const DOCUMENT_BYTES: usize = 256 * 1024;
+
+/// The longest URL that is visited, in bytes: what browsers and servers agree on.
+pub const URL_BYTES: usize = 8 * 1024;
+
+/// Readings of both clocks: timeouts are counted by the one, the other says when tokens lapse.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Now {
+    /// The clock that nobody sets.
+    pub instant: Instant,
+    /// The time of day.
+    pub unix: UnixTime,
+}

@@ -1,0 +1,46 @@
+//! What must not be seen.
+
+use alloc::string::String;
+use core::fmt;
+
+use subtle::ConstantTimeEq;
+use zeroize::Zeroizing;
+
+/// A token, a password, a code: text that is never shown by accident. It is wiped from memory when it is dropped, and
+/// compared in a time that tells nothing but its length.
+///
+/// ```
+/// use mcp_proto::auth::Secret;
+///
+/// let token = Secret::new("mF_9.B5f-4.1JqM");
+/// assert_eq!(format!("{token:?}"), "Secret(..)");
+/// assert_eq!(token.expose(), "mF_9.B5f-4.1JqM");
+/// ```
+#[derive(Clone)]
+pub struct Secret(Zeroizing<String>);
+
+impl Secret {
+    /// Keeps this text.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(Zeroizing::new(text.into()))
+    }
+
+    /// The text, for the one place that it is meant for.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl PartialEq for Secret {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.as_bytes().ct_eq(other.0.as_bytes()).into()
+    }
+}
+
+impl Eq for Secret {}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(..)")
+    }
+}

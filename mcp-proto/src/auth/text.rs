@@ -1,0 +1,17 @@
+//! Texts that others wrote, before anyone sees them.
+
+use alloc::string::String;
+
+/// How many characters of such a text are kept.
+const SHOWN: usize = 500;
+
+/// What may be shown of a text: its beginning, without characters that steer a terminal or turn text around.
+pub(crate) fn shown(text: &str) -> String {
+    text.chars().filter(|&letter| !steers(letter)).take(SHOWN).collect()
+}
+
+fn steers(letter: char) -> bool {
+    letter.is_control()
+        || matches!(letter, '\u{61C}' | '\u{200B}'..='\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2060}'..='\u{206F}')
+        || matches!(letter, '\u{FEFF}' | '\u{FFF9}'..='\u{FFFB}' | '\u{E0000}'..='\u{E007F}')
+}
