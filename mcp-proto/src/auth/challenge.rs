@@ -2,12 +2,31 @@
 
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::fmt;
 
-use super::Scopes;
+use super::text::shown;
+use super::{Scopes, URL_BYTES};
 
-/// One challenge of a `WWW-Authenticate` header.
+/// How much of a header is read, in bytes: as much as most HTTP implementations let a header have.
+const HEADER_BYTES: usize = 16 * 1024;
+
+/// How many challenges are kept, and how many parameters of each.
+const CHALLENGES: usize = 16;
+const PARAMETERS: usize = 32;
+
+/// One challenge of a `WWW-Authenticate` header (RFC 9110 section 11.6.1). [`Display`](fmt::Display) writes it as a header.
 ///
-/// RFC 9110 section 11.6.1.
+/// ```
+/// use mcp_proto::auth::Challenge;
+///
+/// let challenges = Challenge::read_all(r#"Basic YWJj, bearer realm="a, \"b\"", Scope=mail"#);
+/// assert!(challenges[0].is("basic") && challenges[1].is("Bearer"));
+/// assert_eq!(challenges[1].get("realm"), Some(r#"a, "b""#));
+/// assert_eq!(challenges[1].get("scope"), Some("mail"));
+///
+/// let mine = Challenge::new("Bearer").with("error", "invalid_token");
+/// assert_eq!(mine.to_string(), r#"Bearer error="invalid_token""#);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Challenge {
     /// The scheme, as it was written: compare with [`is`](Self::is).
@@ -16,10 +35,61 @@ pub struct Challenge {
 }
 
 impl Challenge {
-    /// All challenges of a header, or of several that are joined by commas. What can not be read is skipped.
+    /// A challenge without parameters.
+    pub fn new(scheme: impl Into<String>) -> Self {
+        Self { scheme: scheme.into(), parameters: Vec::new() }
+    }
+
+    /// The same with one parameter more. Characters that no header may have are left out.
+    #[must_use]
+    pub fn with(mut self, name: &str, value: &str) -> Self {
+        let value = value.chars().filter(|&letter| letter == '\t' || !letter.is_control()).collect();
+        self.parameters.push((name.into(), value));
+        self
+    }
+
+    /// All challenges of a header, or of several that are joined by commas: the first 16, and of each the first 32
+    /// parameters, in the first 16 KiB. What can not be read is skipped up to the next comma outside quotes. Read as they
+    /// are meant are values that should have been quoted, and parameters with spaces rather than commas between them.
     pub fn read_all(header: &str) -> Vec<Self> {
-        let _ = header;
-        Vec::new()
+        let header = header.get(..header.floor_char_boundary(HEADER_BYTES)).unwrap_or_default();
+        let mut reader = Reader(header);
+        let mut challenges: Vec<Self> = Vec::new();
+        // What comes after a challenge that is not kept does not belong to the one before it.
+        let mut kept = true;
+        // Only at the beginning and after a comma may a challenge begin.
+        let mut separated = true;
+        loop {
+            separated |= reader.take(|byte| is_blank(byte) || byte == b',').contains(',');
+            if reader.0.is_empty() {
+                break;
+            }
+            let name = reader.take(is_token);
+            let spaced = !reader.take(is_blank).is_empty();
+            if !name.is_empty() && reader.eat('=') {
+                let value = reader.value();
+                if let (Some(challenge), Some(value), true) = (challenges.last_mut(), value, kept) {
+                    challenge.add(name, value);
+                }
+            } else if !name.is_empty() && separated && (spaced || reader.is_at_end()) {
+                kept = challenges.len() < CHALLENGES;
+                if kept {
+                    challenges.push(Self::new(name));
+                }
+                reader.token68();
+            } else {
+                reader.skip();
+            }
+            separated = false;
+        }
+        challenges
+    }
+
+    /// Keeps the first parameter of each name.
+    fn add(&mut self, name: &str, value: String) {
+        if self.parameters.len() < PARAMETERS && self.get(name).is_none() {
+            self.parameters.push((name.into(), value));
+        }
     }
 
     /// Whether it is of this scheme. Schemes are compared without regard to case.
@@ -34,16 +104,128 @@ impl Challenge {
     }
 }
 
-/// What the challenges of a resource server say together.
+impl fmt::Display for Challenge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.scheme)?;
+        for (at, (name, value)) in self.parameters.iter().enumerate() {
+            write!(f, "{} {name}=\"", if at > 0 { "," } else { "" })?;
+            for letter in value.chars() {
+                if matches!(letter, '"' | '\\') {
+                    f.write_str("\\")?;
+                }
+                write!(f, "{letter}")?;
+            }
+            f.write_str("\"")?;
+        }
+        Ok(())
+    }
+}
+
+/// What is left of a header. Nothing is read more than twice.
+struct Reader<'a>(&'a str);
+
+impl<'a> Reader<'a> {
+    /// Takes what begins with such bytes, which are of ASCII.
+    fn take(&mut self, of: impl Fn(u8) -> bool) -> &'a str {
+        let length = self.0.bytes().position(|byte| !of(byte)).unwrap_or(self.0.len());
+        let (taken, rest) = self.0.split_at_checked(length).unwrap_or((self.0, ""));
+        self.0 = rest;
+        taken
+    }
+
+    fn eat(&mut self, byte: char) -> bool {
+        let rest = self.0.strip_prefix(byte);
+        self.0 = rest.unwrap_or(self.0);
+        rest.is_some()
+    }
+
+    /// Whether nothing comes before the next comma.
+    fn is_at_end(&self) -> bool {
+        self.0.is_empty() || self.0.starts_with(',')
+    }
+
+    /// Takes what comes before the next comma, if it is a `token68`.
+    fn token68(&mut self) {
+        let mut ahead = Reader(self.0);
+        let text = ahead.take(|byte| byte.is_ascii_alphanumeric() || b"-._~+/".contains(&byte));
+        ahead.take(|byte| byte == b'=');
+        ahead.take(is_blank);
+        if !text.is_empty() && ahead.is_at_end() {
+            *self = ahead;
+        }
+    }
+
+    /// Takes the value of a parameter.
+    fn value(&mut self) -> Option<String> {
+        self.take(is_blank);
+        if self.eat('"') {
+            return self.quoted();
+        }
+        let value = self.take(|byte| byte.is_ascii_graphic() && byte != b',' && byte != b'"');
+        (!value.is_empty()).then(|| value.into())
+    }
+
+    /// Takes the rest of a quoted string. It is no value if it does not end, or has characters that no header may have.
+    fn quoted(&mut self) -> Option<String> {
+        let mut value = String::new();
+        let mut letters = self.0.chars();
+        let ended = loop {
+            match letters.next() {
+                Some('"') => break true,
+                Some('\\') => value.extend(letters.next()),
+                Some(letter) => value.push(letter),
+                None => break false,
+            }
+        };
+        self.0 = letters.as_str();
+        let clean = !value.chars().any(|letter| letter.is_control() && letter != '\t');
+        (ended && clean).then_some(value)
+    }
+
+    /// Goes to the next comma that is not in quotes.
+    fn skip(&mut self) {
+        loop {
+            self.0 = self.0.trim_start_matches(|letter| letter != ',' && letter != '"');
+            if !self.eat('"') {
+                return;
+            }
+            self.quoted();
+        }
+    }
+}
+
+fn is_blank(byte: u8) -> bool {
+    byte == b' ' || byte == b'\t'
+}
+
+/// `tchar` of RFC 9110.
+fn is_token(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
+}
+
+/// What the challenges of a resource server say together: what a `Bearer` challenge says, and what it does not say a
+/// `DPoP` challenge.
 ///
 /// RFC 6750 section 3, RFC 9728 section 5.1, RFC 9449 section 7.1.
+///
+/// ```
+/// use mcp_proto::auth::Demand;
+///
+/// let demand = Demand::read(r#"Bearer error="insufficient_scope", scope="files:write""#).unwrap();
+/// assert!(demand.is_insufficient_scope());
+/// assert_eq!(demand.scope.unwrap().to_string(), "files:write");
+/// assert_eq!(Demand::read("Basic realm=\"x\""), None);
+/// ```
+///
+/// <https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization#scope-challenge-handling>
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Demand {
-    /// Where the metadata of the resource is.
+    /// Where the metadata of the resource is. Nobody has [checked](super::Reach::check) it.
     pub resource_metadata: Option<String>,
     /// The scopes that the request needs.
     pub scope: Option<Scopes>,
-    /// What is wrong with the token.
+    /// What is wrong with the token, fit to be shown.
     pub error: Option<String>,
     /// The same for people, fit to be shown.
     pub error_description: Option<String>,
@@ -56,7 +238,22 @@ impl Demand {
     /// nor a `DPoP` challenge.
     pub fn read(header: &str) -> Option<Self> {
         let challenges = Challenge::read_all(header);
-        challenges.iter().any(|challenge| challenge.is("Bearer") || challenge.is("DPoP")).then(Self::default)
+        let of = |scheme| challenges.iter().filter(move |challenge| challenge.is(scheme));
+        let ranked = || of("Bearer").chain(of("DPoP"));
+        ranked().next()?;
+        let say = |name| ranked().find_map(|challenge| challenge.get(name)).filter(|value| !value.is_empty());
+        let nonce = of("DPoP").filter_map(|challenge| challenge.get("error")).find(|error| *error == NONCE);
+        let tell = |text: &str| Some(shown(text)).filter(|text| !text.is_empty());
+        Some(Self {
+            resource_metadata: say("resource_metadata")
+                .filter(|url| url.len() <= URL_BYTES)
+                .map(String::from),
+            scope: say("scope").map(Scopes::parse).filter(|scopes| !scopes.is_empty()),
+            // It stands in the way of everything else that may be wrong.
+            error: nonce.or_else(|| say("error")).and_then(tell),
+            error_description: say("error_description").and_then(tell),
+            wants_dpop: of("DPoP").next().is_some(),
+        })
     }
 
     /// Whether the token is good, but not for this.
@@ -66,6 +263,9 @@ impl Demand {
 
     /// Whether the same request is wanted again with the nonce that came with the answer.
     pub fn is_use_dpop_nonce(&self) -> bool {
-        self.error.as_deref() == Some("use_dpop_nonce")
+        self.error.as_deref() == Some(NONCE)
     }
 }
+
+/// The error by which a server asks for a proof with its nonce (RFC 9449).
+const NONCE: &str = "use_dpop_nonce";

@@ -3,12 +3,39 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::Serialize;
+use serde_json::value::RawValue;
+use sha2::{Digest, Sha256};
+
+use super::jwt::{Header, signed};
+use super::members::Members;
+use super::url::Parts;
 use super::{Secret, SignError, Signer};
 use crate::UnixTime;
+
+/// How many servers' nonces are kept: as many as one client deals with at a time, and then some.
+const ORIGINS: usize = 16;
+
+/// The longest nonce, in bytes.
+const NONCE_BYTES: usize = 2048;
 
 /// A proof for one request: its method, its URL without query and fragment, and the token that it comes with.
 ///
 /// `jti` is random.
+///
+/// ```
+/// use core::time::Duration;
+/// use mcp_proto::UnixTime;
+/// use mcp_proto::auth::{Es256, dpop, random_text};
+///
+/// let key = Es256::from_entropy(&[7; 32]).unwrap();
+/// let now = UnixTime::from_epoch(Duration::from_secs(1_785_240_000));
+/// let jti = random_text([8; 32]);
+/// let proof = dpop::proof(&key, "POST", "https://auth.example.com/token", None, None, now, &jti).unwrap();
+/// assert_eq!(proof.split('.').count(), 3);
+/// ```
 ///
 /// # Errors
 /// If the key can not be used.
@@ -21,30 +48,96 @@ pub fn proof(
     now: UnixTime,
     jti: &str,
 ) -> Result<String, SignError> {
-    let _ = (signer, method, url, access, nonce, now, jti);
-    Err(SignError)
+    #[derive(Serialize)]
+    struct Claims<'a> {
+        jti: &'a str,
+        htm: &'a str,
+        htu: &'a str,
+        iat: u64,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        ath: Option<String>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        nonce: Option<&'a str>,
+    }
+    let claims = Claims {
+        jti,
+        htm: method,
+        htu: url.split(['?', '#']).next().unwrap_or_default(),
+        iat: now.since_epoch().as_secs(),
+        ath: access.map(|access| token_hash(access.expose())),
+        nonce,
+    };
+    let jwk = RawValue::from_string(signer.public_jwk()).map_err(|_| SignError)?;
+    let header = Header { typ: "dpop+jwt", alg: signer.algorithm(), kid: None, jwk: Some(&jwk) };
+    signed(signer, &header, &claims)
 }
 
-/// The nonces that servers last asked for, by origin: of the last 16 origins.
+/// What a proof says of the token that it comes with: `ath`.
+pub fn token_hash(access: &str) -> String {
+    URL_SAFE_NO_PAD.encode(Sha256::digest(access))
+}
+
+/// The nonces that servers last gave, by origin: of the last 16 origins.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Nonces(Vec<(String, String)>);
 
 impl Nonces {
     /// The nonce for a request to this URL.
     pub fn get(&self, url: &str) -> Option<&str> {
-        let _ = url;
-        self.0.first().map(|(_, nonce)| nonce.as_str())
+        let origin = Parts::of(url).ok()?.origin();
+        self.0.iter().find(|(known, _)| *known == origin).map(|(_, nonce)| nonce.as_str())
     }
 
     /// Keeps what came in `DPoP-Nonce` with an answer from this URL. What can be no nonce is ignored.
     pub fn keep(&mut self, url: &str, nonce: &str) {
-        let _ = (url, nonce);
+        let Ok(parts) = Parts::of(url) else { return };
+        if !is_nonce(nonce) {
+            return;
+        }
+        let origin = parts.origin();
+        self.0.retain(|(known, _)| *known != origin);
+        if self.0.len() == ORIGINS {
+            self.0.remove(0);
+        }
+        self.0.push((origin, nonce.into()));
     }
+}
+
+/// `NQCHAR` of RFC 6749, at least one.
+fn is_nonce(text: &str) -> bool {
+    let mut bytes = text.bytes();
+    (1..=NONCE_BYTES).contains(&text.len())
+        && bytes.all(|byte| byte.is_ascii_graphic() && byte != b'"' && byte != b'\\')
 }
 
 /// The thumbprint of a public key (RFC 7638, SHA-256), by which tokens name it. `None` if it is no public key of a kind
 /// that is known: EC, RSA, OKP.
 pub fn thumbprint(public_jwk: &str) -> Option<String> {
-    let _ = public_jwk;
-    None
+    const NAMES: [&str; 7] = ["kty", "crv", "x", "y", "e", "n", "d"];
+    let members = Members::read(public_jwk.as_bytes(), &NAMES).ok()?;
+    let kind = members.text("kty", 8).ok()??;
+    let required: &[&'static str] = match kind.as_str() {
+        "EC" => &["crv", "kty", "x", "y"],
+        "RSA" => &["e", "kty", "n"],
+        "OKP" => &["crv", "kty", "x"],
+        _ => return None,
+    };
+    if members.get("d").is_some() {
+        return None;
+    }
+    let mut canonical = String::from("{");
+    for name in required {
+        let value = members.text(name, KEY_BYTES).ok()??;
+        // Then the text is the same in every JSON.
+        if !value.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_') {
+            return None;
+        }
+        let comma = if canonical.len() > 1 { "," } else { "" };
+        canonical.push_str(&alloc::format!(r#"{comma}"{name}":"{value}""#));
+    }
+    canonical.push('}');
+    Some(URL_SAFE_NO_PAD.encode(Sha256::digest(canonical)))
 }
+
+/// The longest member of a key, in bytes: RSA of 16,384 bits has one of 2,731.
+const KEY_BYTES: usize = 4096;

@@ -1,11 +1,27 @@
 //! Signed texts (RFC 7515, RFC 7519), and who signs them.
 
+use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
+use core::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use p256::SecretKey;
+use p256::ecdsa::signature::Signer as _;
+use p256::ecdsa::{Signature, SigningKey};
+use p256::elliptic_curve::sec1::ToSec1Point;
+use p256::pkcs8::{DecodePrivateKey, EncodePrivateKey, LineEnding};
+use serde::Serialize;
+use serde_json::value::RawValue;
+use sha2::{Digest, Sha256};
 
 use super::Secret;
 use crate::UnixTime;
+
+/// How long an assertion of a client is good for: it is sent at once, and clocks differ.
+const ASSERTION_LIFE: Duration = Duration::from_secs(5 * 60);
 
 /// Signs. The key may be anywhere: [`Es256`] holds one; another may ask a hardware module.
 pub trait Signer: Send + Sync {
@@ -51,8 +67,20 @@ impl core::error::Error for KeyError {}
 
 /// A private key of P-256. Signatures need no random number (RFC 6979). It is wiped from memory when it is dropped, and
 /// not shown by [`Debug`](fmt::Debug).
+///
+/// ```
+/// use mcp_proto::auth::{Es256, Signer};
+///
+/// let key = Es256::from_entropy(&[7; 32])?;
+/// let same = Es256::from_pkcs8_pem(key.to_pkcs8_pem()?.expose())?;
+/// assert_eq!(same.public_jwk(), key.public_jwk());
+/// assert_eq!(key.sign(b"text"), same.sign(b"text"));
+/// assert_eq!(format!("{key:?}"), "Es256(..)");
+/// # Ok::<(), mcp_proto::auth::KeyError>(())
+/// ```
 #[derive(Clone)]
 pub struct Es256 {
+    key: SecretKey,
     key_id: Option<String>,
 }
 
@@ -62,8 +90,8 @@ impl Es256 {
     /// # Errors
     /// If there is none.
     pub fn from_pkcs8_pem(text: &str) -> Result<Self, KeyError> {
-        let _ = text;
-        Err(KeyError)
+        let key = SecretKey::from_pkcs8_pem(text.trim()).map_err(|_| KeyError)?;
+        Ok(Self { key, key_id: None })
     }
 
     /// The key in a PKCS #8 document in DER.
@@ -71,17 +99,23 @@ impl Es256 {
     /// # Errors
     /// If there is none.
     pub fn from_pkcs8_der(bytes: &[u8]) -> Result<Self, KeyError> {
-        let _ = bytes;
-        Err(KeyError)
+        let key = SecretKey::from_pkcs8_der(bytes).map_err(|_| KeyError)?;
+        Ok(Self { key, key_id: None })
     }
 
     /// A key made of these random bytes, which are used for nothing else.
     ///
     /// # Errors
-    /// Never in practice: one in 2²⁵⁶ strings of bytes is no key, and others are made of it then.
+    /// Never in practice: one in 2³² hashes is no key, and others are made then.
     pub fn from_entropy(entropy: &[u8; 32]) -> Result<Self, KeyError> {
-        let _ = entropy;
-        Ok(Self { key_id: None })
+        let key = (0..=u8::MAX).find_map(|attempt| {
+            let mut hash = Sha256::new();
+            hash.update(b"MCP key\0");
+            hash.update([attempt]);
+            hash.update(entropy);
+            SecretKey::from_bytes(&hash.finalize()).ok()
+        });
+        Ok(Self { key: key.ok_or(KeyError)?, key_id: None })
     }
 
     /// The same key, by the name that the other side knows it by.
@@ -95,7 +129,8 @@ impl Es256 {
     /// # Errors
     /// Never in practice.
     pub fn to_pkcs8_pem(&self) -> Result<Secret, KeyError> {
-        Err(KeyError)
+        let text = self.key.to_pkcs8_pem(LineEnding::LF).map_err(|_| KeyError)?;
+        Ok(Secret::new(text.as_str()))
     }
 }
 
@@ -109,12 +144,15 @@ impl Signer for Es256 {
     }
 
     fn public_jwk(&self) -> String {
-        String::new()
+        let point = self.key.public_key().to_sec1_point(false);
+        let [x, y] = [point.x(), point.y()]
+            .map(|half| half.map(|half| URL_SAFE_NO_PAD.encode(half)).unwrap_or_default());
+        format!(r#"{{"crv":"P-256","kty":"EC","x":"{x}","y":"{y}"}}"#)
     }
 
     fn sign(&self, input: &[u8]) -> Result<Vec<u8>, SignError> {
-        let _ = input;
-        Err(SignError)
+        let signature: Signature = SigningKey::from(&self.key).try_sign(input).map_err(|_| SignError)?;
+        Ok(signature.to_bytes().to_vec())
     }
 }
 
@@ -137,6 +175,48 @@ pub fn client_assertion(
     now: UnixTime,
     jti: &str,
 ) -> Result<Secret, SignError> {
-    let _ = (signer, client_id, audience, now, jti);
-    Err(SignError)
+    #[derive(Serialize)]
+    struct Claims<'a> {
+        iss: &'a str,
+        sub: &'a str,
+        aud: &'a str,
+        iat: u64,
+        exp: u64,
+        jti: &'a str,
+    }
+    let (iat, exp) = (now.since_epoch().as_secs(), (now + ASSERTION_LIFE).since_epoch().as_secs());
+    let claims = Claims { iss: client_id, sub: client_id, aud: audience, iat, exp, jti };
+    let header = Header { typ: "JWT", alg: signer.algorithm(), kid: signer.key_id(), jwk: None };
+    signed(signer, &header, &claims).map(Secret::new)
+}
+
+/// What stands before the claims.
+#[derive(Serialize)]
+pub(super) struct Header<'a> {
+    pub(super) typ: &'a str,
+    pub(super) alg: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) kid: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) jwk: Option<&'a RawValue>,
+}
+
+/// A JWT in the compact form.
+pub(super) fn signed(
+    signer: &dyn Signer,
+    header: &Header<'_>,
+    claims: &impl Serialize,
+) -> Result<String, SignError> {
+    let mut text = encoded(header)?;
+    text.push('.');
+    text.push_str(&encoded(claims)?);
+    let signature = signer.sign(text.as_bytes())?;
+    text.push('.');
+    URL_SAFE_NO_PAD.encode_string(signature, &mut text);
+    Ok(text)
+}
+
+fn encoded(value: &impl Serialize) -> Result<String, SignError> {
+    let json = serde_json::to_vec(value).map_err(|_| SignError)?;
+    Ok(URL_SAFE_NO_PAD.encode(json))
 }

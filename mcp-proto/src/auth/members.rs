@@ -1,1 +1,185 @@
 //! Members of JSON objects that others wrote.
+
+use alloc::borrow::Cow;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
+
+use super::{DOCUMENT_BYTES, Scopes, URL_BYTES};
+
+/// How many names of a list are looked at, how many scopes, and how long each may be, in bytes.
+const NAMES: usize = 64;
+const SCOPES: usize = 1024;
+const NAME_BYTES: usize = 256;
+
+/// What is wrong with a document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// It is longer than [`DOCUMENT_BYTES`].
+    TooLong,
+    /// It is no JSON object.
+    Json,
+    /// This member is there twice: readers differ in which they believe.
+    Twice(&'static str),
+    /// This member is not there, or null.
+    Missing(&'static str),
+    /// This member is of another type, or too long.
+    Member(&'static str),
+}
+
+/// Those members of an object that anyone asks for.
+#[derive(Debug)]
+pub(crate) struct Members<'a>(Vec<(&'static str, &'a RawValue)>);
+
+impl<'a> Members<'a> {
+    /// Finds these names in a document, in one pass and without memory for anything else.
+    pub(crate) fn read(bytes: &'a [u8], names: &'static [&'static str]) -> Result<Self, Fault> {
+        if bytes.len() > DOCUMENT_BYTES {
+            return Err(Fault::TooLong);
+        }
+        let text = core::str::from_utf8(bytes).map_err(|_| Fault::Json)?;
+        let mut reader = serde_json::Deserializer::from_str(text);
+        let mut search = Search { names, found: Vec::new(), twice: None };
+        let read = reader.deserialize_map(&mut search).and_then(|()| reader.end());
+        match (read, search.twice) {
+            (Err(_), _) => Err(Fault::Json),
+            (Ok(()), Some(name)) => Err(Fault::Twice(name)),
+            (Ok(()), None) => Ok(Self(search.found)),
+        }
+    }
+
+    /// A member as it is written; `None` if it is null.
+    pub(crate) fn get(&self, name: &'static str) -> Option<&'a str> {
+        let found = self.0.iter().find(|(known, _)| *known == name);
+        found.map(|(_, value)| value.get()).filter(|value| *value != "null")
+    }
+
+    fn typed<T: serde::Deserialize<'a>>(&self, name: &'static str) -> Result<Option<T>, Fault> {
+        let value = self.get(name).map(serde_json::from_str).transpose();
+        value.map_err(|_| Fault::Member(name))
+    }
+
+    /// A string of at most so many bytes. One that is empty is as good as absent.
+    pub(crate) fn text(&self, name: &'static str, most: usize) -> Result<Option<String>, Fault> {
+        let text = self.typed::<String>(name)?.filter(|text| !text.is_empty());
+        if text.as_ref().is_some_and(|text| text.len() > most) { Err(Fault::Member(name)) } else { Ok(text) }
+    }
+
+    /// A URL, which nobody has looked at yet.
+    pub(crate) fn url(&self, name: &'static str) -> Result<Option<String>, Fault> {
+        self.text(name, URL_BYTES)
+    }
+
+    /// A boolean, false if it is absent.
+    pub(crate) fn flag(&self, name: &'static str) -> Result<bool, Fault> {
+        Ok(self.typed(name)?.unwrap_or(false))
+    }
+
+    /// The first strings of a list, without those that are too long for a name.
+    pub(crate) fn names(&self, name: &'static str) -> Result<Option<Vec<String>>, Fault> {
+        self.list(name, NAMES, NAME_BYTES)
+    }
+
+    /// The first strings of a list, without those that have too many bytes.
+    pub(crate) fn list(
+        &self,
+        name: &'static str,
+        items: usize,
+        bytes: usize,
+    ) -> Result<Option<Vec<String>>, Fault> {
+        let Some(written) = self.get(name) else { return Ok(None) };
+        let mut list = List { items, bytes, kept: Vec::new() };
+        let mut reader = serde_json::Deserializer::from_str(written);
+        let read = reader.deserialize_seq(&mut list);
+        read.map(|()| Some(list.kept)).map_err(|_| Fault::Member(name))
+    }
+
+    /// A list of scopes.
+    pub(crate) fn scopes(&self, name: &'static str) -> Result<Option<Scopes>, Fault> {
+        let list = self.list(name, SCOPES, NAME_BYTES)?;
+        Ok(list.map(|list| list.iter().map(String::as_str).collect()))
+    }
+}
+
+/// Collects the members of an object that have one of some names.
+struct Search<'a> {
+    names: &'static [&'static str],
+    found: Vec<(&'static str, &'a RawValue)>,
+    twice: Option<&'static str>,
+}
+
+impl<'de> Visitor<'de> for &mut Search<'de> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        while let Some(Name(name)) = map.next_key_seed(Key(self.names))? {
+            match name {
+                None => drop(map.next_value::<IgnoredAny>()?),
+                Some(name) if self.found.iter().any(|(known, _)| *known == name) => {
+                    self.twice = Some(name);
+                    map.next_value::<IgnoredAny>()?;
+                }
+                Some(name) => self.found.push((name, map.next_value()?)),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Which of the names a key is, if any.
+struct Key(&'static [&'static str]);
+struct Name(Option<&'static str>);
+
+impl<'de> DeserializeSeed<'de> for Key {
+    type Value = Name;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Name, D::Error> {
+        deserializer.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for Key {
+    type Value = Name;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a name")
+    }
+
+    fn visit_str<E>(self, key: &str) -> Result<Name, E> {
+        Ok(Name(self.0.iter().find(|name| **name == key).copied()))
+    }
+}
+
+/// Collects the beginning of a list of strings.
+struct List {
+    items: usize,
+    bytes: usize,
+    kept: Vec<String>,
+}
+
+impl<'de> Visitor<'de> for &mut List {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of strings")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
+        while self.kept.len() < self.items {
+            match list.next_element::<Cow<'de, str>>()? {
+                None => return Ok(()),
+                Some(text) if text.len() <= self.bytes => self.kept.push(text.into_owned()),
+                Some(_) => {}
+            }
+        }
+        while list.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(())
+    }
+}

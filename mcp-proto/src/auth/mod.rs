@@ -12,6 +12,7 @@
 //!
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization>
 
+mod address;
 mod challenge;
 pub mod client;
 pub mod dpop;
@@ -25,6 +26,7 @@ mod scope;
 mod secret;
 mod text;
 mod tokens;
+mod url;
 
 pub use challenge::{Challenge, Demand};
 pub use fetch::{Fetch, FetchId};

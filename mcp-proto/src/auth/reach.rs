@@ -3,6 +3,9 @@
 use core::fmt;
 use core::net::IpAddr;
 
+use super::address::{Place, place};
+use super::url::{Host, Parts};
+
 /// Whether servers in private networks may be visited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum PrivateNetworks {
@@ -16,7 +19,23 @@ pub enum PrivateNetworks {
 /// What may be visited on behalf of one server: its metadata names URLs, and whoever controls it could have anything
 /// fetched from where this program runs.
 ///
-/// <https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization/security-considerations>
+/// A URL is [checked](Self::check) before it is visited, and each to which an answer redirects as well. Then the host is
+/// resolved, and only addresses are connected to which are [allowed](Self::allows_at): a name can be made to mean any
+/// address. The same addresses are connected to that were asked about; the name is not resolved again.
+///
+/// ```
+/// use mcp_proto::auth::{PrivateNetworks, Reach, ReachError};
+///
+/// let reach = Reach::of("https://mcp.example.com/mcp", PrivateNetworks::Refused)?;
+/// assert_eq!(reach.check("https://auth.example.com/token"), Ok(()));
+/// assert_eq!(reach.check("http://auth.example.com/token"), Err(ReachError::Unencrypted));
+/// assert_eq!(reach.check("https://127.0.0.1/token"), Err(ReachError::Loopback));
+/// assert_eq!(reach.check("https://0x7f.1/token"), Err(ReachError::NumericHost));
+/// assert!(!reach.allows([169, 254, 169, 254].into()));
+/// # Ok::<(), ReachError>(())
+/// ```
+///
+/// <https://modelcontextprotocol.io/docs/2026-07-28/tutorials/security/security_best_practices#server-side-request-forgery-ssrf>
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reach {
     loopback: bool,
@@ -29,8 +48,10 @@ impl Reach {
     /// # Errors
     /// If tokens can not be sent there: over plain HTTP to another machine, or to a place that is refused.
     pub fn of(server_url: &str, private: PrivateNetworks) -> Result<Self, ReachError> {
-        let _ = server_url;
-        Ok(Self { loopback: false, private })
+        let loopback = is_loopback(Parts::of(server_url)?.host);
+        let reach = Self { loopback, private };
+        reach.check(server_url)?;
+        Ok(reach)
     }
 
     /// Whether a URL may be visited: `https`, or `http` on loopback where that may be visited.
@@ -38,14 +59,39 @@ impl Reach {
     /// # Errors
     /// If not.
     pub fn check(&self, url: &str) -> Result<(), ReachError> {
-        let _ = (url, self.loopback, self.private);
-        Ok(())
+        let parts = plain(url)?;
+        let loopback = is_loopback(parts.host);
+        if loopback && !self.loopback {
+            return Err(ReachError::Loopback);
+        }
+        if !parts.secure && !loopback {
+            return Err(ReachError::Unencrypted);
+        }
+        match parts.host {
+            Host::Name(_) => Ok(()),
+            Host::Address(address) => self.judge(address),
+        }
     }
 
     /// Whether an address may be connected to: to be asked of each that a host is found to have, each time.
     pub fn allows(&self, address: IpAddr) -> bool {
-        let _ = address;
-        false
+        self.judge(address).is_ok()
+    }
+
+    /// The same for the address of a URL that was [checked](Self::check): what is not encrypted stays on this machine,
+    /// whatever its host is found to mean.
+    pub fn allows_at(&self, url: &str, address: IpAddr) -> bool {
+        let secure = Parts::of(url).is_ok_and(|parts| parts.secure);
+        self.allows(address) && (secure || place(address) == Place::Loopback)
+    }
+
+    fn judge(&self, address: IpAddr) -> Result<(), ReachError> {
+        match place(address) {
+            Place::Loopback if !self.loopback => Err(ReachError::Loopback),
+            Place::Private if self.private == PrivateNetworks::Refused => Err(ReachError::Private(address)),
+            Place::Special => Err(ReachError::Special(address)),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -53,9 +99,33 @@ impl Reach {
 ///
 /// # Errors
 /// If not.
+///
+/// <https://modelcontextprotocol.io/docs/2026-07-28/tutorials/security/security_best_practices#oauth-authorization-url-validation>
 pub fn check_page_url(url: &str) -> Result<(), ReachError> {
-    let _ = url;
-    Ok(())
+    let parts = plain(url)?;
+    if parts.secure || is_loopback(parts.host) { Ok(()) } else { Err(ReachError::Unencrypted) }
+}
+
+/// A URL with nothing in it that nobody needs.
+fn plain(url: &str) -> Result<Parts<'_>, ReachError> {
+    let parts = Parts::of(url)?;
+    if parts.has_user {
+        return Err(ReachError::UserInfo);
+    }
+    if parts.has_fragment {
+        return Err(ReachError::Fragment);
+    }
+    Ok(parts)
+}
+
+fn is_loopback(host: Host<'_>) -> bool {
+    match host {
+        Host::Address(address) => place(address) == Place::Loopback,
+        Host::Name(name) => {
+            let top = name.rsplit('.').next().unwrap_or_default();
+            top.eq_ignore_ascii_case("localhost")
+        }
+    }
 }
 
 /// Why a URL is not visited.

@@ -4,7 +4,9 @@ use alloc::string::String;
 use core::fmt;
 use core::time::Duration;
 
-use super::{Scopes, Secret};
+use super::members::{Fault, Members};
+use super::text::shown;
+use super::{DOCUMENT_BYTES, Scopes, Secret};
 
 /// How a token is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -74,19 +76,130 @@ pub enum TokenFault {
     Kind,
 }
 
+const NAMES: [&str; 9] = [
+    "access_token",
+    "token_type",
+    "refresh_token",
+    "expires_in",
+    "scope",
+    "issued_token_type",
+    "id_token",
+    "error",
+    "error_description",
+];
+
+/// The longest token, in bytes: more than any server takes in a header.
+const TOKEN_BYTES: usize = 64 * 1024;
+
+/// The longest life of a token, in seconds: ten years.
+const LIFETIME: u64 = 10 * 365 * 24 * 60 * 60;
+
 /// Reads the answer of a token endpoint.
+///
+/// ```
+/// use core::time::Duration;
+/// use mcp_proto::auth::{TokenKind, read_token_answer};
+///
+/// let granted = read_token_answer(200, br#"{"access_token": "2YotnFZFEjr1", "token_type": "bearer", "expires_in": 3600}"#)?;
+/// assert_eq!((granted.kind, granted.lifetime), (TokenKind::Bearer, Some(Duration::from_secs(3600))));
+///
+/// let refused = read_token_answer(400, br#"{"error": "invalid_grant"}"#).unwrap_err();
+/// assert!(refused.is_definitive());
+/// assert!(!read_token_answer(503, b"<html>Come back later</html>").unwrap_err().is_definitive());
+/// # Ok::<(), mcp_proto::auth::TokenRefusal>(())
+/// ```
 ///
 /// # Errors
 /// If it grants no token that can be used.
 pub fn read_token_answer(status: u16, body: &[u8]) -> Result<Granted, TokenRefusal> {
-    let _ = body;
-    Err(TokenRefusal::Status(status))
+    let granted = (200..300).contains(&status);
+    // A server that is overloaded or broken says nothing about the grant, whatever it says.
+    if !granted && (!(400..500).contains(&status) || status == 429) {
+        return Err(TokenRefusal::Status(status));
+    }
+    match Members::read(body, &NAMES) {
+        Ok(members) => match refusal(&members) {
+            // Some refuse with a status of success.
+            Some(refusal) if !granted || members.get("access_token").is_none() => Err(refusal),
+            _ if granted => grant(&members).map_err(TokenRefusal::Unreadable),
+            _ => Err(TokenRefusal::Status(status)),
+        },
+        Err(fault) if granted => Err(TokenRefusal::Unreadable(match fault {
+            Fault::Json if is_form(body) => TokenFault::Form,
+            fault => fault.into(),
+        })),
+        Err(_) => Err(TokenRefusal::Status(status)),
+    }
+}
+
+/// Why a server refuses, if it says so as RFC 6749 section 5.2 has it.
+fn refusal(members: &Members<'_>) -> Option<TokenRefusal> {
+    let error = members.text("error", 256).ok().flatten().map(|error| shown(&error))?;
+    let description = members.text("error_description", DOCUMENT_BYTES).ok().flatten();
+    let description = description.map(|description| shown(&description)).filter(|text| !text.is_empty());
+    Some(TokenRefusal::Refused { error, description })
+}
+
+fn grant(members: &Members<'_>) -> Result<Granted, TokenFault> {
+    let access = token(members, "access_token")?.ok_or(Fault::Missing("access_token"))?;
+    // It stands in a header, where nothing else may be begun.
+    if !access.expose().bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err(TokenFault::Member("access_token"));
+    }
+    let kind = members.text("token_type", 64)?.ok_or(Fault::Missing("token_type"))?;
+    let kinds = [("Bearer", TokenKind::Bearer), ("DPoP", TokenKind::Dpop), ("N_A", TokenKind::Assertion)];
+    let kind = kinds.into_iter().find(|(name, _)| kind.eq_ignore_ascii_case(name)).ok_or(TokenFault::Kind)?.1;
+    let scope = members.text("scope", DOCUMENT_BYTES)?;
+    Ok(Granted {
+        access,
+        kind,
+        refresh: token(members, "refresh_token")?,
+        lifetime: lifetime(members)?,
+        scope: scope.map(|scope| Scopes::parse(&scope)).filter(|scopes| !scopes.is_empty()),
+        issued_type: members.text("issued_token_type", 256)?,
+        id_token: token(members, "id_token")?,
+    })
+}
+
+fn token(members: &Members<'_>, name: &'static str) -> Result<Option<Secret>, Fault> {
+    Ok(members.text(name, TOKEN_BYTES)?.map(Secret::new))
+}
+
+/// A number of seconds, or one in a string, as some servers write it. What is no number tells nothing.
+fn lifetime(members: &Members<'_>) -> Result<Option<Duration>, Fault> {
+    let Some(written) = members.get("expires_in") else { return Ok(None) };
+    let text = match written.as_bytes() {
+        [b'"', ..] => members.text("expires_in", 64)?.unwrap_or_default(),
+        [b'-' | b'0'..=b'9', ..] => String::from(written),
+        _ => return Err(Fault::Member("expires_in")),
+    };
+    let plain = text.trim().bytes().all(|byte| byte.is_ascii_digit() || b"+-.eE".contains(&byte));
+    let seconds = text.trim().parse::<f64>().ok().filter(|_| plain);
+    // The conversion saturates: what has lapsed already is zero.
+    Ok(seconds.map(|seconds| Duration::from_secs((seconds as u64).min(LIFETIME))))
+}
+
+/// Whether this is what `Content-Type: application/x-www-form-urlencoded` stands for.
+fn is_form(body: &[u8]) -> bool {
+    let body = body.get(..DOCUMENT_BYTES).unwrap_or(body);
+    form_urlencoded::parse(body).any(|(name, _)| name == "access_token" || name == "error")
 }
 
 impl TokenRefusal {
-    /// Whether asking again in the same way is bound to fail: what was presented is of no more use.
+    /// Whether asking again in the same way is bound to fail: what was presented is of no more use. A server that is
+    /// overloaded, broken or in another way not to be understood may do better the next time.
     pub fn is_definitive(&self) -> bool {
-        matches!(self, Self::Refused { .. })
+        const DEFINITIVE: [&str; 8] = [
+            "invalid_request",
+            "invalid_client",
+            "invalid_grant",
+            "unauthorized_client",
+            "unsupported_grant_type",
+            "invalid_scope",
+            "invalid_target",
+            "access_denied",
+        ];
+        matches!(self, Self::Refused { error, .. } if DEFINITIVE.contains(&error.as_str()))
     }
 
     /// Whether the same request is wanted again with the nonce that came with the answer.
@@ -129,3 +242,15 @@ impl fmt::Display for TokenFault {
 }
 
 impl core::error::Error for TokenFault {}
+
+impl From<Fault> for TokenFault {
+    fn from(fault: Fault) -> Self {
+        match fault {
+            Fault::TooLong => Self::TooLong,
+            Fault::Json => Self::Json,
+            Fault::Twice(name) => Self::Twice(name),
+            Fault::Missing(name) => Self::Missing(name),
+            Fault::Member(name) => Self::Member(name),
+        }
+    }
+}

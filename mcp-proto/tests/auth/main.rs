@@ -1,4 +1,10 @@
 //! OAuth: every part by itself, and the machines made of them.
 #![cfg(feature = "auth")]
 
+mod challenges;
+mod keys;
+mod metadata;
+mod reach;
 mod scopes;
+mod secrets;
+mod tokens;

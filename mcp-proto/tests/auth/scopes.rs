@@ -1,4 +1,5 @@
 use mcp_proto::auth::Scopes;
+use proptest::prelude::*;
 
 #[test]
 fn scopes_are_kept_in_order_and_each_once() {
@@ -6,5 +7,42 @@ fn scopes_are_kept_in_order_and_each_once() {
     assert_eq!(scopes.to_string(), "b a c");
     assert_eq!(scopes.len(), 3);
     assert!(scopes.contains("a") && !scopes.contains("A"));
-    assert!(Scopes::parse("").is_empty());
+    assert!(Scopes::parse("").is_empty() && Scopes::parse(" \n").is_empty());
+}
+
+/// C12.16: what was granted is not lost when more is asked for.
+#[test]
+fn a_union_begins_with_what_there_was() {
+    let union = Scopes::parse("read write").union(&Scopes::parse("admin read"));
+    assert_eq!(union.to_string(), "read write admin");
+    assert!(union.contains_all(&Scopes::parse("admin write")));
+    assert!(!union.contains_all(&Scopes::parse("admin delete")));
+    assert!(Scopes::default().contains_all(&Scopes::default()));
+}
+
+#[test]
+fn what_is_no_scope_is_left_out() {
+    let scopes: Scopes =
+        ["ok", "", "with space", "quo\"te", "back\\slash", "naïve", "nul\0", &"x".repeat(257)]
+            .into_iter()
+            .collect();
+    assert_eq!(scopes.to_string(), "ok");
+    assert_eq!(Scopes::parse(&"x".repeat(256)).len(), 1);
+}
+
+#[test]
+fn no_more_than_128_are_kept() {
+    let many: Vec<_> = (0..100_000).map(|number| number.to_string()).collect();
+    let scopes = Scopes::parse(&many.join(" "));
+    assert_eq!((scopes.len(), scopes.iter().last()), (128, Some("127")));
+    assert_eq!(scopes.union(&Scopes::parse("more")), scopes);
+}
+
+proptest! {
+    #[test]
+    fn what_is_written_is_read_again(text in "[a-c \t\"é]{0,60}") {
+        let scopes = Scopes::parse(&text);
+        prop_assert_eq!(Scopes::parse(&scopes.to_string()), scopes.clone());
+        prop_assert_eq!(scopes.union(&scopes), scopes);
+    }
 }

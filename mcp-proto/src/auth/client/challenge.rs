@@ -14,7 +14,7 @@ impl AuthClient {
             self.nonces.keep(&self.server, nonce);
         }
         let demand = refused.header.and_then(Demand::read).unwrap_or_default();
-        let asked = Asked::of(&demand);
+        let asked = Asked::of(refused.header.unwrap_or_default(), &demand);
         let more = refused.status == 403 && demand.is_insufficient_scope();
         if refused.status != 401 && !more {
             return Standing::Never(AuthError::Forbidden);

@@ -3,6 +3,7 @@
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use crate::Instant;
 use crate::auth::{Es256, Granted, Now, Scopes, Secret, Signer, TokenKind, dpop};
@@ -33,10 +34,16 @@ pub(super) enum Via {
     Renewal,
 }
 
+/// The life of a token, at least ten seconds: no request would ever go out with one that ends before it can be used, and
+/// each would ask for another.
+pub(super) fn believed(lifetime: Duration) -> Duration {
+    lifetime.max(Duration::from_secs(10))
+}
+
 impl AuthClient {
     /// Notes what was just issued, before it is kept.
     pub(super) fn issued(&mut self, now: Now, granted: &Granted, via: Via) {
-        let until = granted.lifetime.and_then(|lifetime| after(now.instant, lifetime));
+        let until = granted.lifetime.and_then(|lifetime| after(now.instant, believed(lifetime)));
         self.fresh = Some(Fresh { access: granted.access.clone(), via, until });
     }
 
@@ -65,9 +72,13 @@ impl AuthClient {
         self.ends_by(now.instant, now)
     }
 
-    /// Whether the present token ends within the margin.
+    /// Whether the present token ends within the margin, or within the last half of a short life.
     pub(super) fn ends_soon(&self, now: Now) -> bool {
-        let margin = self.config.refresh_margin;
+        let life = self.record.tokens.as_ref().and_then(|tokens| {
+            let end = tokens.expires?;
+            Some(end.saturating_since(tokens.issued) / 2)
+        });
+        let margin = life.map_or(self.config.refresh_margin, |half| self.config.refresh_margin.min(half));
         let later = Now { instant: now.instant + margin, unix: now.unix + margin };
         self.ends_by(later.instant, later)
     }

@@ -8,7 +8,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use crate::auth::{IssuerMatch, MetadataError, Now, ResourceMetadata, Secret, ServerMetadata};
+use crate::auth::{MetadataError, Now, ResourceMetadata, Secret, ServerMetadata};
 
 use super::AuthClient;
 use super::config::Legacy;
@@ -69,7 +69,8 @@ impl AuthClient {
         }
         // Only a server that certainly says nothing of itself is of 2025-03-26: one that can not be asked may be of any
         // revision, and its own origin is no place for credentials then.
-        if search.absent && self.config.legacy == Legacy::Accepted {
+        let silent = search.absent && flow.asked.metadata.is_none();
+        if silent && self.config.legacy == Legacy::Accepted {
             let origin = ServerMetadata::at_origin(&self.server);
             let origin = origin.map_err(|_| AuthError::NoResourceMetadata)?;
             let issuers = self.eligible(Vec::from([origin.issuer]))?;
@@ -148,8 +149,8 @@ impl AuthClient {
     }
 
     pub(super) fn same_issuer(&self, one: &str, other: &str) -> bool {
-        let root = |issuer: &str| issuer.strip_suffix('/').map(String::from).unwrap_or_else(|| issuer.into());
-        one == other || (self.config.issuer_match == IssuerMatch::RootSlash && root(one) == root(other))
+        let known = ServerMetadata { issuer: one.into(), ..ServerMetadata::default() };
+        known.is_of(other, self.config.issuer_match)
     }
 
     /// Looks for the authorization server that issued the token.

@@ -18,7 +18,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 
 use crate::Instant;
-use crate::auth::{Demand, Now, ResourceMetadata, Scopes, Secret, ServerMetadata, Signer};
+use crate::auth::{Challenge, Demand, Now, ResourceMetadata, Scopes, Secret, ServerMetadata, Signer};
 
 use super::config::ClientCredentials;
 use super::error::AuthError;
@@ -59,15 +59,17 @@ pub(super) enum Want {
 pub(super) struct Asked {
     pub(super) metadata: Option<String>,
     pub(super) scopes: Option<Scopes>,
+    /// Whether it takes no token that is not bound to a key.
     pub(super) dpop: bool,
 }
 
 impl Asked {
-    pub(super) fn of(demand: &Demand) -> Self {
+    pub(super) fn of(header: &str, demand: &Demand) -> Self {
+        let takes_bearers = || Challenge::read_all(header).iter().any(|challenge| challenge.is("Bearer"));
         Self {
             metadata: demand.resource_metadata.clone(),
             scopes: demand.scope.clone(),
-            dpop: demand.wants_dpop,
+            dpop: demand.wants_dpop && !takes_bearers(),
         }
     }
 }

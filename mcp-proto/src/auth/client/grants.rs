@@ -8,7 +8,7 @@ use crate::auth::{Es256, Granted, Now, Scopes, Secret, ServerMetadata, Signer, T
 
 use super::AuthClient;
 use super::config::{DpopKey, Grant, IdentityProvider, ProviderPlace};
-use super::credentials::Via;
+use super::credentials::{Via, believed};
 use super::error::AuthError;
 use super::event::{Action, AssertionPurpose, AssertionRequest};
 use super::exchange::{Form, Presented, TokenRequest};
@@ -311,7 +311,8 @@ impl AuthClient {
             access: granted.access,
             kind: granted.kind,
             refresh: granted.refresh,
-            expires: granted.lifetime.map(|lifetime| now.unix + lifetime),
+            issued: now.unix,
+            expires: granted.lifetime.map(|lifetime| now.unix + believed(lifetime)),
             granted: granted.scope,
             asked: flow.scopes.clone(),
             era,

@@ -37,6 +37,7 @@ pub(super) struct Tokens {
     pub(super) access: Secret,
     pub(super) kind: TokenKind,
     pub(super) refresh: Option<Secret>,
+    pub(super) issued: UnixTime,
     pub(super) expires: Option<UnixTime>,
     /// What the authorization server said of it.
     pub(super) granted: Option<Scopes>,
@@ -212,6 +213,7 @@ struct TokensForm<'a> {
     kind: Cow<'a, str>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     refresh: Option<Cow<'a, str>>,
+    issued: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     expires: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -235,6 +237,7 @@ impl<'a> TokensForm<'a> {
             }
             .into(),
             refresh: tokens.refresh.as_ref().map(|token| token.expose().into()),
+            issued: seconds(tokens.issued),
             expires: tokens.expires.map(seconds),
             granted: tokens.granted.as_ref().map(|scopes| scopes.to_string().into()),
             asked: tokens.asked.as_ref().map(|scopes| scopes.to_string().into()),
@@ -255,6 +258,7 @@ impl<'a> TokensForm<'a> {
             access: Secret::new(self.access.into_owned()),
             kind,
             refresh: self.refresh.map(secret),
+            issued: time(self.issued),
             expires: self.expires.map(time),
             granted: self.granted.as_deref().map(Scopes::parse),
             asked: self.asked.as_deref().map(Scopes::parse),

@@ -10,7 +10,7 @@ use crate::Instant;
 use crate::auth::{Granted, Now, TokenKind, TokenRefusal};
 
 use super::config::{ClientCredentials, ClientProof};
-use super::credentials::Via;
+use super::credentials::{Via, believed};
 use super::error::AuthError;
 use super::event::Stamp;
 use super::exchange::{Form, Presented, TokenRequest};
@@ -149,7 +149,8 @@ impl AuthClient {
         Tokens {
             access: granted.access,
             refresh: granted.refresh.or_else(|| of.refresh.clone()),
-            expires: granted.lifetime.map(|lifetime| now.unix + lifetime),
+            issued: now.unix,
+            expires: granted.lifetime.map(|lifetime| now.unix + believed(lifetime)),
             granted: granted.scope.or_else(|| of.granted.clone()),
             ..of.clone()
         }

@@ -7,6 +7,8 @@ use alloc::string::String;
 use core::fmt;
 
 use super::ReachError;
+use super::members::Fault;
+use super::url::Parts;
 
 pub use resource::ResourceMetadata;
 pub use server::{IssuerMatch, ServerMetadata};
@@ -14,10 +16,32 @@ pub use server::{IssuerMatch, ServerMetadata};
 /// The URL of a server as tokens are asked for it (RFC 8707): scheme and host in lower case, no port that goes without
 /// saying, no fragment, no slash where there is no path.
 ///
+/// ```
+/// use mcp_proto::auth::canonical_resource;
+///
+/// assert_eq!(canonical_resource("HTTPS://MCP.Example.com:443/").as_deref(), Ok("https://mcp.example.com"));
+/// assert_eq!(canonical_resource("https://example.com/Server/mcp").as_deref(), Ok("https://example.com/Server/mcp"));
+/// ```
+///
 /// # Errors
-/// If it is no URL of HTTP.
+/// If it is no URL of HTTP, or has a user name.
+///
+/// <https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization#canonical-server-uri>
 pub fn canonical_resource(url: &str) -> Result<String, ReachError> {
-    Ok(url.into())
+    let parts = Parts::of(url)?;
+    if parts.has_user {
+        return Err(ReachError::UserInfo);
+    }
+    let mut canonical = parts.origin();
+    // A slash that is the whole path means nothing, unless a query follows it.
+    if parts.path != "/" || parts.query.is_some() {
+        canonical.push_str(parts.path);
+    }
+    if let Some(query) = parts.query {
+        canonical.push('?');
+        canonical.push_str(query);
+    }
+    Ok(canonical)
 }
 
 /// Why metadata can not be used.
@@ -52,3 +76,15 @@ impl fmt::Display for MetadataError {
 }
 
 impl core::error::Error for MetadataError {}
+
+impl From<Fault> for MetadataError {
+    fn from(fault: Fault) -> Self {
+        match fault {
+            Fault::TooLong => Self::TooLong,
+            Fault::Json => Self::Json,
+            Fault::Twice(name) => Self::Twice(name),
+            Fault::Missing(name) => Self::Missing(name),
+            Fault::Member(name) => Self::Member(name),
+        }
+    }
+}

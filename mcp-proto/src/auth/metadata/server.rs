@@ -1,10 +1,13 @@
 //! Metadata of authorization servers (RFC 8414, OpenID Connect Discovery).
 
+use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::MetadataError;
 use crate::auth::Scopes;
+use crate::auth::members::{Fault, Members};
+use crate::auth::url::Parts;
 
 /// How the issuer that a document names is compared with the one it was looked for under.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -16,7 +19,8 @@ pub enum IssuerMatch {
     RootSlash,
 }
 
-/// What an authorization server says of itself.
+/// What an authorization server says of itself. Of every list the first 64 items count. None of the URLs has been
+/// [checked](crate::auth::Reach::check).
 ///
 /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization/authorization-server-discovery#authorization-server-metadata-discovery>
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -54,11 +58,53 @@ pub struct ServerMetadata {
     pub grant_types: Option<Vec<String>>,
 }
 
+const NAMES: [&str; 15] = [
+    "issuer",
+    "authorization_endpoint",
+    "token_endpoint",
+    "registration_endpoint",
+    "revocation_endpoint",
+    "introspection_endpoint",
+    "jwks_uri",
+    "scopes_supported",
+    "code_challenge_methods_supported",
+    "token_endpoint_auth_methods_supported",
+    "token_endpoint_auth_signing_alg_values_supported",
+    "client_id_metadata_document_supported",
+    "authorization_response_iss_parameter_supported",
+    "dpop_signing_alg_values_supported",
+    "grant_types_supported",
+];
+
 impl ServerMetadata {
-    /// Where it is looked for, in order. None if `issuer` is no issuer: a URL without query and fragment.
+    /// Where it is looked for, in order. Nowhere if `issuer` is none: a URL without user, query and fragment.
+    ///
+    /// ```
+    /// use mcp_proto::auth::ServerMetadata;
+    ///
+    /// let places = ServerMetadata::places("https://auth.example.com/tenant1");
+    /// assert_eq!(places, [
+    ///     "https://auth.example.com/.well-known/oauth-authorization-server/tenant1",
+    ///     "https://auth.example.com/.well-known/openid-configuration/tenant1",
+    ///     "https://auth.example.com/tenant1/.well-known/openid-configuration",
+    /// ]);
+    /// ```
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization/authorization-server-discovery#authorization-server-metadata-discovery>
     pub fn places(issuer: &str) -> Vec<String> {
-        let _ = issuer;
-        Vec::new()
+        let Ok(parts) = Parts::of(issuer) else { return Vec::new() };
+        if parts.has_user || parts.query.is_some() || parts.has_fragment {
+            return Vec::new();
+        }
+        let (origin, path) = (parts.origin(), parts.path.strip_suffix('/').unwrap_or(parts.path));
+        let mut places = Vec::from([
+            format!("{origin}/.well-known/oauth-authorization-server{path}"),
+            format!("{origin}/.well-known/openid-configuration{path}"),
+        ]);
+        if !path.is_empty() {
+            places.push(format!("{origin}{path}/.well-known/openid-configuration"));
+        }
+        places
     }
 
     /// Reads a document.
@@ -66,27 +112,59 @@ impl ServerMetadata {
     /// # Errors
     /// If it can not be used.
     pub fn read(bytes: &[u8]) -> Result<Self, MetadataError> {
-        let _ = bytes;
-        Err(MetadataError::Json)
+        let members = Members::read(bytes, &NAMES)?;
+        Ok(Self {
+            issuer: members.url("issuer")?.ok_or(Fault::Missing("issuer"))?,
+            authorization_endpoint: members.url("authorization_endpoint")?,
+            token_endpoint: members.url("token_endpoint")?.ok_or(Fault::Missing("token_endpoint"))?,
+            registration_endpoint: members.url("registration_endpoint")?,
+            revocation_endpoint: members.url("revocation_endpoint")?,
+            introspection_endpoint: members.url("introspection_endpoint")?,
+            jwks_uri: members.url("jwks_uri")?,
+            scopes_supported: members.scopes("scopes_supported")?,
+            code_challenge_methods: members.names("code_challenge_methods_supported")?,
+            token_auth_methods: members.names("token_endpoint_auth_methods_supported")?,
+            token_auth_algorithms: members.names("token_endpoint_auth_signing_alg_values_supported")?,
+            client_id_documents: members.flag("client_id_metadata_document_supported")?,
+            iss_in_answers: members.flag("authorization_response_iss_parameter_supported")?,
+            dpop_algorithms: members.names("dpop_signing_alg_values_supported")?,
+            grant_types: members.names("grant_types_supported")?,
+        })
     }
 
-    /// What holds for a server of 2025-03-26 that has no metadata: it is its own authorization server.
+    /// What holds for a server of 2025-03-26 that has no metadata: it is its own authorization server, at the paths
+    /// `/authorize`, `/token` and `/register` of its origin. It does not say how code challenges may be made.
     ///
     /// # Errors
     /// If this is no URL.
+    ///
+    /// <https://modelcontextprotocol.io/specification/2025-03-26/basic/authorization#fallbacks-for-servers-without-metadata-discovery>
     pub fn at_origin(server_url: &str) -> Result<Self, MetadataError> {
-        let _ = server_url;
-        Ok(Self::default())
+        let issuer = Parts::of(server_url).map_err(MetadataError::Url)?.origin();
+        Ok(Self {
+            authorization_endpoint: Some(format!("{issuer}/authorize")),
+            token_endpoint: format!("{issuer}/token"),
+            registration_endpoint: Some(format!("{issuer}/register")),
+            issuer,
+            ..Self::default()
+        })
     }
 
     /// Whether it is of the issuer that it was looked for under. If it is not, it must not be used.
     pub fn is_of(&self, issuer: &str, how: IssuerMatch) -> bool {
-        let _ = how;
         self.issuer == issuer
+            || how == IssuerMatch::RootSlash && without_root_slash(&self.issuer) == without_root_slash(issuer)
     }
 
     /// Whether code challenges may be made with S256. If not, no code may be asked for.
     pub fn offers_s256(&self) -> bool {
         self.code_challenge_methods.iter().flatten().any(|method| method == "S256")
     }
+}
+
+/// An issuer without the slash that is its whole path.
+fn without_root_slash(issuer: &str) -> &str {
+    let bare = issuer.strip_suffix('/').unwrap_or(issuer);
+    let authority = bare.split_once("://").map(|(_, authority)| authority);
+    if authority.is_some_and(|authority| !authority.contains(['/', '?', '#'])) { bare } else { issuer }
 }

@@ -1,0 +1,195 @@
+use mcp_proto::auth::{Challenge, Demand};
+use proptest::prelude::*;
+
+/// The challenges of a header as text in one form.
+fn read(header: &str) -> Vec<String> {
+    Challenge::read_all(header).iter().map(ToString::to_string).collect()
+}
+
+/// C12.2
+#[test]
+fn several_challenges_stand_in_one_header() {
+    let header =
+        r#"Negotiate, Basic realm="a",charset="UTF-8" , Bearer resource_metadata="https://x/y", scope="a b""#;
+    let expected = [
+        "Negotiate",
+        r#"Basic realm="a", charset="UTF-8""#,
+        r#"Bearer resource_metadata="https://x/y", scope="a b""#,
+    ];
+    assert_eq!(read(header), expected);
+}
+
+/// C12.2
+#[test]
+fn commas_equals_signs_and_schemes_in_quotes_are_text() {
+    assert_eq!(read(r#"Bearer realm="a, DPoP b=c", x="=,=""#), [r#"Bearer realm="a, DPoP b=c", x="=,=""#]);
+    let challenges = Challenge::read_all(r#"Bearer realm="say \"hi, you\", \\ \a""#);
+    assert_eq!(challenges[0].get("realm"), Some(r#"say "hi, you", \ a"#));
+}
+
+#[test]
+fn names_and_schemes_are_compared_without_case() {
+    let challenges = Challenge::read_all("bEARER SCOPE=a");
+    assert!(challenges[0].is("Bearer") && !challenges[0].is("Bear"));
+    assert_eq!(challenges[0].get("scope"), Some("a"));
+}
+
+#[test]
+fn a_token68_is_skipped_with_its_padding() {
+    assert_eq!(read("Negotiate YWJj/+-._~==, Bearer a=b"), ["Negotiate", r#"Bearer a="b""#]);
+    assert_eq!(read("Negotiate YWJj=,Basic"), ["Negotiate", "Basic"]);
+    assert_eq!(read("Negotiate YWJj"), ["Negotiate"]);
+    // An empty value looks the same, and is none.
+    assert_eq!(read("Bearer realm=, a=b"), [r#"Bearer a="b""#]);
+}
+
+#[test]
+fn blanks_may_stand_around_the_equals_sign() {
+    assert_eq!(read("Bearer \t a = \"b\" , c\t=d"), [r#"Bearer a="b", c="d""#]);
+}
+
+#[test]
+fn empty_elements_are_nothing() {
+    assert_eq!(read(" , ,, Bearer , ,a=b,, ,DPoP,"), [r#"Bearer a="b""#, "DPoP"]);
+    assert!(read("").is_empty() && read(" \t ,, ").is_empty());
+}
+
+#[test]
+fn the_first_of_two_parameters_counts() {
+    assert_eq!(read("Bearer scope=a, Scope=b"), [r#"Bearer scope="a""#]);
+}
+
+/// Servers write such headers.
+#[test]
+fn missing_quotes_and_commas_are_forgiven() {
+    let metadata = "https://x.example/.well-known/oauth-protected-resource?a=b";
+    let expected = format!(r#"Bearer resource_metadata="{metadata}", scope="a b""#);
+    assert_eq!(read(&format!(r#"Bearer resource_metadata={metadata}, scope="a b""#)), [expected.as_str()]);
+    assert_eq!(read(&format!(r#"Bearer resource_metadata="{metadata}" scope="a b""#)), [expected.as_str()]);
+}
+
+#[test]
+fn what_can_not_be_read_is_skipped_to_the_next_comma() {
+    assert_eq!(
+        read("Bearer error_description=The token expired, scope=a"),
+        [r#"Bearer error_description="The", scope="a""#]
+    );
+    assert_eq!(read("Bearer ;;;, a=b"), [r#"Bearer a="b""#]);
+    assert_eq!(read("Bearer The token expired, scope=a"), [r#"Bearer scope="a""#]);
+    assert_eq!(read(r#"@"x, Basic", Bearer a=b"#), [r#"Bearer a="b""#]);
+    assert_eq!(read("Bea/rer a=b, DPoP"), ["DPoP"]);
+    assert_eq!(read(r#"Bearer a="b"c, d=e"#), [r#"Bearer a="b", d="e""#]);
+    assert_eq!(read("=a, Bearer"), ["Bearer"]);
+    // Nothing to belong to.
+    assert_eq!(read("a=b, Bearer"), ["Bearer"]);
+}
+
+#[test]
+fn quotes_that_do_not_end_hold_nothing() {
+    assert_eq!(read(r#"Bearer a=b, scope="c, d=e"#), [r#"Bearer a="b""#]);
+    assert_eq!(read(r#"Bearer a="b\"#), ["Bearer"]);
+    assert_eq!(read(r#"Bearer ""#), ["Bearer"]);
+}
+
+#[test]
+fn values_with_control_characters_are_dropped() {
+    assert_eq!(read("Bearer a=\"x\ny\", b=\"x\ty\", c=\"\u{7F}\", d=é"), ["Bearer b=\"x\ty\""]);
+}
+
+#[test]
+fn characters_beyond_ascii_are_text_in_quotes() {
+    assert_eq!(Challenge::read_all("Bearer a=\"é…\"")[0].get("a"), Some("é…"));
+    assert!(read("é").is_empty());
+}
+
+#[test]
+fn what_is_kept_is_bounded() {
+    let schemes: Vec<_> = (0..1000).map(|number| format!("S{number} a={number}")).collect();
+    let challenges = read(&schemes.join(","));
+    assert_eq!(challenges.len(), 16);
+    // What belongs to the seventeenth is not taken for the sixteenth's.
+    assert_eq!(challenges[15], r#"S15 a="15""#);
+
+    let parameters: Vec<_> = (0..1000).map(|number| format!("p{number}=a")).collect();
+    let challenges = Challenge::read_all(&format!("Bearer {}", parameters.join(",")));
+    assert_eq!((challenges[0].get("p31"), challenges[0].get("p32")), (Some("a"), None));
+
+    let long = format!("Bearer a=\"{}\", b=c", "é".repeat(1_000_000));
+    assert_eq!(read(&long), ["Bearer"]);
+}
+
+#[test]
+fn a_demand_is_what_a_bearer_challenge_says() {
+    let header = r#"Basic realm="x", Bearer resource_metadata="https://x/m", scope="b a b", error="invalid_token", error_description="Expired.""#;
+    let demand = Demand::read(header).unwrap();
+    assert_eq!(demand.resource_metadata.as_deref(), Some("https://x/m"));
+    assert_eq!(demand.scope.as_ref().unwrap().to_string(), "b a");
+    assert_eq!(demand.error.as_deref(), Some("invalid_token"));
+    assert_eq!(demand.error_description.as_deref(), Some("Expired."));
+    assert!(!demand.wants_dpop && !demand.is_insufficient_scope() && !demand.is_use_dpop_nonce());
+}
+
+#[test]
+fn without_bearer_and_dpop_nothing_is_demanded() {
+    assert_eq!(Demand::read(r#"Basic realm="Bearer", Negotiate"#), None);
+    assert_eq!(Demand::read(""), None);
+    assert_eq!(Demand::read("Bearer"), Some(Demand::default()));
+}
+
+#[test]
+fn a_dpop_challenge_says_what_the_bearer_challenge_does_not() {
+    let header = r#"DPoP algs="ES256", scope="d", resource_metadata="https://x/d", Bearer scope="b""#;
+    let demand = Demand::read(header).unwrap();
+    assert!(demand.wants_dpop);
+    assert_eq!(demand.scope.unwrap().to_string(), "b");
+    assert_eq!(demand.resource_metadata.as_deref(), Some("https://x/d"));
+}
+
+#[test]
+fn a_nonce_is_wanted_whatever_else_is_said() {
+    let demand = Demand::read(r#"Bearer error="invalid_token", DPoP error="use_dpop_nonce""#).unwrap();
+    assert!(demand.is_use_dpop_nonce());
+    assert!(!Demand::read(r#"Bearer error="use_dpop"#).unwrap().is_use_dpop_nonce());
+}
+
+/// C12.16
+#[test]
+fn a_token_that_is_good_for_something_else_is_told_from_a_bad_one() {
+    let demand = Demand::read(r#"bearer ERROR=insufficient_scope, scope="files:write""#).unwrap();
+    assert!(demand.is_insufficient_scope());
+    assert_eq!(demand.scope.unwrap().to_string(), "files:write");
+}
+
+#[test]
+fn what_people_see_is_bounded_and_steers_nothing() {
+    let header = format!("Bearer error=\"a\u{202E}b\", error_description=\"{}\"", "long ".repeat(1000));
+    let demand = Demand::read(&header).unwrap();
+    assert_eq!(demand.error.as_deref(), Some("ab"));
+    assert_eq!(demand.error_description.unwrap().len(), 500);
+    assert_eq!(Demand::read(r#"Bearer scope="", error="", resource_metadata="""#), Some(Demand::default()));
+    let long = format!(r#"Bearer resource_metadata="https://x/{}""#, "y".repeat(8192));
+    assert_eq!(Demand::read(&long).unwrap().resource_metadata, None);
+}
+
+#[test]
+fn nothing_can_be_begun_by_a_value_that_is_written() {
+    let challenge = Challenge::new("Bearer").with("error_description", "a\r\nX-Evil: b\", scope=\"admin\\");
+    let text = challenge.to_string();
+    assert_eq!(text, r#"Bearer error_description="aX-Evil: b\", scope=\"admin\\""#);
+    assert_eq!(Challenge::read_all(&text), [challenge]);
+}
+
+proptest! {
+    #[test]
+    fn any_text_is_read_and_what_was_read_is_written_so_that_it_is_read_again(header in r#"[ab=",\\ \t;é~]{0,80}"#) {
+        let challenges = Challenge::read_all(&header);
+        let written: Vec<_> = challenges.iter().map(ToString::to_string).collect();
+        prop_assert_eq!(Challenge::read_all(&written.join(", ")), challenges);
+    }
+
+    #[test]
+    fn whatever_a_value_is_comes_back(value in "[^\\p{Cc}]{0,40}") {
+        let challenge = Challenge::new("Bearer").with("a", &value).with("b", "c");
+        prop_assert_eq!(Challenge::read_all(&challenge.to_string()), [challenge]);
+    }
+}

@@ -1,0 +1,348 @@
+use mcp_proto::auth::{
+    IssuerMatch, MetadataError, ReachError, ResourceMetadata, ServerMetadata, canonical_resource,
+};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+fn resource(body: impl ToString) -> Result<ResourceMetadata, MetadataError> {
+    ResourceMetadata::read(body.to_string().as_bytes())
+}
+
+fn server(body: impl ToString) -> Result<ServerMetadata, MetadataError> {
+    ServerMetadata::read(body.to_string().as_bytes())
+}
+
+/// C12.11
+#[test]
+fn a_resource_has_one_form() {
+    for (url, canonical) in [
+        ("https://mcp.example.com", "https://mcp.example.com"),
+        ("https://mcp.example.com/", "https://mcp.example.com"),
+        ("HTTPS://MCP.Example.COM/Mcp", "https://mcp.example.com/Mcp"),
+        ("https://mcp.example.com:443/mcp", "https://mcp.example.com/mcp"),
+        ("https://mcp.example.com:/mcp", "https://mcp.example.com/mcp"),
+        ("https://mcp.example.com:8443", "https://mcp.example.com:8443"),
+        ("http://localhost:80/mcp#part", "http://localhost/mcp"),
+        ("http://localhost:443/mcp", "http://localhost:443/mcp"),
+        ("https://example.com/mcp/", "https://example.com/mcp/"),
+        ("https://example.com/?tenant=A", "https://example.com/?tenant=A"),
+        ("https://example.com?tenant=A", "https://example.com?tenant=A"),
+        ("https://[2606:4700:0:0::1]/mcp", "https://[2606:4700::1]/mcp"),
+    ] {
+        assert_eq!(canonical_resource(url).as_deref(), Ok(canonical), "{url}");
+        assert_eq!(canonical_resource(canonical).as_deref(), Ok(canonical), "{url}");
+    }
+    assert_eq!(canonical_resource("mcp.example.com"), Err(ReachError::Syntax));
+    assert_eq!(canonical_resource("https://me@example.com"), Err(ReachError::UserInfo));
+    assert_eq!(canonical_resource("file:///mcp"), Err(ReachError::Scheme));
+}
+
+/// C12.3
+#[test]
+fn metadata_of_a_resource_is_looked_for_at_its_path_and_then_at_the_root() {
+    let root = "https://example.com/.well-known/oauth-protected-resource";
+    let at = |path: &str| format!("{root}{path}");
+    for (url, places) in [
+        ("https://example.com", vec![at("")]),
+        ("https://example.com/", vec![at("")]),
+        ("https://Example.com:443/public/mcp", vec![at("/public/mcp"), at("")]),
+        ("https://example.com/mcp?a=b#c", vec![at("/mcp?a=b"), at("/mcp"), at("")]),
+        ("https://example.com/mcp/", vec![at("/mcp/"), at("/mcp"), at("")]),
+        ("https://example.com/?a", vec![at("?a"), at("")]),
+    ] {
+        assert_eq!(ResourceMetadata::places(url), places, "{url}");
+    }
+    assert!(ResourceMetadata::places("not a url").is_empty());
+}
+
+/// C12.5
+#[test]
+fn metadata_of_a_server_is_looked_for_in_three_places_or_two() {
+    let insert = [
+        "https://auth.example.com/.well-known/oauth-authorization-server/tenant1/x",
+        "https://auth.example.com/.well-known/openid-configuration/tenant1/x",
+        "https://auth.example.com/tenant1/x/.well-known/openid-configuration",
+    ];
+    assert_eq!(ServerMetadata::places("https://auth.example.com/tenant1/x"), insert);
+    assert_eq!(ServerMetadata::places("https://auth.example.com/tenant1/x/"), insert);
+    let root = [
+        "http://localhost:3000/.well-known/oauth-authorization-server",
+        "http://localhost:3000/.well-known/openid-configuration",
+    ];
+    assert_eq!(ServerMetadata::places("http://localhost:3000"), root);
+    assert_eq!(ServerMetadata::places("http://localhost:3000/"), root);
+    for none in [
+        "",
+        "auth.example.com",
+        "https://a.example/?b",
+        "https://a.example#b",
+        "https://u@a.example",
+        "urn:x",
+    ] {
+        assert!(ServerMetadata::places(none).is_empty(), "{none}");
+    }
+}
+
+#[test]
+fn metadata_of_a_resource_is_read() {
+    let metadata = resource(json!({
+        "resource": "https://example.com/mcp", "authorization_servers": ["https://a.example", "https://b.example"],
+        "scopes_supported": ["read", "write", "read", "not one"], "dpop_bound_access_tokens_required": true,
+        "resource_name": "Files\u{7} of \u{202E}example", "bearer_methods_supported": ["header"], "x": {"resource": 5},
+    }))
+    .unwrap();
+    assert_eq!(metadata.resource, "https://example.com/mcp");
+    assert_eq!(metadata.authorization_servers, ["https://a.example", "https://b.example"]);
+    assert_eq!(metadata.scopes_supported.unwrap().to_string(), "read write");
+    assert_eq!(metadata.name.as_deref(), Some("Files of example"));
+    assert!(metadata.dpop_bound);
+
+    let least = resource(json!({"resource": "https://example.com", "scopes_supported": null})).unwrap();
+    assert!(least.authorization_servers.is_empty() && !least.dpop_bound);
+    // C12.15: nothing is known, rather than that there are none.
+    assert_eq!(least.scopes_supported, None);
+}
+
+#[test]
+fn members_of_other_types_are_told_by_name() {
+    for name in ["resource", "authorization_servers", "scopes_supported", "dpop_bound_access_tokens_required"]
+    {
+        for value in [json!(5), json!({}), json!([5]), json!(["a", null])] {
+            let mut body = json!({"resource": "https://example.com"});
+            body[name] = value;
+            assert_eq!(resource(&body), Err(MetadataError::Member(name)), "{body}");
+        }
+    }
+    for name in
+        ["issuer", "authorization_endpoint", "token_endpoint", "jwks_uri", "code_challenge_methods_supported"]
+    {
+        for value in [json!(true), json!(5), json!({}), json!([["S256"]])] {
+            let mut body = json!({"issuer": "https://a.example", "token_endpoint": "https://a.example/t"});
+            body[name] = value;
+            assert_eq!(server(&body), Err(MetadataError::Member(name)), "{body}");
+        }
+    }
+    let text = json!({"issuer": "https://a.example", "token_endpoint": "t", "scopes_supported": "a b"});
+    assert_eq!(server(text), Err(MetadataError::Member("scopes_supported")));
+    let flag = json!({
+        "issuer": "https://a.example", "token_endpoint": "t", "authorization_response_iss_parameter_supported": "true",
+    });
+    assert_eq!(server(flag), Err(MetadataError::Member("authorization_response_iss_parameter_supported")));
+}
+
+#[test]
+fn what_is_needed_is_missed() {
+    assert_eq!(resource("{}"), Err(MetadataError::Missing("resource")));
+    assert_eq!(resource(r#"{"resource":""}"#), Err(MetadataError::Missing("resource")));
+    assert_eq!(server(r#"{"token_endpoint":"t"}"#), Err(MetadataError::Missing("issuer")));
+    assert_eq!(
+        server(r#"{"issuer":"i","token_endpoint":null}"#),
+        Err(MetadataError::Missing("token_endpoint"))
+    );
+}
+
+/// Of two issuers one reader would believe the first and another the second.
+#[test]
+fn what_is_said_twice_is_not_believed() {
+    let twice = r#"{"issuer":"https://a.example","token_endpoint":"t","issuer":"https://b.example"}"#;
+    assert_eq!(server(twice), Err(MetadataError::Twice("issuer")));
+    let escaped = r#"{"issuer":"https://a.example","token_endpoint":"t","iss\u0075er":"https://b.example"}"#;
+    assert_eq!(server(escaped), Err(MetadataError::Twice("issuer")));
+    assert!(server(r#"{"issuer":"https://a.example","token_endpoint":"t","x":1,"x":2}"#).is_ok());
+}
+
+#[test]
+fn what_is_no_document_is_refused() {
+    for body in [
+        "",
+        "null",
+        "[]",
+        "5",
+        "\"{}\"",
+        "{",
+        "{}{}",
+        "{\"issuer\":}",
+        "<html>",
+        "{'issuer':'x'}",
+        "\u{FEFF}{}",
+    ] {
+        assert_eq!(server(body), Err(MetadataError::Json), "{body}");
+        assert_eq!(resource(body), Err(MetadataError::Json), "{body}");
+    }
+    assert_eq!(ServerMetadata::read(b"{\"issuer\":\"\xFF\"}"), Err(MetadataError::Json));
+    assert_eq!(ServerMetadata::read(b"{\"x\":\"\xFF\"}"), Err(MetadataError::Json));
+    assert_eq!(server(r#"{"issuer":"\ud800","token_endpoint":"t"}"#), Err(MetadataError::Member("issuer")));
+    assert_eq!(server(format!("{{\"x\":{}", "[".repeat(100_000))), Err(MetadataError::Json));
+}
+
+#[test]
+fn documents_lists_and_urls_are_bounded() {
+    let long = format!(r#"{{"resource":"https://example.com","x":"{}"}}"#, "y".repeat(256 * 1024));
+    assert_eq!(resource(long), Err(MetadataError::TooLong));
+    let url = format!("https://example.com/{}", "x".repeat(8192));
+    assert_eq!(resource(json!({"resource": url})), Err(MetadataError::Member("resource")));
+
+    let servers: Vec<_> = (0..5000).map(|number| format!("https://{number}.example")).collect();
+    let many =
+        resource(json!({"resource": "https://example.com", "authorization_servers": servers})).unwrap();
+    assert_eq!(many.authorization_servers, servers[..16]);
+    let mixed = resource(
+        json!({"resource": "https://example.com", "authorization_servers": [url, "https://a.example"]}),
+    );
+    assert_eq!(mixed.unwrap().authorization_servers, ["https://a.example"]);
+
+    let numbers: Vec<_> = (0..10_000).map(|number| number.to_string()).collect();
+    let many = server(json!({
+        "issuer": "https://a.example", "token_endpoint": "t", "scopes_supported": numbers,
+        "code_challenge_methods_supported": numbers,
+    }))
+    .unwrap();
+    assert_eq!(many.scopes_supported.unwrap().len(), 128);
+    assert_eq!(many.code_challenge_methods.unwrap().len(), 64);
+    // What is left out has to be what it should be as well.
+    let mut list = vec![json!("https://a.example"); 5000];
+    list.push(Value::Null);
+    assert!(resource(json!({"resource": "https://example.com", "authorization_servers": list})).is_ok());
+}
+
+/// C12.4
+#[test]
+fn metadata_is_for_the_resource_that_it_names_and_what_is_below_it() {
+    for (resource, url, expected) in [
+        ("https://example.com/mcp", "https://example.com/mcp", true),
+        ("https://example.com/mcp/", "https://example.com/mcp", true),
+        ("https://example.com/mcp", "https://example.com/mcp/", true),
+        ("https://example.com", "https://example.com/mcp", true),
+        ("https://example.com/", "https://example.com/a/mcp", true),
+        ("https://example.com/a", "https://example.com/a/mcp", true),
+        ("HTTPS://EXAMPLE.com:443/a", "https://example.com/a/mcp", true),
+        ("https://example.com/a", "https://example.com/a?b=c", true),
+        ("https://example.com/a?b=c", "https://example.com/a?b=c", true),
+        ("https://example.com/a?b=c", "https://example.com/a?b=d", false),
+        ("https://example.com/a?b=c", "https://example.com/a/d?b=c", false),
+        ("https://example.com/a", "https://example.com/ab", false),
+        ("https://example.com/a/mcp", "https://example.com/a", false),
+        ("https://example.com/A", "https://example.com/a", false),
+        ("https://example.com/other", "https://example.com/mcp", false),
+        ("https://evil.example/mcp", "https://example.com/mcp", false),
+        ("https://example.com.evil.example", "https://example.com/mcp", false),
+        ("https://example.com:8443/mcp", "https://example.com/mcp", false),
+        ("http://example.com/mcp", "https://example.com/mcp", false),
+        ("https://me@example.com/mcp", "https://example.com/mcp", false),
+        ("https://example.com/mcp#a", "https://example.com/mcp", false),
+        ("https://sub.example.com", "https://example.com/mcp", false),
+        ("mcp", "https://example.com/mcp", false),
+        ("", "https://example.com/mcp", false),
+    ] {
+        let mut metadata = ResourceMetadata::default();
+        metadata.resource = resource.into();
+        assert_eq!(metadata.is_for(url), expected, "{resource} for {url}");
+    }
+}
+
+#[test]
+fn metadata_of_a_server_is_read() {
+    let metadata = server(json!({
+        "issuer": "https://a.example", "authorization_endpoint": "https://a.example/auth",
+        "token_endpoint": "https://a.example/token", "registration_endpoint": "https://a.example/reg",
+        "revocation_endpoint": "https://a.example/rev", "introspection_endpoint": "https://a.example/int",
+        "jwks_uri": "https://a.example/keys", "scopes_supported": ["openid", "offline_access"],
+        "code_challenge_methods_supported": ["plain", "S256"],
+        "token_endpoint_auth_methods_supported": ["none", "private_key_jwt"],
+        "token_endpoint_auth_signing_alg_values_supported": ["ES256"],
+        "client_id_metadata_document_supported": true, "authorization_response_iss_parameter_supported": true,
+        "dpop_signing_alg_values_supported": ["ES256", "EdDSA"], "grant_types_supported": ["authorization_code"],
+        "response_types_supported": ["code"], "mtls_endpoint_aliases": {"token_endpoint": "https://mtls.example"},
+    }))
+    .unwrap();
+    assert_eq!(metadata.issuer, "https://a.example");
+    assert_eq!(metadata.authorization_endpoint.as_deref(), Some("https://a.example/auth"));
+    assert_eq!(metadata.token_endpoint, "https://a.example/token");
+    assert_eq!(metadata.registration_endpoint.as_deref(), Some("https://a.example/reg"));
+    assert_eq!(metadata.revocation_endpoint.as_deref(), Some("https://a.example/rev"));
+    assert_eq!(metadata.introspection_endpoint.as_deref(), Some("https://a.example/int"));
+    assert_eq!(metadata.jwks_uri.as_deref(), Some("https://a.example/keys"));
+    assert!(metadata.scopes_supported.as_ref().unwrap().contains("offline_access"));
+    assert_eq!(metadata.token_auth_methods.as_ref().unwrap(), &["none", "private_key_jwt"]);
+    assert_eq!(metadata.token_auth_algorithms.as_ref().unwrap(), &["ES256"]);
+    assert_eq!(metadata.dpop_algorithms.as_ref().unwrap(), &["ES256", "EdDSA"]);
+    assert_eq!(metadata.grant_types.as_ref().unwrap(), &["authorization_code"]);
+    assert!(metadata.client_id_documents && metadata.iss_in_answers && metadata.offers_s256());
+}
+
+/// C12.7
+#[test]
+fn s256_is_offered_only_if_it_is_said_so() {
+    let offers = |methods: Value| {
+        let body = json!({
+            "issuer": "https://a.example", "token_endpoint": "t", "code_challenge_methods_supported": methods,
+        });
+        server(body).unwrap().offers_s256()
+    };
+    assert!(offers(json!(["S256"])) && offers(json!(["plain", "S256"])));
+    assert!(
+        !offers(json!(null)) && !offers(json!([])) && !offers(json!(["plain"])) && !offers(json!(["s256"]))
+    );
+}
+
+/// C12.6
+#[test]
+fn an_issuer_is_compared_character_by_character() {
+    let of = |issuer: &str| {
+        let mut metadata = ServerMetadata::default();
+        metadata.issuer = issuer.into();
+        metadata
+    };
+    for (named, looked_for, root_slash) in [
+        ("https://honest.example", "https://attacker.example", false),
+        ("https://A.example", "https://a.example", false),
+        ("https://a.example:443", "https://a.example", false),
+        ("https://a.example/x/", "https://a.example/x", false),
+        ("https://a.example/%41", "https://a.example/A", false),
+        ("http://a.example", "https://a.example", false),
+        ("https://a.example//", "https://a.example", false),
+        ("https://a.example/?", "https://a.example/", false),
+        ("https://", "https:", false),
+        ("/", "", false),
+        ("https://a.example/", "https://a.example", true),
+        ("https://a.example", "https://a.example/", true),
+        ("http://localhost:3000/", "http://localhost:3000", true),
+    ] {
+        assert!(!of(named).is_of(looked_for, IssuerMatch::Exact), "{named} {looked_for}");
+        assert_eq!(of(named).is_of(looked_for, IssuerMatch::RootSlash), root_slash, "{named} {looked_for}");
+        assert!(of(named).is_of(named, IssuerMatch::Exact) && of(named).is_of(named, IssuerMatch::RootSlash));
+    }
+    assert_eq!(IssuerMatch::default(), IssuerMatch::Exact);
+}
+
+#[test]
+fn a_server_of_2025_03_26_without_metadata_is_its_own_authorization_server() {
+    let metadata = ServerMetadata::at_origin("https://API.example.com/v1/mcp?x").unwrap();
+    assert_eq!(metadata.issuer, "https://api.example.com");
+    assert_eq!(metadata.authorization_endpoint.as_deref(), Some("https://api.example.com/authorize"));
+    assert_eq!(metadata.token_endpoint, "https://api.example.com/token");
+    assert_eq!(metadata.registration_endpoint.as_deref(), Some("https://api.example.com/register"));
+    assert_eq!((metadata.code_challenge_methods, metadata.grant_types), (None, None));
+    assert_eq!(ServerMetadata::at_origin("x"), Err(MetadataError::Url(ReachError::Syntax)));
+}
+
+proptest! {
+    #[test]
+    fn any_document_is_read(body in any::<Vec<u8>>()) {
+        let _ = (ResourceMetadata::read(&body), ServerMetadata::read(&body));
+    }
+
+    #[test]
+    fn any_url_has_places(url in "https?://[a-z0-9.:@\\[\\]-]{0,20}(/[a-z./?#%-]{0,20})?") {
+        for place in ResourceMetadata::places(&url).into_iter().chain(ServerMetadata::places(&url)) {
+            prop_assert!(canonical_resource(&place).is_ok());
+            prop_assert!(place.contains("/.well-known/"));
+        }
+        if let Ok(canonical) = canonical_resource(&url) {
+            let mut metadata = ResourceMetadata::default();
+            metadata.resource.clone_from(&canonical);
+            prop_assert!(metadata.is_for(&url));
+            prop_assert_eq!(canonical_resource(&canonical), Ok(canonical));
+        }
+    }
+}

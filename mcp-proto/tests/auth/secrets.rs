@@ -1,0 +1,37 @@
+use mcp_proto::Bytes;
+use mcp_proto::auth::{Fetch, FetchId, Secret};
+use mcp_proto::bind::http::Verb;
+
+#[test]
+fn a_secret_is_not_shown() {
+    let secret = Secret::new("hunter2");
+    assert_eq!(
+        format!("{secret:?} {secret:#?} {:?}", Some(&secret)),
+        "Secret(..) Secret(..) Some(Secret(..))"
+    );
+    assert_eq!(secret.clone().expose(), "hunter2");
+}
+
+#[test]
+fn secrets_are_the_same_if_their_texts_are() {
+    assert_eq!(Secret::new("a"), Secret::new(String::from("a")));
+    assert_ne!(Secret::new("a"), Secret::new("b"));
+    assert_ne!(Secret::new("a"), Secret::new("ab"));
+    assert_ne!(Secret::new(""), Secret::new("a"));
+}
+
+#[test]
+fn an_exchange_to_be_made_shows_nothing_secret() {
+    let fetch = Fetch {
+        id: FetchId::new(7),
+        verb: Verb::Post,
+        url: "https://auth.example.com/token?hint=hunter2".into(),
+        headers: vec![("authorization", Secret::new("Basic hunter2"))],
+        body: Bytes::from_static(b"code=hunter2"),
+        limit: 1000,
+    };
+    let shown = format!("{fetch:?} {fetch:#?}");
+    assert!(!shown.contains("hunter2"));
+    assert!(shown.contains("https://auth.example.com/token") && shown.contains("authorization"));
+    assert_eq!(fetch.id.number(), 7);
+}
