@@ -1,148 +1,149 @@
-//! One exchange with a server that tokens have to do with, on a connection of its own.
+//! Exchanges with authorization servers: one request, one answer that is read whole, and the end of the connection.
 
-use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::fmt;
+use std::future::{Future as _, poll_fn};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use futures_lite::future::or;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, header};
+use futures_util::Stream as _;
+use futures_util::future::AbortHandle;
+use futures_util::stream::FuturesUnordered;
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use http::{Method, Request, StatusCode};
 use hyper::body::{Body as _, Incoming};
-use hyper::client::conn::http1;
-use mcp_proto::auth::Fetch;
+use mcp_proto::auth::{Fetch, Reach};
+use mcp_proto::bind::http::Verb;
 
 use super::body::Whole;
+use super::connector::{Backlog, Connection, Connector, Http2};
+use super::exchange::{Step, Task};
 use super::failure::chain;
-use super::target::{Scheme, Target};
-use crate::io::HyperIo;
-use crate::runtime::{Endpoint, Runtime, Stream};
+use super::headers::USER_AGENT;
+use super::proxy::Proxy;
+use super::target::Target;
+use crate::runtime::{Runtime, Smol};
 
-/// How long an exchange may take, from the look-up of its host to the last byte of the answer.
-const PATIENCE: Duration = Duration::from_secs(10);
-
-/// What came of an exchange.
-#[derive(Debug)]
-pub(crate) struct Answered {
+/// An answer.
+pub(crate) struct Fetched {
     pub(crate) status: StatusCode,
-    #[cfg_attr(not(test), allow(dead_code, reason = "for who asks on behalf of clients"))]
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
 }
 
-/// Makes an exchange, with whichever of the host's addresses is allowed and answers first. Redirects are not followed, and
-/// proxies not used: they would look up names themselves. Says what went wrong, for people.
-pub(crate) async fn fetch<R: Runtime>(
-    runtime: &R,
-    tls: Tls,
-    fetch: Fetch,
-    allows: impl Fn(IpAddr) -> bool,
-) -> Result<Answered, String> {
-    let patience = async {
-        runtime.timer().sleep(PATIENCE).await;
-        Err(format!("no answer within {PATIENCE:?}"))
-    };
-    or(ask(runtime, tls, fetch, allows), patience).await
-}
-
-async fn ask<R: Runtime>(
-    runtime: &R,
-    tls: Tls,
-    fetch: Fetch,
-    allows: impl Fn(IpAddr) -> bool,
-) -> Result<Answered, String> {
-    let target = Target::parse(&fetch.url).ok_or("this is no URL")?;
-    let origin = target.origin.clone();
-    let failed = |error: io::Error| format!("can not connect to {}: {error}", origin.with_port());
-    let mut stream = dial(runtime, &origin.host, origin.port, allows).await.map_err(failed)?;
-    if origin.scheme == Scheme::Https {
-        stream = encrypt(tls, stream, &origin.host).await.map_err(failed)?;
+impl fmt::Debug for Fetched {
+    /// Without what is secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Fetched").field("status", &self.status).finish_non_exhaustive()
     }
-    let (mut sender, connection) =
-        http1::handshake(HyperIo(stream)).await.map_err(|error| chain(&error))?;
-    // What goes wrong with it is told by the request.
-    let background = async {
-        drop(connection.await);
-        std::future::pending().await
-    };
-    let limit = fetch.limit;
-    let asking = async {
-        let request = request(fetch, &target).ok_or("the request can not be written")?;
-        let response = sender.send_request(request).await.map_err(|error| chain(&error))?;
-        let (head, body) = response.into_parts();
-        Ok(Answered { status: head.status, headers: head.headers, body: read(body, limit).await? })
-    };
-    or(asking, background).await
 }
 
-fn request(fetch: Fetch, target: &Target) -> Option<Request<Whole>> {
+pub(super) fn task<R: Runtime>(
+    connector: Arc<Connector<R>>,
+    fetch: Fetch,
+    reach: Reach,
+) -> (Task, AbortHandle) {
+    let id = fetch.id;
+    Task::stoppable(Box::pin(async move {
+        let fetched = perform(&connector, fetch, reach).await;
+        Step::Fetched { id, fetched }
+    }))
+}
+
+/// How long an exchange by itself may take, from the look-up of its host to the last byte of the answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Makes an exchange that belongs to no client: with smol's sockets, by the proxies of the environment, and trusting what
+/// is trusted by default. Says why not, for people.
+pub(crate) async fn once(fetch: Fetch, reach: Reach) -> Result<Fetched, String> {
+    let connector = Connector {
+        runtime: Smol,
+        proxy: Proxy::from_environment().map_err(|error| error.to_string())?,
+        unix_socket: None,
+        prior_knowledge: false,
+        timeout: PATIENCE,
+        #[cfg(feature = "tls")]
+        tls: None,
+        background: Backlog::default(),
+    };
+    let background = connector.background.clone();
+    let mut performing = pin!(perform(&connector, fetch, reach));
+    let mut connections = FuturesUnordered::new();
+    let performed = poll_fn(|cx| {
+        loop {
+            let polled = performing.as_mut().poll(cx);
+            let more = background.take();
+            let news = !more.is_empty();
+            connections.extend(more);
+            while let Poll::Ready(Some(())) = Pin::new(&mut connections).poll_next(cx) {}
+            // What was opened just now has not been polled for it.
+            if polled.is_ready() || !news {
+                return polled;
+            }
+        }
+    });
+    or(performed, async {
+        Smol.timer().sleep(PATIENCE).await;
+        Err(format!("no answer within {PATIENCE:?}"))
+    })
+    .await
+}
+
+/// Makes the exchange; says why not, for people. How long it may take is for others to say.
+async fn perform<R: Runtime>(
+    connector: &Connector<R>,
+    fetch: Fetch,
+    reach: Reach,
+) -> Result<Fetched, String> {
+    reach.check(&fetch.url).map_err(|error| error.to_string())?;
+    let target = Target::parse(&fetch.url).ok_or("this is no URL of HTTP")?;
+    let limit = fetch.limit;
+    let mut request = request(fetch)?;
+    let sent = match connector.connect_within(&target.origin, reach).await? {
+        Connection::Http1(mut connection) => {
+            connection.address(&mut request, &target);
+            connection.sender.ready().await.map_err(|error| chain(&error))?;
+            connection.sender.send_request(request).await
+        }
+        Connection::Http2(mut connection) => {
+            Http2::address(&mut request, &target);
+            connection.sender.send_request(request).await
+        }
+    };
+    let (head, body) = sent.map_err(|error| chain(&error))?.into_parts();
+    Ok(Fetched { status: head.status, headers: head.headers, body: read(body, limit).await? })
+}
+
+fn request(fetch: Fetch) -> Result<Request<Whole>, String> {
     let mut request = Request::new(Whole(fetch.body));
-    *request.method_mut() = Method::from_bytes(fetch.verb.as_str().as_bytes()).ok()?;
-    *request.uri_mut() = target.origin_form();
+    *request.method_mut() = match fetch.verb {
+        Verb::Get => Method::GET,
+        Verb::Post => Method::POST,
+        Verb::Delete => Method::DELETE,
+    };
     let headers = request.headers_mut();
-    headers.insert(header::HOST, HeaderValue::try_from(target.origin.authority()).ok()?);
-    for (name, value) in &fetch.headers {
-        let mut value = HeaderValue::from_str(value.expose()).ok()?;
+    for (name, value) in fetch.headers {
+        let mut value = HeaderValue::try_from(value.expose())
+            .map_err(|_| format!("the header {name} can not be sent"))?;
         value.set_sensitive(true);
         headers.insert(HeaderName::from_static(name), value);
     }
-    Some(request)
+    headers.insert(header::USER_AGENT, USER_AGENT);
+    Ok(request)
 }
 
 async fn read(mut body: Incoming, limit: usize) -> Result<Bytes, String> {
-    let mut read = Vec::new();
-    while let Some(frame) = std::future::poll_fn(|cx| std::pin::Pin::new(&mut body).poll_frame(cx)).await {
-        if let Ok(data) = frame.map_err(|error| chain(&error))?.into_data() {
-            if read.len() + data.len() > limit {
+    let mut whole = BytesMut::new();
+    while let Some(frame) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
+        if let Ok(bytes) = frame.map_err(|error| chain(&error))?.into_data() {
+            if bytes.len() > limit.saturating_sub(whole.len()) {
                 return Err(format!("the answer is longer than {limit} bytes"));
             }
-            read.extend_from_slice(&data);
+            whole.extend_from_slice(&bytes);
         }
     }
-    Ok(read.into())
-}
-
-async fn dial<R: Runtime>(
-    runtime: &R,
-    host: &str,
-    port: u16,
-    allows: impl Fn(IpAddr) -> bool,
-) -> io::Result<Box<dyn Stream>> {
-    let addresses = runtime.resolve(host, port).await?;
-    let allowed: Vec<SocketAddr> =
-        addresses.into_iter().filter(|address| allows(address.ip())).collect();
-    let mut failure = io::Error::new(io::ErrorKind::PermissionDenied, "it has no address that may be visited");
-    for address in allowed {
-        match runtime.connect(&Endpoint::Tcp(address)).await {
-            Ok(stream) => return Ok(stream),
-            Err(error) => failure = error,
-        }
-    }
-    Err(failure)
-}
-
-/// How connections are encrypted: as the application says, or by what is trusted anyway.
-#[cfg(feature = "tls")]
-pub(crate) type Tls = Option<std::sync::Arc<futures_rustls::rustls::ClientConfig>>;
-/// They are not.
-#[cfg(not(feature = "tls"))]
-pub(crate) type Tls = Option<std::convert::Infallible>;
-
-#[cfg(feature = "tls")]
-async fn encrypt(tls: Tls, stream: Box<dyn Stream>, host: &str) -> io::Result<Box<dyn Stream>> {
-    use futures_rustls::TlsConnector;
-    use futures_rustls::pki_types::ServerName;
-
-    let mut config = match tls {
-        Some(config) => config,
-        None => crate::tls::default_client().map_err(io::Error::other)?,
-    };
-    let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
-    // One request is all there is.
-    std::sync::Arc::make_mut(&mut config).alpn_protocols = [b"http/1.1".to_vec()].into();
-    Ok(Box::new(TlsConnector::from(config).connect(name, stream).await?))
-}
-
-#[cfg(not(feature = "tls"))]
-async fn encrypt(_: Tls, _: Box<dyn Stream>, _: &str) -> io::Result<Box<dyn Stream>> {
-    Err(io::Error::new(io::ErrorKind::Unsupported, "this was built without TLS"))
+    Ok(whole.freeze())
 }

@@ -7,14 +7,14 @@ use std::task::{Context, Poll};
 
 use futures_util::Stream as _;
 use futures_util::stream::FuturesUnordered;
-use mcp_proto::auth::{Fetch, FetchId, Now};
+use mcp_proto::auth::{Fetch, FetchId, Now, Reach};
 use mcp_proto::front::guard::{Fetched, Guard};
 
 /// How many exchanges are under way at once. More wait.
 const AT_ONCE: usize = 64;
 
 /// Makes an exchange.
-pub(super) type FetchBy = Arc<dyn Fn(Fetch, Guard) -> Fetching + Send + Sync>;
+pub(super) type FetchBy = Arc<dyn Fn(Fetch, Reach) -> Fetching + Send + Sync>;
 
 /// An exchange that is being made.
 pub(super) type Fetching = Pin<Box<dyn Future<Output = Result<Fetched, String>> + Send>>;
@@ -35,10 +35,10 @@ impl Fetcher {
     pub(super) fn poll(&mut self, now: impl Fn() -> Now, cx: &mut Context<'_>) {
         loop {
             while self.under_way.len() < AT_ONCE
-                && let Poll::Ready(fetch) = self.guard.poll_fetch(cx)
+                && let Poll::Ready((fetch, reach)) = self.guard.poll_fetch(cx)
             {
                 let id = fetch.id;
-                let fetching = (self.by)(fetch, self.guard.clone());
+                let fetching = (self.by)(fetch, reach);
                 self.under_way.push(Box::pin(async move { (id, fetching.await) }));
             }
             match Pin::new(&mut self.under_way).poll_next(cx) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use mcp_proto::bind::http::server::HttpServerConfig;
 #[cfg(feature = "auth")]
-use mcp_proto::auth::Fetch;
+use mcp_proto::auth::{Fetch, Reach};
 #[cfg(feature = "auth")]
 use mcp_proto::front::guard::{Fetched, Guard};
 use mcp_proto::front::http::{HttpServer, http_server};
@@ -24,7 +24,7 @@ use super::service::{HttpService, Principals, Shared};
 use super::streams::ServerMode;
 use super::transport::Tls;
 #[cfg(feature = "auth")]
-use crate::client::fetch::fetch;
+use crate::client::fetch;
 use crate::runtime::{Runtime, Smol};
 use crate::time::{RuntimeClock, Timers};
 
@@ -165,8 +165,8 @@ impl<H: Mode> ServerOptions<H> {
     /// is made is what its token says.
     ///
     /// What the guard has fetched, such as the keys of an issuer, is fetched by the driver: over TLS that trusts what the
-    /// clients of this crate trust by default, with smol's sockets and without a proxy. It is to be had otherwise by
-    /// [`protect_with`](Self::protect_with).
+    /// clients of this crate trust by default, with smol's sockets and by the proxies of the environment. It is to be had
+    /// otherwise by [`protect_with`](Self::protect_with).
     ///
     /// ```
     /// use mcp_hyper::ServerOptions;
@@ -188,28 +188,25 @@ impl<H: Mode> ServerOptions<H> {
     /// ```
     #[cfg(feature = "auth")]
     pub fn protect(self, guard: Guard) -> Self {
-        let by: FetchBy = Arc::new(|exchange, guard: Guard| {
-            Box::pin(async move {
-                let answered = fetch(&Smol, None, exchange, |address| guard.allows(address)).await?;
-                Ok(Fetched { status: answered.status.as_u16(), body: answered.body })
-            })
-        });
-        Self { guard: Some((guard, by)), ..self }
+        self.protect_with(guard, async |exchange, reach| {
+            let fetched = fetch(exchange, reach).await?;
+            Ok(Fetched { status: fetched.status.as_u16(), body: fetched.body })
+        })
     }
 
     /// The same, with what makes the exchanges: it must connect to no address that is not
-    /// [allowed](Guard::allows), follow no redirects, end within a few seconds, and read no more than the limit that the
-    /// exchange has.
+    /// [within reach](Reach::allows), follow no redirects, end within a few seconds, and read no more than the limit that
+    /// the exchange has.
     #[cfg(feature = "auth")]
     pub fn protect_with<F>(
         self,
         guard: Guard,
-        fetch: impl Fn(Fetch, Guard) -> F + Send + Sync + 'static,
+        fetch: impl Fn(Fetch, Reach) -> F + Send + Sync + 'static,
     ) -> Self
     where
         F: Future<Output = Result<Fetched, String>> + Send + 'static,
     {
-        let by: FetchBy = Arc::new(move |exchange, guard| Box::pin(fetch(exchange, guard)));
+        let by: FetchBy = Arc::new(move |exchange, reach| Box::pin(fetch(exchange, reach)));
         Self { guard: Some((guard, by)), ..self }
     }
 

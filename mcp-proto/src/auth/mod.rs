@@ -14,6 +14,7 @@
 
 mod address;
 mod challenge;
+pub mod client;
 pub mod dpop;
 mod fetch;
 mod jwt;

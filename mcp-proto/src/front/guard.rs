@@ -56,13 +56,12 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use core::fmt;
 use core::future::Future;
-use core::net::IpAddr;
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};
 
 use crate::Bytes;
 use crate::auth::server::{Access, Admission, Authorized, Presented, Proofs, Protection, VerifyError};
-use crate::auth::{Fetch, FetchId, Now};
+use crate::auth::{Fetch, FetchId, Now, Reach};
 use crate::bind::http::server::{Answer, RequestHead};
 
 pub use checking::{Checking, IntrospectionVerifier};
@@ -76,8 +75,9 @@ pub trait Verifier: Send + Sync {
     /// Verifies a token. It may be dropped before it is done.
     fn verify(&self, presented: Presented) -> Verification;
 
-    /// The next exchange to make for it; the waker is called when there is one. Default: there never is.
-    fn poll_fetch(&self, cx: &mut Context<'_>) -> Poll<Fetch> {
+    /// The next exchange to make for it, and which addresses may be connected to; the waker is called when there is one.
+    /// Default: there never is.
+    fn poll_fetch(&self, cx: &mut Context<'_>) -> Poll<(Fetch, Reach)> {
         let _ = cx;
         Poll::Pending
     }
@@ -85,12 +85,6 @@ pub trait Verifier: Send + Sync {
     /// An exchange has ended.
     fn fetched(&self, now: Now, id: FetchId, fetched: Result<Fetched, String>) {
         let _ = (now, id, fetched);
-    }
-
-    /// Whether an address may be connected to for an exchange.
-    fn allows(&self, address: IpAddr) -> bool {
-        let _ = address;
-        false
     }
 }
 
@@ -158,19 +152,14 @@ impl Guard {
     }
 
     /// The next exchange to make, so that tokens can be verified; the waker is called when there is one. Connect only to
-    /// addresses that are [allowed](Self::allows), follow no redirects, and read no more than the exchange's limit.
-    pub fn poll_fetch(&self, cx: &mut Context<'_>) -> Poll<Fetch> {
+    /// addresses that are [within reach](Reach::allows), follow no redirects, and read no more than the exchange's limit.
+    pub fn poll_fetch(&self, cx: &mut Context<'_>) -> Poll<(Fetch, Reach)> {
         self.0.verifier.poll_fetch(cx)
     }
 
     /// An exchange has ended; or has come to nothing, with what is known about it for people.
     pub fn fetched(&self, now: Now, id: FetchId, fetched: Result<Fetched, String>) {
         self.0.verifier.fetched(now, id, fetched);
-    }
-
-    /// Whether an address may be connected to for an exchange.
-    pub fn allows(&self, address: IpAddr) -> bool {
-        self.0.verifier.allows(address)
     }
 }
 

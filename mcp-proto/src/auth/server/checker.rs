@@ -4,7 +4,7 @@ use alloc::string::String;
 use core::fmt;
 
 use super::Access;
-use crate::auth::{Fetch, FetchId, Now, Secret, text};
+use crate::auth::{Fetch, FetchId, Now, Reach, Secret, text};
 
 /// Verifies tokens, with what is fetched on its behalf.
 ///
@@ -22,13 +22,9 @@ pub trait Checker: Send {
     /// An exchange has come to nothing; with what is known about it, for people.
     fn handle_failed(&mut self, now: Now, id: FetchId, detail: &str);
 
-    /// The next exchange to make.
+    /// The next exchange to make, and which addresses may be connected to for it.
     #[must_use]
-    fn poll_fetch(&mut self) -> Option<Fetch>;
-
-    /// Whether an address may be connected to for an exchange of this checker: to be asked of each that its host is found
-    /// to have.
-    fn allows(&self, address: core::net::IpAddr) -> bool;
+    fn poll_fetch(&mut self) -> Option<(Fetch, Reach)>;
 }
 
 /// What is known of a token.

@@ -4,7 +4,6 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::format;
 use alloc::string::String;
 use core::fmt;
-use core::net::IpAddr;
 use core::time::Duration;
 
 use base64::Engine as _;
@@ -242,12 +241,8 @@ impl Checker for IntrospectionChecker {
         self.answered(now, id, Err(VerifyError::unavailable(detail)));
     }
 
-    fn poll_fetch(&mut self) -> Option<Fetch> {
-        self.fetches.pop_front()
-    }
-
-    fn allows(&self, address: IpAddr) -> bool {
-        self.reach.allows(address)
+    fn poll_fetch(&mut self) -> Option<(Fetch, Reach)> {
+        Some((self.fetches.pop_front()?, self.reach))
     }
 }
 

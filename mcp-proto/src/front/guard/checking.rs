@@ -7,7 +7,6 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use core::future::Future;
-use core::net::IpAddr;
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
 use std::sync::Mutex;
@@ -18,7 +17,7 @@ use crate::auth::server::{JwtChecker, JwtConfig};
 use crate::auth::server::{
     Access, Checker, IntrospectionChecker, IntrospectionConfig, Presented, Verdict, VerifyError,
 };
-use crate::auth::{Fetch, FetchId, Now, ReachError};
+use crate::auth::{Fetch, FetchId, Now, Reach, ReachError};
 use crate::front::signal::{Waiters, Wakers, lock};
 
 /// How many requests wait for what is fetched; more are answered with 503. They cost some KiB each.
@@ -43,7 +42,7 @@ struct State<C> {
     /// Those who wait for the end of an exchange.
     waiting: BTreeMap<FetchId, Waiters>,
     waiters: usize,
-    fetches: VecDeque<Fetch>,
+    fetches: VecDeque<(Fetch, Reach)>,
     drivers: Vec<Waker>,
 }
 
@@ -97,7 +96,7 @@ impl<C: Checker + 'static> Verifier for Checking<C> {
         Box::pin(Asking { state: self.0.clone(), presented, waits: None })
     }
 
-    fn poll_fetch(&self, cx: &mut Context<'_>) -> Poll<Fetch> {
+    fn poll_fetch(&self, cx: &mut Context<'_>) -> Poll<(Fetch, Reach)> {
         let left = cx.waker().clone();
         let mut wakers = Wakers::default();
         let polled = {
@@ -138,10 +137,6 @@ impl<C: Checker + 'static> Verifier for Checking<C> {
             }
         }
         wakers.release();
-    }
-
-    fn allows(&self, address: IpAddr) -> bool {
-        lock(&self.0).checker.allows(address)
     }
 }
 

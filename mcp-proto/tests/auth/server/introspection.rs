@@ -35,7 +35,7 @@ fn active() -> Value {
 fn ask(checker: &mut IntrospectionChecker, now: Now, token: &str, answer: &Value) -> Verdict {
     let token = Secret::new(token);
     let Verdict::Wait(id) = checker.check(now, &token) else { panic!("it is not asked about") };
-    let fetch = checker.poll_fetch().unwrap();
+    let fetch = checker.poll_fetch().unwrap().0;
     assert_eq!(fetch.id, id);
     checker.handle_answer(now, id, 200, answer.to_string().as_bytes());
     checker.check(now, &token)
@@ -62,7 +62,7 @@ fn refused(verdict: Verdict) -> VerifyError {
 fn the_issuer_is_asked_with_the_token_in_a_form_and_a_password() {
     let mut checker = checker();
     assert!(matches!(checker.check(at(0), &Secret::new("t+k/=")), Verdict::Wait(_)));
-    let Fetch { verb, url, headers, body, .. } = checker.poll_fetch().unwrap();
+    let Fetch { verb, url, headers, body, .. } = checker.poll_fetch().unwrap().0;
     assert_eq!((verb, url.as_str()), (Verb::Post, ENDPOINT));
     assert_eq!(body, "token=t%2Bk%2F%3D&token_type_hint=access_token");
     let header = |name: &str| headers.iter().find(|(known, _)| *known == name).map(|(_, value)| value.expose());
@@ -154,7 +154,7 @@ fn only_so_many_tokens_are_asked_about_at_once() {
     }
     let error = refused(checker.check(at(0), &Secret::new("c")));
     assert!(matches!(error, VerifyError::Unavailable(_)));
-    let id = checker.poll_fetch().unwrap().id;
+    let id = checker.poll_fetch().unwrap().0.id;
     checker.handle_failed(at(0), id, "gone");
     assert!(matches!(checker.check(at(0), &Secret::new("c")), Verdict::Wait(_)));
 }
@@ -176,7 +176,7 @@ fn what_could_not_be_asked_is_not_known_and_not_asked_at_once_again() {
 fn neither_tokens_nor_passwords_are_shown() {
     let mut checker = checker();
     let _ = checker.check(at(0), &Secret::new("s3cret"));
-    let fetch = checker.poll_fetch().unwrap();
+    let fetch = checker.poll_fetch().unwrap().0;
     let shown = format!("{checker:?} {fetch:?}");
     for secret in ["s3cret", "p:ss", "bWNwK3", "p%3Ass"] {
         assert!(!shown.contains(secret), "{shown}");
@@ -210,7 +210,7 @@ fn requests_wait_for_the_issuer_together() {
     assert_eq!(wakes.take(), 1, "there is something to fetch");
     assert!(second.as_mut().poll(&mut cx).is_pending());
     drop(third);
-    let Poll::Ready(fetch) = verifier.poll_fetch(&mut cx) else { panic!() };
+    let Poll::Ready((fetch, _)) = verifier.poll_fetch(&mut cx) else { panic!() };
     assert!(verifier.poll_fetch(&mut cx).is_pending());
     wakes.take();
     let body = Bytes::from(active().to_string());

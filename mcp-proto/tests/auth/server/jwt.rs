@@ -85,7 +85,7 @@ fn unavailable(verdict: Verdict) -> String {
 
 #[track_caller]
 fn fetch(checker: &mut JwtChecker, url: &str) -> Fetch {
-    let fetch = checker.poll_fetch().expect("something to fetch");
+    let (fetch, _) = checker.poll_fetch().expect("something to fetch");
     assert_eq!(fetch.url, url);
     fetch
 }
@@ -93,7 +93,7 @@ fn fetch(checker: &mut JwtChecker, url: &str) -> Fetch {
 /// Checks a token, and fetches this if that is wanted.
 fn check(checker: &mut JwtChecker, now: Now, token: &Secret, set: &str) -> Verdict {
     if let Verdict::Wait(id) = checker.check(now, token) {
-        assert_eq!(checker.poll_fetch().unwrap().id, id);
+        assert_eq!(checker.poll_fetch().unwrap().0.id, id);
         checker.handle_answer(now, id, 200, set.as_bytes());
     }
     checker.check(now, token)
@@ -388,7 +388,7 @@ fn metadata_of_another_issuer_or_keys_out_of_reach_are_not_used() {
         let mut checker = JwtChecker::new(JwtConfig::new(ISSUER));
         let token = signed(1, &header(), &claims());
         assert!(matches!(checker.check(at(0), &token), Verdict::Wait(_)));
-        while let Some(fetch) = checker.poll_fetch() {
+        while let Some((fetch, _)) = checker.poll_fetch() {
             assert!(fetch.url.contains("/.well-known/"), "{}", fetch.url);
             checker.handle_answer(at(0), fetch.id, 200, document.as_bytes());
         }
@@ -463,7 +463,7 @@ fn a_key_that_was_withdrawn_is_good_until_keys_are_fetched_again() {
     assert_eq!(checker.poll_fetch(), None);
     // Nobody waits for the new keys as long as the old ones do.
     good(checker.check(at(600), &token));
-    let fetch = checker.poll_fetch().unwrap();
+    let fetch = checker.poll_fetch().unwrap().0;
     checker.handle_answer(at(600), fetch.id, 200, keys(&[jwk(2, "two")]).as_bytes());
     invalid(checker.check(at(601), &token));
 }
@@ -477,7 +477,7 @@ fn keys_that_can_not_be_fetched_again_are_good_for_an_hour() {
     good(check(&mut checker, at(0), &token, &keys(&[jwk(1, "one")])));
     for (second, status, body) in [(600, 500, ""), (1200, 200, "{}"), (1800, 200, r#"{"keys":[]}"#), (3599, 404, "")] {
         good(checker.check(at(second), &token));
-        let fetch = checker.poll_fetch().unwrap();
+        let fetch = checker.poll_fetch().unwrap().0;
         checker.handle_answer(at(second), fetch.id, status, body.as_bytes());
         good(checker.check(at(second), &token));
     }
@@ -490,7 +490,7 @@ fn while_there_are_no_keys_nobody_can_tell_and_it_is_tried_again_after_a_pause()
     let mut checker = fetching();
     let token = signed(1, &header(), &claims());
     let Verdict::Wait(id) = checker.check(at(0), &token) else { panic!() };
-    assert_eq!(checker.poll_fetch().unwrap().id, id);
+    assert_eq!(checker.poll_fetch().unwrap().0.id, id);
     checker.handle_failed(at(0), id, "connection refused");
     assert_eq!(unavailable(checker.check(at(29), &token)), "connection refused");
     good(check(&mut checker, at(30), &token, &keys(&[jwk(1, "one")])));

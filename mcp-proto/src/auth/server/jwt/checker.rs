@@ -4,13 +4,12 @@ use alloc::collections::VecDeque;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 use core::fmt;
-use core::net::IpAddr;
 
 use super::issuer::{Issuer, Judged, Numbers};
 use super::{Jws, JwtConfig};
 use crate::auth::server::claims::{Claims, Confirmation, principal, time};
 use crate::auth::server::{Access, Checker, Verdict, VerifyError};
-use crate::auth::{Fetch, FetchId, Now, Secret};
+use crate::auth::{Fetch, FetchId, Now, Reach, Secret};
 use crate::schema::Json;
 
 /// Holds signed tokens to the keys of their issuers.
@@ -111,12 +110,15 @@ impl Checker for JwtChecker {
         }
     }
 
-    fn poll_fetch(&mut self) -> Option<Fetch> {
-        self.fetches.pop_front()
-    }
-
-    fn allows(&self, address: IpAddr) -> bool {
-        self.issuers.iter().filter_map(Issuer::reach).any(|reach| reach.allows(address))
+    fn poll_fetch(&mut self) -> Option<(Fetch, Reach)> {
+        loop {
+            let fetch = self.fetches.pop_front()?;
+            // Of one that is not under way any more, nobody wants to know.
+            let issuer = self.issuers.iter().find(|issuer| issuer.fetches(fetch.id));
+            if let Some(reach) = issuer.and_then(Issuer::reach) {
+                return Some((fetch, reach));
+            }
+        }
     }
 }
 

@@ -87,8 +87,9 @@ impl Issuer {
         Self { name, source, reach: reach.ok(), keys, fetched: None, asked: None, fetching: None, problem }
     }
 
-    pub(super) fn reach(&self) -> Option<&Reach> {
-        self.reach.as_ref()
+    /// What may be visited on its behalf.
+    pub(super) fn reach(&self) -> Option<Reach> {
+        self.reach
     }
 
     pub(super) fn fetches(&self, id: FetchId) -> bool {

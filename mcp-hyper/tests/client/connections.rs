@@ -1,0 +1,360 @@
+//! Connections of HTTP/1.1: kept, given up, lost.
+
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+use crate::client_common::{accept, call, connect, legacy, listen, modern, run};
+use futures_lite::future::{or, zip};
+use futures_lite::{AsyncRead, AsyncReadExt as _, AsyncWrite};
+use hyper::rt::Timer;
+use mcp_hyper::mcp_proto::bind::http::{End, Sent};
+use mcp_hyper::mcp_proto::front::Error;
+use mcp_hyper::mcp_proto::peer::client::Closed;
+use mcp_hyper::{ClientOptions, Endpoint, Runtime, Smol, Stream, WireEvent};
+use serde_json::json;
+
+/// How exchanges ended, in order.
+type Ends = Arc<Mutex<Vec<End>>>;
+
+fn watched(options: ClientOptions) -> (ClientOptions, Ends) {
+    let ends = Ends::default();
+    let seen = ends.clone();
+    let options = options.on_wire(move |event| {
+        if let WireEvent::End { end, .. } = event {
+            seen.lock().unwrap().push(end.clone());
+        }
+    });
+    (options, ends)
+}
+
+#[test]
+fn requests_in_a_row_share_a_connection() {
+    run(async {
+        let (listener, url) = listen().await;
+        let server = smol::spawn(async move {
+            let mut wire = accept(&listener).await;
+            or(wire.serve(usize::MAX), async {
+                let _second = listener.accept().await;
+                panic!("a second connection")
+            })
+            .await
+        });
+        let (client, driver) = connect(modern(), &url);
+        for number in 1..=20 {
+            assert_eq!(call(&client).await.unwrap(), number.to_string());
+        }
+        assert_eq!(client.close().await, Closed::Done);
+        driver.await.unwrap();
+        let requests = server.await;
+        assert_eq!(requests.len(), 21);
+        assert!(requests.iter().all(|request| request.line == "POST /mcp HTTP/1.1"));
+        assert_eq!(requests[1].header("mcp-method"), Some("tools/call"));
+        assert!(url.contains(requests[1].header("host").unwrap()));
+    });
+}
+
+#[test]
+fn a_legacy_session_shares_a_connection_too() {
+    run(async {
+        let (listener, url) = listen().await;
+        let server = smol::spawn(async move { accept(&listener).await.serve(usize::MAX).await });
+        let (client, driver) = connect(legacy(), &url);
+        assert_eq!(call(&client).await.unwrap(), "1");
+        assert_eq!(call(&client).await.unwrap(), "2");
+        client.close().await;
+        driver.await.unwrap();
+        let methods: Vec<_> = server.await.iter().map(|request| request.method().to_owned()).collect();
+        assert_eq!(methods, ["initialize", "notifications/initialized", "tools/call", "tools/call"]);
+    });
+}
+
+#[test]
+fn a_connection_that_the_server_closes_after_its_answer_is_not_used_again() {
+    run(async {
+        let (listener, url) = listen().await;
+        let server = smol::spawn(async move {
+            for _ in 0..4 {
+                let mut wire = accept(&listener).await;
+                let request = wire.request().await.unwrap();
+                wire.answer_with("connection: close\r\n", &request.answer("closed")).await;
+            }
+        });
+        let (client, _driver) = connect(modern(), &url);
+        for _ in 0..3 {
+            assert_eq!(call(&client).await.unwrap(), "closed");
+        }
+        server.await;
+    });
+}
+
+#[test]
+fn a_kept_connection_that_died_is_replaced_without_anybody_noticing() {
+    run(async {
+        let (listener, url) = listen().await;
+        let (options, ends) = watched(modern());
+        let (client, _driver) = connect(options, &url);
+        let (died, has_died) = smol::channel::unbounded();
+        let server = smol::spawn(async move {
+            let mut seen = 0;
+            for _ in 0..10 {
+                // The client is told nothing: the connection just ends.
+                seen += accept(&listener).await.serve(1).await.len();
+                died.send(()).await.unwrap();
+            }
+            seen
+        });
+        client.ready().await.unwrap();
+        for _ in 0..9 {
+            has_died.recv().await.unwrap();
+            assert_eq!(call(&client).await.unwrap(), "1");
+        }
+        assert_eq!(server.await, 10, "every request reached the server once");
+        assert!(ends.lock().unwrap().iter().all(|end| *end == End::Complete));
+    });
+}
+
+#[test]
+fn a_request_that_was_written_is_not_sent_again_when_its_connection_ends() {
+    run(async {
+        let (listener, url) = listen().await;
+        let (options, ends) = watched(modern());
+        let (client, _driver) = connect(options, &url);
+        let server = smol::spawn(async move {
+            let mut wire = accept(&listener).await;
+            wire.serve(2).await;
+            assert_eq!(wire.request().await.unwrap().method(), "tools/call");
+            drop(wire);
+            // Nothing but what is asked for next.
+            let mut wire = accept(&listener).await;
+            wire.serve(1).await
+        });
+        call(&client).await.unwrap();
+        assert!(matches!(call(&client).await, Err(Error::Lost(_))));
+        let last = ends.lock().unwrap().last().cloned();
+        assert!(matches!(last, Some(End::Failed { sent: Sent::Maybe, .. })), "{last:?}");
+        client.call_tool("other", json!({})).await.unwrap();
+        assert_eq!(server.await[0].body["params"]["name"], "other");
+    });
+}
+
+#[test]
+fn nobody_at_the_address_means_certainly_not_sent() {
+    run(async {
+        let (listener, url) = listen().await;
+        drop(listener);
+        let (options, ends) = watched(modern());
+        let (client, driver) = connect(options.configure(|config| config.backoff.attempts = 0), &url);
+        let error = call(&client).await.unwrap_err().to_string();
+        assert!(error.contains("can not connect to 127.0.0.1:"), "{error}");
+        assert!(driver.await.is_err());
+        let ends = ends.lock().unwrap();
+        assert!(ends.iter().all(|end| matches!(end, End::Failed { sent: Sent::No, .. })), "{ends:?}");
+        assert!(!ends.is_empty());
+    });
+}
+
+#[test]
+fn a_body_that_breaks_off_is_told_from_one_that_is_whole() {
+    run(async {
+        let (listener, url) = listen().await;
+        let (options, ends) = watched(modern());
+        let (client, _driver) = connect(options, &url);
+        let server = smol::spawn(async move {
+            let mut wire = accept(&listener).await;
+            wire.serve(1).await;
+            wire.request().await.unwrap();
+            wire.write("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 99\r\n\r\n{")
+                .await;
+        });
+        assert!(call(&client).await.is_err());
+        server.await;
+        let ends = ends.lock().unwrap();
+        assert!(matches!(*ends.last().unwrap(), End::Truncated(_)), "{ends:?}");
+        assert_eq!(ends[0], End::Complete);
+    });
+}
+
+#[test]
+fn an_idle_connection_is_closed_in_time() {
+    run(async {
+        let (listener, url) = listen().await;
+        let (client, _driver) = connect(modern().idle_timeout(Duration::from_millis(50)), &url);
+        let (_, requests) =
+            zip(client.ready(), async { accept(&listener).await.serve(usize::MAX).await }).await;
+        assert_eq!(requests.len(), 1);
+        // And it goes on with a new one.
+        let (text, _) = zip(call(&client), async { accept(&listener).await.serve(1).await }).await;
+        assert_eq!(text.unwrap(), "1");
+    });
+}
+
+#[test]
+fn a_server_that_keeps_connections_for_a_moment_only_is_not_raced() {
+    run(async {
+        let (listener, url) = listen().await;
+        let (client, _driver) = connect(modern(), &url);
+        let server = smol::spawn(async move {
+            for _ in 0..3 {
+                let mut wire = accept(&listener).await;
+                let request = wire.request().await.unwrap();
+                wire.answer_with("keep-alive: max=5, timeout=1\r\n", &request.answer("kept")).await;
+                assert!(wire.request().await.is_none(), "closed by the client");
+            }
+        });
+        for _ in 0..2 {
+            assert_eq!(call(&client).await.unwrap(), "kept");
+        }
+        server.await;
+    });
+}
+
+#[test]
+#[expect(clippy::async_yields_async, reason = "the call is to be under way, not over")]
+fn dropping_the_driver_ends_every_connection() {
+    run(async {
+        let (listener, url) = listen().await;
+        let (client, driver) = connect(modern(), &url);
+        let (call, mut wire) = zip(
+            async {
+                client.ready().await.unwrap();
+                client.call_tool("slow", json!({})).start().unwrap()
+            },
+            async {
+                let mut wire = accept(&listener).await;
+                wire.serve(2).await;
+                wire
+            },
+        )
+        .await;
+        drop(call);
+        let _ = driver.cancel().await;
+        assert_eq!(wire.stream.read(&mut [0]).await.unwrap_or(0), 0);
+    });
+}
+
+#[test]
+fn a_call_that_is_dropped_closes_its_connection_and_no_other() {
+    run(async {
+        let (listener, url) = listen().await;
+        let (client, _driver) = connect(modern(), &url);
+        let (seen, both_seen) = smol::channel::bounded(1);
+        let server = smol::spawn(async move {
+            let mut first = accept(&listener).await;
+            first.serve(1).await;
+            first.request().await.unwrap();
+            let mut second = accept(&listener).await;
+            let kept = second.request().await.unwrap();
+            seen.send(()).await.unwrap();
+            assert_eq!(first.stream.read(&mut [0]).await.unwrap_or(0), 0);
+            second.answer(&kept.answer("kept")).await;
+            second.serve(1).await
+        });
+        client.ready().await.unwrap();
+        let dropped = client.call_tool("dropped", json!({})).start().unwrap();
+        let kept = client.call_tool("kept", json!({})).start().unwrap();
+        both_seen.recv().await.unwrap();
+        drop(dropped);
+        assert_eq!(kept.await.unwrap().text_content(), "kept");
+        assert_eq!(call(&client).await.unwrap(), "1");
+        assert_eq!(server.await.len(), 1);
+    });
+}
+
+/// Does not hear that something has come while it is deaf; whoever looks still sees it.
+#[derive(Default)]
+struct Ear {
+    deaf: AtomicBool,
+    waker: Mutex<Option<Waker>>,
+}
+
+impl Wake for Ear {
+    fn wake(self: Arc<Self>) {
+        if !self.deaf.load(Ordering::SeqCst)
+            && let Some(waker) = self.waker.lock().unwrap().take()
+        {
+            waker.wake();
+        }
+    }
+}
+
+struct Heard {
+    stream: Box<dyn Stream>,
+    ear: Arc<Ear>,
+}
+
+impl AsyncRead for Heard {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
+        *self.ear.waker.lock().unwrap() = Some(cx.waker().clone());
+        let waker = Waker::from(self.ear.clone());
+        Pin::new(&mut self.stream).poll_read(&mut Context::from_waker(&waker), buf)
+    }
+}
+
+impl AsyncWrite for Heard {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, buf)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_close(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_close(cx)
+    }
+}
+
+/// Smol, with an ear for each connection.
+#[derive(Clone, Default)]
+struct Ears(Arc<Mutex<Vec<Arc<Ear>>>>);
+
+impl Runtime for Ears {
+    async fn resolve(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+        Smol.resolve(host, port).await
+    }
+
+    async fn connect(&self, endpoint: &Endpoint) -> io::Result<Box<dyn Stream>> {
+        let stream = Smol.connect(endpoint).await?;
+        let ear = Arc::new(Ear::default());
+        self.0.lock().unwrap().push(ear.clone());
+        Ok(Box::new(Heard { stream, ear }))
+    }
+
+    fn timer(&self) -> Arc<dyn Timer + Send + Sync> {
+        Smol.timer()
+    }
+}
+
+#[test]
+fn a_connection_that_is_found_dead_before_a_byte_is_written_passes_its_request_on() {
+    run(async {
+        let (listener, url) = listen().await;
+        let (options, ends) = watched(modern());
+        let ears = Ears::default();
+        let (client, _driver) = connect(options.runtime(ears.clone()), &url);
+        let (leave, may_leave) = smol::channel::bounded(1);
+        let (left, has_left) = smol::channel::bounded(1);
+        let server = smol::spawn(async move {
+            let mut wire = accept(&listener).await;
+            wire.serve(1).await;
+            may_leave.recv().await.unwrap();
+            drop(wire);
+            left.send(()).await.unwrap();
+            accept(&listener).await.serve(1).await.len()
+        });
+        client.ready().await.unwrap();
+        ears.0.lock().unwrap()[0].deaf.store(true, Ordering::SeqCst);
+        leave.send(()).await.unwrap();
+        has_left.recv().await.unwrap();
+        assert_eq!(call(&client).await.unwrap(), "1");
+        assert_eq!(server.await, 1);
+        assert_eq!(ears.0.lock().unwrap().len(), 2);
+        let ends = ends.lock().unwrap();
+        assert!(ends.iter().all(|end| *end == End::Complete), "{ends:?}");
+    });
+}

@@ -1,0 +1,11 @@
+//! Clients, against servers that say what a test wants.
+
+#[path = "../client_common/mod.rs"]
+mod client_common;
+
+mod connections;
+mod exchanges;
+mod http2;
+mod proxy;
+#[cfg(feature = "tls")]
+mod tls;

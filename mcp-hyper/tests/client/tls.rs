@@ -1,0 +1,264 @@
+//! Encrypted connections.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::client_common::h2::Server;
+use crate::client_common::{Wire, accept, call, connect, listen, modern, run};
+use futures_rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use futures_rustls::server::TlsStream;
+use futures_rustls::{TlsAcceptor, rustls};
+use mcp_hyper::ClientOptions;
+use rustls::crypto::CryptoProvider;
+use serde_json::json;
+use smol::net::{TcpListener, TcpStream};
+
+/// A certificate that nobody has heard of.
+struct Identity {
+    certificate: CertificateDer<'static>,
+    key: PrivateKeyDer<'static>,
+}
+
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(rustls::crypto::ring::default_provider())
+}
+
+impl Identity {
+    fn new(names: &[&str]) -> Self {
+        let names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
+        let made = rcgen::generate_simple_self_signed(names).unwrap();
+        let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
+        Self { certificate: made.cert.der().clone(), key }
+    }
+
+    /// A server with this certificate that speaks these.
+    fn acceptor(&self, protocols: &[&[u8]]) -> TlsAcceptor {
+        let builder = rustls::ServerConfig::builder_with_provider(provider());
+        let builder = builder.with_safe_default_protocol_versions().unwrap().with_no_client_auth();
+        let config = builder.with_single_cert(vec![self.certificate.clone()], self.key.clone_key());
+        let mut config = config.unwrap();
+        config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
+        Arc::new(config).into()
+    }
+
+    /// A client that trusts it.
+    fn trusting(&self) -> ClientOptions {
+        let mut roots = rustls::RootCertStore::empty();
+        roots.add(self.certificate.clone()).unwrap();
+        let builder = rustls::ClientConfig::builder_with_provider(provider());
+        let builder = builder.with_safe_default_protocol_versions().unwrap();
+        modern().tls(builder.with_root_certificates(roots).with_no_client_auth())
+    }
+}
+
+async fn greet(acceptor: &TlsAcceptor, listener: &TcpListener) -> std::io::Result<TlsStream<TcpStream>> {
+    acceptor.accept(accept(listener).await.stream).await
+}
+
+fn https(url: &str) -> String {
+    url.replace("http:", "https:")
+}
+
+#[test]
+fn a_server_that_is_trusted_is_spoken_to_over_http1() {
+    run(async {
+        let identity = Identity::new(&["127.0.0.1"]);
+        let (listener, url) = listen().await;
+        let acceptor = identity.acceptor(&[]);
+        let server = smol::spawn(async move {
+            Wire { stream: greet(&acceptor, &listener).await.unwrap() }.serve(usize::MAX).await
+        });
+        let (client, driver) = connect(identity.trusting(), &https(&url));
+        assert_eq!(call(&client).await.unwrap(), "1");
+        assert_eq!(call(&client).await.unwrap(), "2");
+        client.close().await;
+        driver.await.unwrap();
+        assert_eq!(server.await.len(), 3);
+    });
+}
+
+#[test]
+fn http2_is_agreed_on_where_both_speak_it() {
+    run(async {
+        let identity = Identity::new(&["127.0.0.1"]);
+        let (listener, url) = listen().await;
+        let acceptor = identity.acceptor(&[b"h2", b"http/1.1"]);
+        let server = smol::spawn(async move {
+            let stream = greet(&acceptor, &listener).await.unwrap();
+            assert_eq!(stream.get_ref().1.alpn_protocol(), Some(&b"h2"[..]));
+            Server::greet(stream, 100).await.serve().await
+        });
+        let (client, driver) = connect(identity.trusting(), &https(&url));
+        assert_eq!(call(&client).await.unwrap(), https(&url), "scheme and authority are those of the URL");
+        client.close().await;
+        driver.await.unwrap();
+        assert_eq!(server.await, 2);
+    });
+}
+
+#[test]
+fn requests_that_wait_for_a_connection_that_can_be_shared_open_one_only() {
+    run(async {
+        let identity = Identity::new(&["127.0.0.1"]);
+        let (listener, url) = listen().await;
+        let acceptor = identity.acceptor(&[b"h2"]);
+        let (idle, is_idle) = smol::channel::bounded(1);
+        let server = smol::spawn(async move {
+            for expected in [1, 20] {
+                let stream = greet(&acceptor, &listener).await.unwrap();
+                // Until it has been idle for long enough.
+                assert_eq!(Server::greet(stream, 100).await.serve().await, expected);
+                idle.send(()).await.unwrap();
+            }
+        });
+        let options = identity.trusting().idle_timeout(Duration::from_millis(50));
+        let (client, _driver) = connect(options, &https(&url));
+        client.ready().await.unwrap();
+        is_idle.recv().await.unwrap();
+        let calls: Vec<_> = (0..20).map(|_| client.call_tool("tool", json!({})).start().unwrap()).collect();
+        for call in calls {
+            call.await.unwrap();
+        }
+        is_idle.recv().await.unwrap();
+        server.await;
+    });
+}
+
+#[test]
+fn a_server_that_is_not_trusted_is_sent_nothing() {
+    run(async {
+        let identity = Identity::new(&["127.0.0.1"]);
+        let stranger = Identity::new(&["127.0.0.1"]);
+        let (listener, url) = listen().await;
+        let acceptor = identity.acceptor(&[]);
+        let server = smol::spawn(async move { greet(&acceptor, &listener).await.is_err() });
+        let options = stranger.trusting().configure(|config| config.backoff.attempts = 0);
+        let (client, _driver) = connect(options, &https(&url));
+        let error = call(&client).await.unwrap_err().to_string();
+        assert!(error.contains("certificate"), "{error}");
+        assert!(server.await);
+    });
+}
+
+#[test]
+fn a_certificate_for_another_name_is_not_enough() {
+    run(async {
+        let identity = Identity::new(&["example.com"]);
+        let (listener, url) = listen().await;
+        let acceptor = identity.acceptor(&[]);
+        let server = smol::spawn(async move { greet(&acceptor, &listener).await.is_err() });
+        let options = identity.trusting().configure(|config| config.backoff.attempts = 0);
+        let (client, _driver) = connect(options, &https(&url));
+        let error = call(&client).await.unwrap_err().to_string();
+        assert!(error.contains("not valid for"), "{error}");
+        assert!(server.await);
+    });
+}
+
+#[test]
+fn the_default_is_ready_to_use_but_trusts_no_stranger() {
+    run(async {
+        let identity = Identity::new(&["127.0.0.1"]);
+        let (listener, url) = listen().await;
+        let acceptor = identity.acceptor(&[]);
+        let server = smol::spawn(async move { greet(&acceptor, &listener).await.is_err() });
+        let options = modern().configure(|config| config.backoff.attempts = 0);
+        let (client, _driver) = connect(options, &https(&url));
+        assert!(call(&client).await.is_err());
+        assert!(server.await);
+    });
+}
+
+/// The proxy's side: what it is asked for, and then whatever goes through.
+mod through_a_proxy {
+    use futures_lite::AsyncReadExt as _;
+    use futures_lite::future::zip;
+    use mcp_hyper::Proxy;
+
+    use super::*;
+
+    #[test]
+    fn encrypted_connections_are_tunnelled() {
+        run(async {
+            let identity = Identity::new(&["server.example"]);
+            let (listener, url) = listen().await;
+            let acceptor = identity.acceptor(&[b"h2", b"http/1.1"]);
+            let proxy = url.replace("http://", "http://user:secret@");
+            let server = smol::spawn(async move {
+                let mut wire = accept(&listener).await;
+                let request = wire.request().await.unwrap();
+                assert_eq!(request.line, "CONNECT server.example:443 HTTP/1.1");
+                assert_eq!(request.header("host"), Some("server.example:443"));
+                assert_eq!(request.header("proxy-authorization"), Some("Basic dXNlcjpzZWNyZXQ="));
+                wire.write("HTTP/1.1 200 Connection established\r\nvia: a\r\n\r\n").await;
+                let mut server = Server::greet(acceptor.accept(wire.stream).await.unwrap(), 100).await;
+                let stream = server.next().await.unwrap();
+                assert!(!stream.headers.contains_key("proxy-authorization"));
+                stream.answer().await;
+                server.serve().await
+            });
+            let options = identity.trusting().proxy(Proxy::through(&proxy).unwrap());
+            let (client, driver) = connect(options, "https://server.example/mcp");
+            assert_eq!(call(&client).await.unwrap(), "https://server.example/mcp");
+            client.close().await;
+            driver.await.unwrap();
+            assert_eq!(server.await, 1);
+        });
+    }
+
+    #[test]
+    fn the_proxy_itself_may_be_encrypted() {
+        run(async {
+            let identity = Identity::new(&["127.0.0.1", "server.example"]);
+            let (listener, url) = listen().await;
+            let acceptor = identity.acceptor(&[]);
+            let server = smol::spawn(async move {
+                let mut outer = Wire { stream: greet(&acceptor, &listener).await.unwrap() };
+                assert_eq!(outer.request().await.unwrap().line, "CONNECT server.example:8443 HTTP/1.1");
+                outer.write("HTTP/1.1 200 OK\r\n\r\n").await;
+                let mut inner = Wire { stream: acceptor.accept(outer.stream).await.unwrap() };
+                inner.serve(usize::MAX).await.len()
+            });
+            let options = identity.trusting().proxy(Proxy::through(&https(&url)).unwrap());
+            let (client, driver) = connect(options, "https://server.example:8443/mcp");
+            assert_eq!(call(&client).await.unwrap(), "1");
+            client.close().await;
+            driver.await.unwrap();
+            assert_eq!(server.await, 2);
+        });
+    }
+
+    async fn refused_with(answer: &str) -> String {
+        let identity = Identity::new(&["server.example"]);
+        let (listener, url) = listen().await;
+        let options = identity.trusting().proxy(Proxy::through(&url).unwrap());
+        let (client, _driver) =
+            connect(options.configure(|config| config.backoff.attempts = 0), "https://server.example/");
+        let proxy = async {
+            let mut wire = accept(&listener).await;
+            wire.request().await.unwrap();
+            wire.write(answer).await;
+            if !answer.is_empty() {
+                // Nothing of what was meant for the server has come.
+                assert_eq!(wire.stream.read(&mut [0]).await.unwrap_or(0), 0);
+            }
+        };
+        zip(call(&client), proxy).await.0.unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_proxy_that_refuses_says_why() {
+        run(async {
+            let error = refused_with("HTTP/1.1 407 Who are you\r\ncontent-length: 0\r\n\r\n").await;
+            assert!(error.contains("asks for a user and a password"), "{error}");
+            let error = refused_with("HTTP/1.1 502 Bad gateway\r\n\r\n").await;
+            assert!(error.contains("status 502"), "{error}");
+            let error = refused_with("SSH-2.0-OpenSSH\r\n\r\n").await;
+            assert!(error.contains("not one of HTTP"), "{error}");
+            let error = refused_with("").await;
+            assert!(error.contains("closed the connection"), "{error}");
+            let error = refused_with(&format!("HTTP/1.1 200 OK\r\nx: {}", "y".repeat(20_000))).await;
+            assert!(error.contains("too long"), "{error}");
+        });
+    }
+}

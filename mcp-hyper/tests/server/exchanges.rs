@@ -1,0 +1,152 @@
+//! Requests and answers over HTTP/1.1, as bytes on a socket.
+
+use crate::server_common::*;
+use mcp_hyper::ServerOptions;
+use serde_json::json;
+
+struct Served {
+    log: Log,
+    address: std::net::SocketAddr,
+}
+
+fn served() -> Served {
+    let log = Log::default();
+    let (listener, address) = listener();
+    let (_, driver) = ServerOptions::new(router(&log)).listen(listener);
+    run(driver);
+    Served { log, address }
+}
+
+#[test]
+fn a_tool_is_called_and_called_again_on_the_same_connection() {
+    let mut client = Raw::connect(served().address);
+    for message in ["one", "two", "three"] {
+        client.echo(message);
+    }
+}
+
+/// S3.7
+#[test]
+fn an_answer_alone_is_json_of_a_known_length() {
+    let mut client = Raw::connect(served().address);
+    client.call("echo", &json!({ "message": "hello" }), Progress::Unwanted);
+    let (head, body) = client.answer();
+    assert_eq!(head.get("content-type"), Some("application/json"));
+    assert_eq!(head.get("content-length"), Some(&*body.len().to_string()));
+    assert_eq!(text(&body), "hello");
+}
+
+/// S3.7, S3.13, S3.14
+#[test]
+fn what_comes_before_an_answer_makes_it_a_stream_that_ends_with_it() {
+    let mut client = Raw::connect(served().address);
+    client.call("report", &json!({ "message": "hello" }), Progress::Wanted);
+    let head = client.head();
+    assert_eq!(head.get("content-type"), Some("text/event-stream"));
+    assert_eq!(head.get("x-accel-buffering"), Some("no"));
+    assert_eq!(client.event()["method"], "notifications/progress");
+    assert_eq!(client.event()["result"]["content"][0]["text"], "hello");
+    assert_eq!(client.chunk(), None);
+    client.echo("and the connection goes on");
+}
+
+#[test]
+fn there_is_nothing_at_other_paths() {
+    let mut client = Raw::connect(served().address);
+    for path in ["/", "/mcp/", "/mcp/x", "/MCP"] {
+        client.post(path, "", "{}");
+        assert_eq!(client.answer().0.status, 404, "{path}");
+    }
+    client.echo("still there");
+}
+
+#[test]
+fn a_query_leads_to_the_same_place() {
+    let mut client = Raw::connect(served().address);
+    let (headers, body) = call("echo", &json!({ "message": "hello" }), Progress::Unwanted);
+    client.post("/mcp?key=value", &headers, &body);
+    assert_eq!(client.answer().0.status, 200);
+}
+
+/// S3.16
+#[test]
+fn a_client_that_leaves_before_the_answer_cancels_its_request() {
+    let Served { log, address } = served();
+    let mut client = Raw::connect(address);
+    client.call("wait", &json!({}), Progress::Unwanted);
+    wait_until("the handler runs", || log.begun() == 1);
+    assert_eq!(log.over(), 0);
+    drop(client);
+    wait_until("the handler is dropped", || log.over() == 1);
+}
+
+/// S3.16
+#[test]
+fn a_client_that_leaves_a_silent_stream_cancels_its_request() {
+    let Served { log, address } = served();
+    let mut client = Raw::connect(address);
+    client.call("wait", &json!({}), Progress::Wanted);
+    client.head();
+    client.event();
+    assert_eq!(log.over(), 0);
+    drop(client);
+    wait_until("the handler is dropped", || log.over() == 1);
+}
+
+/// S3.23
+#[test]
+fn a_legacy_client_that_leaves_cancels_nothing() {
+    let Served { log, address } = served();
+    let mut client = Raw::connect(address);
+    let session = client.initialize();
+    drop(client);
+
+    let mut client = Raw::connect(address);
+    let request = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": { "name": "soon" } });
+    client.post("/mcp", &in_session(&session), &request.to_string());
+    wait_until("the handler runs", || log.begun() == 1);
+    drop(client);
+    let mut other = Raw::connect(address);
+    other.echo("one round trip, in which the server sees that the client has gone");
+    assert_eq!(log.over(), 0);
+    wait_until("the handler finishes", || log.over() == 1);
+}
+
+#[test]
+fn requests_that_come_at_once_are_answered_in_order() {
+    let mut client = Raw::connect(served().address);
+    for message in ["one", "two", "three"] {
+        client.call("echo", &json!({ "message": message }), Progress::Unwanted);
+    }
+    for message in ["one", "two", "three"] {
+        assert_eq!(text(&client.answer().1), message);
+    }
+}
+
+#[test]
+fn a_body_may_come_in_chunks_and_after_a_continue() {
+    let mut client = Raw::connect(served().address);
+    let (headers, body) = call("echo", &json!({ "message": "hello" }), Progress::Unwanted);
+    client.send(format!(
+        "POST /mcp HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+         accept: application/json, text/event-stream\r\nexpect: 100-continue\r\n\
+         transfer-encoding: chunked\r\n{headers}\r\n"
+    ));
+    assert_eq!(client.head().status, 100);
+    for piece in body.as_bytes().chunks(7) {
+        client.send(format!("{:x}\r\n{}\r\n", piece.len(), std::str::from_utf8(piece).unwrap()));
+    }
+    client.send("0\r\n\r\n");
+    assert_eq!(text(&client.answer().1), "hello");
+}
+
+/// S3.8
+#[test]
+fn the_headers_reach_the_protocol() {
+    let mut client = Raw::connect(served().address);
+    let (headers, body) = call("echo", &json!({ "message": "hello" }), Progress::Unwanted);
+    client.post("/mcp", &headers.replace("mcp-name: echo", "mcp-name: other"), &body);
+    let (head, body) = client.answer();
+    assert_eq!(head.status, 400);
+    assert!(body.contains("-32020"), "{body}");
+}

@@ -1,0 +1,197 @@
+//! HTTP/2, and TLS under both versions.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::server_common::*;
+use bytes::Bytes;
+use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
+use hyper::{Response, StatusCode};
+use mcp_hyper::rustls::pki_types::{PrivateKeyDer, ServerName};
+use mcp_hyper::rustls::{ClientConfig, RootCertStore, ServerConfig};
+use mcp_hyper::{ServerLimits, ServerOptions};
+use serde_json::json;
+use smol::net::TcpStream;
+
+const MOMENT: Duration = Duration::from_millis(200);
+
+fn served(change: impl FnOnce(&mut ServerLimits)) -> (SocketAddr, Log) {
+    let log = Log::default();
+    let (listener, address) = listener();
+    let (_, driver) = ServerOptions::new(router(&log)).limits(change).listen(listener);
+    run(driver);
+    (address, log)
+}
+
+async fn connect(address: SocketAddr) -> Sender {
+    http2(TcpStream::connect(address).await.unwrap(), |_| {}).await
+}
+
+async fn ask(sender: &mut Sender, (headers, body): (String, String)) -> Response<Incoming> {
+    let mut request = request(&headers, &body);
+    // HTTP/2 has the host here.
+    request.headers_mut().remove("host");
+    *request.uri_mut() = "http://localhost/mcp".parse().unwrap();
+    sender.ready().await.unwrap();
+    sender.send_request(request).await.unwrap()
+}
+
+async fn whole(answer: Response<Incoming>) -> String {
+    assert_eq!(answer.status(), StatusCode::OK);
+    String::from_utf8(answer.into_body().collect().await.unwrap().to_bytes().into()).unwrap()
+}
+
+async fn piece(body: &mut Incoming) -> Bytes {
+    body.frame().await.unwrap().unwrap().into_data().unwrap()
+}
+
+async fn echo(sender: &mut Sender, message: &str) {
+    let answer = ask(sender, call("echo", &json!({ "message": message }), Progress::Unwanted)).await;
+    assert_eq!(text(&whole(answer).await), message);
+}
+
+#[test]
+fn a_client_that_begins_with_http2_is_served_so() {
+    let (address, _) = served(|_| {});
+    bounded(async {
+        let mut sender = connect(address).await;
+        echo(&mut sender, "one").await;
+        let calls = ["two", "three", "four"].map(|message| {
+            let mut sender = sender.clone();
+            async move { echo(&mut sender, message).await }
+        });
+        for call in calls.map(smol::spawn) {
+            call.await;
+        }
+    });
+}
+
+#[test]
+fn a_stream_ends_with_the_answer() {
+    let (address, _) = served(|_| {});
+    bounded(async {
+        let mut sender = connect(address).await;
+        let answer = ask(&mut sender, call("report", &json!({ "message": "hello" }), Progress::Wanted)).await;
+        assert_eq!(answer.headers()["content-type"], "text/event-stream");
+        let body = whole(answer).await;
+        assert!(body.contains("notifications/progress") && body.contains("hello"), "{body}");
+    });
+}
+
+/// S3.16
+#[test]
+fn a_stream_that_is_reset_cancels_its_request_and_no_other() {
+    let (address, log) = served(|_| {});
+    bounded(async {
+        let mut sender = connect(address).await;
+        // One is reset before its answer, one in the middle of it, and one goes on.
+        let mut before = sender.clone();
+        let before =
+            smol::spawn(async move { ask(&mut before, call("wait", &json!({}), Progress::Unwanted)).await });
+        until("the first runs", || log.begun() == 1).await;
+        let mut midst = ask(&mut sender, call("wait", &json!({}), Progress::Wanted)).await.into_body();
+        piece(&mut midst).await;
+        let mut on = ask(&mut sender, call("wait", &json!({}), Progress::Wanted)).await.into_body();
+        piece(&mut on).await;
+        assert_eq!((log.begun(), log.over()), (3, 0));
+        before.cancel().await;
+        until("the first is dropped", || log.over() == 1).await;
+        drop(midst);
+        until("the second is dropped", || log.over() == 2).await;
+        echo(&mut sender, "and the connection goes on").await;
+        assert_eq!(log.over(), 2);
+    });
+}
+
+#[test]
+fn a_stream_that_nobody_reads_is_reset_and_the_others_go_on() {
+    let (address, _) = served(|limits| limits.write_timeout = MOMENT);
+    bounded(async {
+        let stream = TcpStream::connect(address).await.unwrap();
+        let mut sender = http2(stream, |builder| {
+            builder.initial_stream_window_size(64 * 1024).initial_connection_window_size(1024 * 1024);
+        })
+        .await;
+        let big = call("big", &json!({ "bytes": 512 * 1024 }), Progress::Unwanted);
+        let stalled = ask(&mut sender, big).await.into_body();
+        echo(&mut sender, "meanwhile").await;
+        smol::Timer::after(4 * MOMENT).await;
+        stalled.collect().await.unwrap_err();
+        echo(&mut sender, "and afterwards").await;
+    });
+}
+
+#[test]
+fn a_connection_without_a_request_is_closed() {
+    let (address, _) = served(|limits| limits.idle_timeout = MOMENT);
+    bounded(async {
+        let mut sender = connect(address).await;
+        echo(&mut sender, "hello").await;
+        until("it is closed", || sender.is_closed()).await;
+    });
+}
+
+struct Secured {
+    address: SocketAddr,
+    roots: RootCertStore,
+}
+
+fn secured(change: impl FnOnce(&mut ServerLimits)) -> Secured {
+    let certified = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+    let key = PrivateKeyDer::try_from(certified.signing_key.serialize_der()).unwrap();
+    let config = ServerConfig::builder().with_no_client_auth();
+    let config = config.with_single_cert(vec![certified.cert.der().clone()], key).unwrap();
+    let (listener, address) = listener();
+    let options = ServerOptions::new(router(&Log::default())).tls(config).limits(change);
+    run(options.listen(listener).1);
+    let mut roots = RootCertStore::empty();
+    roots.add(certified.cert.der().clone()).unwrap();
+    Secured { address, roots }
+}
+
+impl Secured {
+    async fn connect(&self, protocols: &[&[u8]]) -> futures_rustls::client::TlsStream<TcpStream> {
+        let config = ClientConfig::builder().with_root_certificates(self.roots.clone());
+        let mut config = config.with_no_client_auth();
+        config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
+        let stream = TcpStream::connect(self.address).await.unwrap();
+        let name = ServerName::try_from("localhost").unwrap();
+        futures_rustls::TlsConnector::from(Arc::new(config)).connect(name, stream).await.unwrap()
+    }
+}
+
+#[test]
+fn an_encrypted_client_is_served_in_the_version_that_it_asks_for() {
+    let server = secured(|_| {});
+    bounded(async {
+        let stream = server.connect(&[b"h2", b"http/1.1"]).await;
+        assert_eq!(stream.get_ref().1.alpn_protocol(), Some(&b"h2"[..]));
+        echo(&mut http2(stream, |_| {}).await, "hello").await;
+
+        let stream = server.connect(&[b"http/1.1"]).await;
+        assert_eq!(stream.get_ref().1.alpn_protocol(), Some(&b"http/1.1"[..]));
+        let (mut sender, connection) =
+            hyper::client::conn::http1::handshake(smol_hyper::rt::FuturesIo::new(stream)).await.unwrap();
+        smol::spawn(connection).detach();
+        let (headers, body) = call("echo", &json!({ "message": "hello" }), Progress::Unwanted);
+        let request = request(&headers, &body);
+        let answer = sender.send_request(request).await.unwrap();
+        assert_eq!(text(&whole(answer).await), "hello");
+    });
+}
+
+#[test]
+fn a_handshake_that_does_not_come_is_not_waited_for() {
+    let server = secured(|limits| limits.header_timeout = MOMENT);
+    let mut silent = Raw::connect(server.address);
+    let mut nonsense = Raw::connect(server.address);
+    nonsense.send("POST /mcp HTTP/1.1\r\n\r\n");
+    assert!(nonsense.closed());
+    assert!(silent.closed());
+    bounded(async {
+        let stream = server.connect(&[b"h2"]).await;
+        echo(&mut http2(stream, |_| {}).await, "others go on").await;
+    });
+}

@@ -1,0 +1,220 @@
+//! What a client may make the server hold, and for how long, over HTTP/1.1.
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use crate::server_common::*;
+use mcp_hyper::mcp_proto::bind::http::server::HttpServerConfig;
+use mcp_hyper::{ConnectionError, Listener, Overrun, ServerError, ServerLimits, ServerOptions};
+use serde_json::json;
+
+const MOMENT: Duration = Duration::from_millis(200);
+
+type Errors = Arc<Mutex<Vec<String>>>;
+
+fn served(change: impl FnOnce(&mut ServerLimits)) -> (SocketAddr, Log, Errors) {
+    configured(change, |_| {})
+}
+
+fn configured(
+    change: impl FnOnce(&mut ServerLimits),
+    configure: impl FnOnce(&mut HttpServerConfig),
+) -> (SocketAddr, Log, Errors) {
+    let log = Log::default();
+    let errors = Errors::default();
+    let (listener, address) = listener();
+    let seen = errors.clone();
+    let options = ServerOptions::new(router(&log)).configure(configure).limits(change);
+    let options = options.on_error(move |error| {
+        let error = match error {
+            ServerError::Connection(ConnectionError::Overrun(overrun)) => format!("{overrun:?}"),
+            error => error.to_string(),
+        };
+        seen.lock().unwrap().push(error);
+    });
+    let (_, driver) = options.listen(listener);
+    run(driver);
+    (address, log, errors)
+}
+
+fn saw(errors: &Errors, overrun: Overrun) {
+    let name = format!("{overrun:?}");
+    wait_until("the error is shown", || errors.lock().unwrap().contains(&name));
+}
+
+#[test]
+fn headers_that_are_too_long_or_too_many_are_refused() {
+    let (address, ..) = served(|limits| {
+        limits.header_bytes = 16 * 1024;
+        limits.headers = 40;
+    });
+    let many = (0..60).map(|n| format!("x-{n}: y\r\n")).collect::<String>();
+    for headers in [format!("x: {}\r\n", "y".repeat(20_000)), many] {
+        let mut client = Raw::connect(address);
+        client.post("/mcp", &headers, "{}");
+        assert_eq!(client.answer().0.status, 431);
+        let begin = Instant::now();
+        assert!(client.closed());
+        assert!(begin.elapsed() < Duration::from_secs(1), "the client is told at once that nothing follows");
+    }
+    Raw::connect(address).echo("others go on");
+}
+
+#[test]
+fn headers_that_trickle_in_are_cut() {
+    let (address, _, errors) = served(|limits| limits.header_timeout = MOMENT);
+    let mut client = Raw::connect(address);
+    let begin = Instant::now();
+    for byte in "POST /mcp HTTP/1.1\r\nx: y".as_bytes() {
+        client.send([*byte]);
+    }
+    assert!(client.closed());
+    assert!(begin.elapsed() >= MOMENT);
+    saw(&errors, Overrun::Headers);
+}
+
+#[test]
+fn the_headers_of_a_second_request_have_their_time_as_well() {
+    let (address, _, errors) = served(|limits| limits.header_timeout = MOMENT);
+    let mut client = Raw::connect(address);
+    client.echo("first");
+    client.send("POST /mcp");
+    assert!(client.closed());
+    saw(&errors, Overrun::Headers);
+}
+
+#[test]
+fn a_body_that_does_not_come_is_answered_for() {
+    let (address, ..) = served(|limits| limits.body_timeout = MOMENT);
+    let mut client = Raw::connect(address);
+    let (headers, body) = call("echo", &json!({ "message": "hello" }), Progress::Unwanted);
+    client.send(format!(
+        "POST /mcp HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+         accept: application/json, text/event-stream\r\n{headers}content-length: {}\r\n\r\n{{",
+        body.len()
+    ));
+    let head = client.head();
+    assert_eq!((head.status, head.get("connection")), (408, Some("close")));
+    assert!(client.closed());
+}
+
+/// The client sends all of it before it looks at the answer, which is not lost over that.
+#[test]
+fn a_body_that_is_too_long_is_refused_and_the_client_gets_to_know() {
+    let (address, ..) =
+        configured(|_| {}, |config| Arc::make_mut(&mut config.server).limits.message_bytes = 64 * 1024);
+    let mut client = Raw::connect(address);
+    let (headers, _) = call("echo", &json!({}), Progress::Unwanted);
+    client.post("/mcp", &headers, &"x".repeat(16 * 1024 * 1024));
+    assert_eq!(client.answer().0.status, 413);
+    assert!(client.closed());
+    Raw::connect(address).echo("others go on");
+}
+
+#[test]
+fn a_connection_without_a_request_is_closed() {
+    let (address, ..) = served(|limits| limits.idle_timeout = MOMENT);
+    let begin = Instant::now();
+    let mut fresh = Raw::connect(address);
+    let mut used = Raw::connect(address);
+    used.echo("hello");
+    assert!(fresh.closed());
+    assert!(used.closed());
+    assert!(begin.elapsed() >= MOMENT);
+}
+
+#[test]
+fn a_handler_may_take_longer_than_any_of_this() {
+    let (address, ..) = served(|limits| {
+        let moment = Duration::from_millis(50);
+        (limits.header_timeout, limits.body_timeout) = (moment, moment);
+        (limits.idle_timeout, limits.write_timeout) = (moment, moment);
+    });
+    let mut client = Raw::connect(address);
+    client.call("soon", &json!({}), Progress::Unwanted);
+    assert_eq!(text(&client.answer().1), "done");
+}
+
+#[test]
+fn a_client_that_reads_nothing_stalls_nobody_else_and_is_cut() {
+    let (address, _, errors) = served(|limits| limits.write_timeout = 2 * MOMENT);
+    let mut slow = Raw::connect(address);
+    slow.call("big", &json!({ "bytes": 16 * 1024 * 1024 }), Progress::Unwanted);
+    slow.head();
+    let mut other = Raw::connect(address);
+    other.echo("meanwhile");
+    saw(&errors, Overrun::Write);
+    other.echo("and afterwards");
+}
+
+#[test]
+fn more_connections_than_allowed_wait_their_turn() {
+    let (address, ..) = served(|limits| limits.connections = 2);
+    let mut first = Raw::connect(address);
+    first.echo("first");
+    let mut second = Raw::connect(address);
+    second.echo("second");
+    let mut third = Raw::connect(address);
+    third.call("echo", &json!({ "message": "third" }), Progress::Unwanted);
+    third.stream.set_read_timeout(Some(MOMENT)).unwrap();
+    let waited = io::Read::read(&mut third.stream, &mut [0]).unwrap_err();
+    assert_eq!(waited.kind(), io::ErrorKind::WouldBlock);
+    first.echo("the first goes on");
+    drop(second);
+    third.stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    assert_eq!(text(&third.answer().1), "third");
+}
+
+#[test]
+fn an_old_connection_ends_with_its_next_answer() {
+    let (address, ..) = served(|limits| limits.lifetime = Some(MOMENT));
+    let mut client = Raw::connect(address);
+    client.call("soon", &json!({}), Progress::Unwanted);
+    let (head, body) = client.answer();
+    assert_eq!((head.get("connection"), &*text(&body)), (Some("close"), "done"));
+    assert!(client.closed());
+}
+
+/// A listener that fails in the ways of the system.
+struct Failing<L> {
+    errors: VecDeque<io::Error>,
+    listener: L,
+    asked: Arc<Mutex<Vec<Instant>>>,
+}
+
+impl<L: Listener> Listener for Failing<L> {
+    type Io = L::Io;
+
+    fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Self::Io>> {
+        self.asked.lock().unwrap().push(Instant::now());
+        match self.errors.pop_front() {
+            Some(error) => Poll::Ready(Err(error)),
+            None => self.listener.poll_accept(cx),
+        }
+    }
+}
+
+#[test]
+fn errors_of_accepting_pass_and_are_not_spun_on() {
+    let too_many_files = || io::Error::from_raw_os_error(24);
+    let gone = || io::Error::from(io::ErrorKind::ConnectionAborted);
+    let errors = VecDeque::from([too_many_files(), too_many_files(), gone(), gone()]);
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let (listener, address) = listener();
+    let listener = Failing { errors, listener, asked: asked.clone() };
+    let shown = Errors::default();
+    let seen = shown.clone();
+    let options = ServerOptions::new(router(&Log::default()));
+    let options = options.on_error(move |error| seen.lock().unwrap().push(error.to_string()));
+    let (_, driver) = options.listen(listener);
+    run(driver);
+    Raw::connect(address).echo("hello");
+    let asked = asked.lock().unwrap();
+    assert!(asked[1] - asked[0] >= Duration::from_millis(10), "the first time");
+    assert!(asked[2] - asked[1] >= Duration::from_millis(20), "longer the second time");
+    assert_eq!(shown.lock().unwrap().len(), 4);
+}

@@ -1,0 +1,10 @@
+//! Servers, asked over real sockets.
+
+#[path = "../server_common/mod.rs"]
+mod server_common;
+
+mod embedding;
+mod exchanges;
+mod http2;
+mod limits;
+mod shutdown;

@@ -1,0 +1,120 @@
+//! How a server ends.
+
+use std::net::{SocketAddr, TcpStream};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use crate::server_common::*;
+use mcp_hyper::mcp_proto::front::Router;
+use mcp_hyper::mcp_proto::front::http::HttpServer;
+use mcp_hyper::mcp_proto::peer::server::ListKind;
+use mcp_hyper::{ServerOptions, serve};
+use serde_json::json;
+
+struct Served {
+    log: Log,
+    address: SocketAddr,
+    server: HttpServer,
+    driver: JoinHandle<std::io::Result<()>>,
+}
+
+fn served(close_timeout: Duration) -> Served {
+    let log = Log::default();
+    let (listener, address) = listener();
+    let options = ServerOptions::new(router(&log)).configure(|config| {
+        std::sync::Arc::make_mut(&mut config.server).close_timeout = close_timeout;
+    });
+    let (server, driver) = options.listen(listener);
+    Served { log, address, server, driver: run(driver) }
+}
+
+/// C6.4
+#[test]
+fn a_subscription_ends_by_its_result_and_the_driver_with_it() {
+    let Served { address, server, driver, .. } = served(Duration::from_secs(2));
+    let mut client = Raw::connect(address);
+    let (headers, body) = listen();
+    client.post("/mcp", &headers, &body);
+    assert_eq!(client.head().get("content-type"), Some("text/event-stream"));
+    assert_eq!(client.event()["method"], "notifications/subscriptions/acknowledged");
+    server.list_changed(ListKind::Tools);
+    assert_eq!(client.event()["method"], "notifications/tools/list_changed");
+    let begin = Instant::now();
+    server.close();
+    assert!(client.event()["result"].is_object());
+    assert_eq!(client.chunk(), None);
+    assert!(client.closed());
+    ended(driver).unwrap();
+    assert!(begin.elapsed() < Duration::from_secs(2), "nothing had to time out");
+}
+
+#[test]
+fn what_is_under_way_is_answered_and_nobody_is_let_in() {
+    let Served { log, address, server, driver } = served(Duration::from_secs(2));
+    let mut idle = Raw::connect(address);
+    idle.echo("hello");
+    let mut fresh = Raw::connect(address);
+    let mut busy = Raw::connect(address);
+    busy.call("soon", &json!({}), Progress::Unwanted);
+    wait_until("the handler runs", || log.begun() == 1);
+    server.close();
+    assert!(idle.closed());
+    assert!(fresh.closed());
+    wait_until("nobody is let in", || TcpStream::connect(address).is_err());
+    assert_eq!(log.over(), 0, "that was not for the handler's end");
+    let (head, body) = busy.answer();
+    assert_eq!((head.get("connection"), &*text(&body)), (Some("close"), "done"));
+    ended(driver).unwrap();
+}
+
+#[test]
+fn a_handler_that_does_not_end_is_dropped_in_time() {
+    let Served { log, address, server, driver } = served(Duration::from_millis(100));
+    let mut client = Raw::connect(address);
+    client.call("wait", &json!({}), Progress::Unwanted);
+    wait_until("the handler runs", || log.begun() == 1);
+    server.close();
+    assert!(client.closed());
+    assert_eq!(log.over(), 1);
+    ended(driver).unwrap();
+}
+
+#[test]
+fn a_client_that_does_not_read_its_last_answer_is_not_waited_for() {
+    let Served { address, server, driver, .. } = served(Duration::from_millis(100));
+    let mut client = Raw::connect(address);
+    client.call("big", &json!({ "bytes": 16 * 1024 * 1024 }), Progress::Unwanted);
+    client.head();
+    server.close();
+    ended(driver).unwrap();
+}
+
+#[test]
+fn http2_is_told_to_go_away_and_finishes() {
+    let Served { log, address, server, driver } = served(Duration::from_secs(2));
+    bounded(async {
+        let mut sender = http2(smol::net::TcpStream::connect(address).await.unwrap(), |_| {}).await;
+        let (headers, body) = call("soon", &json!({}), Progress::Unwanted);
+        let mut request = request(&headers, &body);
+        *request.uri_mut() = "http://localhost/mcp".parse().unwrap();
+        let answer = smol::spawn(sender.send_request(request));
+        until("the handler runs", || log.begun() == 1).await;
+        server.close();
+        let body = http_body_util::BodyExt::collect(answer.await.unwrap().into_body()).await.unwrap();
+        assert_eq!(text(std::str::from_utf8(&body.to_bytes()).unwrap()), "done");
+        until("it is closed", || sender.is_closed()).await;
+    });
+    ended(driver).unwrap();
+}
+
+#[test]
+fn a_router_with_a_mistake_in_it_is_not_served() {
+    let (listener, address) = listener();
+    let router = Router::new("server", "1");
+    let tool = || mcp_hyper::mcp_proto::schema::Tool::new("twice", "", json!({ "type": "object" }));
+    let handler = async |_: mcp_hyper::mcp_proto::front::NoArguments, _| "";
+    let router = router.tool_with(tool(), handler).tool_with(tool(), handler);
+    let error = bounded(serve(listener, router)).unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput);
+    assert!(TcpStream::connect(address).is_err());
+}

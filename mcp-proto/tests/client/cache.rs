@@ -1,0 +1,648 @@
+//! What a client keeps of its server's answers, on a stream and over HTTP.
+//!
+//! <https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/caching>
+
+mod over_http;
+
+use core::time::Duration;
+
+use crate::common::{Scripted, config};
+use mcp_proto::peer::client::{
+    CacheConfig, CacheContext, ClientConfig, Diagnostic, Event, Interest, Mode, Since,
+};
+use mcp_proto::peer::{CacheMode, InputMode, Lost, Outcome, RequestId, RequestOptions};
+use mcp_proto::schema::{
+    CallTool, CallToolParams, Discover, EmptyParams, GetPrompt, GetPromptParams, InputResponses, ListPrompts,
+    ListResourceTemplates, ListResources, ListTools, Meta, Method, PaginatedParams, ReadResource,
+    ReadResourceParams,
+};
+use serde_json::{Value, json};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn ask<M: Method>(s: &mut Scripted, params: &M::Params) -> RequestId {
+    ask_with::<M>(s, params, RequestOptions::default())
+}
+
+fn ask_with<M: Method>(s: &mut Scripted, params: &M::Params, options: RequestOptions) -> RequestId {
+    s.client.request::<M>(s.now, params, options).unwrap()
+}
+
+fn using(cache: CacheMode) -> RequestOptions {
+    RequestOptions::default().cache(cache)
+}
+
+fn first() -> PaginatedParams {
+    PaginatedParams::new()
+}
+
+fn hinted(mut result: Value, ttl_ms: u64, scope: &str) -> Value {
+    result["resultType"] = json!("complete");
+    result["ttlMs"] = json!(ttl_ms);
+    result["cacheScope"] = json!(scope);
+    result
+}
+
+fn tools(name: &str, ttl_ms: u64) -> Value {
+    hinted(json!({"tools": [{"name": name, "inputSchema": {"type": "object"}}]}), ttl_ms, "public")
+}
+
+fn contents(text: &str, ttl_ms: u64) -> Value {
+    hinted(json!({"contents": [{"uri": "x://a", "text": text}]}), ttl_ms, "private")
+}
+
+/// Asks what must be asked of the server, which answers.
+fn fetch<M: Method>(s: &mut Scripted, params: &M::Params, result: Value) -> Value {
+    fetch_with::<M>(s, params, RequestOptions::default(), result)
+}
+
+fn fetch_with<M: Method>(
+    s: &mut Scripted,
+    params: &M::Params,
+    options: RequestOptions,
+    result: Value,
+) -> Value {
+    let request = ask_with::<M>(s, params, options);
+    let id = s.expect(M::NAME);
+    s.answer(&id, result);
+    value(s.outcome(request))
+}
+
+/// Asks what must be known already.
+fn known<M: Method>(s: &mut Scripted, params: &M::Params) -> Value {
+    let request = ask::<M>(s, params);
+    s.expect_silence();
+    value(s.outcome(request))
+}
+
+fn value(outcome: Outcome) -> Value {
+    match outcome {
+        Outcome::Result(raw) => serde_json::from_str(raw.as_str()).unwrap(),
+        other => panic!("no result: {other:?}"),
+    }
+}
+
+/// C8.3: the whole way, for each method that the specification names.
+#[test]
+fn what_may_be_kept_is_asked_for_once() {
+    fn check<M: Method>(params: &M::Params, result: Value) {
+        let mut s = Scripted::modern(config());
+        let answer = fetch::<M>(&mut s, params, hinted(result, 60_000, "private"));
+        s.advance(Duration::from_millis(59_999));
+        assert_eq!(known::<M>(&mut s, params), answer, "{}", M::NAME);
+        s.advance(Duration::from_millis(1));
+        fetch::<M>(&mut s, params, answer);
+    }
+    check::<Discover>(&EmptyParams::new(), json!({"supportedVersions": [], "capabilities": {}}));
+    check::<ListTools>(&first(), json!({"tools": []}));
+    check::<ListPrompts>(&first(), json!({"prompts": []}));
+    check::<ListResources>(&first(), json!({"resources": []}));
+    check::<ListResourceTemplates>(&first(), json!({"resourceTemplates": []}));
+    check::<ReadResource>(&ReadResourceParams::new("x://a"), json!({"contents": []}));
+}
+
+#[test]
+fn a_known_answer_comes_as_an_event_after_what_was_there_before() {
+    let mut s = Scripted::modern(config());
+    fetch::<ListTools>(&mut s, &first(), tools("a", 60_000));
+    let slow = ask::<CallTool>(&mut s, &CallToolParams::new("slow"));
+    let id = s.expect("tools/call");
+    s.answer(&id, json!({"resultType": "complete", "content": []}));
+    let request = ask::<ListTools>(&mut s, &first());
+    assert_eq!(s.client.peer().in_flight(), 0);
+    // It has its answer already.
+    s.client.cancel(s.now, request, None);
+    let ended: Vec<RequestId> = s
+        .take_events()
+        .into_iter()
+        .map(|event| match event {
+            Event::Outcome { request, outcome: Outcome::Result(_) } => request,
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(ended, [slow, request]);
+    s.expect_silence();
+}
+
+/// C8.1, C9.1: the empty cursor is a page of its own.
+#[test]
+fn pages_and_resources_are_told_apart_and_metadata_is_not() {
+    let mut s = Scripted::modern(config());
+    let page = |name: &str, next: &str| {
+        let mut page = tools(name, 60_000);
+        page["nextCursor"] = json!(next);
+        page
+    };
+    fetch::<ListTools>(&mut s, &first(), page("a", ""));
+    fetch::<ListTools>(&mut s, &PaginatedParams::at(""), page("b", "2"));
+    fetch::<ListTools>(&mut s, &PaginatedParams::at("2"), tools("c", 60_000));
+    for (cursor, name) in [(None, "a"), (Some(""), "b"), (Some("2"), "c")] {
+        let params = cursor.map_or_else(first, PaginatedParams::at);
+        assert_eq!(known::<ListTools>(&mut s, &params)["tools"][0]["name"], name);
+    }
+    fetch::<ReadResource>(&mut s, &ReadResourceParams::new("x://a"), contents("a", 60_000));
+    fetch::<ReadResource>(&mut s, &ReadResourceParams::new("x://b"), contents("b", 60_000));
+    let mut extended = ReadResourceParams::new("x://a");
+    extended.extra.insert("range", "0-9");
+    fetch::<ReadResource>(&mut s, &extended, contents("part", 60_000));
+
+    let mut meta = Meta::new();
+    meta.insert("com.example/trace", "1");
+    let options = RequestOptions::default().meta(meta.clone());
+    let request = ask_with::<ReadResource>(&mut s, &ReadResourceParams::new("x://a"), options);
+    assert_eq!(value(s.outcome(request))["contents"][0]["text"], "a");
+    let mut params = ReadResourceParams::new("x://a");
+    params.meta = meta;
+    assert_eq!(known::<ReadResource>(&mut s, &params)["contents"][0]["text"], "a");
+    assert_eq!(known::<ReadResource>(&mut s, &extended)["contents"][0]["text"], "part");
+}
+
+/// C8.6: each page has a time of its own.
+#[test]
+fn a_page_whose_time_is_over_is_asked_for_alone() {
+    let mut s = Scripted::modern(config());
+    let mut one = tools("a", 60_000);
+    one["nextCursor"] = json!("2");
+    fetch::<ListTools>(&mut s, &first(), one);
+    fetch::<ListTools>(&mut s, &PaginatedParams::at("2"), tools("b", 1_000));
+    s.advance(SECOND);
+    known::<ListTools>(&mut s, &first());
+    fetch::<ListTools>(&mut s, &PaginatedParams::at("2"), tools("b", 1_000));
+}
+
+/// C8.6
+#[test]
+fn an_invalid_cursor_takes_all_pages_of_its_list_away() {
+    let mut s = Scripted::modern(config());
+    fetch::<ListTools>(&mut s, &first(), tools("a", 60_000));
+    fetch::<ListTools>(&mut s, &PaginatedParams::at("2"), tools("b", 60_000));
+    fetch::<ListPrompts>(&mut s, &first(), hinted(json!({"prompts": []}), 60_000, "public"));
+    let request = ask::<ListTools>(&mut s, &PaginatedParams::at("3"));
+    let id = s.expect("tools/list");
+    s.answer_error(&id, -32602, None);
+    assert!(matches!(s.outcome(request), Outcome::Error(_)));
+    known::<ListPrompts>(&mut s, &first());
+    fetch::<ListTools>(&mut s, &first(), tools("a", 60_000));
+    fetch::<ListTools>(&mut s, &PaginatedParams::at("2"), tools("b", 60_000));
+    // Without a cursor there is none that could be invalid.
+    let request = ask_with::<ListTools>(&mut s, &first(), using(CacheMode::Refresh));
+    let id = s.expect("tools/list");
+    s.answer_error(&id, -32602, None);
+    assert!(matches!(s.outcome(request), Outcome::Error(_)));
+    known::<ListTools>(&mut s, &first());
+}
+
+/// C8.3: hints that are absent, zero or negative, and those of results that are none.
+#[test]
+fn what_may_not_be_kept_is_asked_for_each_time() {
+    let mut s = Scripted::modern(config());
+    let odd = [
+        json!({"resultType": "complete", "tools": []}),
+        json!({"resultType": "complete", "tools": [], "ttlMs": 0, "cacheScope": "public"}),
+        json!({"resultType": "complete", "tools": [], "ttlMs": -5, "cacheScope": "public"}),
+        json!({"resultType": "complete", "tools": [], "cacheScope": "public"}),
+    ];
+    for result in odd {
+        fetch::<ListTools>(&mut s, &first(), result.clone());
+        fetch::<ListTools>(&mut s, &first(), result);
+    }
+    // Other results say how long as well; the specification does not know of that.
+    fetch::<CallTool>(&mut s, &CallToolParams::new("t"), hinted(json!({"content": []}), 60_000, "public"));
+    fetch::<CallTool>(&mut s, &CallToolParams::new("t"), hinted(json!({"content": []}), 60_000, "public"));
+    assert_eq!(s.client.peer().cache_use().entries, 0);
+
+    let request = ask::<ListTools>(&mut s, &first());
+    let id = s.expect("tools/list");
+    let mut strange = tools("a", 60_000);
+    strange["resultType"] = json!("partial");
+    s.answer(&id, strange);
+    assert!(matches!(s.outcome(request), Outcome::Invalid(_)));
+    fetch::<ListTools>(&mut s, &first(), tools("a", 60_000));
+}
+
+/// C8.3: legacy servers know nothing of it.
+#[test]
+fn nothing_is_kept_of_a_legacy_server() {
+    let mut s = Scripted::legacy(config());
+    fetch::<ListTools>(&mut s, &first(), tools("a", 60_000));
+    fetch::<ListTools>(&mut s, &first(), tools("a", 60_000));
+
+    let mut s = Scripted::open(config());
+    let id = s.expect("server/discover");
+    let early = ask::<ListTools>(&mut s, &first());
+    s.answer_error(&id, -32601, None);
+    let id = s.expect("initialize");
+    s.answer(&id, crate::common::initialize_result(crate::common::LEGACY));
+    s.line();
+    let id = s.expect("tools/list");
+    s.answer(&id, tools("a", 60_000));
+    assert!(matches!(s.outcome(early), Outcome::Result(_)));
+    fetch::<ListTools>(&mut s, &first(), tools("a", 60_000));
+}
+
+#[test]
+fn a_request_that_waited_for_the_server_fills_the_cache() {
+    let mut s = Scripted::open(config());
+    let id = s.expect("server/discover");
+    let early = ask::<ListTools>(&mut s, &first());
+    s.answer(&id, crate::common::discover_result());
+    let id = s.expect("tools/list");
+    s.answer(&id, tools("a", 60_000));
+    value(s.outcome(early));
+    known::<ListTools>(&mut s, &first());
+}
+
+/// C8.4: it is asked for when it is needed.
+#[test]
+fn nothing_is_asked_for_by_itself() {
+    let mut s = Scripted::modern(config());
+    fetch::<ListTools>(&mut s, &first(), tools("a", 1_000));
+    assert_eq!(s.client.poll_timeout(), None, "nothing is waited for");
+    s.advance(Duration::from_secs(3600));
+    s.notify("notifications/tools/list_changed", json!({}));
+    s.expect_silence();
+    fetch::<ListTools>(&mut s, &first(), tools("b", 1_000));
+}
+
+/// Whether a request has to be asked of the server, which answers then.
+fn is_asked<M: Method>(s: &mut Scripted, params: &M::Params, result: Value) -> bool {
+    let request = ask::<M>(s, params);
+    let line = s.try_line();
+    if let Some(line) = &line {
+        s.answer(&line["id"], result);
+    }
+    value(s.outcome(request));
+    line.is_some()
+}
+
+/// C6.5, C8.5: what may have changed while a subscription was broken is asked for again, and nothing else.
+#[test]
+fn what_may_have_changed_unheard_is_not_answered_from_what_is_kept() {
+    let mut s = Scripted::modern(config());
+    s.client.watch(s.now, Interest::new().tools().resource("x://a"), Since::Now).unwrap();
+    let listening = |s: &mut Scripted| {
+        let id = s.line()["id"].clone();
+        let meta = json!({"io.modelcontextprotocol/subscriptionId": id});
+        let granted = json!({"toolsListChanged": true, "resourceSubscriptions": ["x://a"]});
+        s.notify(
+            "notifications/subscriptions/acknowledged",
+            json!({"_meta": meta, "notifications": granted}),
+        );
+        while s.client.poll_event().is_some() {}
+        id
+    };
+    let id = listening(&mut s);
+    let asked = |s: &mut Scripted| {
+        let list = |name: &str| hinted(json!({ name: [] }), 60_000, "public");
+        let mut read = |uri| {
+            let params = ReadResourceParams::new(uri);
+            is_asked::<ReadResource>(s, &params, contents(uri, 60_000))
+        };
+        let resources = [read("x://a"), read("x://b")];
+        let tools = is_asked::<ListTools>(s, &first(), list("tools"));
+        (tools, is_asked::<ListPrompts>(s, &first(), list("prompts")), resources)
+    };
+    assert_eq!(asked(&mut s), (true, true, [true, true]));
+    assert_eq!(asked(&mut s), (false, false, [false, false]));
+    s.answer_error(&id, -32603, None);
+    s.advance(SECOND);
+    listening(&mut s);
+    assert_eq!(asked(&mut s), (true, false, [true, false]));
+}
+
+/// C6.5, C8.5: what was kept before a watch was on may have changed since, and nobody would ever tell.
+#[test]
+fn what_was_kept_before_a_watch_is_on_is_asked_for_again() {
+    let mut s = Scripted::modern(config());
+    let list = |name: &str| hinted(json!({ name: [] }), 60_000, "public");
+    let asked = |s: &mut Scripted| {
+        let tools = is_asked::<ListTools>(s, &first(), list("tools"));
+        (tools, is_asked::<ListPrompts>(s, &first(), list("prompts")))
+    };
+    assert_eq!(asked(&mut s), (true, true));
+    s.client.watch(s.now, Interest::new().tools().prompts(), Since::Now).unwrap();
+    let meta = json!({"io.modelcontextprotocol/subscriptionId": s.expect("subscriptions/listen")});
+    let granted = json!({"toolsListChanged": true});
+    s.notify("notifications/subscriptions/acknowledged", json!({"_meta": meta, "notifications": granted}));
+    while s.client.poll_event().is_some() {}
+    // Of what is not granted nothing is promised.
+    assert_eq!(asked(&mut s), (true, false));
+    assert_eq!(asked(&mut s), (false, false));
+}
+
+/// C8.5
+#[test]
+fn news_end_the_time_of_what_they_concern() {
+    let mut s = Scripted::modern(config());
+    let all = |s: &mut Scripted| {
+        let list = |name: &str| hinted(json!({ name: [] }), 60_000, "public");
+        let mut asked = vec![
+            ("tools", is_asked::<ListTools>(s, &first(), list("tools"))),
+            ("prompts", is_asked::<ListPrompts>(s, &first(), list("prompts"))),
+            ("resources", is_asked::<ListResources>(s, &first(), list("resources"))),
+            ("templates", is_asked::<ListResourceTemplates>(s, &first(), list("resourceTemplates"))),
+        ];
+        for uri in ["x://a", "x://a/b", "x://c"] {
+            let read = ReadResourceParams::new(uri);
+            asked.push((uri, is_asked::<ReadResource>(s, &read, contents(uri, 60_000))));
+        }
+        asked.into_iter().filter(|(_, asked)| *asked).map(|(name, _)| name).collect::<Vec<_>>()
+    };
+    assert_eq!(all(&mut s).len(), 7);
+    assert_eq!(all(&mut s), [""; 0]);
+    let cases: [(&str, Value, &[&str]); 7] = [
+        ("notifications/tools/list_changed", json!({}), &["tools"]),
+        ("notifications/prompts/list_changed", json!({}), &["prompts"]),
+        ("notifications/resources/list_changed", json!({}), &["resources", "templates"]),
+        ("notifications/resources/updated", json!({"uri": "x://a/b"}), &["x://a", "x://a/b"]),
+        ("notifications/resources/updated", json!({"uri": "x://c/d/e"}), &["x://c"]),
+        ("notifications/resources/updated", json!({}), &["x://a", "x://a/b", "x://c"]),
+        ("notifications/message", json!({"level": "info", "data": "x"}), &[]),
+    ];
+    for (method, params, expected) in cases {
+        s.notify(method, params);
+        assert_eq!(all(&mut s), expected, "{method}");
+    }
+}
+
+/// C8.5: it may have been read before the change.
+#[test]
+fn an_answer_that_was_overtaken_by_news_is_not_kept() {
+    let mut s = Scripted::modern(config());
+    let request = ask::<ListTools>(&mut s, &first());
+    let id = s.expect("tools/list");
+    s.notify("notifications/tools/list_changed", json!({}));
+    s.answer(&id, tools("old?", 60_000));
+    value(s.outcome(request));
+    fetch::<ListTools>(&mut s, &first(), tools("new", 60_000));
+    assert_eq!(known::<ListTools>(&mut s, &first())["tools"][0]["name"], "new");
+}
+
+/// C8.4: an unexpected error says that the list is out of date.
+#[test]
+fn what_the_server_does_not_know_shows_that_its_list_is_out_of_date() {
+    let mut s = Scripted::modern(config());
+    let refused = |s: &mut Scripted, code: i64| {
+        fetch_with::<ListTools>(s, &first(), using(CacheMode::Refresh), tools("a", 60_000));
+        let request = ask::<CallTool>(s, &CallToolParams::new("a"));
+        let id = s.expect("tools/call");
+        s.answer_error(&id, code, None);
+        s.outcome(request);
+        let request = ask::<ListTools>(s, &first());
+        let asked = s.try_line().map(|line| line["id"].clone());
+        if let Some(id) = &asked {
+            s.answer(id, tools("a", 60_000));
+        }
+        value(s.outcome(request));
+        asked.is_some()
+    };
+    assert!(refused(&mut s, -32602) && refused(&mut s, -32601));
+    assert!(!refused(&mut s, -32603), "that says nothing about the list");
+    let prompts = hinted(json!({"prompts": []}), 60_000, "public");
+    fetch::<ListPrompts>(&mut s, &first(), prompts.clone());
+    let request = ask::<GetPrompt>(&mut s, &GetPromptParams::new("p"));
+    let id = s.expect("prompts/get");
+    s.answer_error(&id, -32602, None);
+    s.outcome(request);
+    fetch::<ListPrompts>(&mut s, &first(), prompts);
+}
+
+/// C5.8
+#[test]
+fn nothing_that_depends_on_input_is_kept_or_answered_from_what_is() {
+    let mut s = Scripted::modern(config());
+    let plain = ReadResourceParams::new("x://a");
+    let mut resumed = plain.clone();
+    resumed.request_state = Some("state".into());
+    let mut answered = plain.clone();
+    answered.input_responses = Some(InputResponses::new());
+    let mut smuggled = plain.clone();
+    smuggled.extra.insert("requestState", "state");
+    for params in [&resumed, &answered, &smuggled] {
+        fetch::<ReadResource>(&mut s, params, contents("after input", 60_000));
+        fetch::<ReadResource>(&mut s, params, contents("after input", 60_000));
+    }
+    fetch::<ReadResource>(&mut s, &plain, contents("plain", 60_000));
+    for params in [&resumed, &answered, &smuggled] {
+        fetch::<ReadResource>(&mut s, params, contents("after input", 60_000));
+    }
+    assert_eq!(known::<ReadResource>(&mut s, &plain)["contents"][0]["text"], "plain");
+}
+
+/// C5.8: neither what a server needs first is kept, whatever it says, nor what comes of it.
+#[test]
+fn what_comes_of_a_round_of_input_is_not_kept() {
+    let mut config = config();
+    config.cache.stale_if_error = Duration::from_secs(3600);
+    let mut s = Scripted::modern(config);
+    let read = ReadResourceParams::new("x://a");
+    let needed =
+        json!({"resultType": "input_required", "requestState": "s", "ttlMs": 60_000, "cacheScope": "public"});
+
+    let request = ask_with::<ReadResource>(&mut s, &read, RequestOptions::default().input(InputMode::Manual));
+    let id = s.expect("resources/read");
+    s.answer(&id, needed.clone());
+    assert!(matches!(s.outcome(request), Outcome::InputRequired(_)));
+
+    let request = ask::<ReadResource>(&mut s, &read);
+    let id = s.expect("resources/read");
+    s.answer(&id, needed);
+    let again = s.line();
+    assert_eq!(again["params"]["requestState"], "s", "{again}");
+    s.answer(&again["id"], contents("after input", 60_000));
+    assert_eq!(value(s.outcome(request))["contents"][0]["text"], "after input");
+    assert_eq!(s.client.peer().cache_use().entries, 0);
+
+    fetch::<ReadResource>(&mut s, &read, contents("plain", 60_000));
+    assert_eq!(known::<ReadResource>(&mut s, &read)["contents"][0]["text"], "plain");
+}
+
+/// C8.2
+#[test]
+fn what_is_private_is_shown_in_its_own_context_alone() {
+    let mut config = config();
+    config.cache.context = CacheContext::new("alice");
+    let mut s = Scripted::modern(config);
+    let mine = ReadResourceParams::new("x://a");
+    fetch::<ReadResource>(&mut s, &mine, contents("alice's", 60_000));
+    fetch::<ListTools>(&mut s, &first(), tools("everyone's", 60_000));
+    let late = ReadResourceParams::new("x://late");
+    let request = ask::<ReadResource>(&mut s, &late);
+    let id = s.expect("resources/read");
+
+    s.client.set_cache_context(CacheContext::new("bob"));
+    known::<ListTools>(&mut s, &first());
+    fetch::<ReadResource>(&mut s, &mine, contents("bob's", 60_000));
+    s.answer(&id, contents("alice's, too", 60_000));
+    value(s.outcome(request));
+    fetch::<ReadResource>(&mut s, &late, contents("bob's, too", 60_000));
+
+    s.client.set_cache_context(CacheContext::new("alice"));
+    assert_eq!(known::<ReadResource>(&mut s, &mine)["contents"][0]["text"], "alice's");
+    fetch::<ReadResource>(&mut s, &late, contents("alice's again", 60_000));
+    s.client.set_cache_context(CacheContext::new("bob"));
+    assert_eq!(known::<ReadResource>(&mut s, &mine)["contents"][0]["text"], "bob's");
+}
+
+#[test]
+fn a_context_is_not_shown() {
+    let shown = format!("{:?}", CacheContext::new("secret"));
+    assert!(!shown.contains("secret"), "{shown}");
+}
+
+#[test]
+fn each_request_may_choose() {
+    let mut s = Scripted::modern(config());
+    fetch_with::<ListTools>(&mut s, &first(), using(CacheMode::Bypass), tools("a", 60_000));
+    fetch::<ListTools>(&mut s, &first(), tools("b", 60_000));
+    fetch_with::<ListTools>(&mut s, &first(), using(CacheMode::Bypass), tools("c", 60_000));
+    assert_eq!(known::<ListTools>(&mut s, &first())["tools"][0]["name"], "b");
+    fetch_with::<ListTools>(&mut s, &first(), using(CacheMode::Refresh), tools("d", 60_000));
+    assert_eq!(known::<ListTools>(&mut s, &first())["tools"][0]["name"], "d");
+    s.client.clear_cache();
+    fetch::<ListTools>(&mut s, &first(), tools("e", 60_000));
+}
+
+#[test]
+fn the_cache_may_be_off() {
+    let mut config = config();
+    config.cache = CacheConfig::off();
+    let mut s = Scripted::modern(config);
+    fetch::<ListTools>(&mut s, &first(), tools("a", 60_000));
+    fetch::<ListTools>(&mut s, &first(), tools("a", 60_000));
+}
+
+#[test]
+fn what_is_kept_has_bounds() {
+    let mut config = config();
+    config.cache.entries = 2;
+    config.cache.bytes = 10_000;
+    let mut s = Scripted::modern(config);
+    for number in 0..5 {
+        let params = ReadResourceParams::new(format!("x://{number}"));
+        fetch::<ReadResource>(&mut s, &params, contents(&"a".repeat(1_000), 60_000));
+        let used = s.client.peer().cache_use();
+        assert!(used.entries <= 2 && used.bytes <= 10_000, "{used:?}");
+    }
+    known::<ReadResource>(&mut s, &ReadResourceParams::new("x://4"));
+    let large = ReadResourceParams::new("x://large");
+    fetch::<ReadResource>(&mut s, &large, contents(&"a".repeat(3_000), 60_000));
+    fetch::<ReadResource>(&mut s, &large, contents(&"a".repeat(3_000), 60_000));
+}
+
+fn tolerant() -> ClientConfig {
+    let mut config = config();
+    config.cache.stale_if_error = Duration::from_secs(600);
+    config.mode = Mode::ModernOnly;
+    config
+}
+
+fn stale_methods(events: &[Event]) -> Vec<&str> {
+    let stale = |event: &Event| match event {
+        Event::Diagnostic(diagnostic @ Diagnostic::AnsweredStale { method, .. }) => {
+            assert!(diagnostic.to_string().starts_with(method), "{diagnostic}");
+            Some(*method)
+        }
+        _ => None,
+    };
+    let stale: Vec<&'static str> = events.iter().filter_map(stale).collect();
+    stale
+}
+
+/// C8.4: where it is wanted, an old answer is better than none.
+#[test]
+fn an_old_answer_does_if_no_other_is_to_be_had() {
+    let mut s = Scripted::modern(tolerant());
+    fetch::<ListTools>(&mut s, &first(), tools("old", 1_000));
+    s.advance(SECOND);
+
+    let timed_out = ask::<ListTools>(&mut s, &first());
+    s.expect("tools/list");
+    s.advance(Duration::from_secs(30));
+    assert_eq!(value(s.outcome(timed_out))["tools"][0]["name"], "old");
+    assert_eq!(stale_methods(&s.take_events()), ["tools/list"]);
+    s.line();
+
+    // The server's own word is no failure of the way.
+    let refused = ask::<ListTools>(&mut s, &first());
+    let id = s.expect("tools/list");
+    s.answer_error(&id, -32603, None);
+    assert!(matches!(s.outcome(refused), Outcome::Error(_)));
+
+    let refreshed = ask_with::<ListTools>(&mut s, &first(), using(CacheMode::Refresh));
+    s.expect("tools/list");
+    let lost = ask::<ListTools>(&mut s, &first());
+    s.expect("tools/list");
+    s.end("exit status 1");
+    assert_eq!(value(s.outcome(lost))["tools"][0]["name"], "old");
+    assert!(matches!(s.outcome(refreshed), Outcome::Lost(Lost::Disconnected(_))));
+}
+
+#[test]
+fn an_old_answer_does_not_do_unless_that_is_wanted() {
+    let mut s = Scripted::modern(config());
+    fetch::<ListTools>(&mut s, &first(), tools("old", 1_000));
+    s.advance(SECOND);
+    let request = ask::<ListTools>(&mut s, &first());
+    s.end("exit status 1");
+    assert!(matches!(s.outcome(request), Outcome::Lost(Lost::Disconnected(_))));
+
+    let mut s = Scripted::modern(tolerant());
+    fetch::<ListTools>(&mut s, &first(), tools("old", 1_000));
+    s.advance(Duration::from_secs(601));
+    let request = ask::<ListTools>(&mut s, &first());
+    s.end("exit status 1");
+    assert!(matches!(s.outcome(request), Outcome::Lost(Lost::Disconnected(_))), "too old");
+}
+
+/// What a request costs that is no matter of the cache, in allocations: on the way down, and whole.
+#[test]
+fn a_request_that_is_no_matter_of_the_cache_costs_nothing_for_it() {
+    fn cost<M: Method>(
+        config: ClientConfig,
+        params: &M::Params,
+        options: &RequestOptions,
+        result: Value,
+    ) -> (u64, u64) {
+        let mut s = Scripted::modern(config);
+        let mut out = Vec::with_capacity(1 << 16);
+        let mut down = 0;
+        let mut up = 0;
+        // The first of each has its buffers to make.
+        for _ in 0..3 {
+            let options = options.clone();
+            let now = s.now;
+            down = allocation_counter::measure(|| {
+                s.client.request::<M>(now, params, options).unwrap();
+                assert!(s.client.poll_transmit(&mut out));
+            })
+            .count_total;
+            let line: Value = serde_json::from_slice(out.trim_ascii_end()).unwrap();
+            out.clear();
+            let answer = json!({"jsonrpc": "2.0", "id": line["id"], "result": result});
+            let answer = mcp_proto::Bytes::from(format!("{answer}\n"));
+            up = allocation_counter::measure(|| {
+                s.client.handle_input(now, answer.clone());
+                while s.client.poll_event().is_some() {}
+            })
+            .count_total;
+        }
+        (down, up)
+    }
+    let off = || {
+        let mut config = config();
+        config.cache = CacheConfig::off();
+        config
+    };
+    let call = CallToolParams::new("t");
+    let options = RequestOptions::default();
+    let result = json!({"resultType": "complete", "content": []});
+    let with = cost::<CallTool>(config(), &call, &options, result.clone());
+    assert_eq!(with, cost::<CallTool>(off(), &call, &options, result));
+    let result = tools("a", 60_000);
+    let without = cost::<ListTools>(off(), &first(), &options, result.clone());
+    let bypassed = cost::<ListTools>(config(), &first(), &using(CacheMode::Bypass), result.clone());
+    assert_eq!(bypassed, without);
+    let refreshed = cost::<ListTools>(config(), &first(), &using(CacheMode::Refresh), result);
+    println!("allocations of a call {with:?}, of a list {without:?}, of one that is kept {refreshed:?}");
+}

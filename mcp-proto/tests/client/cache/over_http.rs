@@ -1,0 +1,116 @@
+//! What is kept when every request is an exchange.
+
+use super::*;
+use crate::http_common::{Wire, config, modern};
+use mcp_proto::bind::http::Sent;
+
+fn list(wire: &mut Wire) -> RequestId {
+    wire.client.request::<ListTools>(wire.now, &first(), RequestOptions::default()).unwrap()
+}
+
+fn fetch(wire: &mut Wire, result: Value) -> Value {
+    let request = list(wire);
+    let exchange = wire.expect("tools/list");
+    wire.answer(&exchange, result);
+    wire.result(request)
+}
+
+fn known(wire: &mut Wire) -> Value {
+    let request = list(wire);
+    wire.expect_silence();
+    wire.result(request)
+}
+
+fn with_header(mut result: Value, header: &str) -> Value {
+    result["tools"][0]["inputSchema"] =
+        json!({"type": "object", "properties": {"region": {"type": "string", "x-mcp-header": header}}});
+    result
+}
+
+fn call(wire: &mut Wire) -> RequestId {
+    let mut params = CallToolParams::new("a");
+    params.arguments = Some(serde_json::from_value(json!({"region": "eu"})).unwrap());
+    wire.client.request::<CallTool>(wire.now, &params, RequestOptions::default()).unwrap()
+}
+
+/// C8.3: no exchange is opened for what is known.
+#[test]
+fn what_may_be_kept_is_asked_for_once() {
+    modern(config(), |wire| {
+        let answer = fetch(wire, tools("a", 1_000));
+        assert_eq!(known(wire), answer);
+        wire.advance(SECOND);
+        fetch(wire, tools("a", 1_000));
+    });
+}
+
+/// C4.11: what is kept is what the application was told, without what can not be called.
+#[test]
+fn a_list_is_kept_as_it_was_told() {
+    modern(config(), |wire| {
+        let answer = fetch(wire, with_header(tools("a", 60_000), "not a header"));
+        assert_eq!(answer["tools"], json!([]));
+        wire.diagnostics();
+        assert_eq!(known(wire), answer);
+        assert!(wire.diagnostics().is_empty(), "it was told once");
+    });
+}
+
+/// C4.13, C8.4: the tools are listed anew, whatever is kept of them, and what is kept is out of date.
+#[test]
+fn wrong_headers_show_that_the_list_is_out_of_date() {
+    modern(config(), |wire| {
+        fetch(wire, with_header(tools("a", 60_000), "Region"));
+        let request = call(wire);
+        let exchange = wire.expect("tools/call");
+        assert_eq!(exchange.header("mcp-param-region"), Some("eu"));
+        wire.refuse(&exchange, 400, -32020, None);
+        let relist = wire.expect("tools/list");
+        wire.answer(&relist, with_header(tools("a", 60_000), "Area"));
+        let again = wire.expect("tools/call");
+        assert_eq!(again.header("mcp-param-area"), Some("eu"));
+        wire.answer(&again, json!({"resultType": "complete", "content": []}));
+        wire.result(request);
+        fetch(wire, with_header(tools("a", 60_000), "Area"));
+        known(wire);
+    });
+}
+
+/// C8.5
+#[test]
+fn news_on_a_stream_end_the_time_of_what_they_concern() {
+    modern(config(), |wire| {
+        fetch(wire, tools("a", 60_000));
+        call(wire);
+        let exchange = wire.expect("tools/call");
+        wire.stream(&exchange);
+        wire.event(&exchange, &json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}));
+        fetch(wire, tools("b", 60_000));
+    });
+}
+
+#[test]
+fn an_old_answer_does_if_no_other_is_to_be_had() {
+    let mut config = config();
+    config.client.cache.stale_if_error = Duration::from_secs(600);
+    modern(config, |wire| {
+        let answer = fetch(wire, tools("a", 1_000));
+        wire.advance(SECOND);
+        let unavailable = list(wire);
+        let exchange = wire.expect("tools/list");
+        wire.reply(&exchange, 503, &[("content-type", "text/plain")], "down");
+        assert_eq!(wire.result(unavailable), answer);
+
+        let forbidden = list(wire);
+        let exchange = wire.expect("tools/list");
+        wire.reply(&exchange, 403, &[("content-type", "text/plain")], "no");
+        assert!(matches!(wire.outcome(forbidden), Outcome::Http(_)));
+
+        let broken = list(wire);
+        for _ in 0..2 {
+            let exchange = wire.expect("tools/list");
+            wire.fail(&exchange, Sent::Maybe);
+        }
+        assert_eq!(wire.result(broken), answer);
+    });
+}

@@ -1,0 +1,532 @@
+//! Which era the server speaks: every row of the algorithm for byte streams.
+
+use core::time::Duration;
+
+use crate::common::{LEGACY, MODERN, Scripted, config, discover_result, initialize_result};
+use mcp_proto::peer::client::{ConnectError, Diagnostic, Event, LinkAction, Mode, State, Verdict};
+use mcp_proto::peer::{Outcome, Refusal, RequestOptions};
+use mcp_proto::schema::{
+    ClientCapabilities, Discover, Era, Implementation, Initialize, InitializeParams, ListTools, Revision,
+};
+use serde_json::json;
+
+fn reopening() -> mcp_proto::peer::client::ClientConfig {
+    let mut config = config();
+    config.reopen = true;
+    config
+}
+
+/// C2.3, C1.14, C1.15
+#[test]
+fn the_probe_goes_first_and_alone_with_full_metadata() {
+    let mut s = Scripted::open(config());
+    let line = s.line();
+    assert_eq!(line["method"], "server/discover");
+    let meta = &line["params"]["_meta"];
+    assert_eq!(meta["io.modelcontextprotocol/protocolVersion"], MODERN);
+    let capabilities = json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
+    assert_eq!(meta["io.modelcontextprotocol/clientCapabilities"], capabilities);
+    assert_eq!(meta["io.modelcontextprotocol/clientInfo"]["name"], "test-client");
+    s.client.request::<ListTools>(s.now, &Default::default(), RequestOptions::default()).unwrap();
+    s.expect_silence();
+}
+
+#[test]
+fn a_discovery_result_makes_the_server_modern() {
+    let mut s = Scripted::open(config());
+    let id = s.expect("server/discover");
+    s.answer(&id, discover_result());
+    let server = s.client.server().unwrap();
+    assert_eq!((server.era, server.revision), (Era::Modern, Revision::V2026_07_28));
+    assert_eq!(server.implementation.as_ref().unwrap().name, "scripted");
+    assert_eq!(s.states(), [State::Connecting, State::Connected, State::Ready]);
+    let verdict = Verdict { era: Era::Modern, version: Revision::V2026_07_28, probe_breaks_it: false };
+    assert_eq!(s.client.verdict(), Some(verdict));
+}
+
+/// C2.10, C2.11
+#[test]
+fn the_legacy_handshake_goes_through_every_state() {
+    let mut s = Scripted::open(config());
+    let id = s.expect("server/discover");
+    s.answer_error(&id, -32601, None);
+    let line = s.line();
+    assert_eq!(line["method"], "initialize");
+    assert_eq!(line["params"]["protocolVersion"], LEGACY);
+    assert_eq!(line["params"].get("_meta"), None, "initialize carries no modern keys");
+    s.answer(&line["id"], initialize_result(LEGACY));
+    assert_eq!(s.line()["method"], "notifications/initialized");
+    assert_eq!(
+        s.states(),
+        [State::Connecting, State::Connected, State::Initializing, State::Initialized, State::Ready]
+    );
+    s.end("");
+    assert_eq!(s.states(), [State::Disconnected]);
+}
+
+/// C2.4
+#[test]
+fn any_answer_that_is_not_modern_leads_to_the_handshake() {
+    for code in [-32601, -32602, -32600, -32603, -32000, -32001, -32002, 42] {
+        let mut s = Scripted::open(config());
+        let id = s.expect("server/discover");
+        s.answer_error(&id, code, Some(json!({"supported": [MODERN]})));
+        s.expect("initialize");
+    }
+    let odd_results = [
+        json!({}),
+        json!({"supportedVersions": "2026-07-28"}),
+        json!({"resultType": "input_required", "supportedVersions": [MODERN]}),
+        json!([]),
+        json!(null),
+    ];
+    for result in odd_results {
+        let mut s = Scripted::open(config());
+        let id = s.expect("server/discover");
+        s.answer(&id, result);
+        s.expect("initialize");
+    }
+}
+
+#[test]
+fn an_error_without_id_answers_the_probe() {
+    for text in [
+        r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"no"}}"#,
+        r#"{"jsonrpc":"2.0","error":{"code":-32700,"message":"no"}}"#,
+    ] {
+        let mut s = Scripted::open(config());
+        s.expect("server/discover");
+        s.say_text(text);
+        s.expect("initialize");
+    }
+}
+
+#[test]
+fn notifications_noise_and_unknown_ids_are_no_answer() {
+    let mut s = Scripted::open(config());
+    s.expect("server/discover");
+    s.say_text("Server listening on stdio");
+    s.say_text("");
+    s.notify("notifications/message", json!({"level": "info", "data": "starting"}));
+    s.answer(&json!(99), json!({}));
+    s.answer(&json!("x"), json!({}));
+    s.expect_silence();
+    assert_eq!(s.client.state(), State::Connected);
+}
+
+#[test]
+fn a_ping_before_the_verdict_is_answered_and_other_requests_are_held() {
+    let mut config = config();
+    config.capabilities.roots = Some(Default::default());
+    let mut s = Scripted::open(config);
+    let id = s.expect("server/discover");
+    s.say(&json!({"jsonrpc": "2.0", "id": "p", "method": "ping"}));
+    assert_eq!(s.line(), json!({"jsonrpc": "2.0", "id": "p", "result": {}}));
+    s.say(&json!({"jsonrpc": "2.0", "id": "r", "method": "roots/list"}));
+    s.expect_silence();
+    s.answer_error(&id, -32601, None);
+    let id = s.expect("initialize");
+    s.answer(&id, initialize_result(LEGACY));
+    let asked = s.take_events().into_iter().any(|event| matches!(event, Event::Request { .. }));
+    assert!(asked, "the held request is handed over once the server is known to be legacy");
+}
+
+/// C1.5
+#[test]
+fn a_request_held_from_a_modern_server_is_reported_and_never_answered() {
+    let mut s = Scripted::open(config());
+    let id = s.expect("server/discover");
+    s.say(&json!({"jsonrpc": "2.0", "id": "r", "method": "roots/list"}));
+    s.answer(&id, discover_result());
+    s.expect_silence();
+    let reported = s
+        .take_events()
+        .into_iter()
+        .any(|e| matches!(e, Event::Diagnostic(Diagnostic::ForbiddenRequest { .. })));
+    assert!(reported);
+}
+
+/// C2.15
+#[test]
+fn silence_to_the_probe_leads_to_the_handshake_and_nothing_is_cancelled() {
+    let mut s = Scripted::open(config());
+    s.expect("server/discover");
+    s.advance(Duration::from_secs(4));
+    s.expect_silence();
+    s.advance(Duration::from_secs(1));
+    let id = s.expect("initialize");
+    s.answer(&id, initialize_result(LEGACY));
+    assert_eq!(s.line()["method"], "notifications/initialized");
+    s.expect_silence();
+    assert_eq!(s.client.verdict().unwrap().era, Era::Legacy);
+}
+
+#[test]
+fn both_answered_stays_legacy_and_remembers_modern() {
+    let mut s = Scripted::open(config());
+    let probe = s.expect("server/discover");
+    s.advance(Duration::from_secs(5));
+    let id = s.expect("initialize");
+    s.answer(&id, initialize_result(LEGACY));
+    s.answer(&probe, discover_result());
+    assert_eq!(s.client.server().unwrap().era, Era::Legacy);
+    assert_eq!(s.client.verdict().unwrap().era, Era::Modern);
+}
+
+/// A1, S2
+#[test]
+fn both_answered_stays_legacy_and_remembers_modern_in_the_other_order_too() {
+    let mut s = Scripted::open(config());
+    let probe = s.expect("server/discover");
+    s.advance(Duration::from_secs(5));
+    let id = s.expect("initialize");
+    s.answer(&probe, discover_result());
+    s.answer(&id, initialize_result(LEGACY));
+    assert_eq!(s.client.server().unwrap().era, Era::Legacy);
+    let verdict = s.client.verdict().unwrap();
+    assert_eq!((verdict.era, verdict.version), (Era::Modern, Revision::V2026_07_28));
+}
+
+/// A0.9
+#[test]
+fn a_server_remembered_as_modern_that_dies_on_the_probe_is_told_apart_from_a_failed_handshake() {
+    let mut remembered = config();
+    remembered.verdict =
+        Some(Verdict { era: Era::Modern, version: Revision::V2026_07_28, probe_breaks_it: false });
+    let mut s = Scripted::open(remembered);
+    s.expect("server/discover");
+    s.end("exit status 3");
+    assert!(matches!(s.connect_error(), ConnectError::ProbeBroke { .. }));
+}
+
+/// A0.3
+#[test]
+fn an_unsupported_version_without_a_list_fails_the_handshake_as_well() {
+    let mut s = Scripted::open(reopening());
+    let id = s.expect("server/discover");
+    s.answer_error(&id, -32601, None);
+    let id = s.expect("initialize");
+    s.answer_error(&id, -32022, None);
+    assert!(matches!(s.connect_error(), ConnectError::Refused { .. }));
+}
+
+/// A0.8
+#[test]
+fn after_the_verdict_the_other_era_is_not_spoken() {
+    let mut modern = Scripted::modern(config());
+    let params = InitializeParams::new(LEGACY, ClientCapabilities::default(), Implementation::new("c", "1"));
+    let refused = modern.client.request::<Initialize>(modern.now, &params, RequestOptions::default());
+    assert!(matches!(refused, Err(Refusal::Revision { .. })));
+    let mut legacy = Scripted::legacy(config());
+    let refused =
+        legacy.client.request::<Discover>(legacy.now, &Default::default(), RequestOptions::default());
+    assert!(matches!(refused, Err(Refusal::Revision { .. })));
+}
+
+/// C1.11; A1, S1: -32020 makes no sense on a stream, but only a modern server knows it.
+#[test]
+fn a_header_mismatch_to_the_probe_means_modern_and_nothing_is_known_of_the_server() {
+    let mut s = Scripted::open(config());
+    let id = s.expect("server/discover");
+    s.answer_error(&id, -32020, None);
+    let server = s.client.server().unwrap();
+    assert_eq!((server.era, server.revision), (Era::Modern, Revision::V2026_07_28));
+    assert!(server.capabilities.is_none());
+}
+
+/// A1, S2: the version list of a refusal chooses once.
+#[test]
+fn a_refused_handshake_takes_the_newest_common_version_once() {
+    let mut s = Scripted::open(config());
+    let id = s.expect("server/discover");
+    s.answer_error(&id, -32601, None);
+    let id = s.expect("initialize");
+    s.answer_error(&id, -32022, Some(json!({"supported": ["2024-11-05", "2025-03-26"]})));
+    let line = s.line();
+    assert_eq!(
+        (&line["method"], &line["params"]["protocolVersion"]),
+        (&json!("initialize"), &json!("2025-03-26"))
+    );
+    s.answer_error(&line["id"], -32022, Some(json!({"supported": ["2024-11-05"]})));
+    assert!(matches!(s.connect_error(), ConnectError::Refused { .. }));
+}
+
+#[test]
+fn a_late_discovery_waits_for_the_answer_to_the_handshake() {
+    let mut s = Scripted::open(config());
+    let probe = s.expect("server/discover");
+    s.advance(Duration::from_secs(5));
+    let id = s.expect("initialize");
+    s.answer(&probe, discover_result());
+    assert_eq!(s.client.state(), State::Initializing);
+    s.answer_error(&id, -32022, Some(json!({"supported": [MODERN], "requested": LEGACY})));
+    assert_eq!(s.client.server().unwrap().era, Era::Modern);
+    s.expect_silence();
+}
+
+#[test]
+fn a_refused_handshake_waits_two_seconds_for_the_probe() {
+    let mut s = Scripted::open(config());
+    let probe = s.expect("server/discover");
+    s.advance(Duration::from_secs(5));
+    let id = s.expect("initialize");
+    s.answer_error(&id, -32601, None);
+    s.advance(Duration::from_millis(1900));
+    assert_eq!(s.client.state(), State::Initializing);
+    s.answer(&probe, discover_result());
+    assert_eq!(s.client.server().unwrap().era, Era::Modern);
+}
+
+/// C2.5
+#[test]
+fn an_unsupported_version_without_a_list_fails_and_does_not_fall_back() {
+    for data in [None, Some(json!({})), Some(json!({"supported": "all"}))] {
+        let mut s = Scripted::open(reopening());
+        let id = s.expect("server/discover");
+        s.answer_error(&id, -32022, data);
+        s.expect_silence();
+        assert!(matches!(s.connect_error(), ConnectError::Refused { .. }));
+    }
+}
+
+/// C1.11, C2.5
+#[test]
+fn a_server_that_wants_other_capabilities_is_modern_and_says_which() {
+    let mut s = Scripted::open(reopening());
+    let id = s.expect("server/discover");
+    s.answer_error(&id, -32021, Some(json!({"requiredCapabilities": {"sampling": {}}})));
+    s.expect_silence();
+    match s.connect_error() {
+        ConnectError::MissingCapabilities { required } => assert_eq!(required, r#"{"sampling":{}}"#),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// C1.11, C2.1
+#[test]
+fn an_unsupported_version_that_lists_the_same_version_is_asked_once_more() {
+    let mut s = Scripted::open(config());
+    let data = json!({"supported": [MODERN], "requested": MODERN});
+    let first = s.expect("server/discover");
+    s.answer_error(&first, -32022, Some(data.clone()));
+    let second = s.expect("server/discover");
+    assert_ne!(first, second, "with a new id");
+    s.answer_error(&second, -32022, Some(data));
+    assert!(matches!(s.connect_error(), ConnectError::Refused { .. }));
+}
+
+/// C2.1
+#[test]
+fn an_unsupported_version_that_lists_a_legacy_version_selects_it() {
+    let mut s = Scripted::open(config());
+    let id = s.expect("server/discover");
+    s.answer_error(&id, -32022, Some(json!({"supported": ["2025-03-26", "2025-06-18"]})));
+    let line = s.line();
+    assert_eq!(
+        (&line["method"], &line["params"]["protocolVersion"]),
+        (&json!("initialize"), &json!("2025-06-18"))
+    );
+}
+
+/// C2.1
+#[test]
+fn no_common_version_fails_and_shows_both_lists() {
+    let mut s = Scripted::open(config());
+    let id = s.expect("server/discover");
+    s.answer_error(&id, -32022, Some(json!({"supported": ["2030-01-01"]})));
+    let error = s.connect_error();
+    assert!(matches!(error, ConnectError::NoCommonVersion { .. }));
+    let text = error.to_string();
+    assert!(text.contains("2030-01-01") && text.contains(MODERN), "{text}");
+}
+
+#[test]
+fn a_discovery_that_lists_only_legacy_versions_selects_the_newest() {
+    let mut s = Scripted::open(config());
+    let id = s.expect("server/discover");
+    s.answer(&id, json!({"supportedVersions": ["2024-11-05", "2025-06-18"], "capabilities": {}}));
+    assert_eq!(s.line()["params"]["protocolVersion"], "2025-06-18");
+}
+
+#[test]
+fn a_missing_capability_is_asked_for_again_only_if_this_client_has_it() {
+    let mut with_roots = config();
+    with_roots.capabilities.roots = Some(Default::default());
+    let data = json!({"requiredCapabilities": {"roots": {}}});
+    let mut s = Scripted::open(with_roots);
+    let id = s.expect("server/discover");
+    s.answer_error(&id, -32021, Some(data.clone()));
+    s.expect("server/discover");
+
+    let mut s = Scripted::open(config());
+    let id = s.expect("server/discover");
+    s.answer_error(&id, -32021, Some(data));
+    assert!(
+        matches!(s.connect_error(), ConnectError::MissingCapabilities { required } if required.contains("roots"))
+    );
+}
+
+#[test]
+fn a_server_that_dies_on_the_probe_is_opened_afresh_and_spoken_to_in_legacy() {
+    let mut s = Scripted::open(reopening());
+    s.expect("server/discover");
+    let request =
+        s.client.request::<ListTools>(s.now, &Default::default(), RequestOptions::default()).unwrap();
+    s.end("exit status 1");
+    s.accept();
+    let id = s.expect("initialize");
+    s.answer(&id, initialize_result(LEGACY));
+    assert_eq!(s.line()["method"], "notifications/initialized");
+    let id = s.expect("tools/list");
+    s.answer(&id, json!({"tools": []}));
+    assert!(matches!(s.outcome(request), Outcome::Result(_)), "the request survived the first process");
+    let verdict = Verdict { era: Era::Legacy, version: Revision::V2025_11_25, probe_breaks_it: true };
+    assert_eq!(s.client.verdict(), Some(verdict));
+}
+
+#[test]
+fn a_fresh_link_is_asked_for_only_once() {
+    let mut s = Scripted::open(reopening());
+    s.expect("server/discover");
+    s.end("first");
+    s.accept();
+    s.expect("initialize");
+    s.end("exit status 7; stderr: cannot read config");
+    assert_eq!(s.client.poll_link(), Some(LinkAction::Abort));
+    let error = s.connect_error().to_string();
+    assert!(error.contains("exit status 7") && error.contains("cannot read config"), "{error}");
+}
+
+#[test]
+fn a_stream_that_can_not_be_reopened_says_what_to_do() {
+    let mut s = Scripted::open(config());
+    s.expect("server/discover");
+    let request =
+        s.client.request::<ListTools>(s.now, &Default::default(), RequestOptions::default()).unwrap();
+    s.end("reset");
+    assert!(matches!(s.outcome(request), Outcome::Refused(Refusal::Connect(_))));
+    let error = s.connect_error();
+    assert!(matches!(&error, ConnectError::ProbeBroke { .. }), "{error:?}");
+    assert!(error.to_string().contains("legacy-only"), "{error}");
+}
+
+#[test]
+fn a_handshake_that_hangs_after_the_probe_gets_a_fresh_link() {
+    let mut s = Scripted::open(reopening());
+    s.expect("server/discover");
+    s.advance(Duration::from_secs(5));
+    s.expect("initialize");
+    s.advance(Duration::from_secs(60));
+    s.accept();
+    s.expect("initialize");
+}
+
+/// C2.13
+#[test]
+fn an_unknown_version_in_the_handshake_ends_it_unless_tolerated() {
+    let mut legacy = config();
+    legacy.mode = Mode::LegacyOnly;
+    let mut s = Scripted::open(legacy.clone());
+    let id = s.expect("initialize");
+    s.answer(&id, initialize_result("1999-01-01"));
+    assert!(matches!(s.connect_error(), ConnectError::NoCommonVersion { .. }));
+
+    legacy.tolerate_unknown_version = true;
+    let mut s = Scripted::open(legacy);
+    let id = s.expect("initialize");
+    s.answer(&id, initialize_result("1999-01-01"));
+    assert_eq!(s.client.state(), State::Ready);
+}
+
+#[test]
+fn an_initialize_result_that_names_a_modern_version_is_taken_at_its_word() {
+    let mut s = Scripted::open(config());
+    let id = s.expect("server/discover");
+    s.answer_error(&id, -32601, None);
+    let id = s.expect("initialize");
+    s.answer(&id, initialize_result(MODERN));
+    assert_eq!(s.client.server().unwrap().era, Era::Modern);
+    s.expect_silence();
+}
+
+/// C2.6
+#[test]
+fn modern_only_fails_on_a_legacy_server_and_says_so() {
+    let mut modern = config();
+    modern.mode = Mode::ModernOnly;
+    let mut s = Scripted::open(modern.clone());
+    let id = s.expect("server/discover");
+    s.answer_error(&id, -32601, None);
+    s.expect_silence();
+    assert!(matches!(s.connect_error(), ConnectError::LegacyServer { .. }));
+
+    let mut s = Scripted::open(modern);
+    s.expect("server/discover");
+    s.advance(Duration::from_secs(5));
+    assert!(matches!(s.connect_error(), ConnectError::TimedOut { .. }));
+}
+
+#[test]
+fn legacy_only_never_probes() {
+    let mut legacy = config();
+    legacy.mode = Mode::LegacyOnly;
+    let mut s = Scripted::open(legacy);
+    let id = s.expect("initialize");
+    s.answer_error(&id, -32601, None);
+    assert!(matches!(s.connect_error(), ConnectError::Refused { .. }));
+}
+
+/// C2.2
+#[test]
+fn a_supplied_legacy_verdict_starts_with_the_handshake() {
+    let mut remembered = config();
+    remembered.verdict =
+        Some(Verdict { era: Era::Legacy, version: Revision::V2025_06_18, probe_breaks_it: true });
+    let mut s = Scripted::open(remembered);
+    let line = s.line();
+    assert_eq!(
+        (&line["method"], &line["params"]["protocolVersion"]),
+        (&json!("initialize"), &json!("2025-06-18"))
+    );
+}
+
+#[test]
+fn a_supplied_verdict_that_is_wrong_is_dropped_and_detection_runs_once() {
+    let mut remembered = config();
+    remembered.verdict =
+        Some(Verdict { era: Era::Legacy, version: Revision::V2025_06_18, probe_breaks_it: false });
+    let mut s = Scripted::open(remembered);
+    let id = s.expect("initialize");
+    s.answer_error(&id, -32601, None);
+    let id = s.expect("server/discover");
+    s.answer(&id, discover_result());
+    assert_eq!(s.client.server().unwrap().era, Era::Modern);
+    assert!(s.take_events().into_iter().any(|e| matches!(e, Event::Diagnostic(Diagnostic::VerdictDropped))));
+}
+
+/// A modern server that starts slowly is not spoken to in legacy if it is known to be modern.
+#[test]
+fn a_supplied_modern_verdict_waits_longer_for_the_probe() {
+    let mut remembered = config();
+    remembered.verdict =
+        Some(Verdict { era: Era::Modern, version: Revision::V2026_07_28, probe_breaks_it: false });
+    let mut s = Scripted::open(remembered);
+    let id = s.expect("server/discover");
+    s.advance(Duration::from_secs(20));
+    s.expect_silence();
+    s.answer(&id, discover_result());
+    assert_eq!(s.client.state(), State::Ready);
+}
+
+#[test]
+fn the_whole_connect_has_an_end() {
+    let mut patient = config();
+    patient.connect.initialize = Duration::from_secs(1000);
+    let mut s = Scripted::open(patient);
+    s.expect("server/discover");
+    s.advance(Duration::from_secs(5));
+    s.expect("initialize");
+    s.advance(Duration::from_secs(115));
+    assert!(matches!(s.connect_error(), ConnectError::TimedOut { .. }));
+    assert_eq!(s.client.poll_timeout(), None);
+}

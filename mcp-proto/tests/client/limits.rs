@@ -1,0 +1,166 @@
+//! What a server can not make a client do: hang, hold without bound, lose something in silence.
+
+use std::sync::Arc;
+
+use core::time::Duration;
+
+use crate::common::{Scripted, config};
+use mcp_proto::Bytes;
+use mcp_proto::peer::client::{Diagnostic, Event, LinkAction};
+use mcp_proto::peer::{InvalidAnswer, Lost, Outcome, Refusal, RequestId, RequestOptions};
+use mcp_proto::schema::{CallTool, CallToolParams, ListTools, PaginatedParams};
+use serde_json::{Value, json};
+
+fn call(s: &mut Scripted, options: RequestOptions) -> (RequestId, Value) {
+    let request = s.client.request::<CallTool>(s.now, &CallToolParams::new("slow"), options).unwrap();
+    let id = s.expect("tools/call");
+    (request, id)
+}
+
+/// Contract 9
+#[test]
+fn an_answer_that_can_not_be_read_ends_its_request_now() {
+    let mut s = Scripted::modern(config());
+    let (request, id) = call(&mut s, RequestOptions::default());
+    s.say_text(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"content":[}}}}"#));
+    assert!(matches!(s.outcome(request), Outcome::Invalid(InvalidAnswer::Malformed(_))));
+
+    let (request, id) = call(&mut s, RequestOptions::default());
+    s.say_text(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":1,"error":2}}"#));
+    assert!(matches!(s.outcome(request), Outcome::Invalid(InvalidAnswer::Malformed(_))));
+}
+
+/// Contract 9
+#[test]
+fn an_answer_that_is_too_long_ends_its_request_now() {
+    let mut config = config();
+    config.limits.message_bytes = 10_000;
+    let mut s = Scripted::modern(config);
+    for id_first in [true, false] {
+        let (request, id) = call(&mut s, RequestOptions::default());
+        let long = "x".repeat(20_000);
+        if id_first {
+            s.say_text(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"content":"{long}"}}}}"#));
+        } else {
+            s.say_text(&format!(r#"{{"result":{{"content":"{long}"}},"jsonrpc":"2.0","id":{id}}}"#));
+        }
+        assert!(
+            matches!(s.outcome(request), Outcome::Invalid(InvalidAnswer::TooLong { bytes }) if bytes > 20_000)
+        );
+    }
+    let (request, id) = call(&mut s, RequestOptions::default());
+    s.answer(&id, json!({"content": []}));
+    assert!(matches!(s.outcome(request), Outcome::Result(_)), "the stream goes on");
+}
+
+/// K9, peers' pain 13
+#[test]
+fn noise_is_reported_and_does_no_harm() {
+    let mut s = Scripted::modern(config());
+    for noise in
+        ["Listening…", "{", "[]", "null", "\u{0}\u{0}", "{\"jsonrpc\":\"1.0\",\"id\":1,\"result\":{}}"]
+    {
+        s.say_text(noise);
+    }
+    s.client.handle_input(s.now, Bytes::from_static(b"\xff\xfe broken \x80 text\n"));
+    s.client.handle_input(s.now, Bytes::from("[".repeat(100_000) + "\n"));
+    let reported = s
+        .take_events()
+        .iter()
+        .filter(|event| matches!(event, Event::Diagnostic(Diagnostic::Malformed(_))))
+        .count();
+    assert!(reported >= 7, "{reported}");
+    let (request, id) = call(&mut s, RequestOptions::default());
+    s.answer(&id, json!({"content": []}));
+    assert!(matches!(s.outcome(request), Outcome::Result(_)));
+}
+
+/// Contract 8
+#[test]
+fn requests_beyond_the_limits_are_handed_back() {
+    let mut few = config();
+    few.limits.requests_out = 2;
+    let mut s = Scripted::modern(few);
+    call(&mut s, RequestOptions::default());
+    call(&mut s, RequestOptions::default());
+    let refused =
+        s.client.request::<ListTools>(s.now, &PaginatedParams::default(), RequestOptions::default());
+    assert_eq!(refused.unwrap_err(), Refusal::InFlight { limit: 2 });
+
+    let mut narrow = config();
+    narrow.limits.queued_bytes = 100;
+    let mut s = Scripted::modern(narrow);
+    s.client.request::<ListTools>(s.now, &PaginatedParams::default(), RequestOptions::default()).unwrap();
+    let refused =
+        s.client.request::<ListTools>(s.now, &PaginatedParams::default(), RequestOptions::default());
+    assert_eq!(refused.unwrap_err(), Refusal::Overloaded { limit: 100 });
+}
+
+/// Contract 8
+#[test]
+fn notifications_that_nobody_takes_are_dropped_and_counted() {
+    let mut config = config();
+    config.limits.events = 20;
+    let mut s = Scripted::modern(config);
+    let (request, id) = call(&mut s, RequestOptions::default());
+    for _ in 0..100 {
+        s.notify("notifications/message", json!({"level": "info", "data": "x"}));
+    }
+    s.answer(&id, json!({"content": []}));
+    assert!(!s.client.wants_read());
+    let events = s.take_events();
+    let taken = events.iter().filter(|event| matches!(event, Event::Notification { .. })).count() as u64;
+    let dropped = events.iter().find_map(|event| match event {
+        Event::Diagnostic(Diagnostic::NotificationsDropped { count }) => Some(*count),
+        _ => None,
+    });
+    assert_eq!(taken + dropped.unwrap(), 100, "nothing is lost in silence");
+    assert!(
+        events
+            .iter()
+            .any(|event| matches!(event, Event::Outcome { request: ended, .. } if *ended == request))
+    );
+    assert!(s.client.wants_read());
+}
+
+/// Contract 8: a server that never reads does not make the client wait for ever.
+#[test]
+fn a_server_that_takes_nothing_fails_the_connection() {
+    let mut config = config();
+    config.request_timeout = Duration::MAX;
+    config.request_maximum = Duration::MAX;
+    let mut s = Scripted::modern(config);
+    let request =
+        s.client.request::<ListTools>(s.now, &PaginatedParams::default(), RequestOptions::default()).unwrap();
+    s.advance(Duration::from_secs(60));
+    assert!(matches!(s.outcome(request), Outcome::Lost(Lost::Failed(_))));
+    assert_eq!(s.client.poll_link(), Some(LinkAction::Abort));
+}
+
+/// Contract 8: a small message keeps no more of the input than itself for long.
+#[test]
+fn events_that_wait_do_not_keep_the_input_they_came_in() {
+    struct Chunk {
+        bytes: Vec<u8>,
+        _alive: Arc<()>,
+    }
+    impl AsRef<[u8]> for Chunk {
+        fn as_ref(&self) -> &[u8] {
+            &self.bytes
+        }
+    }
+    let mut s = Scripted::modern(config());
+    let alive = Arc::new(());
+    for _ in 0..500 {
+        let message =
+            r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":1}}"#;
+        let padded = format!("{message}\n{}\n", " ".repeat(60_000));
+        s.client.handle_input(
+            s.now,
+            Bytes::from_owner(Chunk { bytes: padded.into_bytes(), _alive: alive.clone() }),
+        );
+    }
+    let kept = Arc::strong_count(&alive) - 1;
+    assert!(kept <= 20, "{kept} chunks are kept");
+    assert_eq!(s.take_events().len(), 500);
+}

@@ -1,0 +1,19 @@
+//! The client role, without a transport.
+#![cfg(all(feature = "std", feature = "client", feature = "server", feature = "http"))]
+
+#[path = "../common/mod.rs"]
+mod common;
+#[path = "../front_common/mod.rs"]
+mod front_common;
+#[path = "../http_common/mod.rs"]
+mod http_common;
+
+mod batches;
+mod cache;
+mod detection;
+mod limits;
+mod requests;
+mod robustness;
+mod rounds;
+mod tasks;
+mod watch;

@@ -1,0 +1,573 @@
+//! Requests of a client that is ready: what goes out, and that each ends exactly once.
+
+use core::time::Duration;
+
+use crate::common::{Scripted, config};
+use mcp_proto::peer::client::{Closed, Diagnostic, Event, Keepalive, LinkAction, State};
+use mcp_proto::peer::{
+    InputMode, InvalidAnswer, Lost, Needed, Outcome, ProgressOption, Refusal, RequestId, RequestOptions,
+};
+use mcp_proto::rpc::ErrorObject;
+use mcp_proto::schema::{
+    CallTool, CallToolParams, Complete, ListRootsResult, ListTools, LoggingLevel, PaginatedParams, Ping,
+    Root, ServerCapability, SetLoggingLevel, SubscriptionFilter, SubscriptionsListen,
+    SubscriptionsListenParams,
+};
+use serde_json::{Value, json};
+
+fn listen_params() -> SubscriptionsListenParams {
+    SubscriptionsListenParams::new(SubscriptionFilter {
+        tools_list_changed: Some(true),
+        ..Default::default()
+    })
+}
+
+fn call(s: &mut Scripted, options: RequestOptions) -> (RequestId, Value) {
+    let request = s.client.request::<CallTool>(s.now, &CallToolParams::new("slow"), options).unwrap();
+    let id = s.expect("tools/call");
+    (request, id)
+}
+
+fn progress(s: &mut Scripted, id: &Value, value: u32) {
+    s.notify("notifications/progress", json!({"progressToken": id, "progress": value}));
+}
+
+/// C1.1, C1.14, C1.15, C1.17
+#[test]
+fn every_modern_request_carries_its_metadata() {
+    let mut s = Scripted::modern(config());
+    for _ in 0..2 {
+        s.client.request::<ListTools>(s.now, &PaginatedParams::default(), RequestOptions::default()).unwrap();
+        let line = s.line();
+        assert_eq!(line["jsonrpc"], "2.0");
+        let meta = &line["params"]["_meta"];
+        assert_eq!(meta["io.modelcontextprotocol/protocolVersion"], "2026-07-28");
+        assert!(meta["io.modelcontextprotocol/clientCapabilities"].is_object());
+        assert_eq!(meta["io.modelcontextprotocol/clientInfo"]["version"], "1.0");
+    }
+}
+
+#[test]
+fn the_client_may_be_told_not_to_name_itself() {
+    let mut config = config();
+    config.send_info = false;
+    let mut s = Scripted::modern(config);
+    s.client.request::<ListTools>(s.now, &PaginatedParams::default(), RequestOptions::default()).unwrap();
+    assert_eq!(s.line()["params"]["_meta"].get("io.modelcontextprotocol/clientInfo"), None);
+}
+
+/// R10
+#[test]
+fn a_legacy_request_carries_no_modern_metadata() {
+    let mut s = Scripted::legacy(config());
+    let options = RequestOptions::default().log_level(LoggingLevel::Debug);
+    s.client.request::<ListTools>(s.now, &PaginatedParams::default(), options).unwrap();
+    let line = s.line();
+    assert!(line["params"].get("_meta").is_none(), "{line}");
+}
+
+/// C1.2, C1.3
+#[test]
+fn ids_are_never_used_twice() {
+    let mut s = Scripted::legacy(config());
+    let mut seen = std::collections::BTreeSet::new();
+    for _ in 0..100 {
+        let (_, id) = call(&mut s, RequestOptions::default());
+        assert!(seen.insert(id.as_i64().unwrap()));
+        s.answer(&id, json!({"content": []}));
+    }
+}
+
+#[test]
+fn answers_find_their_requests_in_any_order() {
+    let mut s = Scripted::modern(config());
+    let first = call(&mut s, RequestOptions::default());
+    let second = call(&mut s, RequestOptions::default());
+    s.answer(&second.1, json!({"resultType": "complete", "content": [{"type": "text", "text": "2"}]}));
+    s.answer_error(&first.1, -32602, None);
+    let result = s.outcome(second.0).decode::<CallTool>().unwrap();
+    assert_eq!(result.text_content(), "2");
+    assert!(matches!(s.outcome(first.0), Outcome::Error(ErrorObject { code: -32602, .. })));
+}
+
+/// C1.7, C1.8
+#[test]
+fn the_result_type_decides_what_a_modern_result_is() {
+    let mut s = Scripted::modern(config());
+    let cases = [
+        (json!({"content": []}), "result"),
+        (json!({"resultType": "complete", "content": []}), "result"),
+        (json!({"resultType": "input_required", "requestState": "x"}), "input"),
+        (json!({"resultType": "surprise"}), "invalid"),
+        (json!({"resultType": 5}), "invalid"),
+        (json!({"resultType": "task", "taskId": "undeclared"}), "invalid"),
+    ];
+    for (result, expected) in cases {
+        let (request, id) = call(&mut s, RequestOptions::default().input(InputMode::Manual));
+        s.answer(&id, result.clone());
+        let found = match s.outcome(request) {
+            Outcome::Result(_) => "result",
+            Outcome::InputRequired(_) => "input",
+            Outcome::Invalid(_) => "invalid",
+            _ => "other",
+        };
+        assert_eq!(found, expected, "{result}");
+    }
+}
+
+/// C5.1
+#[test]
+fn input_is_required_only_where_the_method_allows_it() {
+    let mut s = Scripted::modern(config());
+    let request =
+        s.client.request::<ListTools>(s.now, &PaginatedParams::default(), RequestOptions::default()).unwrap();
+    let id = s.expect("tools/list");
+    s.answer(&id, json!({"resultType": "input_required", "requestState": "x"}));
+    assert!(matches!(s.outcome(request), Outcome::Invalid(InvalidAnswer::ResultType(_))));
+}
+
+/// C7.1, C3.4
+#[test]
+fn silence_ends_a_request_after_thirty_seconds_and_tells_the_server() {
+    let mut s = Scripted::modern(config());
+    let (request, id) = call(&mut s, RequestOptions::default());
+    s.advance(Duration::from_secs(29));
+    s.expect_silence();
+    s.advance(Duration::from_secs(1));
+    let line = s.line();
+    assert_eq!((&line["method"], &line["params"]["requestId"]), (&json!("notifications/cancelled"), &id));
+    assert!(matches!(s.outcome(request), Outcome::TimedOut { maximum: false, .. }));
+}
+
+/// C7.2, C7.3, C7.4
+#[test]
+fn progress_extends_the_wait_up_to_the_maximum() {
+    let mut s = Scripted::modern(config());
+    let options = RequestOptions::default().timeout(Duration::from_secs(10)).maximum(Duration::from_secs(25));
+    let (request, id) = call(&mut s, options);
+    for step in 1..=4 {
+        s.advance(Duration::from_secs(6));
+        progress(&mut s, &id, step);
+    }
+    s.expect_silence();
+    s.advance(Duration::from_secs(1));
+    assert_eq!(s.line()["method"], "notifications/cancelled");
+    assert!(matches!(s.outcome(request), Outcome::TimedOut { maximum: true, .. }));
+}
+
+/// C7.1, C7.4: a server of an earlier revision that asks a person, say, can not go on before it is answered.
+#[test]
+fn the_wait_stands_still_while_the_server_waits_for_this_side() {
+    let mut config = config();
+    config.capabilities.roots = Some(Default::default());
+    let asked = |s: &mut Scripted| {
+        s.say(&json!({"jsonrpc": "2.0", "id": 1, "method": "roots/list"}));
+        s.take_events().into_iter().find_map(|event| match event {
+            Event::Request { id, .. } => Some(id),
+            _ => None,
+        })
+    };
+    let mut s = Scripted::legacy(config.clone());
+    let options =
+        RequestOptions::default().timeout(Duration::from_secs(10)).maximum(Duration::from_secs(100));
+    let (request, _) = call(&mut s, options.clone());
+    let question = asked(&mut s).unwrap();
+    for _ in 0..5 {
+        s.advance(Duration::from_secs(9));
+    }
+    s.expect_silence();
+    let roots = ListRootsResult::new(vec![Root::new("file:///home")]);
+    s.client.respond(s.now, question, Ok(&roots));
+    assert_eq!(s.line()["id"], 1);
+    s.advance(Duration::from_secs(10));
+    assert_eq!(s.line()["method"], "notifications/cancelled");
+    assert!(matches!(s.outcome(request), Outcome::TimedOut { maximum: false, .. }));
+
+    let mut s = Scripted::legacy(config);
+    let (request, _) = call(&mut s, options);
+    asked(&mut s).unwrap();
+    s.advance(Duration::from_secs(99));
+    s.expect_silence();
+    let (other, _) = call(&mut s, RequestOptions::default().timeout(Duration::ZERO));
+    s.advance(Duration::from_secs(1));
+    assert!(matches!(s.outcome(other), Outcome::TimedOut { maximum: false, .. }));
+    assert!(matches!(s.outcome(request), Outcome::TimedOut { maximum: true, .. }));
+}
+
+/// At the far end of time nothing is later than now: what is given its time again must still end.
+#[test]
+fn a_wait_that_stands_still_comes_to_an_end_with_time_itself() {
+    let mut config = config();
+    config.capabilities.roots = Some(Default::default());
+    let mut s = Scripted::legacy(config);
+    let (request, _) = call(&mut s, RequestOptions::default().maximum(Duration::MAX));
+    s.say(&json!({"jsonrpc": "2.0", "id": 1, "method": "roots/list"}));
+    s.take_events();
+    s.now = mcp_proto::Instant::from_origin(Duration::MAX);
+    s.client.handle_timeout(s.now);
+    assert!(matches!(s.outcome(request), Outcome::TimedOut { .. }));
+}
+
+/// C7.8
+#[test]
+fn progress_reaches_its_request_before_the_outcome() {
+    let mut s = Scripted::modern(config());
+    let (request, id) = call(&mut s, RequestOptions::default());
+    progress(&mut s, &id, 1);
+    s.answer(&id, json!({"content": []}));
+    let events = s.take_events();
+    assert!(matches!(&events[..], [
+        Event::Progress { request: first, .. },
+        Event::Outcome { request: second, .. },
+    ] if *first == request && *second == request));
+}
+
+/// C7.9
+#[test]
+fn progress_of_unknown_or_finished_requests_is_ignored() {
+    let mut s = Scripted::modern(config());
+    let (_, id) = call(&mut s, RequestOptions::default());
+    s.answer(&id, json!({"content": []}));
+    s.take_events();
+    for token in [id, json!(77), json!("x"), json!(0), json!("")] {
+        progress(&mut s, &token, 1);
+    }
+    assert!(s.take_events().is_empty());
+}
+
+#[test]
+fn progress_is_asked_for_where_it_may_take_long_or_on_demand() {
+    let mut s = Scripted::modern(config());
+    let mut token = |options| {
+        s.client.request::<ListTools>(s.now, &PaginatedParams::default(), options).unwrap();
+        s.line()["params"]["_meta"].get("progressToken").is_some()
+    };
+    assert!(!token(RequestOptions::default()));
+    assert!(token(RequestOptions::default().progress(ProgressOption::Ask)));
+    s.client
+        .request::<CallTool>(
+            s.now,
+            &CallToolParams::new("x"),
+            RequestOptions::default().progress(ProgressOption::No),
+        )
+        .unwrap();
+    assert!(s.line()["params"]["_meta"].get("progressToken").is_none());
+}
+
+/// C7.5, C7.6
+#[test]
+fn a_late_answer_to_a_cancelled_request_is_dropped() {
+    let mut s = Scripted::modern(config());
+    let (request, id) = call(&mut s, RequestOptions::default());
+    s.client.cancel(s.now, request, Some("changed my mind"));
+    assert_eq!(s.line()["params"], json!({"requestId": id, "reason": "changed my mind"}));
+    assert!(matches!(s.outcome(request), Outcome::Cancelled));
+    s.answer(&id, json!({"content": []}));
+    s.client.cancel(s.now, request, None);
+    assert!(s.take_events().is_empty());
+    s.expect_silence();
+}
+
+#[test]
+fn a_request_cancelled_before_it_was_sent_never_goes_out() {
+    let mut s = Scripted::open(config());
+    let request =
+        s.client.request::<ListTools>(s.now, &PaginatedParams::default(), RequestOptions::default()).unwrap();
+    s.client.cancel(s.now, request, None);
+    assert!(matches!(s.outcome(request), Outcome::Cancelled));
+    let id = s.expect("server/discover");
+    s.answer(&id, crate::common::discover_result());
+    s.expect_silence();
+}
+
+#[test]
+fn an_answer_to_a_request_never_made_is_reported() {
+    let mut s = Scripted::modern(config());
+    s.answer(&json!(4711), json!({}));
+    assert!(matches!(s.take_events()[..], [Event::Diagnostic(Diagnostic::UnknownAnswer(_))]));
+}
+
+/// C9.12, C2.14
+#[test]
+fn what_the_server_does_not_declare_is_not_asked() {
+    let mut s = Scripted::open(config());
+    let queued = s.client.request::<Complete>(
+        s.now,
+        &serde_json::from_str(
+            r#"{"ref":{"type":"ref/prompt","name":"p"},"argument":{"name":"a","value":""}}"#,
+        )
+        .unwrap(),
+        RequestOptions::default(),
+    );
+    let queued = queued.unwrap();
+    let id = s.expect("server/discover");
+    let mut result = crate::common::discover_result();
+    result["capabilities"] = json!({"tools": {}});
+    s.answer(&id, result);
+    assert!(matches!(
+        s.outcome(queued),
+        Outcome::Refused(Refusal::Capability { needed: Needed::Server(ServerCapability::Completions), .. })
+    ));
+    s.client.request::<ListTools>(s.now, &PaginatedParams::default(), RequestOptions::default()).unwrap();
+}
+
+/// R10
+#[test]
+fn what_the_revision_lacks_is_not_asked() {
+    let mut modern = Scripted::modern(config());
+    let refused = modern.client.request::<Ping>(modern.now, &Default::default(), RequestOptions::default());
+    assert!(matches!(refused, Err(Refusal::Revision { .. })));
+    let level = serde_json::from_str(r#"{"level":"debug"}"#).unwrap();
+    let refused = modern.client.request::<SetLoggingLevel>(modern.now, &level, RequestOptions::default());
+    assert!(matches!(refused, Err(Refusal::Revision { .. })));
+    modern.expect_silence();
+
+    let mut legacy = Scripted::legacy(config());
+    let refused =
+        legacy.client.request::<SubscriptionsListen>(legacy.now, &listen_params(), RequestOptions::default());
+    assert!(matches!(refused, Err(Refusal::Revision { .. })));
+    legacy.client.request::<Ping>(legacy.now, &Default::default(), RequestOptions::default()).unwrap();
+}
+
+/// C7.10
+#[test]
+fn a_ping_is_answered_at_once() {
+    let mut s = Scripted::legacy(config());
+    s.say(&json!({"jsonrpc": "2.0", "id": 0, "method": "ping"}));
+    assert_eq!(s.line(), json!({"jsonrpc": "2.0", "id": 0, "result": {}}));
+}
+
+/// C1.6, C11.7
+#[test]
+fn a_legacy_server_is_answered_what_was_declared_and_refused_the_rest() {
+    let mut config = config();
+    config.capabilities.roots = Some(Default::default());
+    let mut s = Scripted::legacy(config);
+    s.say(&json!({"jsonrpc": "2.0", "id": "", "method": "roots/list"}));
+    let asked = s.take_events().into_iter().find_map(|event| match event {
+        Event::Request { id, .. } => Some(id),
+        _ => None,
+    });
+    let roots = ListRootsResult::new(vec![Root::new("file:///home")]);
+    s.client.respond(s.now, asked.unwrap(), Ok(&roots));
+    assert_eq!(s.line(), json!({"jsonrpc": "2.0", "id": "", "result": {"roots": [{"uri": "file:///home"}]}}));
+    for method in ["sampling/createMessage", "elicitation/create", "nonsense"] {
+        s.say(&json!({"jsonrpc": "2.0", "id": 5, "method": method, "params": {}}));
+        assert_eq!(s.line()["error"]["code"], -32601, "{method}");
+    }
+}
+
+/// C10.1, C10.3, C11.3
+#[test]
+fn an_undeclared_mode_or_tools_are_invalid_parameters() {
+    let mut config = config();
+    config.capabilities = serde_json::from_str(r#"{"elicitation":{},"sampling":{}}"#).unwrap();
+    let mut s = Scripted::legacy(config);
+    let url = json!({"mode": "url", "message": "m", "url": "https://example.com", "elicitationId": "e"});
+    s.say(&json!({"jsonrpc": "2.0", "id": 1, "method": "elicitation/create", "params": url}));
+    assert_eq!(s.line()["error"]["code"], -32602);
+    let tools =
+        json!({"messages": [], "maxTokens": 1, "tools": [{"name": "t", "inputSchema": {"type": "object"}}]});
+    s.say(&json!({"jsonrpc": "2.0", "id": 2, "method": "sampling/createMessage", "params": tools}));
+    assert_eq!(s.line()["error"]["code"], -32602);
+    let form = json!({"message": "m", "requestedSchema": {"type": "object", "properties": {}}});
+    s.say(&json!({"jsonrpc": "2.0", "id": 3, "method": "elicitation/create", "params": form}));
+    s.expect_silence();
+}
+
+/// C1.5, C3.2
+#[test]
+fn a_modern_server_is_never_answered() {
+    let mut s = Scripted::modern(config());
+    for method in ["ping", "roots/list", "nonsense"] {
+        s.say(&json!({"jsonrpc": "2.0", "id": 1, "method": method}));
+    }
+    s.say_text(r#"{"jsonrpc":"2.0","id":9,"method":5}"#);
+    s.expect_silence();
+    assert_eq!(s.take_events().len(), 4, "each is reported");
+}
+
+#[test]
+fn a_duplicate_request_of_the_server_is_refused_and_the_first_left_alone() {
+    let mut config = config();
+    config.capabilities.roots = Some(Default::default());
+    let mut s = Scripted::legacy(config);
+    s.say(&json!({"jsonrpc": "2.0", "id": 7, "method": "roots/list"}));
+    s.say(&json!({"jsonrpc": "2.0", "id": 7, "method": "roots/list"}));
+    assert_eq!(s.line()["error"]["code"], -32600);
+    let asked = s.take_events().into_iter().filter(|event| matches!(event, Event::Request { .. })).count();
+    assert_eq!(asked, 1);
+}
+
+#[test]
+fn a_request_that_the_server_cancels_is_not_answered() {
+    let mut config = config();
+    config.capabilities.roots = Some(Default::default());
+    let mut s = Scripted::legacy(config);
+    s.say(&json!({"jsonrpc": "2.0", "id": 7, "method": "roots/list"}));
+    s.notify("notifications/cancelled", json!({"requestId": 7, "reason": "too late"}));
+    let events = s.take_events();
+    let [Event::Request { id, .. }, Event::RequestCancelled { id: cancelled, .. }] = &events[..] else {
+        panic!("{events:?}")
+    };
+    assert_eq!(id, cancelled);
+    s.client.respond(s.now, *id, Ok(&ListRootsResult::new(vec![])));
+    s.expect_silence();
+}
+
+/// C7.11, K2
+#[test]
+fn a_server_that_misses_three_pings_is_lost() {
+    let mut config = config();
+    config.keepalive = Some(Keepalive::PRESET);
+    config.request_timeout = Duration::MAX;
+    config.request_maximum = Duration::MAX;
+    let mut s = Scripted::legacy(config);
+    let (request, _) = call(&mut s, RequestOptions::default());
+    s.advance(Duration::from_secs(30));
+    let id = s.expect("ping");
+    s.answer(&id, json!({}));
+    for _ in 0..3 {
+        s.advance(Duration::from_secs(31));
+        s.expect("ping");
+        s.advance(Duration::from_secs(5));
+    }
+    assert!(matches!(s.outcome(request), Outcome::Lost(Lost::KeepaliveFailed)));
+    assert_eq!(s.client.poll_link(), Some(LinkAction::Abort));
+    assert_eq!(s.client.poll_timeout(), None);
+}
+
+/// Contract 1
+#[test]
+fn the_end_of_the_link_ends_every_request_with_what_is_known() {
+    let mut s = Scripted::modern(config());
+    let requests: Vec<_> = (0..3).map(|_| call(&mut s, RequestOptions::default()).0).collect();
+    s.end("exit status 3: out of memory");
+    for request in requests {
+        match s.outcome(request) {
+            Outcome::Lost(Lost::Disconnected(detail)) => assert!(detail.contains("out of memory")),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(s.client.state(), State::Disconnected);
+    let refused =
+        s.client.request::<ListTools>(s.now, &PaginatedParams::default(), RequestOptions::default());
+    assert_eq!(refused.unwrap_err(), Refusal::Closed);
+}
+
+/// F76
+#[test]
+fn closing_lets_requests_finish_and_then_ends_the_link() {
+    let mut s = Scripted::modern(config());
+    let (request, id) = call(&mut s, RequestOptions::default());
+    s.client.close(s.now);
+    assert_eq!(s.client.poll_link(), None);
+    s.answer(&id, json!({"content": []}));
+    assert!(matches!(s.outcome(request), Outcome::Result(_)));
+    assert_eq!(s.client.poll_link(), Some(LinkAction::CloseWrite));
+    s.end("");
+    assert!(matches!(s.take_events().last(), Some(Event::Closed(Closed::Done))));
+}
+
+#[test]
+fn closing_gives_up_on_what_does_not_finish() {
+    let mut s = Scripted::modern(config());
+    let (request, _) = call(&mut s, RequestOptions::default());
+    s.client.close(s.now);
+    s.advance(Duration::from_secs(2));
+    assert_eq!(s.line()["method"], "notifications/cancelled");
+    assert!(matches!(s.outcome(request), Outcome::Lost(Lost::Closed)));
+    assert_eq!(s.client.poll_link(), Some(LinkAction::CloseWrite));
+    s.advance(Duration::from_secs(2));
+    assert_eq!(s.client.poll_link(), Some(LinkAction::Abort));
+    assert!(s.client.is_closed());
+}
+
+#[test]
+fn the_sending_half_is_closed_only_after_everything_was_taken() {
+    let mut s = Scripted::modern(config());
+    let request =
+        s.client.request::<ListTools>(s.now, &PaginatedParams::default(), RequestOptions::default()).unwrap();
+    s.client.cancel(s.now, request, None);
+    s.client.close(s.now);
+    assert_eq!(s.client.poll_link(), None);
+    while s.try_line().is_some() {}
+    assert_eq!(s.client.poll_link(), Some(LinkAction::CloseWrite));
+}
+
+/// R4, C6.2
+#[test]
+fn a_subscription_ends_by_result_or_by_cancellation() {
+    let mut s = Scripted::modern(config());
+    let listen = |s: &mut Scripted| {
+        let request = s
+            .client
+            .request::<SubscriptionsListen>(s.now, &listen_params(), RequestOptions::default())
+            .unwrap();
+        let id = s.expect("subscriptions/listen");
+        (request, id)
+    };
+    let (graceful, id) = listen(&mut s);
+    s.advance(Duration::from_secs(3600));
+    s.expect_silence();
+    let meta = json!({"io.modelcontextprotocol/subscriptionId": id});
+    s.notify("notifications/tools/list_changed", json!({"_meta": meta}));
+    let owner = s.take_events().into_iter().find_map(|event| match event {
+        Event::Notification { subscription, .. } => subscription,
+        _ => None,
+    });
+    assert_eq!(owner, Some(graceful));
+    s.answer(&id, json!({"resultType": "complete", "_meta": meta}));
+    s.notify("notifications/cancelled", json!({"requestId": id}));
+    assert!(matches!(s.outcome(graceful), Outcome::Result(_)));
+
+    let (cut, id) = listen(&mut s);
+    s.notify("notifications/cancelled", json!({"requestId": id}));
+    s.answer(&id, json!({"resultType": "complete", "_meta": {"io.modelcontextprotocol/subscriptionId": id}}));
+    assert!(matches!(s.outcome(cut), Outcome::Lost(Lost::Ended)));
+    assert!(s.take_events().is_empty());
+}
+
+/// R1
+#[test]
+fn a_batch_is_read_at_the_one_revision_that_has_it() {
+    let mut s = Scripted::legacy_at(config(), "2025-03-26");
+    let first = call(&mut s, RequestOptions::default());
+    let second = call(&mut s, RequestOptions::default());
+    let answer = |id: &Value| json!({"jsonrpc": "2.0", "id": id, "result": {"content": []}});
+    s.say(&json!([answer(&first.1), answer(&second.1)]));
+    assert!(matches!(s.outcome(first.0), Outcome::Result(_)));
+    assert!(matches!(s.outcome(second.0), Outcome::Result(_)));
+    assert!(s.take_events().is_empty());
+}
+
+/// Contract 5
+#[test]
+fn a_spurious_timeout_changes_nothing() {
+    let mut s = Scripted::modern(config());
+    call(&mut s, RequestOptions::default());
+    let due = s.client.poll_timeout();
+    s.client.handle_timeout(s.now);
+    assert_eq!(s.client.poll_timeout(), due);
+    assert!(s.take_events().is_empty());
+    s.expect_silence();
+}
+
+/// C9.14, C9.15
+#[test]
+fn the_log_level_is_told_with_each_modern_request_or_once_to_a_legacy_server() {
+    let mut config = config();
+    config.log_level = Some(LoggingLevel::Warning);
+    let mut modern = Scripted::modern(config.clone());
+    modern
+        .client
+        .request::<ListTools>(modern.now, &PaginatedParams::default(), RequestOptions::default())
+        .unwrap();
+    assert_eq!(modern.line()["params"]["_meta"]["io.modelcontextprotocol/logLevel"], "warning");
+
+    let mut legacy = Scripted::legacy(config);
+    let line = legacy.line();
+    assert_eq!((&line["method"], &line["params"]["level"]), (&json!("logging/setLevel"), &json!("warning")));
+    legacy.answer(&line["id"], json!({}));
+    assert!(legacy.take_events().is_empty());
+}

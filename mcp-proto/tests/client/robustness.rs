@@ -1,0 +1,301 @@
+//! A client whose server does what no server should: each sequence is reported or survived, and no request is lost.
+
+use core::time::Duration;
+
+use crate::common::{LEGACY, MODERN, Scripted, config, discover_result, initialize_result};
+use mcp_proto::Limits;
+use mcp_proto::peer::client::{ClientConfig, Diagnostic, Event, Keepalive, LinkAction, Mode, State};
+use mcp_proto::peer::{Lost, Outcome, Refusal, RequestId, RequestOptions};
+use mcp_proto::schema::{Era, ListRoots, ListTools};
+use serde_json::{Value, json};
+
+fn list(s: &mut Scripted) -> RequestId {
+    s.client.request::<ListTools>(s.now, &Default::default(), RequestOptions::default()).unwrap()
+}
+
+fn unknown_answers(events: &[Event]) -> usize {
+    let unknown = |event: &&Event| matches!(event, Event::Diagnostic(Diagnostic::UnknownAnswer(_)));
+    events.iter().filter(unknown).count()
+}
+
+/// Contract 9
+#[test]
+fn a_probe_that_is_answered_twice_counts_once() {
+    let mut s = Scripted::open(config());
+    let id = s.expect("server/discover");
+    s.answer(&id, discover_result());
+    s.answer(&id, discover_result());
+    s.answer_error(&id, -32601, None);
+    assert_eq!(s.client.server().unwrap().era, Era::Modern);
+    s.expect_silence();
+}
+
+/// Contract 9
+#[test]
+fn a_probe_answered_with_a_result_and_an_error_leads_to_the_handshake() {
+    let mut s = Scripted::open(config());
+    let id = s.expect("server/discover");
+    s.say(&json!({"jsonrpc": "2.0", "id": id, "result": discover_result(), "error": {"code": 1, "message": "m"}}));
+    let id = s.expect("initialize");
+    s.say(&json!({"jsonrpc": "2.0", "id": id, "result": {}, "error": {"code": 1, "message": "m"}}));
+    assert!(s.client.is_closed());
+    assert_eq!(s.take_events().into_iter().filter(|event| matches!(event, Event::Closed(_))).count(), 1);
+}
+
+/// C1.1, contract 9
+#[test]
+fn an_id_is_not_matched_by_one_that_looks_alike() {
+    let mut s = Scripted::modern(config());
+    let request = list(&mut s);
+    let id = s.expect("tools/list");
+    let text = id.to_string();
+    for other in [json!(text), json!(-1), json!(i64::MAX), json!(i64::MIN), json!("")] {
+        s.answer(&other, json!({"tools": []}));
+    }
+    s.say_text(&format!(r#"{{"jsonrpc":"2.0","id":{text}.5,"result":{{}}}}"#));
+    s.say_text(r#"{"jsonrpc":"2.0","id":99999999999999999999,"result":{}}"#);
+    let events = s.take_events();
+    assert_eq!(unknown_answers(&events), 5);
+    assert!(!events.iter().any(|event| matches!(event, Event::Outcome { .. })));
+    s.answer(&id, json!({"tools": []}));
+    assert!(matches!(s.outcome(request), Outcome::Result(_)));
+}
+
+/// Contract 1: what was never sent can not have been answered.
+#[test]
+fn an_answer_to_a_request_that_still_waits_answers_nothing() {
+    let mut s = Scripted::open(config());
+    let probe = s.expect("server/discover");
+    let request = list(&mut s);
+    for guess in 0..8 {
+        if json!(guess) != probe {
+            s.answer(&json!(guess), json!({"protocolVersion": LEGACY}));
+            s.say_text(&format!(r#"{{"jsonrpc":"2.0","id":{guess},"result":5,"error":5}}"#));
+        }
+    }
+    let events = s.take_events();
+    assert!(!events.iter().any(|event| matches!(event, Event::Outcome { .. })), "{events:?}");
+    s.answer(&probe, discover_result());
+    let id = s.expect("tools/list");
+    s.answer(&id, json!({"tools": []}));
+    assert!(matches!(s.outcome(request), Outcome::Result(_)));
+}
+
+/// C7.6
+#[test]
+fn a_server_that_cancels_the_probe_or_the_handshake_changes_nothing() {
+    let mut s = Scripted::open(config());
+    let id = s.expect("server/discover");
+    s.notify("notifications/cancelled", json!({"requestId": id}));
+    s.answer_error(&id, -32601, None);
+    let id = s.expect("initialize");
+    s.notify("notifications/cancelled", json!({"requestId": id}));
+    s.answer(&id, initialize_result(LEGACY));
+    assert_eq!(s.client.state(), State::Ready);
+}
+
+/// S6.1: what the server no longer wants by the time of the verdict is not asked of the application.
+#[test]
+fn a_request_cancelled_while_it_is_held_is_never_handed_over() {
+    let mut roots = config();
+    roots.capabilities.roots = Some(Default::default());
+    let mut s = Scripted::open(roots);
+    let id = s.expect("server/discover");
+    s.say(&json!({"jsonrpc": "2.0", "id": "r", "method": "roots/list"}));
+    s.notify("notifications/cancelled", json!({"requestId": "r"}));
+    s.answer_error(&id, -32601, None);
+    let id = s.expect("initialize");
+    s.answer(&id, initialize_result(LEGACY));
+    s.expect("notifications/initialized");
+    assert!(!s.take_events().into_iter().any(|event| matches!(event, Event::Request { .. })));
+    s.expect_silence();
+}
+
+/// Contract 8
+#[test]
+fn what_a_server_sends_before_the_verdict_is_bounded_in_bytes() {
+    let mut small = config();
+    small.limits = Limits { event_bytes: 10_000, ..Limits::default() };
+    let mut s = Scripted::open(small);
+    s.expect("server/discover");
+    for id in 0..20 {
+        let request = json!({"jsonrpc": "2.0", "id": format!("r{id}"), "method": "roots/list", "params": {"p": "x".repeat(1000)}});
+        s.say(&request);
+    }
+    let refused = s.line();
+    assert_eq!(refused["error"]["code"], -32603);
+}
+
+/// Contract 8: whatever part of a message is long counts.
+#[test]
+fn every_part_of_what_waits_for_the_application_counts_towards_its_limit() {
+    let long = "x".repeat(1000);
+    let messages: [&dyn Fn(&Value) -> Value; 5] = [
+        &|_| json!({"jsonrpc": "2.0", "method": long}),
+        &|_| json!({"jsonrpc": "2.0", "id": long, "result": {}}),
+        &|_| json!({"jsonrpc": "2.0", "error": {"code": 1, "message": long}}),
+        &|_| json!({"jsonrpc": "2.0", "id": long, "method": "roots/list"}),
+        &|id| {
+            json!({"jsonrpc": "2.0", "method": "notifications/progress",
+                     "params": {"progressToken": id, "progress": 1, "message": long}})
+        },
+    ];
+    for message in messages {
+        let mut small = config();
+        small.limits = Limits { event_bytes: 20_000, ..Limits::default() };
+        let mut s = Scripted::modern(small);
+        let params = mcp_proto::schema::CallToolParams::new("t");
+        s.client.request::<mcp_proto::schema::CallTool>(s.now, &params, RequestOptions::default()).unwrap();
+        let id = s.expect("tools/call");
+        for _ in 0..100 {
+            s.say(&message(&id));
+        }
+        let events = s.take_events();
+        let (last, before) = events.split_last().unwrap();
+        assert!(matches!(last, Event::Diagnostic(Diagnostic::NotificationsDropped { .. })), "{last:?}");
+        assert!(before.len() < 20, "{} of {:?}", before.len(), before.first());
+    }
+}
+
+/// Contract 8
+#[test]
+fn errors_that_nobody_takes_are_bounded_as_results_are() {
+    let mut small = config();
+    small.limits = Limits { event_bytes: 20_000, ..Limits::default() };
+    let mut s = Scripted::modern(small);
+    let requests: Vec<RequestId> = (0..100).map(|_| list(&mut s)).collect();
+    for _ in &requests {
+        let id = s.expect("tools/list");
+        s.answer_error(&id, -32603, Some(json!("x".repeat(1000))));
+    }
+    let events = s.take_events();
+    let lost =
+        |event: &&Event| matches!(event, Event::Outcome { outcome: Outcome::Lost(Lost::LimitExceeded), .. });
+    let kept = |event: &&Event| matches!(event, Event::Outcome { outcome: Outcome::Error(_), .. });
+    assert!(events.iter().filter(kept).count() < 20);
+    assert!(events.iter().filter(lost).count() > 80);
+}
+
+/// Contract 8: a limit of a few events still lets each request end with its result.
+#[test]
+fn a_small_limit_of_events_leaves_room_for_a_result() {
+    let mut small = config();
+    small.limits = Limits { events: 3, ..Limits::default() };
+    let mut s = Scripted::modern(small);
+    let request = list(&mut s);
+    let id = s.expect("tools/list");
+    assert!(s.client.wants_read());
+    s.answer(&id, json!({"tools": []}));
+    assert!(matches!(s.outcome(request), Outcome::Result(_)));
+}
+
+/// C2.14
+#[test]
+fn a_client_does_not_ask_what_only_servers_ask() {
+    let mut s = Scripted::legacy(config());
+    let refused = s.client.request::<ListRoots>(s.now, &Default::default(), RequestOptions::default());
+    assert!(matches!(refused, Err(Refusal::Revision { .. })), "{refused:?}");
+    s.expect_silence();
+}
+
+/// Contract 9
+#[test]
+fn odd_metadata_and_odd_tokens_do_no_harm() {
+    let mut s = Scripted::modern(config());
+    let request = list(&mut s);
+    let id = s.expect("tools/list");
+    for token in ["null", "1.5", "{}", "[1]", "99999999999999999999"] {
+        let params = format!(r#"{{"progressToken":{token},"progress":1}}"#);
+        s.say_text(&format!(r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{params}}}"#));
+    }
+    for params in ["null", "[]", r#"{"_meta":5}"#, r#"{"_meta":{},"_meta":{}}"#, r#"{"_meta":null}"#] {
+        for method in
+            ["notifications/tools/list_changed", "notifications/cancelled", "Benachrichtigung/é\u{1F980}"]
+        {
+            s.say_text(&format!(r#"{{"jsonrpc":"2.0","method":"{method}","params":{params}}}"#));
+        }
+    }
+    s.answer(&id, json!({"tools": []}));
+    assert!(matches!(s.outcome(request), Outcome::Result(_)));
+    s.expect_silence();
+}
+
+/// Contract 5: times of zero are times like any other.
+#[test]
+fn timeouts_of_zero_do_not_keep_the_clock_standing() {
+    let mut hasty = config();
+    hasty.close_timeout = Duration::ZERO;
+    hasty.keepalive =
+        Some(Keepalive { interval: Duration::ZERO, timeout: Duration::from_secs(1), misses: 2 });
+    let mut s = Scripted::legacy(hasty.clone());
+    s.advance(Duration::from_secs(10));
+    assert!(s.client.is_closed(), "the pings were missed");
+
+    hasty.keepalive = None;
+    let mut s = Scripted::legacy(hasty.clone());
+    list(&mut s);
+    s.client.close(s.now);
+    s.advance(Duration::ZERO);
+    assert!(s.client.is_closed());
+
+    hasty.connect.probe = Duration::ZERO;
+    hasty.connect.initialize = Duration::ZERO;
+    let mut s = Scripted::open(hasty);
+    s.advance(Duration::ZERO);
+    assert!(s.client.is_closed());
+}
+
+/// What was queued for the first process is of no use to the second.
+#[test]
+fn nothing_written_for_one_link_goes_out_on_the_next() {
+    let mut reopening = config();
+    reopening.reopen = true;
+    let mut s = Scripted::open(reopening);
+    s.end("gone before it took the probe");
+    assert_eq!(s.client.poll_link(), Some(LinkAction::Open));
+    s.expect_silence();
+    s.client.handle_open(s.now);
+    s.expect("initialize");
+    s.expect_silence();
+}
+
+/// C1.6: once the sending half is closed nothing more is written.
+#[test]
+fn a_server_that_asks_after_the_end_of_input_is_not_answered() {
+    let mut roots = config();
+    roots.capabilities.roots = Some(Default::default());
+    let mut s = Scripted::legacy(roots);
+    s.say(&json!({"jsonrpc": "2.0", "id": "r", "method": "roots/list"}));
+    let events = s.take_events();
+    let asked = events.into_iter().find_map(|event| match event {
+        Event::Request { id, .. } => Some(id),
+        _ => None,
+    });
+    s.client.close(s.now);
+    assert_eq!(s.client.poll_link(), Some(LinkAction::CloseWrite));
+    s.say(&json!({"jsonrpc": "2.0", "id": "p", "method": "ping"}));
+    s.client.respond(s.now, asked.unwrap(), Ok(&mcp_proto::schema::ListRootsResult::new(Vec::new())));
+    s.expect_silence();
+}
+
+/// No event follows the end.
+#[test]
+fn the_end_is_the_last_event_whatever_the_rest_of_the_batch_holds() {
+    let mut small: ClientConfig = config();
+    small.mode = Mode::LegacyOnly;
+    let mut s = Scripted::open(small);
+    let id = s.expect("initialize");
+    s.say(&json!([{"jsonrpc": "2.0", "id": id, "result": initialize_result("1999-01-01")}, 5, {"a": 1}]));
+    assert!(matches!(s.take_events().last(), Some(Event::Closed(_))));
+}
+
+/// A0.1: results and lists are objects and lists, not what happens to decode as one.
+#[test]
+fn an_array_is_neither_a_discovery_nor_an_initialize_result() {
+    let mut s = Scripted::open(config());
+    let id = s.expect("server/discover");
+    s.answer(&id, json!(["complete", [MODERN], null, {}, null, null, null]));
+    let id = s.expect("initialize");
+    s.answer(&id, json!([null, null, LEGACY, {}, null, null, null]));
+    assert!(s.client.is_closed());
+}

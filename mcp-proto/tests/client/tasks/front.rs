@@ -1,0 +1,168 @@
+//! Tasks through the front.
+
+use mcp_proto::front::{Begun, ClientHandlers, Error, Event as FrontEvent, HandlerError};
+use mcp_proto::rpc::code;
+use mcp_proto::schema::ElicitResult;
+use mcp_proto::schema::tasks::TaskStatus;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::front_common::{Front, boxed, pending, poll, ready};
+
+fn extended() -> Value {
+    let mut capabilities = crate::front_common::capabilities();
+    capabilities["extensions"] = json!({EXTENSION: {}});
+    capabilities
+}
+
+/// A front whose server has the extension.
+fn front(handlers: ClientHandlers) -> Front {
+    let mut front = Front::open(crate::front_common::config(), handlers);
+    let id = front.expect("server/discover");
+    front.answer(
+        &id,
+        json!({"resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": extended()}),
+    );
+    front
+}
+
+/// C14.1, C14.4: a call awaits its task, and handlers answer what the task asks for.
+#[test]
+fn a_call_awaits_its_task_and_handlers_answer_for_it() {
+    let handlers =
+        ClientHandlers::new().elicitation(async |_, _| Ok::<_, HandlerError>(ElicitResult::decline()));
+    let mut front = front(handlers);
+    let mut events = front.client.events();
+    let mut call = boxed(front.client.call_tool("slow", json!({})));
+    pending(poll(&mut call));
+    let id = front.expect("tools/call");
+    front.answer(&id, created());
+    pending(poll(&mut call));
+    front.advance(INTERVAL);
+    let id = front.expect("tasks/get");
+    front.answer(&id, asking(&["name"]));
+    let update = front.line();
+    assert_eq!(update["params"]["inputResponses"]["name"]["action"], "decline");
+    front.answer(&update["id"], json!({"resultType": "complete"}));
+    front.advance(INTERVAL);
+    let id = front.expect("tasks/get");
+    front.answer(&id, completed());
+    assert_eq!(ready(poll(&mut call)).unwrap().text_content(), "done");
+    let told = match ready(poll(&mut boxed(events.next()))) {
+        Some(FrontEvent::TaskStatus { report, .. }) => report.status,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(told, TaskStatus::Working);
+}
+
+/// C14.5
+#[test]
+fn a_call_that_is_dropped_cancels_its_task() {
+    let mut front = front(ClientHandlers::new());
+    let mut call = boxed(front.client.call_tool("slow", json!({})));
+    pending(poll(&mut call));
+    let id = front.expect("tools/call");
+    front.answer(&id, created());
+    drop(call);
+    front.expect("tasks/cancel");
+}
+
+/// C14.3
+#[test]
+fn a_task_is_handed_out_asked_for_waited_for_and_given_up() {
+    let mut front = front(ClientHandlers::new());
+    let mut call = boxed(front.client.call_tool("slow", json!({})).task());
+    pending(poll(&mut call));
+    let id = front.expect("tools/call");
+    front.answer(&id, created());
+    let Begun::Task(task_handle) = ready(poll(&mut call)).unwrap() else { panic!("no task") };
+    assert_eq!(task_handle.id(), "task-1");
+    assert_eq!(task_handle.seed().unwrap().poll_interval, Some(INTERVAL));
+    assert!(!format!("{task_handle:?}").contains("task-1"));
+    drop(call);
+    front.expect_silence();
+
+    let mut status = boxed(task_handle.status());
+    pending(poll(&mut status));
+    let id = front.expect("tasks/get");
+    front.answer(&id, task("working"));
+    assert_eq!(ready(poll(&mut status)).unwrap().status, TaskStatus::Working);
+    drop(status);
+
+    let mut wait = boxed(task_handle.wait());
+    pending(poll(&mut wait));
+    front.expect("tasks/get");
+    drop(wait);
+    front.expect_silence();
+
+    let resumed = front.client.resume_task(task_handle.id());
+    let mut wait = boxed(resumed.wait());
+    pending(poll(&mut wait));
+    let id = front.expect("tasks/get");
+    front.answer(&id, completed());
+    assert_eq!(ready(poll(&mut wait)).unwrap().text_content(), "done");
+    drop(wait);
+
+    let mut cancel = boxed(task_handle.cancel());
+    pending(poll(&mut cancel));
+    let id = front.expect("tasks/cancel");
+    front.say(&[crate::front_common::error(&id, code::INVALID_PARAMS)]);
+    assert!(
+        matches!(ready(poll(&mut cancel)), Err(Error::Peer(error)) if error.code == code::INVALID_PARAMS)
+    );
+}
+
+#[test]
+fn a_call_that_needs_no_task_is_done() {
+    let mut front = front(ClientHandlers::new());
+    let mut call = boxed(front.client.call_tool("fast", json!({})).task());
+    pending(poll(&mut call));
+    let id = front.expect("tools/call");
+    front.answer(&id, crate::front_common::text("at once"));
+    let Begun::Done(result) = ready(poll(&mut call)).unwrap() else { panic!("a task") };
+    assert_eq!(result.text_content(), "at once");
+}
+
+#[test]
+fn a_task_given_up_by_the_server_is_an_error_of_its_own() {
+    let mut front = front(ClientHandlers::new());
+    let mut call = boxed(front.client.call_tool("slow", json!({})));
+    pending(poll(&mut call));
+    let id = front.expect("tools/call");
+    front.answer(&id, created());
+    front.advance(INTERVAL);
+    let id = front.expect("tasks/get");
+    front.answer(&id, task("cancelled"));
+    assert!(matches!(ready(poll(&mut call)), Err(Error::TaskCancelled { message: None })));
+}
+
+/// C9.7: what a task comes to is held to what the tool promises, as far as it is known which tool was called.
+#[cfg(feature = "schema-validate")]
+#[test]
+fn what_a_task_comes_to_is_held_to_what_its_tool_promises() {
+    let mut front = front(ClientHandlers::new());
+    let mut list = boxed(front.client.list_tools_page(None));
+    pending(poll(&mut list));
+    let id = front.expect("tools/list");
+    let promised = json!({"type": "object", "properties": {"sum": {"type": "number"}}, "required": ["sum"]});
+    let tool = json!({"name": "slow", "inputSchema": {"type": "object"}, "outputSchema": promised});
+    front.answer(&id, json!({"resultType": "complete", "tools": [tool]}));
+    ready(poll(&mut list)).unwrap();
+    drop(list);
+
+    let mut call = boxed(front.client.call_tool("slow", json!({})).task());
+    pending(poll(&mut call));
+    let id = front.expect("tools/call");
+    front.answer(&id, created());
+    let Begun::Task(task_handle) = ready(poll(&mut call)).unwrap() else { panic!("no task") };
+    drop(call);
+    let broken = with(task("completed"), "result", json!({"content": [], "structuredContent": {"sum": "5"}}));
+    for (handle, held) in [(task_handle.clone(), true), (front.client.resume_task("task-1"), false)] {
+        let mut wait = boxed(handle.wait());
+        pending(poll(&mut wait));
+        let id = front.expect("tasks/get");
+        front.answer(&id, broken.clone());
+        let result = ready(poll(&mut wait));
+        assert_eq!(matches!(result, Err(Error::Output { .. })), held, "{result:?}");
+    }
+}

@@ -1,0 +1,91 @@
+//! Tasks that are known by their identifier alone.
+
+use core::time::Duration;
+
+use mcp_proto::peer::client::TaskCommand;
+use mcp_proto::peer::{Outcome, Refusal, RequestOptions, TaskMode, TaskReport};
+use mcp_proto::schema::tasks::TaskStatus;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::common::{Scripted, config};
+
+#[test]
+fn a_task_that_nobody_follows_is_the_outcome() {
+    let mut s = Scripted::modern(config());
+    let (request, line) = call(&mut s, "slow", RequestOptions::default().task(TaskMode::Handle));
+    s.answer(&line["id"], created());
+    match s.outcome(request) {
+        Outcome::Task(report) => {
+            assert_eq!((&*report.id, report.status), ("task-1", TaskStatus::Working));
+            assert_eq!((report.ttl, report.poll_interval), (None, Some(INTERVAL)));
+        }
+        other => panic!("{other:?}"),
+    }
+    s.advance(Duration::from_secs(60));
+    s.expect_silence();
+}
+
+/// C14.3: a task is taken up again by its identifier alone, before the server is known as well.
+#[test]
+fn a_task_is_taken_up_again_after_a_restart() {
+    let mut s = Scripted::open(config());
+    let request = s.client.task(s.now, "task-1", TaskCommand::Follow, RequestOptions::default()).unwrap();
+    let probe = s.expect("server/discover");
+    let mut discovered = crate::common::discover_result();
+    discovered["capabilities"]["extensions"] = json!({EXTENSION: {}});
+    s.answer(&probe, discovered);
+    let id = s.expect("tasks/get");
+    s.answer(&id, task("working"));
+    let id = polled(&mut s);
+    s.answer(&id, completed());
+    assert_eq!(result(s.outcome(request))["content"][0]["text"], "done");
+}
+
+#[test]
+fn a_task_that_was_taken_up_again_is_left_alone_when_nobody_follows_it_any_more() {
+    let mut s = with_extension();
+    let follow = s.client.task(s.now, "task-1", TaskCommand::Follow, RequestOptions::default()).unwrap();
+    s.expect("tasks/get");
+    s.client.cancel(s.now, follow, None);
+    assert!(matches!(s.outcome(follow), Outcome::Cancelled));
+    s.advance(Duration::from_secs(60));
+    let lines: Vec<Value> = core::iter::from_fn(|| s.try_line()).collect();
+    assert!(lines.iter().all(|line| line["method"] != "tasks/cancel"), "{lines:?}");
+}
+
+fn with_extension() -> Scripted {
+    let mut s = Scripted::open(config());
+    let probe = s.expect("server/discover");
+    let mut discovered = crate::common::discover_result();
+    discovered["capabilities"]["extensions"] = json!({EXTENSION: {}});
+    s.answer(&probe, discovered);
+    s.take_events();
+    s
+}
+
+#[test]
+fn a_task_is_asked_for_and_given_up_by_its_identifier() {
+    let mut s = with_extension();
+    let status = s.client.task(s.now, "task-1", TaskCommand::Status, RequestOptions::default()).unwrap();
+    let id = s.expect("tasks/get");
+    s.answer(&id, task("working"));
+    match s.outcome(status) {
+        Outcome::Result(raw) => assert_eq!(TaskReport::read(&raw).unwrap().status, TaskStatus::Working),
+        other => panic!("{other:?}"),
+    }
+    let cancel = s.client.task(s.now, "task-1", TaskCommand::Cancel, RequestOptions::default()).unwrap();
+    let id = s.expect("tasks/cancel");
+    s.answer(&id, json!({"resultType": "complete"}));
+    assert!(matches!(s.outcome(cancel), Outcome::Result(_)));
+}
+
+#[test]
+fn a_server_without_tasks_is_asked_for_none() {
+    let mut s = Scripted::modern(config());
+    for command in [TaskCommand::Follow, TaskCommand::Status, TaskCommand::Cancel] {
+        let refused = s.client.task(s.now, "task-1", command, RequestOptions::default());
+        assert!(matches!(refused, Err(Refusal::Capability { .. })), "{refused:?}");
+    }
+    s.expect_silence();
+}

@@ -1,0 +1,111 @@
+//! Tasks over HTTP.
+
+use core::time::Duration;
+
+use mcp_proto::peer::client::Event;
+use mcp_proto::peer::{Outcome, RequestId, RequestOptions};
+use mcp_proto::schema::{
+    CallTool, CallToolParams, ClientCapability, ElicitResult, ListTools, PaginatedParams,
+};
+use serde_json::json;
+
+use super::*;
+use crate::http_common::Wire;
+
+fn http_call(wire: &mut Wire, options: RequestOptions) -> (RequestId, crate::http_common::Exchange) {
+    let params = CallToolParams::new("slow");
+    let request = wire.client.request::<CallTool>(wire.now, &params, options).unwrap();
+    (request, wire.expect("tools/call"))
+}
+
+/// C14.2
+#[test]
+fn over_http_the_task_is_named_in_a_header() {
+    let mut config = crate::http_common::config();
+    config.client.capabilities = config.client.capabilities.with(ClientCapability::ElicitationForm);
+    crate::http_common::modern(config, |wire| {
+        let (request, exchange) = http_call(wire, RequestOptions::default());
+        wire.answer(&exchange, created());
+        wire.advance(INTERVAL);
+        let get = wire.expect("tasks/get");
+        assert_eq!((get.header("mcp-method"), get.header("mcp-name")), (Some("tasks/get"), Some("task-1")));
+        wire.answer(&get, asking(&["name"]));
+        let id = wire.take_events().into_iter().find_map(|event| match event {
+            Event::Request { id, .. } => Some(id),
+            _ => None,
+        });
+        wire.client.respond(wire.now, id.unwrap(), Ok(&ElicitResult::decline()));
+        let update = wire.expect("tasks/update");
+        assert_eq!(update.header("mcp-name"), Some("task-1"));
+        wire.answer(&update, json!({"resultType": "complete"}));
+        wire.client.cancel(wire.now, request, None);
+        let cancel = wire.expect("tasks/cancel");
+        assert_eq!(cancel.header("mcp-name"), Some("task-1"));
+        wire.answer(&cancel, json!({"resultType": "complete"}));
+        wire.expect_no_abort();
+        assert!(matches!(wire.outcome(request), Outcome::Cancelled));
+    });
+}
+
+/// C14.3
+#[test]
+fn over_http_a_question_that_meets_a_broken_server_is_asked_again() {
+    crate::http_common::modern(crate::http_common::config(), |wire| {
+        let (request, exchange) = http_call(wire, RequestOptions::default());
+        wire.answer(&exchange, created());
+        wire.advance(INTERVAL);
+        let get = wire.expect("tasks/get");
+        wire.reply(&get, 503, &[("retry-after", "7")], "busy");
+        wire.advance(Duration::from_secs(6));
+        wire.expect_silence();
+        wire.advance(Duration::from_secs(1));
+        let get = wire.expect("tasks/get");
+        wire.answer(&get, completed());
+        assert_eq!(wire.result(request)["content"][0]["text"], "done");
+    });
+}
+
+/// R7: over HTTP too a call that asks for a task is not cancelled by notification.
+#[test]
+fn over_http_a_legacy_call_cancelled_before_there_is_a_task_cancels_the_task_later() {
+    let mut config = crate::http_common::config();
+    config.client.mode = mcp_proto::peer::client::Mode::LegacyOnly;
+    crate::http_common::scenario(config, |wire| {
+        let initialize = wire.expect("initialize");
+        let answer = json!({
+            "jsonrpc": "2.0", "id": initialize.id(), "result": {
+                "protocolVersion": "2025-11-25", "capabilities": legacy_capabilities(),
+                "serverInfo": {"name": "scripted", "version": "1"},
+            },
+        });
+        wire.reply_json(&initialize, 200, &answer);
+        let initialized = wire.expect("notifications/initialized");
+        wire.accept(&initialized);
+        let listener = wire.expect_get();
+        wire.reply(&listener, 405, &[], "");
+        let page = PaginatedParams::default();
+        wire.client.request::<ListTools>(wire.now, &page, RequestOptions::default()).unwrap();
+        let listing = wire.expect("tools/list");
+        wire.answer(&listing, tools());
+        let params = CallToolParams::new("required");
+        for answered in [true, false] {
+            let request =
+                wire.client.request::<CallTool>(wire.now, &params, RequestOptions::default()).unwrap();
+            let exchange = wire.expect("tools/call");
+            wire.client.cancel(wire.now, request, None);
+            assert!(matches!(wire.outcome(request), Outcome::Cancelled));
+            wire.expect_silence();
+            wire.expect_no_abort();
+            if answered {
+                wire.answer(&exchange, json!({"task": legacy_task("working")}));
+                let cancel = wire.expect("tasks/cancel");
+                wire.answer(&cancel, legacy_task("cancelled"));
+            } else {
+                wire.advance(Duration::from_secs(30));
+                wire.expect_abort(&exchange);
+            }
+            wire.expect_silence();
+            assert_eq!(wire.client.peer().in_flight(), 0);
+        }
+    });
+}

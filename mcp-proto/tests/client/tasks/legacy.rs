@@ -1,0 +1,195 @@
+//! The tasks of 2025-11-25.
+
+use core::time::Duration;
+
+use mcp_proto::peer::client::{Diagnostic, Event, TaskCommand};
+use mcp_proto::peer::{Outcome, ProgressOption, Refusal, RequestOptions, TaskMode};
+use mcp_proto::rpc::code;
+use mcp_proto::schema::tasks::TaskStatus;
+use serde_json::json;
+
+use super::*;
+use crate::common::{Scripted, config};
+
+/// C14.7, R7
+#[test]
+fn a_legacy_call_asks_for_a_task_only_where_server_and_tool_allow_it() {
+    let mut s = legacy();
+    let cases = [
+        ("plain", TaskMode::Handle, false),
+        ("forbidden", TaskMode::Handle, false),
+        ("unheard-of", TaskMode::Handle, false),
+        ("optional", TaskMode::Await, false),
+        ("optional", TaskMode::Handle, true),
+        ("optional", TaskMode::Never, false),
+        ("required", TaskMode::Await, true),
+        ("required", TaskMode::Handle, true),
+    ];
+    for (tool, mode, asks) in cases {
+        let (_, line) = call(&mut s, tool, RequestOptions::default().task(mode));
+        assert_eq!(line["params"].get("task").is_some(), asks, "{tool} {mode:?}: {line}");
+        assert!(line["params"]["_meta"].get("io.modelcontextprotocol/clientCapabilities").is_none());
+    }
+    for capabilities in [json!({"tools": {}}), json!({"tools": {}, "tasks": {"requests": {}}})] {
+        let mut s = legacy_with(capabilities);
+        let (_, line) = call(&mut s, "required", RequestOptions::default().task(TaskMode::Handle));
+        assert!(line["params"].get("task").is_none(), "{line}");
+    }
+}
+
+/// C14.7: what a tool allows may change with the next list.
+#[test]
+fn the_last_list_of_tools_counts() {
+    let mut s = legacy();
+    list_tools(&mut s, json!({"tools": [{"name": "required", "inputSchema": {"type": "object"}}]}));
+    let (_, line) = call(&mut s, "required", RequestOptions::default());
+    assert!(line["params"].get("task").is_none(), "{line}");
+}
+
+/// C14.7
+#[test]
+fn a_legacy_task_is_polled_and_its_result_fetched() {
+    let mut s = legacy();
+    let request = begun_legacy(&mut s);
+    let id = polled(&mut s);
+    s.answer(&id, legacy_task("working"));
+    let id = polled(&mut s);
+    s.answer(&id, legacy_task("completed"));
+    let line = s.line();
+    assert_eq!((&line["method"], &line["params"]["taskId"]), (&json!("tasks/result"), &json!("task-1")));
+    s.answer(
+        &line["id"],
+        json!({"content": [], "_meta": {"io.modelcontextprotocol/related-task": {"taskId": "task-1"}}}),
+    );
+    assert_eq!(result(s.outcome(request))["content"], json!([]));
+    assert_eq!(statuses(&mut s), [TaskStatus::Working, TaskStatus::Completed]);
+}
+
+/// C14.7: a server may ignore that it was asked for a task.
+#[test]
+fn a_legacy_server_may_answer_at_once() {
+    let mut s = legacy();
+    let (request, line) = call(&mut s, "required", RequestOptions::default());
+    s.answer(&line["id"], json!({"content": [], "structuredContent": {"task": 1}}));
+    assert_eq!(result(s.outcome(request))["content"], json!([]));
+}
+
+/// A result that looks like a task is one only where a task was asked for.
+#[test]
+fn a_legacy_result_that_looks_like_a_task_is_a_result() {
+    let mut s = legacy();
+    let (request, line) = call(&mut s, "plain", RequestOptions::default());
+    s.answer(&line["id"], json!({"content": [], "task": legacy_task("working")}));
+    assert_eq!(result(s.outcome(request))["task"]["taskId"], "task-1");
+}
+
+/// R7: `tasks/result` blocks, and the server asks on the way; it needs a time of its own.
+#[test]
+fn a_legacy_task_that_needs_input_is_asked_for_its_result_which_may_take_long() {
+    let mut s = legacy();
+    let request = begun_legacy(&mut s);
+    let id = polled(&mut s);
+    s.answer(&id, legacy_task("input_required"));
+    let fetched = s.expect("tasks/result");
+    for _ in 0..120 {
+        let id = polled(&mut s);
+        s.answer(&id, legacy_task("input_required"));
+    }
+    s.expect_silence();
+    s.answer(&fetched, json!({"content": []}));
+    result(s.outcome(request));
+    assert_eq!(s.client.peer().in_flight(), 0);
+}
+
+/// R7
+#[test]
+fn progress_of_a_legacy_task_is_reported_until_it_ends() {
+    let mut s = legacy();
+    let options = RequestOptions::default().progress(ProgressOption::Ask);
+    let (request, line) = call(&mut s, "required", options);
+    let token = line["params"]["_meta"]["progressToken"].clone();
+    s.answer(&line["id"], json!({"task": legacy_task("working")}));
+    let report = |s: &mut Scripted| {
+        s.notify("notifications/progress", json!({"progressToken": token, "progress": 1}));
+        let events = s.take_events();
+        events.iter().filter(|event| matches!(event, Event::Progress { .. })).count()
+    };
+    assert_eq!(report(&mut s), 1);
+    let id = polled(&mut s);
+    assert_eq!(report(&mut s), 1);
+    s.answer(&id, legacy_task("completed"));
+    let id = s.expect("tasks/result");
+    s.answer(&id, json!({"content": []}));
+    result(s.outcome(request));
+    assert_eq!(report(&mut s), 0);
+}
+
+/// R7, C14.5
+#[test]
+fn a_legacy_task_is_cancelled_by_its_own_request_alone() {
+    let mut s = legacy();
+    let request = begun_legacy(&mut s);
+    s.client.cancel(s.now, request, None);
+    let line = s.line();
+    assert_eq!((&line["method"], &line["params"]["taskId"]), (&json!("tasks/cancel"), &json!("task-1")));
+    s.expect_silence();
+    assert!(matches!(s.outcome(request), Outcome::Cancelled));
+}
+
+/// R7, C14.5: the notification may not be used for a request that asks for a task; so its cancellation waits for the
+/// task to be known.
+#[test]
+fn a_legacy_call_that_is_cancelled_before_there_is_a_task_cancels_the_task_later() {
+    let mut s = legacy();
+    let (request, line) = call(&mut s, "required", RequestOptions::default());
+    s.client.cancel(s.now, request, None);
+    assert!(matches!(s.outcome(request), Outcome::Cancelled));
+    s.expect_silence();
+    s.client.cancel(s.now, request, None);
+    s.answer(&line["id"], json!({"task": legacy_task("working")}));
+    assert_eq!(s.line()["params"]["taskId"], "task-1");
+    assert!(s.take_events().iter().all(|event| !matches!(event, Event::Outcome { .. })));
+}
+
+#[test]
+fn a_legacy_call_that_times_out_before_there_is_a_task_sends_no_cancellation() {
+    let mut s = legacy();
+    let (request, line) = call(&mut s, "required", RequestOptions::default());
+    s.advance(Duration::from_secs(30));
+    assert!(matches!(s.outcome(request), Outcome::TimedOut { .. }));
+    s.expect_silence();
+    s.answer(&line["id"], json!({"task": legacy_task("working")}));
+    assert_eq!(s.line()["method"], "tasks/cancel");
+}
+
+/// R7: a server that cancels no tasks is not asked to.
+#[test]
+fn a_legacy_server_that_cancels_no_tasks_is_not_asked_to() {
+    let mut s = legacy_with(json!({"tools": {}, "tasks": {"requests": {"tools": {"call": {}}}}}));
+    let request = begun_legacy(&mut s);
+    s.client.cancel(s.now, request, None);
+    assert!(matches!(s.outcome(request), Outcome::Cancelled));
+    s.expect_silence();
+    let refused = s.client.task(s.now, "task-1", TaskCommand::Cancel, RequestOptions::default());
+    assert!(matches!(refused, Err(Refusal::Capability { .. })));
+}
+
+/// C14.7: notifications are taken and not relied upon.
+#[test]
+fn a_legacy_status_notification_is_news() {
+    let mut s = legacy();
+    let request = begun_legacy(&mut s);
+    s.notify("notifications/tasks/status", legacy_task("completed"));
+    let id = s.expect("tasks/result");
+    s.answer_error(&id, code::INTERNAL_ERROR, None);
+    assert!(matches!(s.outcome(request), Outcome::Error(error) if error.code == code::INTERNAL_ERROR));
+}
+
+#[test]
+fn an_answer_to_nothing_about_tasks_is_reported() {
+    let mut s = Scripted::modern(config());
+    s.answer(&json!(4711), created());
+    let events = s.take_events();
+    assert!(matches!(events[..], [Event::Diagnostic(Diagnostic::UnknownAnswer(_))]), "{events:?}");
+    s.expect_silence();
+}

@@ -1,0 +1,179 @@
+//! Tool calls that become tasks: over a byte stream, over HTTP and through the front, in both eras.
+
+mod front;
+mod handles;
+mod http;
+mod legacy;
+mod modern;
+mod receiver;
+mod walk;
+
+use core::time::Duration;
+
+use crate::common::{Scripted, config};
+use mcp_proto::peer::client::{ClientConfig, Event, Mode};
+use mcp_proto::peer::{Outcome, RequestId, RequestOptions};
+use mcp_proto::schema::tasks::TaskStatus;
+use mcp_proto::schema::{CallTool, CallToolParams, ClientCapability, ListTools, PaginatedParams};
+use serde_json::{Value, json};
+
+pub(crate) const EXTENSION: &str = "io.modelcontextprotocol/tasks";
+pub(crate) const INTERVAL: Duration = Duration::from_secs(2);
+
+// --- What a server says ---
+
+pub(crate) fn task(status: &str) -> Value {
+    json!({
+        "resultType": "complete", "taskId": "task-1", "status": status, "createdAt": "2026-01-01T00:00:00Z",
+        "lastUpdatedAt": "2026-01-01T00:00:00Z", "ttlMs": null, "pollIntervalMs": 2000,
+    })
+}
+
+pub(crate) fn created() -> Value {
+    with(task("working"), "resultType", json!("task"))
+}
+
+pub(crate) fn with(mut task: Value, field: &str, value: Value) -> Value {
+    task[field] = value;
+    task
+}
+
+pub(crate) fn completed() -> Value {
+    with(task("completed"), "result", json!({"content": [{"type": "text", "text": "done"}]}))
+}
+
+pub(crate) fn asking(keys: &[&str]) -> Value {
+    let mut requests = json!({});
+    for key in keys {
+        requests[*key] = json!({"method": "elicitation/create", "params": {
+            "mode": "form", "message": "Your name?", "requestedSchema": {"type": "object", "properties": {}},
+        }});
+    }
+    with(task("input_required"), "inputRequests", requests)
+}
+
+pub(crate) fn legacy_task(status: &str) -> Value {
+    json!({
+        "taskId": "task-1", "status": status, "createdAt": "2025-11-25T10:30:00Z",
+        "lastUpdatedAt": "2025-11-25T10:30:00Z", "ttl": 60000, "pollInterval": 2000,
+    })
+}
+
+pub(crate) fn legacy_capabilities() -> Value {
+    json!({"tools": {}, "tasks": {"cancel": {}, "list": {}, "requests": {"tools": {"call": {}}}}})
+}
+
+/// A legacy server with these capabilities, whose tools have been listed.
+pub(crate) fn legacy_with(capabilities: Value) -> Scripted {
+    legacy_by(config(), capabilities)
+}
+
+pub(crate) fn legacy_of(config: ClientConfig) -> Scripted {
+    legacy_by(config, legacy_capabilities())
+}
+
+fn legacy_by(mut config: ClientConfig, capabilities: Value) -> Scripted {
+    config.mode = Mode::LegacyOnly;
+    let mut s = Scripted::open(config);
+    let id = s.expect("initialize");
+    let server = json!({"name": "scripted", "version": "1"});
+    s.answer(
+        &id,
+        json!({"protocolVersion": "2025-11-25", "capabilities": capabilities, "serverInfo": server}),
+    );
+    assert_eq!(s.line()["method"], "notifications/initialized");
+    list_tools(&mut s, tools());
+    s
+}
+
+pub(crate) fn tools() -> Value {
+    let tool = |name: &str, support: Value| json!({"name": name, "inputSchema": {"type": "object"}, "execution": support});
+    json!({"tools": [
+        tool("plain", json!({})), tool("forbidden", json!({"taskSupport": "forbidden"})),
+        tool("optional", json!({"taskSupport": "optional"})), tool("required", json!({"taskSupport": "required"})),
+    ]})
+}
+
+pub(crate) fn list_tools(s: &mut Scripted, page: Value) {
+    s.client.request::<ListTools>(s.now, &PaginatedParams::default(), RequestOptions::default()).unwrap();
+    let id = s.expect("tools/list");
+    s.answer(&id, page);
+    s.take_events();
+}
+
+pub(crate) fn legacy() -> Scripted {
+    legacy_with(legacy_capabilities())
+}
+
+pub(crate) fn eliciting() -> Scripted {
+    let mut config = config();
+    config.capabilities = config.capabilities.with(ClientCapability::ElicitationForm);
+    Scripted::modern(config)
+}
+
+// --- What a client does ---
+
+pub(crate) fn call(s: &mut Scripted, tool: &str, options: RequestOptions) -> (RequestId, Value) {
+    let request = s.client.request::<CallTool>(s.now, &CallToolParams::new(tool), options).unwrap();
+    (request, s.line())
+}
+
+/// A call that has become a task.
+pub(crate) fn begun(s: &mut Scripted) -> RequestId {
+    let (request, line) = call(s, "slow", RequestOptions::default());
+    s.answer(&line["id"], created());
+    request
+}
+
+/// A call of 2025-11-25 that has become a task.
+pub(crate) fn begun_legacy(s: &mut Scripted) -> RequestId {
+    let (request, line) = call(s, "required", RequestOptions::default());
+    s.answer(&line["id"], json!({"task": legacy_task("working")}));
+    request
+}
+
+/// The next question is due: returns its id.
+pub(crate) fn polled(s: &mut Scripted) -> Value {
+    s.advance(INTERVAL);
+    let line = s.line();
+    assert_eq!(
+        (&line["method"], &line["params"]["taskId"]),
+        (&json!("tasks/get"), &json!("task-1")),
+        "{line}"
+    );
+    line["id"].clone()
+}
+
+pub(crate) fn result(outcome: Outcome) -> Value {
+    match outcome {
+        Outcome::Result(raw) => serde_json::from_str(raw.as_str()).unwrap(),
+        other => panic!("no result: {other:?}"),
+    }
+}
+
+pub(crate) fn statuses(s: &mut Scripted) -> Vec<TaskStatus> {
+    let events = s.take_events();
+    let status = |event: &Event| match event {
+        Event::TaskStatus { report, .. } => Some(report.status),
+        _ => None,
+    };
+    let statuses = events.iter().filter_map(status).collect();
+    s.events = events;
+    statuses
+}
+
+pub(crate) fn asked(s: &mut Scripted) -> Vec<mcp_proto::peer::InboundId> {
+    let events = s.take_events();
+    let id = |event: &Event| match event {
+        Event::Request { id, method, .. } => {
+            assert_eq!(method.name, "elicitation/create");
+            Some(*id)
+        }
+        _ => None,
+    };
+    events.iter().filter_map(id).collect()
+}
+
+pub(crate) fn declared(line: &Value) -> &Value {
+    &line["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"]["extensions"][EXTENSION]
+}

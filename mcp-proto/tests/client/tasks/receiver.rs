@@ -1,0 +1,217 @@
+//! The client as the receiver of tasks (2025-11-25).
+
+use core::future::poll_fn;
+use core::sync::atomic::{AtomicBool, Ordering};
+use core::task::{Context, Poll, Waker};
+use core::time::Duration;
+use std::sync::Arc;
+
+use mcp_proto::Bytes;
+use mcp_proto::front::{ClientHandlers, HandlerError};
+use mcp_proto::rpc::code;
+use mcp_proto::schema::ElicitResult;
+use serde_json::{Value, json};
+
+use crate::front_common::Front;
+
+/// A front that lets servers make tasks of elicitation; each answer waits until `open` is set.
+fn receiver(open: &Arc<AtomicBool>) -> Front {
+    let open = open.clone();
+    let handlers = ClientHandlers::new().tasks().elicitation(move |_, _| {
+        let open = open.clone();
+        async move {
+            poll_fn(|cx| match open.load(Ordering::SeqCst) {
+                true => Poll::Ready(()),
+                false => {
+                    cx.waker().wake_by_ref();
+                    Poll::Pending
+                }
+            })
+            .await;
+            Ok::<_, HandlerError>(ElicitResult::decline())
+        }
+    });
+    Front::legacy_with(handlers)
+}
+
+/// What the client writes next, whatever its handlers do meanwhile.
+fn said(front: &mut Front, message: Value) -> Value {
+    front.driver.lock(|machine, now| machine.handle_input(now, Bytes::from(format!("{message}\n"))));
+    written(front)
+}
+
+fn written(front: &mut Front) -> Value {
+    let mut cx = Context::from_waker(Waker::noop());
+    for _ in 0..8 {
+        let mut out = Vec::new();
+        let _ = front.driver.poll(&mut cx, |machine, _| {
+            if machine.poll_transmit(&mut out) { Poll::Ready(()) } else { Poll::Pending }
+        });
+        if !out.is_empty() {
+            return serde_json::from_slice(&out).expect("one message");
+        }
+    }
+    Value::Null
+}
+
+fn elicit(id: u32, more: Value) -> Value {
+    let mut params = json!({"message": "?", "requestedSchema": {"type": "object", "properties": {}}});
+    params.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    crate::front_common::request(&json!(id), "elicitation/create", params)
+}
+
+fn about(id: u32, method: &str, task: &Value) -> Value {
+    crate::front_common::request(&json!(id), method, json!({"taskId": task}))
+}
+
+/// R7, C14.7
+#[test]
+fn what_a_server_asks_becomes_a_task_that_it_polls_and_fetches() {
+    let open = Arc::new(AtomicBool::new(false));
+    let mut front = receiver(&open);
+    let created = said(&mut front, elicit(1, json!({"task": {"ttl": 60000}})));
+    let task = &created["result"]["task"];
+    assert_eq!(
+        (&created["id"], &task["status"], &task["ttl"]),
+        (&json!(1), &json!("working"), &json!(60000))
+    );
+    let (began, id) = (task["createdAt"].as_str().unwrap(), task["taskId"].clone());
+    assert!(began.ends_with('Z') && began.contains('T'), "{began}");
+
+    assert_eq!(said(&mut front, about(2, "tasks/get", &id))["result"]["status"], "working");
+    let listed = said(&mut front, crate::front_common::request(&json!(3), "tasks/list", json!({})));
+    assert_eq!(listed["result"]["tasks"][0]["taskId"], id, "what can be got can be listed");
+    assert_eq!(said(&mut front, about(4, "tasks/result", &id)), Value::Null, "it is held back");
+
+    open.store(true, Ordering::SeqCst);
+    let fetched = written(&mut front);
+    assert_eq!((&fetched["id"], &fetched["result"]["action"]), (&json!(4), &json!("decline")));
+    let related = json!({"taskId": id});
+    assert_eq!(fetched["result"]["_meta"]["io.modelcontextprotocol/related-task"], related);
+    assert_eq!(said(&mut front, about(5, "tasks/get", &id))["result"]["status"], "completed");
+    assert_eq!(said(&mut front, about(6, "tasks/result", &id))["result"]["action"], "decline");
+    let refused = said(&mut front, about(7, "tasks/cancel", &id));
+    assert_eq!(refused["error"]["code"], code::INVALID_PARAMS, "it is over");
+}
+
+/// R7
+#[test]
+fn a_received_task_is_cancelled_for_good() {
+    let open = Arc::new(AtomicBool::new(false));
+    let mut front = receiver(&open);
+    let id = said(&mut front, elicit(1, json!({"task": {}})))["result"]["task"]["taskId"].clone();
+    said(&mut front, about(2, "tasks/result", &id));
+    front.driver.lock(|machine, now| {
+        machine.handle_input(now, Bytes::from(format!("{}\n", about(3, "tasks/cancel", &id))));
+    });
+    front.turn();
+    let held = front.line();
+    assert_eq!((&held["id"], &held["error"]["code"]), (&json!(2), &json!(code::INTERNAL_ERROR)));
+    assert_eq!(front.line()["result"]["status"], "cancelled");
+    open.store(true, Ordering::SeqCst);
+    front.expect_silence();
+    assert_eq!(said(&mut front, about(4, "tasks/get", &id))["result"]["status"], "cancelled");
+}
+
+/// R7: a handler's error is the end of the task, and `tasks/result` brings it.
+#[test]
+fn a_received_task_that_fails_brings_its_error() {
+    let handlers = ClientHandlers::new()
+        .tasks()
+        .elicitation(async |_, _| Err::<ElicitResult, _>(HandlerError::new("nobody is there")));
+    let mut front = Front::legacy_with(handlers);
+    let id = said(&mut front, elicit(1, json!({"task": {}})))["result"]["task"]["taskId"].clone();
+    let got = said(&mut front, about(2, "tasks/get", &id));
+    assert_eq!(
+        (&got["result"]["status"], &got["result"]["statusMessage"]),
+        (&json!("failed"), &json!("nobody is there"))
+    );
+    assert_eq!(said(&mut front, about(3, "tasks/result", &id))["error"]["message"], "nobody is there");
+}
+
+/// R7: a client that declares no tasks ignores that one is wanted, and has none to ask for.
+#[test]
+fn without_the_capability_a_wish_for_a_task_is_ignored() {
+    let handlers =
+        ClientHandlers::new().elicitation(async |_, _| Ok::<_, HandlerError>(ElicitResult::decline()));
+    let mut front = Front::legacy_with(handlers);
+    assert_eq!(said(&mut front, elicit(1, json!({"task": {}})))["result"]["action"], "decline");
+    let refused = said(&mut front, about(2, "tasks/get", &json!("1")));
+    assert_eq!(refused["error"]["code"], code::METHOD_NOT_FOUND);
+}
+
+#[test]
+fn a_request_that_wants_no_task_is_answered_as_ever() {
+    let open = Arc::new(AtomicBool::new(true));
+    let mut front = receiver(&open);
+    assert_eq!(said(&mut front, elicit(1, json!({})))["result"]["action"], "decline");
+    let listed = said(&mut front, crate::front_common::request(&json!(2), "tasks/list", json!({})));
+    assert_eq!(listed["result"]["tasks"], json!([]));
+}
+
+#[test]
+fn an_unknown_task_or_page_is_refused() {
+    let mut front = receiver(&Arc::default());
+    for method in ["tasks/get", "tasks/result", "tasks/cancel"] {
+        let refused = said(&mut front, about(1, method, &json!("1")));
+        assert_eq!(refused["error"]["code"], code::INVALID_PARAMS, "{method}");
+    }
+    let refused =
+        said(&mut front, crate::front_common::request(&json!(2), "tasks/list", json!({"cursor": "next"})));
+    assert_eq!(refused["error"]["code"], code::INVALID_PARAMS);
+}
+
+/// R7: lists come in pages, and what is kept is bounded.
+#[test]
+fn received_tasks_are_bounded_and_listed_in_pages() {
+    let open = Arc::new(AtomicBool::new(false));
+    let mut front = receiver(&open);
+    for id in 1..=256 {
+        assert!(said(&mut front, elicit(id, json!({"task": {}})))["result"]["task"].is_object());
+    }
+    let refused = said(&mut front, elicit(257, json!({"task": {}})));
+    assert_eq!(refused["error"]["code"], code::INTERNAL_ERROR);
+    let (mut cursor, mut seen) = (json!({}), 0);
+    for page in 0..6 {
+        let listed = said(&mut front, crate::front_common::request(&json!(300 + page), "tasks/list", cursor));
+        seen += listed["result"]["tasks"].as_array().unwrap().len();
+        cursor = json!({"cursor": listed["result"]["nextCursor"]});
+    }
+    assert_eq!((seen, cursor), (256, json!({"cursor": null})));
+    // Once some are over there is room again: the oldest of them goes.
+    open.store(true, Ordering::SeqCst);
+    written(&mut front);
+    assert!(said(&mut front, elicit(400, json!({"task": {}})))["result"]["task"].is_object());
+}
+
+#[test]
+fn a_received_task_is_forgotten_after_its_time() {
+    let open = Arc::new(AtomicBool::new(true));
+    let mut front = receiver(&open);
+    let id = said(&mut front, elicit(1, json!({"task": {"ttl": 1000}})))["result"]["task"]["taskId"].clone();
+    assert_eq!(said(&mut front, about(2, "tasks/get", &id))["result"]["status"], "completed");
+    front.clock.advance(Duration::from_secs(1));
+    said(&mut front, elicit(3, json!({"task": {}})));
+    assert_eq!(said(&mut front, about(4, "tasks/get", &id))["error"]["code"], code::INVALID_PARAMS);
+}
+
+#[test]
+fn capabilities_name_what_may_become_a_task_whatever_the_order() {
+    let declared = |handlers: ClientHandlers| serde_json::to_value(handlers.capabilities()).unwrap();
+    let before = ClientHandlers::new().tasks().elicitation(async |_, _| ElicitResult::decline());
+    let after = ClientHandlers::new().elicitation(async |_, _| ElicitResult::decline()).tasks();
+    let expected = json!({"list": {}, "cancel": {}, "requests": {"elicitation": {"create": {}}}});
+    assert_eq!((&declared(before)["tasks"], &declared(after)["tasks"]), (&expected, &expected));
+}
+
+/// R7, C14.7: the answer to what a task of the server's asks for names that task.
+#[test]
+fn an_answer_on_behalf_of_a_task_names_it() {
+    let handlers =
+        ClientHandlers::new().elicitation(async |_, _| Ok::<_, HandlerError>(ElicitResult::decline()));
+    let mut front = Front::legacy_with(handlers);
+    let related = json!({"io.modelcontextprotocol/related-task": {"taskId": "theirs"}});
+    let answered = said(&mut front, elicit(1, json!({"_meta": related})));
+    assert_eq!(answered["result"], json!({"action": "decline", "_meta": related}));
+    assert!(said(&mut front, elicit(2, json!({})))["result"].get("_meta").is_none());
+}

@@ -1,0 +1,145 @@
+//! One code for two eras.
+
+use super::*;
+
+/// S4.1, S4.2, S4.3, S9.4: a modern client is asked by the result, and asks again with the answer.
+#[test]
+fn a_modern_client_is_asked_by_the_result() {
+    let mut web = Web::new(router());
+    let first = attempt(&mut web, "greet", None, None);
+    let (keys, state) = asked(&first);
+    assert_eq!(keys, ["name"]);
+    let request = &first["result"]["inputRequests"]["name"];
+    assert_eq!(request["method"], "elicitation/create");
+    assert_eq!(request["params"]["message"], "Your name?");
+    assert_eq!(told(&attempt(&mut web, "greet", Some(&state), alice())), "Hello, Alice!");
+}
+
+/// S4.1: the same handler, by a request.
+#[test]
+fn a_legacy_client_is_asked_by_a_request_of_the_same_handler() {
+    let mut s = Served::legacy_with(router(), "2025-06-18", everything());
+    let id = s.send("tools/call", json!({"name": "greet"}));
+    let question = s.line();
+    assert_eq!(question["method"], "elicitation/create");
+    s.say(&json!({"jsonrpc": "2.0", "id": question["id"], "result": accepted("name", "Alice")}));
+    let answer = s.line();
+    assert_eq!(
+        (&answer["id"], &answer["result"]["content"][0]["text"]),
+        (&json!(id), &json!("Hello, Alice!"))
+    );
+}
+
+/// S4.1, C5.1: the front's own client and server, in either era, over two buffers.
+#[test]
+fn a_client_is_asked_whatever_its_era() {
+    for mode in [Mode::ModernOnly, Mode::LegacyOnly] {
+        let clock = Arc::new(TestClock::default());
+        let machine = StreamServer::new(router().config());
+        let (_, mut server) = front::server(machine, clock.clone(), Arc::new(Counter::default()), router());
+        let handlers = ClientHandlers::new().elicitation(async |asked: ElicitParams, _| {
+            let ElicitParams::Form(form) = asked else { return ElicitResult::decline() };
+            let (field, _) = form.requested_schema.properties.iter().next().unwrap();
+            let answer: ElicitResult = serde_json::from_value(accepted(field, field)).unwrap();
+            answer
+        });
+        let mut config = crate::front_common::config();
+        config.mode = mode;
+        config.capabilities = handlers.capabilities().clone();
+        let (client, mut driver) = front::client(StreamClient::new(config), clock, handlers);
+        let mut call = client.call_tool("steps", json!({})).start().unwrap();
+        let mut cx = TaskContext::from_waker(Waker::noop());
+        let (mut up, mut down) = (Vec::new(), Vec::new());
+        let mut said = None;
+        for _ in 0..100 {
+            let _: Poll<()> = driver.poll(&mut cx, |machine, now| {
+                if let Some(LinkAction::Open) = machine.poll_link() {
+                    machine.handle_open(now);
+                }
+                machine.handle_input(now, core::mem::take(&mut down).into());
+                let _ = machine.poll_transmit(&mut up);
+                machine.handle_timeout(now);
+                Poll::Pending
+            });
+            let _: Poll<()> = server.poll(&mut cx, |machine, now| {
+                machine.handle_input(now, core::mem::take(&mut up).into());
+                let _ = machine.poll_transmit(&mut down);
+                Poll::Pending
+            });
+            if let Poll::Ready(result) = pin!(&mut call).poll(&mut cx) {
+                said = Some(result.unwrap().text_content());
+                break;
+            }
+        }
+        assert_eq!(said.as_deref(), Some("first second third"), "{mode:?}");
+    }
+}
+
+#[test]
+fn a_legacy_client_is_asked_several_things_at_once() {
+    let mut s = Served::legacy_with(router(), "2025-11-25", everything());
+    s.send("tools/call", json!({"name": "three"}));
+    for _ in 0..3 {
+        let question = s.line();
+        let result = match question["method"].as_str().unwrap() {
+            "elicitation/create" => accepted("name", "Alice"),
+            "sampling/createMessage" => {
+                json!({"role": "assistant", "content": {"type": "text", "text": "tree"}, "model": "m"})
+            }
+            _ => json!({"roots": [{"uri": "file:///a"}]}),
+        };
+        s.say(&json!({"jsonrpc": "2.0", "id": question["id"], "result": result}));
+    }
+    assert_eq!(s.line()["result"]["content"][0]["text"], "Alice tree 1");
+}
+
+#[test]
+fn a_modern_client_on_a_stream_is_asked_as_well() {
+    let mut s = Served::modern_with(router(), everything());
+    let first = s.request("tools/call", json!({"name": "greet"}));
+    let (_, state) = asked(&first);
+    let again = json!({"name": "greet", "requestState": state, "inputResponses": alice().unwrap()});
+    assert_eq!(told(&s.request("tools/call", again)), "Hello, Alice!");
+}
+
+/// S4.1: prompts and resources can ask as well.
+#[test]
+fn prompts_and_resources_can_ask() {
+    let router = Router::new("x", "1")
+        .prompt(Prompt::new("p"), async |NoArguments {}, cx: Context| question(&cx, "name").await)
+        .resource(Resource::new("r:1", "r"), async |_, cx: Context| question(&cx, "name").await);
+    let mut web = Web::new(router);
+    for (method, mut params) in
+        [("prompts/get", json!({"name": "p"})), ("resources/read", json!({"uri": "r:1"}))]
+    {
+        let (_, state) = asked(&web.ask_with(method, params.clone(), everything()).json());
+        params["requestState"] = state;
+        params["inputResponses"] = alice().unwrap();
+        let answer = web.ask_with(method, params, everything()).json();
+        assert!(answer["result"].to_string().contains("Alice"), "{answer}");
+    }
+}
+
+/// S4.1: no other request is answered by asking.
+#[test]
+fn nothing_else_can_ask() {
+    let router = Router::new("x", "1").completion(async |_: CompleteParams, cx: Context| {
+        let error = cx.elicit("name", form("name")).await.unwrap_err();
+        assert!(matches!(error, Error::Refused(Refusal::Revision { .. })), "{error}");
+        vec![error.to_string()]
+    });
+    let params = json!({"ref": {"type": "ref/prompt", "name": "p"}, "argument": {"name": "a", "value": "b"}});
+    let answer = Web::new(router).ask_with("completion/complete", params, everything()).json();
+    assert_eq!(answer["result"]["completion"]["values"].as_array().unwrap().len(), 1, "{answer}");
+}
+
+/// S9.6
+#[test]
+fn whoever_declines_or_cancels_is_heard() {
+    for action in ["decline", "cancel"] {
+        let mut web = Web::new(router());
+        let state = begun(&mut web);
+        let answer = attempt(&mut web, "greet", Some(&state), Some(json!({"name": {"action": action}})));
+        assert_eq!(told(&answer), format!("Hello, {action}!"));
+    }
+}

@@ -1,0 +1,230 @@
+//! Rounds: what is asked, answered and kept between them.
+
+use super::*;
+
+/// S4.3: one result asks for all that can be asked at once.
+#[test]
+fn what_is_asked_at_once_goes_out_at_once() {
+    let mut web = Web::new(router());
+    let first = attempt(&mut web, "three", None, None);
+    let (keys, state) = asked(&first);
+    assert_eq!(keys, ["name", "roots", "word"]);
+    let requests = &first["result"]["inputRequests"];
+    assert_eq!(requests["word"]["method"], "sampling/createMessage");
+    assert_eq!(requests["roots"]["method"], "roots/list");
+    let responses = json!({
+        "name": accepted("name", "Alice"),
+        "word": {"role": "assistant", "content": {"type": "text", "text": "tree"}, "model": "m"},
+        "roots": {"roots": []},
+    });
+    assert_eq!(told(&attempt(&mut web, "three", Some(&state), Some(responses))), "Alice tree 0");
+}
+
+/// S4.8: what was answered is kept, and the rest asked for again.
+#[test]
+fn what_is_missing_is_asked_for_again() {
+    let mut web = Web::new(router());
+    let (_, state) = asked(&attempt(&mut web, "three", None, None));
+    let (keys, state) =
+        asked(&attempt(&mut web, "three", Some(&state), Some(json!({"roots": {"roots": []}}))));
+    assert_eq!(keys, ["name", "word"]);
+    let (keys, state) = asked(&attempt(&mut web, "three", Some(&state), None));
+    assert_eq!(keys, ["name", "word"]);
+    let (keys, state) = asked(&attempt(&mut web, "three", Some(&state), alice()));
+    assert_eq!(keys, ["word"]);
+    let word = json!({"role": "assistant", "content": {"type": "text", "text": "tree"}, "model": "m"});
+    assert_eq!(told(&attempt(&mut web, "three", Some(&state), Some(json!({"word": word})))), "Alice tree 0");
+}
+
+/// S4.7: each round stands for itself; nothing is kept here for a client that never comes back.
+#[test]
+fn one_answer_can_lead_to_the_next_question() {
+    let mut web = Web::new(router());
+    let (keys, state) = asked(&attempt(&mut web, "steps", None, None));
+    assert_eq!(keys, ["first"]);
+    let responses = json!({"first": accepted("first", "1")});
+    let (keys, state) = asked(&attempt(&mut web, "steps", Some(&state), Some(responses)));
+    assert_eq!(keys, ["second"]);
+    let responses = json!({"second": accepted("second", "2")});
+    let (keys, state) = asked(&attempt(&mut web, "steps", Some(&state), Some(responses)));
+    assert_eq!(keys, ["third"]);
+    let responses = json!({"third": accepted("third", "3")});
+    assert_eq!(told(&attempt(&mut web, "steps", Some(&state), Some(responses))), "1 2 3");
+}
+
+/// S4.8
+#[test]
+fn what_is_not_needed_is_ignored() {
+    let mut web = Web::new(router());
+    let (_, state) = asked(&attempt(&mut web, "steps", None, None));
+    let responses = json!({"first": accepted("first", "1"), "fourth": 4});
+    let (keys, state) = asked(&attempt(&mut web, "steps", Some(&state), Some(responses)));
+    assert_eq!(keys, ["second"]);
+    // What was answered can not be taken back.
+    let late = json!({"first": accepted("first", "x"), "second": accepted("second", "2")});
+    let (_, state) = asked(&attempt(&mut web, "steps", Some(&state), Some(late)));
+    let last = json!({"third": accepted("third", "3")});
+    assert_eq!(told(&attempt(&mut web, "steps", Some(&state), Some(last))), "1 2 3");
+}
+
+/// A client that knows the questions need not wait for them.
+#[test]
+fn a_client_may_answer_before_it_is_asked() {
+    let mut web = Web::new(router());
+    assert_eq!(told(&attempt(&mut web, "greet", None, alice())), "Hello, Alice!");
+    let early = json!({"second": accepted("second", "2"), "third": accepted("third", "3")});
+    assert_eq!(asked(&attempt(&mut web, "steps", None, Some(early))).0, ["first"]);
+}
+
+/// S4.8
+#[test]
+fn an_answer_that_is_none_is_refused() {
+    let mut web = Web::new(router());
+    let state = begun(&mut web);
+    for answer in [json!({}), json!({"action": "maybe"}), json!(5), json!({"roots": []}), Value::Null] {
+        let answer = attempt(&mut web, "greet", Some(&state), Some(json!({"name": answer})));
+        assert!(refused(&answer).contains("\"name\""), "{answer}");
+    }
+    for responses in [json!([]), json!("name"), json!(7)] {
+        refused(&attempt(&mut web, "greet", Some(&state), Some(responses)));
+    }
+    assert_eq!(told(&attempt(&mut web, "greet", Some(&state), alice())), "Hello, Alice!");
+}
+
+#[test]
+fn what_is_kept_is_done_once() {
+    let done = Arc::new(AtomicUsize::new(0));
+    let runs = Arc::new(AtomicUsize::new(0));
+    let router = {
+        let (done, runs) = (done.clone(), runs.clone());
+        Router::new("x", "1").tool_with(tool("work"), move |NoArguments {}, cx: Context| {
+            let (done, runs) = (done.clone(), runs.clone());
+            async move {
+                runs.fetch_add(1, Ordering::Relaxed);
+                let number = cx.keep("number", async { done.fetch_add(1, Ordering::Relaxed) + 41 }).await;
+                let first = question(&cx, "first").await?;
+                let list = cx.keep("list", async { vec![done.fetch_add(1, Ordering::Relaxed)] }).await;
+                let second = question(&cx, "second").await?;
+                Ok::<_, HandlerError>(format!("{number} {first} {list:?} {second}"))
+            }
+        })
+    };
+    let mut web = Web::new(router);
+    let (_, state) = asked(&attempt(&mut web, "work", None, None));
+    let responses = json!({"first": accepted("first", "a")});
+    let (_, state) = asked(&attempt(&mut web, "work", Some(&state), Some(responses)));
+    let responses = json!({"second": accepted("second", "b")});
+    assert_eq!(told(&attempt(&mut web, "work", Some(&state), Some(responses))), "41 a [1] b");
+    assert_eq!((done.load(Ordering::Relaxed), runs.load(Ordering::Relaxed)), (2, 3));
+}
+
+/// What is under way is not dropped half done.
+#[test]
+fn what_is_to_be_kept_is_finished_first() {
+    let waker: Arc<Mutex<Option<Waker>>> = Arc::default();
+    let released = Arc::new(AtomicUsize::new(0));
+    let router = {
+        let (waker, released) = (waker.clone(), released.clone());
+        Router::new("x", "1").tool_with(tool("work"), move |NoArguments {}, cx: Context| {
+            let (waker, released) = (waker.clone(), released.clone());
+            async move {
+                let work = poll_fn(|cx| {
+                    *waker.lock().unwrap() = Some(cx.waker().clone());
+                    match released.load(Ordering::Relaxed) {
+                        0 => Poll::Pending,
+                        n => Poll::Ready(n),
+                    }
+                });
+                let (name, n) = zip(question(&cx, "name"), cx.keep("n", work)).await;
+                Ok::<_, HandlerError>(format!("{} {n}", name?))
+            }
+        })
+    };
+    let mut web = Web::new(router);
+    let mut caller = web.ask_with("tools/call", json!({"name": "work", "arguments": {}}), everything());
+    caller.expect_silence();
+    released.store(7, Ordering::Relaxed);
+    waker.lock().unwrap().take().unwrap().wake();
+    let (_, state) = asked(&caller.json());
+    released.store(0, Ordering::Relaxed);
+    assert_eq!(told(&attempt(&mut web, "work", Some(&state), alice())), "Alice 7");
+}
+
+#[test]
+fn a_handler_that_wakes_itself_is_not_done_asking() {
+    let router = Router::new("x", "1").tool_with(tool("slow"), async |NoArguments {}, cx: Context| {
+        let later = async {
+            for _ in 0..3 {
+                yield_now().await;
+            }
+            question(&cx, "second").await
+        };
+        let (first, second) = zip(question(&cx, "first"), later).await;
+        Ok::<_, HandlerError>(format!("{} {}", first?, second?))
+    });
+    let mut web = Web::new(router);
+    assert_eq!(asked(&attempt(&mut web, "slow", None, None)).0, ["first", "second"]);
+}
+
+#[test]
+fn a_question_that_was_dropped_is_not_asked() {
+    let router = Router::new("x", "1").tool_with(tool("fickle"), async |NoArguments {}, cx: Context| {
+        assert!(poll_once(cx.elicit("first", form("first"))).await.is_none());
+        question(&cx, "second").await
+    });
+    assert_eq!(asked(&attempt(&mut Web::new(router), "fickle", None, None)).0, ["second"]);
+}
+
+/// S4.3: a key names one question.
+#[test]
+fn two_questions_can_not_share_a_key() {
+    let router = Router::new("x", "1")
+        .tool_with(tool("same"), async |NoArguments {}, cx: Context| {
+            let (one, other) = zip(question(&cx, "name"), question(&cx, "name")).await;
+            Ok::<_, HandlerError>(format!("{} {}", one?, other?))
+        })
+        .tool_with(tool("differ"), async |NoArguments {}, cx: Context| {
+            let (one, other) = zip(cx.elicit("k", form("a")), cx.elicit("k", form("b"))).await;
+            drop((one?, other?));
+            Ok::<_, HandlerError>("")
+        });
+    let mut web = Web::new(router);
+    let (keys, state) = asked(&attempt(&mut web, "same", None, None));
+    assert_eq!(keys, ["name"]);
+    assert_eq!(told(&attempt(&mut web, "same", Some(&state), alice())), "Alice Alice");
+    assert_eq!(attempt(&mut web, "differ", None, None)["error"]["code"], -32603);
+}
+
+/// A question may be asked by another task than the handler's; it ends with the attempt.
+#[test]
+fn another_task_can_ask() {
+    let (router, held) = crate::http_front_common::router();
+    let mut web = Web::new(router);
+    let params = json!({"name": "hold", "arguments": {}});
+    let mut caller = web.ask_with("tools/call", params, everything());
+    caller.expect_silence();
+    let cx = held.context();
+    let mut asking = pin!(cx.elicit("name", form("name")));
+    let mut task = TaskContext::from_waker(Waker::noop());
+    assert!(asking.as_mut().poll(&mut task).is_pending());
+    assert_eq!(asked(&caller.json()).0, ["name"]);
+    assert_eq!(held.dropped(), 1);
+    assert!(matches!(asking.poll(&mut task), Poll::Ready(Err(Error::Cancelled))));
+}
+
+/// The raw way: a handler that asks by its own result has its own state.
+#[test]
+fn a_handler_may_ask_by_hand() {
+    let router =
+        router().tool_raw(tool("raw"), async |call: CallToolParams, _: Context| match call.request_state {
+            Some(state) => Answered::Result(state),
+            None => Answered::InputRequired(InputRequiredResult {
+                request_state: Some("mine".to_owned()),
+                ..InputRequiredResult::new()
+            }),
+        });
+    let mut web = Web::new(router);
+    let first = attempt(&mut web, "raw", None, None);
+    assert_eq!(first["result"]["requestState"], "mine", "{first}");
+    assert_eq!(told(&attempt(&mut web, "raw", Some(&json!("mine")), None)), "mine");
+}

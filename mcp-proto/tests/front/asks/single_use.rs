@@ -1,0 +1,144 @@
+//! States that are good once.
+
+use super::*;
+
+/// S4.6
+#[test]
+fn a_state_is_good_once_where_the_store_says_so() {
+    let store = Arc::new(UsedStates::default());
+    let instance = || Web::new(router().seal(Sealer::new(key(1), [])).single_use(store.clone()));
+    let (mut one, mut other) = (instance(), instance());
+    // Their random numbers are alike here, and states are told apart by them.
+    (0..4).for_each(|_| drop(begun(&mut other)));
+    let state = begun(&mut one);
+    assert_eq!(told(&attempt(&mut one, "greet", Some(&state), alice())), "Hello, Alice!");
+    for web in [&mut one, &mut other] {
+        assert!(refused(&attempt(web, "greet", Some(&state), alice())).contains("used before"));
+    }
+    // Each round has a state of its own.
+    let (_, state) = asked(&attempt(&mut one, "steps", None, None));
+    let responses = json!({"first": accepted("first", "1")});
+    let (_, next) = asked(&attempt(&mut other, "steps", Some(&state), Some(responses.clone())));
+    refused(&attempt(&mut other, "steps", Some(&state), Some(responses)));
+    let responses = json!({"second": accepted("second", "2")});
+    assert_eq!(asked(&attempt(&mut one, "steps", Some(&next), Some(responses))).0, ["third"]);
+}
+
+/// S4.4: only what is in order is noted down, and what is not can not use a state up.
+#[test]
+fn a_state_that_is_refused_is_not_used_up() {
+    let mut web = Web::new(router().single_use(Arc::new(UsedStates::new(1))));
+    let state = begun(&mut web);
+    refused(&attempt(&mut web, "other", Some(&state), alice()));
+    refused(&attempt(&mut web, "greet", Some(&json!(format!("{}A", state.as_str().unwrap()))), alice()));
+    assert_eq!(told(&attempt(&mut web, "greet", Some(&state), alice())), "Hello, Alice!");
+}
+
+#[test]
+fn without_a_store_a_state_is_good_until_it_lapses() {
+    let mut web = Web::new(router());
+    let state = begun(&mut web);
+    for _ in 0..2 {
+        assert_eq!(told(&attempt(&mut web, "greet", Some(&state), alice())), "Hello, Alice!");
+    }
+}
+
+/// A store that answers when it is told to.
+struct Slow(Arc<Mutex<Desk>>);
+
+#[derive(Default)]
+struct Desk {
+    says: Option<Result<StateUse, String>>,
+    waker: Option<Waker>,
+}
+
+impl SingleUse for Slow {
+    fn claim(
+        &self,
+        _: StateId,
+        _: UnixTime,
+        _: UnixTime,
+    ) -> core::pin::Pin<Box<dyn Future<Output = Result<StateUse, HandlerError>> + Send>> {
+        let shared = self.0.clone();
+        Box::pin(poll_fn(move |cx| {
+            let mut shared = shared.lock().unwrap();
+            match shared.says.take() {
+                Some(said) => Poll::Ready(said.map_err(HandlerError::new)),
+                None => {
+                    shared.waker = Some(cx.waker().clone());
+                    Poll::Pending
+                }
+            }
+        }))
+    }
+}
+
+/// A server with a tool that asks for a number of at least 18.
+fn adults() -> Router {
+    let age = NumberSchema { minimum: Some(18.into()), ..NumberSchema::new(NumberKind::Integer) };
+    let form = ElicitParams::form("How old?", ElicitSchema::new([("age", age.into())]));
+    Router::new("asker", "1").tool_with(tool("age"), move |NoArguments {}, cx: Context| {
+        let form = form.clone();
+        async move { Ok::<_, HandlerError>(cx.elicit("age", form).await?.action.as_str()) }
+    })
+}
+
+/// S4.8, C10.5
+#[test]
+fn a_form_that_is_not_filled_in_as_it_asks_ends_the_request() {
+    let mut web = Web::new(adults());
+    let (_, state) = asked(&attempt(&mut web, "age", None, None));
+    let filled = |age: Value| json!({"age": {"action": "accept", "content": {"age": age}}});
+    let wrong = attempt(&mut web, "age", Some(&state), Some(filled(json!(17))));
+    assert!(refused(&wrong).contains(r#"the field "age" is too small"#), "{wrong}");
+    let (_, state) = asked(&attempt(&mut web, "age", None, None));
+    assert_eq!(told(&attempt(&mut web, "age", Some(&state), Some(filled(json!(18))))), "accept");
+    let (_, state) = asked(&attempt(&mut web, "age", None, None));
+    let declined = json!({"age": {"action": "decline"}});
+    assert_eq!(told(&attempt(&mut web, "age", Some(&state), Some(declined))), "decline");
+}
+
+/// C10.5
+#[test]
+fn a_legacy_client_that_fills_a_form_in_otherwise_is_an_error_of_the_question() {
+    let mut s = Served::legacy_with(adults(), "2025-11-25", everything());
+    let call = s.send("tools/call", json!({"name": "age", "arguments": {}}));
+    let ask = s.line();
+    s.say(&json!({"jsonrpc": "2.0", "id": ask["id"], "result": {"action": "accept", "content": {"age": "old"}}}));
+    let line = s.line();
+    assert_eq!((&line["id"], &line["result"]["isError"]), (&json!(call), &json!(true)));
+    let text = line["result"]["content"][0]["text"].as_str().unwrap();
+    assert!(text.contains(r#"the field "age" is not a whole number"#), "{text}");
+}
+
+/// S4.6: nothing is done before the store has answered.
+#[test]
+fn the_store_may_take_its_time_and_fail() {
+    for (said, told_or_code) in [
+        (Ok(StateUse::First), Ok("Hello, Alice!")),
+        (Ok(StateUse::Again), Err(-32602)),
+        (Err("the database at 10.0.0.1 is down".to_owned()), Err(-32603)),
+    ] {
+        let shared = Arc::new(Mutex::new(Desk::default()));
+        let mut web = Web::new(router().single_use(Arc::new(Slow(shared.clone()))));
+        let state = begun(&mut web);
+        let params =
+            json!({"name": "greet", "arguments": {}, "requestState": state, "inputResponses": alice()});
+        let mut caller = web.ask_with("tools/call", params, everything());
+        caller.expect_silence();
+        let waker = {
+            let mut shared = shared.lock().unwrap();
+            shared.says = Some(said);
+            shared.waker.take().expect("the store was asked")
+        };
+        waker.wake();
+        let answer = caller.json();
+        match told_or_code {
+            Ok(text) => assert_eq!(told(&answer), text),
+            Err(code) => {
+                assert_eq!(answer["error"]["code"], code, "{answer}");
+                assert!(!answer.to_string().contains("10.0.0.1"), "{answer}");
+            }
+        }
+    }
+}

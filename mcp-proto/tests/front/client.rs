@@ -1,0 +1,520 @@
+//! The handle of a client: requests as futures, progress, pages.
+
+use core::task::Poll;
+use core::time::Duration;
+use std::sync::{Arc, Mutex};
+
+use crate::front_common::{Front, answer, boxed, config, error, pending, poll, progress, ready, text};
+use mcp_proto::front::{
+    Client, ClientDriver, ClientHandlers, Error, Event, Events, Fault, PagesError, Request,
+};
+use mcp_proto::peer::client::CacheContext;
+use mcp_proto::peer::{CacheMode, Refusal, RequestOptions};
+use mcp_proto::schema::{CallTool, PromptReference};
+use serde_json::{Value, json};
+
+// --- Requests ---
+
+#[test]
+fn a_call_is_answered() {
+    let mut s = Front::modern();
+    let mut call = s.client.call_tool("add", json!({"a": 2, "b": 3}));
+    pending(poll(&mut call));
+    let line = s.line();
+    assert_eq!(line["method"], "tools/call");
+    assert_eq!(line["params"]["name"], "add");
+    assert_eq!(line["params"]["arguments"], json!({"a": 2, "b": 3}));
+    s.answer(&line["id"], text("5"));
+    assert_eq!(ready(poll(&mut call)).unwrap().text_content(), "5");
+}
+
+#[test]
+fn a_request_is_not_sent_before_it_is_polled() {
+    let mut s = Front::modern();
+    let call = s.client.call_tool("add", json!({}));
+    s.expect_silence();
+    drop(call);
+    s.expect_silence();
+}
+
+#[test]
+fn a_request_made_before_the_server_is_known_waits_for_it() {
+    let mut s = Front::open(config(), ClientHandlers::new());
+    let id = s.expect("server/discover");
+    let mut call = s.client.call_tool("add", json!({}));
+    pending(poll(&mut call));
+    s.expect_silence();
+    s.answer(
+        &id,
+        json!({
+            "resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}},
+            "ttlMs": 0, "cacheScope": "private",
+        }),
+    );
+    let id = s.expect("tools/call");
+    s.answer(&id, text("5"));
+    assert!(ready(poll(&mut call)).is_ok());
+}
+
+/// F96, C9.6
+#[test]
+fn a_tool_that_fails_is_a_result() {
+    let mut s = Front::modern();
+    let mut call = s.client.call_tool("add", json!({}));
+    pending(poll(&mut call));
+    let id = s.expect("tools/call");
+    s.answer(&id, json!({"resultType": "complete", "content": [], "isError": true}));
+    assert!(ready(poll(&mut call)).unwrap().failed());
+}
+
+/// Contract 11
+#[test]
+fn an_error_of_the_server_is_told_from_one_of_this_side() {
+    let mut s = Front::modern();
+    let mut call = s.client.read_resource("note:///1");
+    pending(poll(&mut call));
+    let id = s.expect("resources/read");
+    s.say(&[error(&id, -32602)]);
+    let told = ready(poll(&mut call)).unwrap_err();
+    assert_eq!((told.code(), told.fault()), (Some(-32602), Fault::Peer));
+    assert_eq!(told.to_string(), "the peer answered with an error: no (-32602)");
+    assert!(!told.was_not_sent() && !told.is_timeout() && !told.is_disconnect());
+
+    let own = ready(poll(&mut s.client.call_tool("add", 5))).unwrap_err();
+    assert_eq!((own.code(), own.fault()), (None, Fault::Local));
+    assert!(own.was_not_sent());
+    s.expect_silence();
+}
+
+#[test]
+fn a_result_that_is_none_is_an_error_with_the_result_in_it() {
+    let mut s = Front::modern();
+    let mut call = s.client.complete(PromptReference::new("p"), "x", "");
+    pending(poll(&mut call));
+    let id = s.expect("completion/complete");
+    s.answer(&id, json!({"resultType": "complete", "nonsense": true}));
+    match ready(poll(&mut call)) {
+        Err(Error::Decode { method, raw, .. }) => {
+            assert_eq!(method, "completion/complete");
+            assert!(raw.as_str().contains("nonsense"));
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_capability_that_the_server_lacks_is_refused_before_sending() {
+    let mut s = Front::open(config(), ClientHandlers::new());
+    let id = s.expect("server/discover");
+    s.answer(
+        &id,
+        json!({
+            "resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {}, "ttlMs": 0,
+            "cacheScope": "private",
+        }),
+    );
+    let refused = ready(poll(&mut s.client.call_tool("add", json!({})))).unwrap_err();
+    assert!(matches!(refused, Error::Refused(Refusal::Capability { .. })), "{refused}");
+    s.expect_silence();
+}
+
+#[test]
+fn a_finished_future_says_so_when_it_is_polled_again() {
+    let mut s = Front::modern();
+    let mut call = s.client.call_tool("add", json!({}));
+    pending(poll(&mut call));
+    let id = s.expect("tools/call");
+    s.answer(&id, text("5"));
+    assert!(ready(poll(&mut call)).is_ok());
+    assert!(matches!(ready(poll(&mut call)), Err(Error::Finished)));
+}
+
+/// C7.1, contract 12
+#[test]
+fn dropping_a_request_cancels_it_on_the_wire() {
+    let mut s = Front::modern();
+    let mut call = s.client.call_tool("add", json!({}));
+    pending(poll(&mut call));
+    let id = s.expect("tools/call");
+    drop(call);
+    let line = s.line();
+    assert_eq!(line["method"], "notifications/cancelled");
+    assert_eq!(line["params"]["requestId"], id);
+}
+
+/// C7.5
+#[test]
+fn an_answer_to_a_dropped_request_disturbs_nobody() {
+    let mut s = Front::modern();
+    let mut dropped = s.client.call_tool("add", json!({}));
+    let mut kept = s.client.call_tool("add", json!({}));
+    pending(poll(&mut dropped));
+    pending(poll(&mut kept));
+    let (first, second) = (s.expect("tools/call"), s.expect("tools/call"));
+    drop(dropped);
+    s.say(&[answer(&first, text("1")), answer(&second, text("2"))]);
+    assert_eq!(ready(poll(&mut kept)).unwrap().text_content(), "2");
+}
+
+#[test]
+fn dropping_an_answered_request_cancels_nothing() {
+    let mut s = Front::modern();
+    let mut call = s.client.call_tool("add", json!({}));
+    pending(poll(&mut call));
+    let id = s.expect("tools/call");
+    s.answer(&id, text("5"));
+    drop(call);
+    s.expect_silence();
+}
+
+/// C7.7
+#[test]
+fn a_call_can_be_cancelled_with_a_reason() {
+    let mut s = Front::modern();
+    let call = s.client.call_tool("add", json!({})).start().unwrap();
+    let id = s.expect("tools/call");
+    call.cancel("the user pressed stop");
+    let line = s.line();
+    assert_eq!(
+        (&line["params"]["requestId"], &line["params"]["reason"]),
+        (&id, &json!("the user pressed stop"))
+    );
+}
+
+/// C7.2
+#[test]
+fn a_request_has_a_timeout_of_its_own() {
+    let mut s = Front::modern();
+    let mut call = s.client.call_tool("add", json!({})).timeout(Duration::from_secs(2));
+    pending(poll(&mut call));
+    s.expect("tools/call");
+    s.advance(Duration::from_secs(1));
+    pending(poll(&mut call));
+    s.advance(Duration::from_secs(1));
+    let late = ready(poll(&mut call)).unwrap_err();
+    assert!(late.is_timeout());
+    assert_eq!(late.to_string(), "no answer and no progress within 2s");
+    assert_eq!(s.expect("notifications/cancelled"), Value::Null);
+}
+
+#[test]
+fn a_command_is_given_at_its_own_time_and_not_at_the_drivers_last() {
+    let mut s = Front::modern();
+    // The driver sleeps meanwhile.
+    s.clock.advance(Duration::from_secs(3600));
+    let mut call = s.client.call_tool("add", json!({}));
+    pending(poll(&mut call));
+    s.advance(Duration::ZERO);
+    s.expect("tools/call");
+    pending(poll(&mut call));
+}
+
+#[test]
+fn requests_in_flight_are_independent() {
+    let mut s = Front::modern();
+    let calls: Vec<_> = (0..3).map(|_| s.client.call_tool("add", json!({})).start().unwrap()).collect();
+    let ids: Vec<_> = (0..3).map(|_| s.expect("tools/call")).collect();
+    for (index, id) in ids.iter().enumerate().rev() {
+        s.answer(id, text(&index.to_string()));
+    }
+    for (index, mut call) in calls.into_iter().enumerate() {
+        assert_eq!(ready(poll(&mut call)).unwrap().text_content(), index.to_string());
+    }
+}
+
+#[test]
+fn options_reach_the_wire() {
+    let mut s = Front::modern();
+    let mut own = mcp_proto::schema::Meta::new();
+    own.insert("com.example/trace", "abc");
+    let mut call =
+        s.client.call_tool("add", json!({})).log_level(mcp_proto::schema::LoggingLevel::Info).meta(own);
+    pending(poll(&mut call));
+    let meta = s.line()["params"]["_meta"].clone();
+    assert_eq!(meta["io.modelcontextprotocol/logLevel"], "info");
+    assert_eq!(meta["com.example/trace"], "abc");
+}
+
+// --- Progress ---
+
+#[test]
+fn progress_is_told_in_order_and_before_the_answer() {
+    let mut s = Front::modern();
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let log = seen.clone();
+    let mut call = s
+        .client
+        .call_tool("slow", json!({}))
+        .on_progress(move |progress| log.lock().unwrap().push(progress.progress.as_f64() as u32));
+    pending(poll(&mut call));
+    let line = s.line();
+    assert_eq!(line["params"]["_meta"]["progressToken"], line["id"]);
+    let id = &line["id"];
+    s.say(&[progress(id, 1)]);
+    pending(poll(&mut call));
+    // The last report comes in one piece with the answer.
+    s.say(&[progress(id, 2), progress(id, 3), answer(id, text("done"))]);
+    assert!(ready(poll(&mut call)).is_ok());
+    assert_eq!(*seen.lock().unwrap(), [1, 2, 3]);
+}
+
+#[test]
+fn progress_can_be_awaited() {
+    let mut s = Front::modern();
+    let mut call = s.client.call_tool("slow", json!({})).start().unwrap();
+    let id = s.expect("tools/call");
+    pending(poll(&mut boxed(call.progress())));
+    s.say(&[progress(&id, 1), answer(&id, text("done"))]);
+    assert_eq!(ready(poll(&mut boxed(call.progress()))).unwrap().progress.as_i64(), Some(1));
+    assert_eq!(ready(poll(&mut boxed(call.progress()))), None);
+    assert!(ready(poll(&mut call)).is_ok());
+    assert_eq!(ready(poll(&mut boxed(call.progress()))), None);
+}
+
+/// Contract 8
+#[test]
+fn progress_that_nobody_takes_is_bounded_and_the_newest_is_kept() {
+    let mut s = Front::modern();
+    let mut call = s.client.call_tool("slow", json!({})).start().unwrap();
+    let id = s.expect("tools/call");
+    for value in 0..1000 {
+        s.say(&[progress(&id, value)]);
+    }
+    s.answer(&id, text("done"));
+    let mut seen = Vec::new();
+    while let Some(report) = ready(poll(&mut boxed(call.progress()))) {
+        seen.push(report.progress.as_i64().unwrap());
+    }
+    assert_eq!(seen.len(), 64);
+    assert_eq!(seen.last(), Some(&999));
+}
+
+/// C7.3
+#[test]
+fn progress_extends_the_timeout() {
+    let mut s = Front::modern();
+    let mut call = s.client.call_tool("slow", json!({})).timeout(Duration::from_secs(2));
+    pending(poll(&mut call));
+    let id = s.expect("tools/call");
+    for value in 0..10 {
+        s.advance(Duration::from_secs(1));
+        s.say(&[progress(&id, value)]);
+    }
+    pending(poll(&mut call));
+}
+
+// --- Pages ---
+
+fn page(names: &[&str], next: Value) -> Value {
+    let tools: Vec<Value> =
+        names.iter().map(|name| json!({"name": name, "inputSchema": {"type": "object"}})).collect();
+    json!({"resultType": "complete", "tools": tools, "nextCursor": next, "ttlMs": 0, "cacheScope": "private"})
+}
+
+/// C9.1, K19
+#[test]
+fn a_list_is_read_to_its_end_and_the_empty_string_is_a_cursor() {
+    let mut s = Front::modern();
+    let mut list = s.client.list_tools();
+    pending(poll(&mut list));
+    let line = s.line();
+    assert_eq!(line["params"].get("cursor"), None);
+    s.answer(&line["id"], page(&["a", "b"], json!("")));
+    pending(poll(&mut list));
+    let line = s.line();
+    assert_eq!(line["params"]["cursor"], "");
+    s.answer(&line["id"], page(&[], json!("p3")));
+    pending(poll(&mut list));
+    let line = s.line();
+    assert_eq!(line["params"]["cursor"], "p3");
+    s.answer(&line["id"], page(&["c"], Value::Null));
+    let tools = ready(poll(&mut list)).unwrap();
+    assert_eq!(tools.iter().map(|tool| tool.name.as_str()).collect::<Vec<_>>(), ["a", "b", "c"]);
+}
+
+/// C8.6
+#[test]
+fn a_list_whose_cursor_has_become_invalid_is_read_once_more_from_its_beginning() {
+    let mut s = Front::modern();
+    let kept = |names: &[&str], next: Value| {
+        let mut page = page(names, next);
+        page["ttlMs"] = json!(60_000);
+        page
+    };
+    let mut list = s.client.list_tools();
+    pending(poll(&mut list));
+    let id = s.expect("tools/list");
+    s.answer(&id, kept(&["a"], json!("x")));
+    pending(poll(&mut list));
+    let asked = s.expect("tools/list");
+    // Another reader finds the first page where it was kept, with the cursor.
+    let mut other = s.client.list_tools();
+    pending(poll(&mut other));
+    let also_asked = s.expect("tools/list");
+    s.say(&[error(&asked, -32602), error(&also_asked, -32602)]);
+    for list in [&mut list, &mut other] {
+        pending(poll(list));
+        let line = s.line();
+        assert_eq!(line["params"].get("cursor"), None, "{line}");
+        s.answer(&line["id"], page(&["b"], json!("x")));
+        pending(poll(list));
+        let id = s.expect("tools/list");
+        s.answer(&id, page(&["c"], Value::Null));
+        let tools = ready(poll(list)).unwrap();
+        assert_eq!(tools.iter().map(|tool| tool.name.as_str()).collect::<Vec<_>>(), ["b", "c"]);
+    }
+}
+
+/// C8.6
+#[test]
+fn a_cursor_that_is_invalid_twice_is_an_error() {
+    let mut s = Front::modern();
+    let mut list = s.client.list_tools();
+    for _ in 0..2 {
+        pending(poll(&mut list));
+        let id = s.expect("tools/list");
+        s.answer(&id, page(&["a"], json!("x")));
+        pending(poll(&mut list));
+        let id = s.expect("tools/list");
+        s.say(&[error(&id, -32602)]);
+    }
+    assert_eq!(ready(poll(&mut list)).unwrap_err().code(), Some(-32602));
+    // The first page has no cursor that could be invalid.
+    let mut list = s.client.list_tools();
+    pending(poll(&mut list));
+    let id = s.expect("tools/list");
+    s.say(&[error(&id, -32602)]);
+    assert_eq!(ready(poll(&mut list)).unwrap_err().code(), Some(-32602));
+    s.expect_silence();
+}
+
+/// C8.3, C8.6: a list that is all of one time is asked for anew.
+#[test]
+fn a_list_that_may_be_kept_is_there_at_once_unless_a_fresh_one_is_wanted() {
+    let mut s = Front::modern();
+    let mut pages = [page(&["a"], json!("x")), page(&["b"], Value::Null)];
+    for page in &mut pages {
+        page["ttlMs"] = json!(60_000);
+    }
+    let mut list = s.client.list_tools();
+    for page in &pages {
+        pending(poll(&mut list));
+        let id = s.expect("tools/list");
+        s.answer(&id, page.clone());
+    }
+    assert_eq!(ready(poll(&mut list)).unwrap().len(), 2);
+    assert_eq!(ready(poll(&mut s.client.list_tools())).unwrap().len(), 2);
+    s.expect_silence();
+    let mut fresh = s.client.list_tools().cache(CacheMode::Refresh);
+    for page in &pages {
+        pending(poll(&mut fresh));
+        let id = s.expect("tools/list");
+        s.answer(&id, page.clone());
+    }
+    assert_eq!(ready(poll(&mut fresh)).unwrap().len(), 2);
+    s.client.set_cache_context(CacheContext::new("another"));
+    pending(poll(&mut s.client.list_tools()));
+    s.expect("tools/list");
+}
+
+/// K19
+#[test]
+fn a_list_that_goes_round_in_a_circle_is_given_up() {
+    let mut s = Front::modern();
+    let mut list = s.client.list_tools();
+    for cursor in ["x", "y", "x"] {
+        pending(poll(&mut list));
+        let id = s.expect("tools/list");
+        s.answer(&id, page(&["a"], json!(cursor)));
+    }
+    let given_up = ready(poll(&mut list)).unwrap_err();
+    assert!(
+        matches!(&given_up, Error::Pages(PagesError::Repeated { cursor }) if cursor == "x"),
+        "{given_up}"
+    );
+    s.expect_silence();
+}
+
+#[test]
+fn a_list_has_a_limit_of_pages() {
+    let mut s = Front::modern();
+    let mut list = s.client.list_tools().page_limit(2);
+    for cursor in ["x", "y"] {
+        pending(poll(&mut list));
+        let id = s.expect("tools/list");
+        s.answer(&id, page(&["a"], json!(cursor)));
+    }
+    assert!(matches!(ready(poll(&mut list)), Err(Error::Pages(PagesError::TooMany { limit: 2 }))));
+    s.expect_silence();
+}
+
+#[test]
+fn an_item_that_can_not_be_read_is_set_apart_with_its_place_in_the_whole_list() {
+    let mut s = Front::modern();
+    let mut list = s.client.list_tools();
+    pending(poll(&mut list));
+    let id = s.expect("tools/list");
+    s.answer(&id, page(&["a", "b"], json!("next")));
+    pending(poll(&mut list));
+    let id = s.expect("tools/list");
+    s.answer(
+        &id,
+        json!({"resultType": "complete", "tools": [{"name": 7}], "ttlMs": 0, "cacheScope": "private"}),
+    );
+    let tools = ready(poll(&mut list)).unwrap();
+    assert_eq!(tools.len(), 2);
+    assert_eq!(tools.invalid()[0].index, 2);
+}
+
+/// C9.2
+#[test]
+fn one_page_can_be_asked_for() {
+    let mut s = Front::modern();
+    let mut first = s.client.list_tools_page(Some("p2"));
+    pending(poll(&mut first));
+    let line = s.line();
+    assert_eq!(line["params"]["cursor"], "p2");
+    s.answer(&line["id"], page(&["a"], json!("p3")));
+    assert_eq!(ready(poll(&mut first)).unwrap().next_cursor.as_deref(), Some("p3"));
+}
+
+#[test]
+fn dropping_a_list_cancels_the_page_that_is_under_way() {
+    let mut s = Front::modern();
+    let mut list = s.client.list_tools();
+    pending(poll(&mut list));
+    s.expect("tools/list");
+    drop(list);
+    s.expect("notifications/cancelled");
+}
+
+// --- Types ---
+
+#[test]
+fn handles_may_be_shared_and_drivers_moved() {
+    fn shared<T: Send + Sync + 'static>() {}
+    fn moved<T: Send + 'static>() {}
+    shared::<Client>();
+    moved::<ClientDriver<mcp_proto::bind::StreamClient>>();
+    moved::<Request<CallTool>>();
+    moved::<Events<Event>>();
+    moved::<mcp_proto::front::Pages<mcp_proto::schema::ListTools>>();
+}
+
+#[test]
+fn a_request_takes_all_options_at_once() {
+    let mut s = Front::modern();
+    let options = RequestOptions::default().timeout(Duration::from_secs(1));
+    let mut call = s.client.call_tool("add", json!({})).options(options);
+    pending(poll(&mut call));
+    s.advance(Duration::from_secs(1));
+    assert!(ready(poll(&mut call)).unwrap_err().is_timeout());
+}
+
+#[test]
+fn a_pending_poll_stays_pending() {
+    let s = Front::modern();
+    let mut call = s.client.call_tool("add", json!({}));
+    assert!(matches!(poll(&mut call), Poll::Pending));
+    assert!(matches!(poll(&mut call), Poll::Pending));
+}

@@ -1,0 +1,404 @@
+//! The connection behind a client's handle: its end, its wakers, its events and subscriptions.
+
+use std::sync::Arc;
+
+use crate::front_common::{Front, Wakes, boxed, config, notification, pending, poll, poll_with, ready, text};
+use mcp_proto::front::{Client, ClientHandlers, Error, Event, Fault, Update};
+use mcp_proto::peer::client::{Closed, LinkAction, Mode, State};
+use mcp_proto::peer::{Lost, Refusal};
+use mcp_proto::schema::{Era, ResourceUpdated, RootsListChanged, SubscriptionFilter, ToolListChanged};
+use serde_json::json;
+
+// --- The connection ---
+
+#[test]
+fn the_server_is_waited_for() {
+    let mut s = Front::open(config(), ClientHandlers::new());
+    let (wakes, waker) = Wakes::new();
+    let client = s.client.clone();
+    let mut known = boxed(client.ready());
+    pending(poll_with(&mut known, &waker));
+    assert_eq!((s.client.state(), s.client.server().is_none()), (State::Connected, true));
+    let id = s.expect("server/discover");
+    s.answer(
+        &id,
+        json!({
+            "resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {}, "ttlMs": 0,
+            "cacheScope": "private",
+        }),
+    );
+    assert!(wakes.take() > 0);
+    assert_eq!(ready(poll(&mut known)).unwrap().era, Era::Modern);
+    assert_eq!(s.client.verdict().unwrap().era, Era::Modern);
+}
+
+#[test]
+fn a_connection_that_fails_tells_all_who_wait() {
+    let mut config = config();
+    config.mode = Mode::ModernOnly;
+    let mut s = Front::open(config, ClientHandlers::new());
+    let client = s.client.clone();
+    let mut known = boxed(client.ready());
+    let mut call = s.client.call_tool("add", json!({}));
+    pending(poll(&mut known));
+    pending(poll(&mut call));
+    s.end("exit status 1");
+    let told = ready(poll(&mut known)).unwrap_err();
+    assert!(matches!(told, Error::Closed(Closed::Connect(_))));
+    assert!(told.to_string().contains("exit status 1"), "{told}");
+    let refused = ready(poll(&mut call)).unwrap_err();
+    assert!(refused.was_not_sent() && refused.is_disconnect(), "{refused}");
+    assert_eq!(refused.fault(), Fault::Connection);
+}
+
+/// Contract 1
+#[test]
+fn a_connection_that_is_lost_ends_every_request() {
+    let mut s = Front::modern();
+    let (wakes, waker) = Wakes::new();
+    let mut call = s.client.call_tool("add", json!({}));
+    pending(poll_with(&mut call, &waker));
+    s.expect("tools/call");
+    s.end("killed");
+    assert_eq!(wakes.take(), 1);
+    assert!(
+        matches!(ready(poll(&mut call)), Err(Error::Lost(Lost::Disconnected(detail))) if detail == "killed")
+    );
+    assert!(ready(poll(&mut s.client.call_tool("add", json!({})))).unwrap_err().was_not_sent());
+}
+
+/// Contract 1
+#[test]
+fn dropping_the_driver_ends_everything_and_refuses_what_comes_later() {
+    let mut s = Front::modern();
+    let (wakes, waker) = Wakes::new();
+    let client = s.client.clone();
+    let mut events = client.events();
+    let mut call = client.call_tool("add", json!({}));
+    let mut closed = boxed(client.closed());
+    pending(poll_with(&mut call, &waker));
+    pending(poll(&mut closed));
+    s.expect("tools/call");
+    drop(s);
+    assert_eq!(wakes.take(), 1);
+    assert!(matches!(ready(poll(&mut call)), Err(Error::Lost(Lost::DriverDropped))));
+    assert_eq!(ready(poll(&mut closed)), Closed::Lost(Lost::DriverDropped));
+    assert!(matches!(
+        ready(poll(&mut client.call_tool("add", json!({})))),
+        Err(Error::Lost(Lost::DriverDropped))
+    ));
+    assert!(matches!(
+        client.notify::<RootsListChanged>(&Default::default()),
+        Err(Error::Lost(Lost::DriverDropped))
+    ));
+    assert!(matches!(events.drain().last(), Some(Event::Closed(Closed::Lost(Lost::DriverDropped)))));
+    assert_eq!(ready(poll(&mut boxed(client.close()))), Closed::Lost(Lost::DriverDropped));
+}
+
+#[test]
+fn a_driver_dropped_before_the_server_is_known_refuses_what_waits() {
+    let s = Front::open(config(), ClientHandlers::new());
+    let client = s.client.clone();
+    let mut call = client.call_tool("add", json!({}));
+    pending(poll(&mut call));
+    drop(s);
+    let ended = ready(poll(&mut call)).unwrap_err();
+    assert!(ended.is_disconnect(), "{ended}");
+}
+
+#[test]
+fn closing_lets_requests_finish_and_takes_no_more() {
+    let mut s = Front::modern();
+    let client = s.client.clone();
+    let mut call = client.call_tool("add", json!({}));
+    pending(poll(&mut call));
+    let id = s.expect("tools/call");
+    let mut closing = boxed(client.close());
+    pending(poll(&mut closing));
+    assert!(ready(poll(&mut client.call_tool("add", json!({})))).unwrap_err().was_not_sent());
+    s.answer(&id, text("5"));
+    assert!(ready(poll(&mut call)).is_ok());
+    assert_eq!(s.links, [LinkAction::CloseWrite]);
+    s.end("");
+    assert_eq!(ready(poll(&mut closing)), Closed::Done);
+}
+
+#[test]
+fn dropping_the_last_client_closes_although_its_events_are_listened_to() {
+    let mut s = Front::modern();
+    let events = s.client.events();
+    let second = s.client.clone();
+    let first = core::mem::replace(&mut s.client, second);
+    drop(first);
+    s.turn();
+    assert_eq!(s.links, []);
+    let Front { client, mut driver, .. } = s;
+    drop(client);
+    let mut links = Vec::new();
+    driver.lock(|machine, _| links.extend(machine.poll_link()));
+    assert_eq!(links, [LinkAction::CloseWrite]);
+    drop(events);
+}
+
+#[test]
+fn a_request_in_flight_keeps_the_connection_open() {
+    let s = Front::modern();
+    let mut call = s.client.call_tool("add", json!({})).start().unwrap();
+    let Front { client, mut driver, .. } = s;
+    drop(client);
+    assert_eq!(driver.lock(|machine, _| machine.poll_link()), None);
+    pending(poll(&mut call));
+    drop(call);
+    assert_eq!(driver.lock(|machine, _| machine.state()), State::Ready, "what is queued is written first");
+    let mut out = Vec::new();
+    assert!(driver.lock(|machine, _| machine.poll_transmit(&mut out)));
+    assert_eq!(driver.lock(|machine, _| machine.poll_link()), Some(LinkAction::CloseWrite));
+}
+
+#[test]
+fn aborting_ends_at_once() {
+    let mut s = Front::modern();
+    let mut call = s.client.call_tool("add", json!({}));
+    pending(poll(&mut call));
+    s.expect("tools/call");
+    s.client.abort();
+    assert!(matches!(ready(poll(&mut call)), Err(Error::Lost(_))));
+    s.turn();
+    assert_eq!(s.links, [LinkAction::Abort]);
+}
+
+// --- Waking ---
+
+#[test]
+fn a_command_wakes_the_driver_once_and_an_idle_driver_is_not_woken() {
+    let mut s = Front::modern();
+    s.turn();
+    assert_eq!(s.wakes.take(), 0);
+    let mut call = s.client.call_tool("add", json!({}));
+    pending(poll(&mut call));
+    assert_eq!(s.wakes.take(), 1);
+    pending(poll(&mut call));
+    assert_eq!(s.wakes.take(), 0, "looking for an answer is no work for the driver");
+    s.turn();
+    assert_eq!(s.wakes.take(), 0);
+}
+
+#[test]
+fn an_answer_wakes_only_who_awaits_it() {
+    let mut s = Front::modern();
+    let ((first_wakes, first), (second_wakes, second)) = (Wakes::new(), Wakes::new());
+    let mut one = s.client.call_tool("add", json!({}));
+    let mut two = s.client.call_tool("add", json!({}));
+    pending(poll_with(&mut one, &first));
+    pending(poll_with(&mut two, &second));
+    let id = s.expect("tools/call");
+    s.expect("tools/call");
+    s.answer(&id, text("1"));
+    assert_eq!((first_wakes.take(), second_wakes.take()), (1, 0));
+}
+
+#[test]
+fn the_waker_of_the_last_poll_is_the_one_that_is_called() {
+    let mut s = Front::modern();
+    let ((old_wakes, old), (new_wakes, new)) = (Wakes::new(), Wakes::new());
+    let mut call = s.client.call_tool("add", json!({}));
+    pending(poll_with(&mut call, &old));
+    pending(poll_with(&mut call, &new));
+    let id = s.expect("tools/call");
+    s.answer(&id, text("1"));
+    assert_eq!((old_wakes.take(), new_wakes.take()), (0, 1));
+}
+
+/// A waker that uses the client when it is called, cloned or dropped.
+struct Nosy(Client);
+
+impl std::task::Wake for Nosy {
+    fn wake(self: Arc<Self>) {
+        let _ = self.0.state();
+    }
+}
+
+impl Drop for Nosy {
+    fn drop(&mut self) {
+        let _ = self.0.state();
+    }
+}
+
+#[test]
+fn no_waker_is_called_or_dropped_under_the_lock() {
+    let mut s = Front::modern();
+    let nosy = || core::task::Waker::from(Arc::new(Nosy(s.client.clone())));
+    let mut call = s.client.call_tool("add", json!({}));
+    pending(poll_with(&mut call, &nosy()));
+    pending(poll_with(&mut call, &nosy()));
+    let mut abandoned = s.client.call_tool("add", json!({}));
+    pending(poll_with(&mut abandoned, &nosy()));
+    drop(abandoned);
+    let mut events = s.client.events();
+    pending(poll_with(&mut boxed(events.next()), &nosy()));
+    pending(poll_with(&mut boxed(events.next()), &nosy()));
+    let client = s.client.clone();
+    let mut closed = boxed(client.closed());
+    pending(poll_with(&mut closed, &nosy()));
+    pending(poll_with(&mut closed, &nosy()));
+    drop(closed);
+    let id = s.expect("tools/call");
+    s.answer(&id, text("1"));
+    assert!(ready(poll(&mut call)).is_ok());
+    drop(events);
+}
+
+// --- Events ---
+
+#[test]
+fn notifications_of_the_server_are_events() {
+    let mut s = Front::legacy();
+    let mut events = s.client.events();
+    s.say(&[
+        notification("notifications/tools/list_changed", json!({})),
+        notification("notifications/resources/updated", json!({"uri": "note:///1"})),
+    ]);
+    let Some(Event::Notification(changed)) = ready(poll(&mut boxed(events.next()))) else { panic!() };
+    assert!(changed.is::<ToolListChanged>());
+    assert!(changed.decode::<ResourceUpdated>().is_none());
+    let Some(Event::Notification(updated)) = ready(poll(&mut boxed(events.next()))) else { panic!() };
+    assert_eq!(updated.decode::<ResourceUpdated>().unwrap().unwrap().uri, "note:///1");
+    pending(poll(&mut boxed(events.next())));
+}
+
+#[test]
+fn a_notification_without_params_can_be_decoded() {
+    let mut s = Front::legacy();
+    let mut events = s.client.events();
+    s.say(&[json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})]);
+    let [Event::Notification(changed)] = &events.drain()[..] else { panic!() };
+    assert!(changed.decode::<ToolListChanged>().unwrap().is_ok());
+}
+
+#[test]
+fn every_listener_hears_every_event() {
+    let mut s = Front::legacy();
+    let mut listeners = [s.client.events(), s.client.events()];
+    s.say(&[notification("notifications/tools/list_changed", json!({}))]);
+    for events in &mut listeners {
+        assert_eq!(events.drain().len(), 1);
+    }
+}
+
+/// Contract 8
+#[test]
+fn a_listener_that_sleeps_is_told_how_much_it_missed() {
+    let mut s = Front::legacy();
+    let mut events = s.client.events();
+    for number in 0..3000 {
+        s.say(&[notification(
+            "notifications/resources/updated",
+            json!({"uri": format!("note:///{number}")}),
+        )]);
+    }
+    let seen = events.drain();
+    assert!(matches!(seen[0], Event::Missed { count: 1976 }), "{:?}", seen[0]);
+    assert_eq!(seen.len(), 1 + 1024);
+    let Some(Event::Notification(last)) = seen.last() else { panic!() };
+    assert_eq!(last.decode::<ResourceUpdated>().unwrap().unwrap().uri, "note:///2999");
+}
+
+/// Contract 8
+#[test]
+fn what_waits_for_a_listener_is_bounded_in_bytes() {
+    let mut s = Front::legacy();
+    let mut events = s.client.events();
+    let long = "x".repeat(6 * 1024 * 1024);
+    for number in 0..4 {
+        let params = json!({"uri": format!("note:///{number}"), "_meta": {"com.example/pad": long}});
+        s.say(&[notification("notifications/resources/updated", params)]);
+    }
+    let seen = events.drain();
+    assert!(matches!(seen[0], Event::Missed { count: 2 }));
+    assert_eq!(seen.len(), 3);
+}
+
+/// Contract 9
+#[test]
+fn noise_is_an_event() {
+    let mut s = Front::modern();
+    let mut events = s.client.events();
+    s.driver.lock(|machine, now| {
+        machine.handle_input(now, mcp_proto::Bytes::from_static(b"Listening on port 1\n"))
+    });
+    assert!(matches!(events.drain()[..], [Event::Diagnostic(_)]));
+}
+
+#[test]
+fn events_end_with_the_connection() {
+    let mut s = Front::modern();
+    let mut events = s.client.events();
+    s.end("gone");
+    let last = events.drain();
+    assert!(matches!(last.last(), Some(Event::Closed(Closed::Lost(Lost::Disconnected(_))))));
+    assert!(ready(poll(&mut boxed(events.next()))).is_none());
+    let late = s.client.events().drain();
+    assert!(matches!(late[..], [Event::Closed(_)]), "{late:?}");
+}
+
+#[test]
+fn a_notification_that_the_revision_lacks_is_refused() {
+    let mut s = Front::modern();
+    let refused = s.client.notify::<RootsListChanged>(&Default::default()).unwrap_err();
+    assert!(matches!(refused, Error::Refused(Refusal::Revision { .. })), "{refused}");
+    s.expect_silence();
+}
+
+// --- Subscriptions ---
+
+/// C6.2, C6.3
+#[test]
+fn a_subscription_hears_what_is_tagged_with_it() {
+    let mut s = Front::modern();
+    let mut events = s.client.events();
+    let mut filter = SubscriptionFilter::new();
+    filter.tools_list_changed = Some(true);
+    let mut subscription = s.client.listen(filter).unwrap();
+    let line = s.line();
+    assert_eq!(line["params"]["notifications"]["toolsListChanged"], true);
+    let tag = json!({"io.modelcontextprotocol/subscriptionId": line["id"]});
+    s.say(&[
+        notification(
+            "notifications/subscriptions/acknowledged",
+            json!({"notifications": {"toolsListChanged": true}, "_meta": tag}),
+        ),
+        notification("notifications/tools/list_changed", json!({"_meta": tag})),
+    ]);
+    let Some(Update::Acknowledged(granted)) = ready(poll(&mut boxed(subscription.next()))) else { panic!() };
+    assert_eq!(granted.tools_list_changed, Some(true));
+    let Some(Update::Notification(changed)) = ready(poll(&mut boxed(subscription.next()))) else { panic!() };
+    assert!(changed.is::<ToolListChanged>());
+    pending(poll(&mut boxed(subscription.next())));
+    assert!(events.drain().is_empty());
+    assert!(subscription.outcome().is_none());
+
+    s.answer(&line["id"], json!({"resultType": "complete"}));
+    assert!(ready(poll(&mut boxed(subscription.next()))).is_none());
+    assert!(subscription.outcome().unwrap().is_ok());
+}
+
+/// C6.6
+#[test]
+fn dropping_a_subscription_ends_it_on_the_wire() {
+    let mut s = Front::modern();
+    let subscription = s.client.listen(SubscriptionFilter::new()).unwrap();
+    let id = s.expect("subscriptions/listen");
+    drop(subscription);
+    assert_eq!(s.line()["params"]["requestId"], id);
+}
+
+#[test]
+fn a_subscription_that_is_lost_says_so() {
+    let mut s = Front::modern();
+    let mut subscription = s.client.listen(SubscriptionFilter::new()).unwrap();
+    s.expect("subscriptions/listen");
+    s.end("gone");
+    assert!(ready(poll(&mut boxed(subscription.next()))).is_none());
+    assert!(matches!(subscription.outcome(), Some(Err(Error::Lost(_)))));
+    assert!(subscription.outcome().is_none());
+}

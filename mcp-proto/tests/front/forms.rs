@@ -1,0 +1,224 @@
+//! Forms: what stands in them at first, and what may be answered.
+
+use crate::front_common::{Front, request};
+use mcp_proto::front::ClientHandlers;
+use mcp_proto::rpc::code;
+use mcp_proto::schema::{
+    ElicitAction, ElicitParams, ElicitResult, ElicitSchema, ElicitValue, FieldProblem, Map, Revision,
+};
+use serde_json::{Value, json};
+
+fn form(properties: Value, required: Value) -> ElicitSchema {
+    let schema = json!({"type": "object", "properties": properties, "required": required});
+    serde_json::from_str(&schema.to_string()).unwrap()
+}
+
+fn content(value: Value) -> Map<ElicitValue> {
+    let result = json!({"action": "accept", "content": value});
+    serde_json::from_str::<ElicitResult>(&result.to_string()).unwrap().content.unwrap()
+}
+
+/// What is wrong with one field of this schema that is filled in with this.
+fn problem(field: &Value, value: Value) -> Option<FieldProblem> {
+    let checked = form(json!({"f": field}), json!([])).check(&content(json!({"f": value})));
+    checked.err().map(|error| {
+        assert_eq!(error.field, "f");
+        error.problem
+    })
+}
+
+/// C10.5
+#[test]
+fn every_kind_of_field_has_its_default() {
+    let form = form(
+        json!({
+            "name": {"type": "string", "default": "John"},
+            "age": {"type": "integer", "default": 30},
+            "score": {"type": "number", "default": 95.5},
+            "verified": {"type": "boolean", "default": false},
+            "status": {"type": "string", "enum": ["on", "off"], "default": "off"},
+            "titled": {"type": "string", "oneOf": [{"const": "a", "title": "A"}], "default": "a"},
+            "many": {"type": "array", "items": {"type": "string", "enum": ["x", "y"]}, "default": ["x", "y"]},
+            "none": {"type": "string"},
+            "odd": {"type": "object", "default": {}},
+        }),
+        json!([]),
+    );
+    let defaults = json!({
+        "name": "John", "age": 30, "score": 95.5, "verified": false, "status": "off", "titled": "a", "many": ["x", "y"],
+    });
+    assert_eq!(serde_json::to_value(form.defaults()).unwrap(), defaults);
+}
+
+/// C10.5: what a server can make large must not make the work grow faster.
+#[test]
+fn a_form_of_very_many_fields_is_filled_in_at_once() {
+    let fields: serde_json::Map<_, _> =
+        (0..20_000).map(|n| (n.to_string(), json!({"type": "boolean", "default": true}))).collect();
+    let form = form(json!(fields), json!((0..20_000).map(|n| n.to_string()).collect::<Vec<_>>()));
+    let defaults = form.defaults();
+    assert_eq!(defaults.len(), 20_000);
+    assert_eq!(form.check(&defaults), Ok(()));
+}
+
+/// C10.5: a server that is wrong about its own form does not make the answer wrong.
+#[test]
+fn a_default_that_its_field_would_refuse_is_none() {
+    let form = form(
+        json!({
+            "short": {"type": "string", "minLength": 3, "default": "ab"},
+            "status": {"type": "string", "enum": ["on"], "default": "off"},
+            "half": {"type": "integer", "default": 0.5},
+            "fine": {"type": "boolean", "default": true},
+        }),
+        json!([]),
+    );
+    assert_eq!(serde_json::to_value(form.defaults()).unwrap(), json!({"fine": true}));
+}
+
+/// C10.5
+#[test]
+fn defaults_fill_in_what_was_left_out_and_nothing_else() {
+    let form = form(
+        json!({"a": {"type": "string", "default": "A"}, "b": {"type": "string", "default": "B"}}),
+        json!([]),
+    );
+    let mut filled = content(json!({"b": "mine", "c": 1}));
+    form.fill_in(&mut filled);
+    assert_eq!(serde_json::to_value(&filled).unwrap(), json!({"b": "mine", "c": 1, "a": "A"}));
+}
+
+/// C10.5, D6
+#[test]
+fn numbers_are_checked() {
+    let number = json!({"type": "number", "minimum": 0, "maximum": 100});
+    for fits in [json!(0), json!(95.5), json!(100), json!(1e1)] {
+        assert_eq!(problem(&number, fits), None);
+    }
+    assert_eq!(problem(&number, json!(-0.5)), Some(FieldProblem::TooSmall));
+    assert_eq!(problem(&number, json!(100.5)), Some(FieldProblem::TooLarge));
+    assert_eq!(problem(&number, json!("5")), Some(FieldProblem::Type("a number")));
+    let integer = json!({"type": "integer"});
+    assert_eq!(problem(&integer, json!(5.0)), None);
+    assert_eq!(problem(&integer, json!(u64::MAX)), None);
+    assert_eq!(problem(&integer, json!(5.5)), Some(FieldProblem::Type("a whole number")));
+    assert_eq!(problem(&integer, json!(true)), Some(FieldProblem::Type("a whole number")));
+}
+
+/// C10.5
+#[test]
+fn texts_are_checked() {
+    let text = json!({"type": "string", "minLength": 2, "maxLength": 3});
+    // Characters, not bytes.
+    assert_eq!(problem(&text, json!("äöü")), None);
+    assert_eq!(problem(&text, json!("ä")), Some(FieldProblem::TooShort));
+    assert_eq!(problem(&text, json!("abcd")), Some(FieldProblem::TooLong));
+    assert_eq!(problem(&text, json!(["ab"])), Some(FieldProblem::Type("a text")));
+    for (format, fits, other) in [
+        ("email", "ada@example.com", "ada"),
+        ("uri", "https://example.com", "example"),
+        ("date", "2026-07-28", "28.7.2026"),
+        ("date-time", "2026-07-28T10:00:00Z", "2026-07-28"),
+    ] {
+        let text = json!({"type": "string", "format": format});
+        assert_eq!(problem(&text, json!(fits)), None);
+        let Some(FieldProblem::Format(wrong)) = problem(&text, json!(other)) else { panic!("{format}") };
+        assert_eq!(wrong.as_str(), format);
+    }
+    assert_eq!(problem(&json!({"type": "string", "format": "hostname"}), json!("any")), None);
+}
+
+/// C10.5
+#[test]
+fn choices_are_checked() {
+    let one = json!({"type": "string", "enum": ["on", "off"]});
+    let titled = json!({"type": "string", "oneOf": [{"const": "on", "title": "On"}]});
+    for field in [one, titled] {
+        assert_eq!(problem(&field, json!("on")), None);
+        assert_eq!(problem(&field, json!("On")), Some(FieldProblem::Choice));
+        assert_eq!(problem(&field, json!(["on"])), Some(FieldProblem::Type("a text")));
+    }
+    let options =
+        json!([{"const": "a", "title": "A"}, {"const": "b", "title": "B"}, {"const": "c", "title": "C"}]);
+    for items in [json!({"type": "string", "enum": ["a", "b", "c"]}), json!({"anyOf": options})] {
+        let many = json!({"type": "array", "items": items, "minItems": 1, "maxItems": 2});
+        assert_eq!(problem(&many, json!(["c", "a"])), None);
+        assert_eq!(problem(&many, json!([])), Some(FieldProblem::TooFew));
+        assert_eq!(problem(&many, json!(["a", "b", "c"])), Some(FieldProblem::TooMany));
+        assert_eq!(problem(&many, json!(["d"])), Some(FieldProblem::Choice));
+        assert_eq!(problem(&many, json!("a")), Some(FieldProblem::Type("a list of texts")));
+    }
+    assert_eq!(problem(&json!({"type": "boolean"}), json!(true)), None);
+    assert_eq!(problem(&json!({"type": "boolean"}), json!("true")), Some(FieldProblem::Type("yes or no")));
+}
+
+/// C10.5
+#[test]
+fn what_must_be_filled_in_must_be_there() {
+    let form = form(json!({"a": {"type": "string"}, "b": {"type": "string"}}), json!(["b"]));
+    assert!(form.check(&content(json!({"b": ""}))).is_ok());
+    let error = form.check(&content(json!({"a": "x"}))).unwrap_err();
+    assert_eq!(error.to_string(), r#"the field "b" is missing"#);
+    // A form that has no such field can not be filled in.
+    let error = self::form(json!({}), json!(["c"])).check(&Map::new()).unwrap_err();
+    assert_eq!(error.problem, FieldProblem::Missing);
+}
+
+/// C10.4, C10.5: people may decline whatever the form wants.
+#[test]
+fn only_a_form_that_was_filled_in_is_checked() {
+    let params = ElicitParams::form("Your name?", form(json!({"name": {"type": "string"}}), json!(["name"])));
+    for answer in [ElicitResult::decline(), ElicitResult::cancel()] {
+        assert!(params.take_answer(answer, Revision::V2026_07_28).is_ok());
+    }
+    let empty = ElicitResult::new(ElicitAction::Accept);
+    assert_eq!(params.take_answer(empty.clone(), Revision::V2026_07_28).unwrap_err().field, "name");
+    let page = ElicitParams::url("Sign in", "https://example.com");
+    assert!(page.take_answer(empty, Revision::V2026_07_28).is_ok());
+}
+
+/// C10.5: a client that can choose one of several is asked for one, and answers with one.
+#[test]
+fn one_choice_of_an_old_client_is_a_list_of_one() {
+    let many = json!({"type": "array", "items": {"type": "string", "enum": ["a", "b"]}});
+    let params = ElicitParams::form("Which?", form(json!({"many": many}), json!([])));
+    let answer = ElicitResult::accept(content(json!({"many": "b"})));
+    let taken = params.take_answer(answer.clone(), Revision::V2025_06_18).unwrap();
+    assert_eq!(taken.content.unwrap().get("many"), Some(&ElicitValue::Strings(vec!["b".into()])));
+    assert!(params.take_answer(answer, Revision::V2025_11_25).is_err());
+    let other = ElicitResult::accept(content(json!({"many": "c"})));
+    assert_eq!(params.take_answer(other, Revision::V2025_06_18).unwrap_err().problem, FieldProblem::Choice);
+}
+
+fn asked(answer: impl Fn(&ElicitSchema) -> ElicitResult + Send + Sync + 'static) -> Value {
+    let answer = std::sync::Arc::new(answer);
+    let handlers = ClientHandlers::new().elicitation(move |params, _| {
+        let answer = answer.clone();
+        async move {
+            match &params {
+                ElicitParams::Form(form) => answer(&form.requested_schema),
+                ElicitParams::Url(_) => ElicitResult::decline(),
+            }
+        }
+    });
+    let mut s = Front::legacy_with(handlers);
+    let age = json!({"type": "integer", "minimum": 18, "default": 30});
+    let schema = json!({"type": "object", "properties": {"age": age}, "required": ["age"]});
+    s.say(&[request(&json!(1), "elicitation/create", json!({"message": "?", "requestedSchema": schema}))]);
+    s.line()
+}
+
+/// C10.5
+#[test]
+fn an_answer_that_is_not_what_the_form_asks_for_does_not_go_out() {
+    let line = asked(|form| ElicitResult::accept(form.defaults()));
+    assert_eq!(line["result"], json!({"action": "accept", "content": {"age": 30}}));
+    assert_eq!(asked(|_| ElicitResult::decline())["result"]["action"], "decline");
+    let line = asked(|_| ElicitResult::accept(content(json!({"age": 17}))));
+    assert_eq!(line["error"]["code"], code::INTERNAL_ERROR);
+    assert_eq!(
+        line["error"]["message"],
+        r#"the form was not filled in as it asks: the field "age" is too small"#
+    );
+    assert!(asked(|_| ElicitResult::new(ElicitAction::Accept))["error"].is_object());
+}

@@ -1,0 +1,396 @@
+//! Requests of 2026-07-28 over HTTP: each runs in its own exchange.
+
+use core::time::Duration;
+
+use crate::http_front_common::{MODERN, Web, field, router};
+use mcp_proto::bind::http::server::BodyKind;
+use mcp_proto::front::{Context, Error, NoArguments, Router, RouterError};
+use mcp_proto::peer::Refusal;
+use mcp_proto::peer::server::ListKind;
+use mcp_proto::schema::tasks::TaskUpdatedParams;
+use mcp_proto::schema::{Elicit, ElicitParams, ElicitSchema, Map, Tool};
+use serde_json::{Value, json};
+
+fn listen(web: &mut Web, filter: Value) -> crate::http_front_common::Caller {
+    let capabilities = json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
+    web.ask_with("subscriptions/listen", json!({"notifications": filter}), capabilities)
+}
+
+/// S3.7
+#[test]
+fn a_tool_call_is_answered_as_json() {
+    let mut web = Web::new(router().0);
+    let mut caller = web.call("add", json!({"a": 2, "b": 3}));
+    let head = caller.head();
+    assert_eq!((head.status, field(&head, "content-type")), (200, Some("application/json")));
+    assert!(matches!(head.body, BodyKind::Whole(_)));
+    assert_eq!(caller.json()["result"]["content"], json!([{"type": "text", "text": "5"}]));
+}
+
+/// The driver of sessions has no part in it.
+#[test]
+fn modern_requests_need_no_driver() {
+    let mut web = Web::new(router().0);
+    web.driver = None;
+    assert_eq!(web.call("add", json!({"a": 2, "b": 3})).json()["result"]["content"][0]["text"], "5");
+}
+
+/// S3.13
+#[test]
+fn progress_makes_it_an_event_stream_that_ends_with_the_answer() {
+    let mut web = Web::new(router().0);
+    let mut caller = web.ask("tools/call", json!({"name": "work", "_meta": {"progressToken": "p"}}));
+    let head = caller.head();
+    assert_eq!((head.status, field(&head, "content-type")), (200, Some("text/event-stream")));
+    for expected in [1, 2] {
+        let progress = caller.message();
+        assert_eq!(progress["method"], "notifications/progress");
+        assert_eq!(progress["params"]["progress"], expected);
+    }
+    assert_eq!(caller.message()["result"]["content"][0]["text"], "done");
+    assert!(caller.ended);
+}
+
+#[test]
+fn whoever_waits_is_woken_when_the_handler_is_done() {
+    let (router, held) = router();
+    let mut web = Web::new(router);
+    let mut caller = web.ask("tools/call", json!({"name": "hold", "_meta": {"progressToken": 1}}));
+    assert!(!caller.has_head());
+    caller.wakes.take();
+    held.context().progress(1);
+    assert_eq!(caller.wakes.take(), 1);
+    assert_eq!(caller.message()["method"], "notifications/progress");
+    held.release("there");
+    assert_eq!(caller.wakes.take(), 1);
+    assert_eq!(caller.message()["result"]["content"][0]["text"], "there");
+}
+
+/// The body may come while the answer is already asked for.
+#[test]
+fn whoever_asks_for_the_answer_first_is_woken_by_the_end_of_the_body() {
+    use crate::front_common::Wakes;
+    use core::task::{Context, Poll};
+    use mcp_proto::Bytes;
+    use mcp_proto::bind::http::server::RequestHead;
+
+    let web = Web::new(router().0);
+    let headers = [
+        ("host", "localhost"),
+        ("content-type", "application/json"),
+        ("accept", "application/json, text/event-stream"),
+        ("mcp-protocol-version", MODERN),
+        ("mcp-method", "tools/list"),
+    ];
+    let head = RequestHead { method: "POST", path: "/mcp", fields: &headers };
+    let mut exchange = web.server.exchange(&head, None);
+    let (wakes, waker) = Wakes::new();
+    let mut cx = Context::from_waker(&waker);
+    assert!(exchange.poll_head(&mut cx).is_pending() && exchange.poll_body(&mut cx).is_pending());
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": MODERN,
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": meta}});
+    exchange.handle_body(Bytes::from(body.to_string()));
+    assert_eq!(wakes.take(), 0);
+    assert!(exchange.wants_body());
+    exchange.handle_body_end();
+    assert_eq!(wakes.take(), 1);
+    assert!(!exchange.wants_body());
+    let Poll::Ready(head) = exchange.poll_head(&mut cx) else { panic!() };
+    assert_eq!(head.status, 200);
+}
+
+/// S3.16
+#[test]
+fn a_client_that_goes_cancels_its_request() {
+    let (router, held) = router();
+    let mut web = Web::new(router);
+    let mut caller = web.call("hold", json!({}));
+    assert!(!caller.has_head());
+    let cx = held.context();
+    assert!(!cx.is_cancelled());
+    drop(caller);
+    assert_eq!(held.dropped(), 1);
+    assert!(cx.is_cancelled());
+    cx.progress(1);
+}
+
+/// S3.16
+#[test]
+fn a_client_that_goes_in_the_middle_of_a_stream_cancels_its_request() {
+    let (router, held) = router();
+    let mut web = Web::new(router);
+    let mut caller = web.ask("tools/call", json!({"name": "hold", "_meta": {"progressToken": 1}}));
+    caller.turn();
+    held.context().progress(1);
+    assert_eq!(caller.message()["method"], "notifications/progress");
+    drop(caller);
+    assert_eq!(held.dropped(), 1);
+}
+
+/// S3.11
+#[test]
+fn an_unknown_method_is_not_found() {
+    let mut web = Web::new(router().0);
+    let mut caller = web.ask("tools/fetch", json!({}));
+    assert_eq!(caller.head().status, 404);
+    assert_eq!(caller.json()["error"]["code"], -32601);
+}
+
+/// S3.17
+#[test]
+fn what_cannot_be_answered_is_refused_at_once() {
+    let web = Web::new(router().0);
+    let mut caller = web.send("PUT", &[], "");
+    assert!(!caller.exchange.wants_body());
+    assert_eq!(caller.head().status, 405);
+    caller.turn();
+    assert!(caller.ended);
+}
+
+#[test]
+fn a_handler_that_panics_is_answered_for() {
+    let router = Router::new("x", "1").tool_with(
+        Tool::new("fall", "Falls", json!({"type": "object"})),
+        async |NoArguments {}, _| {
+            if true { panic!("the test's own") } else { "" }
+        },
+    );
+    let mut web = Web::new(router);
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|_| {}));
+    let answer = web.call("fall", json!({})).json();
+    std::panic::set_hook(hook);
+    assert_eq!(answer["error"]["code"], -32603);
+}
+
+/// C4.2 on the server's side: modern clients are not asked.
+#[test]
+fn a_modern_client_is_not_asked_by_requests() {
+    let (asked, heard) = std::sync::mpsc::channel();
+    let router = Router::new("x", "1").tool_with(
+        Tool::new("ask", "Asks", json!({"type": "object"})),
+        move |NoArguments {}, cx: Context| {
+            let asked = asked.clone();
+            async move {
+                let schema = ElicitSchema::new(Map::new());
+                let params = ElicitParams::form("Your name?", schema);
+                asked.send(cx.request::<Elicit>(params).await.unwrap_err()).unwrap();
+                "asked"
+            }
+        },
+    );
+    let mut web = Web::new(router);
+    assert_eq!(web.call("ask", json!({})).json()["result"]["content"][0]["text"], "asked");
+    assert!(matches!(heard.recv().unwrap(), Error::Refused(Refusal::Revision { .. })));
+}
+
+/// S3.15
+#[test]
+fn a_long_stream_is_kept_alive() {
+    let mut web = Web::configured(router().0, |config| config.keepalive = Duration::from_secs(15));
+    let mut caller = listen(&mut web, json!({"toolsListChanged": true}));
+    assert_eq!(caller.message()["method"], "notifications/subscriptions/acknowledged");
+    let before = caller.bytes;
+    let due = caller.exchange.next_timeout().expect("a time to be kept alive at");
+    caller.time();
+    assert_eq!(caller.bytes, before, "it is too early");
+    web.advance(Duration::from_secs(15));
+    assert!(due <= mcp_proto::front::Clock::now(&*web.clock));
+    caller.time();
+    assert!(caller.bytes > before);
+    caller.expect_silence();
+    assert!(caller.exchange.next_timeout() > Some(due));
+}
+
+// --- Subscriptions ---
+
+#[test]
+fn a_subscription_is_acknowledged_first_and_told_of_what_it_asked_for() {
+    let mut web = Web::new(router().0);
+    let filter = json!({"toolsListChanged": true, "resourceSubscriptions": ["note:///a"]});
+    let mut caller = listen(&mut web, filter.clone());
+    // Before anybody has looked at the answer.
+    web.server.list_changed(ListKind::Tools);
+    let acknowledged = caller.message();
+    assert_eq!(acknowledged["method"], "notifications/subscriptions/acknowledged");
+    assert_eq!(acknowledged["params"]["notifications"], filter);
+    assert_eq!(caller.message()["method"], "notifications/tools/list_changed");
+    caller.expect_silence();
+    caller.wakes.take();
+
+    web.server.list_changed(ListKind::Resources);
+    web.server.resource_updated("note:///b");
+    assert_eq!(caller.wakes.take(), 0, "that is nothing it asked for");
+    web.server.resource_updated("note:///a");
+    assert_eq!(caller.wakes.take(), 1);
+    let updated = caller.message();
+    assert_eq!(updated["method"], "notifications/resources/updated");
+    assert_eq!(updated["params"]["uri"], "note:///a");
+    caller.expect_silence();
+    assert!(!caller.ended);
+}
+
+/// A change that was not taken note of is told once.
+#[test]
+fn a_slow_subscriber_is_told_once_of_many_changes() {
+    let mut web = Web::new(router().0);
+    let mut caller = listen(&mut web, json!({"resourceSubscriptions": ["note:///a", "note:///b"]}));
+    caller.message();
+    caller.wakes.take();
+    for _ in 0..1000 {
+        web.server.resource_updated("note:///a");
+        web.server.resource_updated("note:///b");
+    }
+    assert_eq!(caller.wakes.take(), 1);
+    let told: Vec<_> = [caller.message(), caller.message()].map(|told| told["params"]["uri"].clone()).into();
+    assert_eq!(told, ["note:///a", "note:///b"]);
+    caller.expect_silence();
+}
+
+#[test]
+fn of_a_task_the_latest_is_told() {
+    let mut web = Web::new(router().0);
+    let mut caller = listen(&mut web, json!({"taskIds": ["t1"]}));
+    assert_eq!(caller.message()["params"]["notifications"], json!({"taskIds": ["t1"]}));
+    for (task, status) in [("t1", "working"), ("t2", "working"), ("t1", "completed")] {
+        let params = json!({
+            "taskId": task, "status": status, "createdAt": "2026-07-28T00:00:00Z",
+            "lastUpdatedAt": "2026-07-28T00:00:00Z", "ttlMs": null, "result": {"content": []},
+        });
+        let params: TaskUpdatedParams = serde_json::from_value(params).unwrap();
+        web.server.task_updated(&params);
+    }
+    let told = caller.message();
+    assert_eq!((&told["params"]["taskId"], &told["params"]["status"]), (&json!("t1"), &json!("completed")));
+    caller.expect_silence();
+}
+
+#[test]
+fn a_thousand_subscribers_are_told_and_those_that_left_are_not() {
+    let mut web = Web::new(router().0);
+    let mut callers: Vec<_> = (0..1000)
+        .map(|n| listen(&mut web, json!({"resourceSubscriptions": [format!("note:///{}", n % 2)]})))
+        .collect();
+    for caller in &mut callers {
+        assert_eq!(caller.message()["method"], "notifications/subscriptions/acknowledged");
+        caller.wakes.take();
+    }
+    let left: Vec<_> = callers.drain(900..).collect();
+    let wakes: Vec<_> = left.iter().map(|caller| caller.wakes.clone()).collect();
+    drop(left);
+    web.server.resource_updated("note:///0");
+    for (n, caller) in callers.iter_mut().enumerate() {
+        assert_eq!(caller.wakes.take(), usize::from(n % 2 == 0));
+        assert_eq!(caller.try_message().is_some(), n % 2 == 0);
+    }
+    assert!(wakes.iter().all(|wakes| wakes.take() == 0));
+}
+
+// --- Closing ---
+
+#[test]
+fn closing_ends_subscriptions_and_lets_requests_finish() {
+    let (router, held) = router();
+    let mut web = Web::new(router);
+    let mut listening = listen(&mut web, json!({"toolsListChanged": true}));
+    listening.message();
+    let mut waiting = web.call("hold", json!({}));
+    assert!(!waiting.has_head());
+    listening.wakes.take();
+    waiting.wakes.take();
+
+    web.server.close();
+    assert_eq!((listening.wakes.take(), waiting.wakes.take()), (1, 1));
+    let ended = listening.message();
+    assert_eq!(ended["result"]["resultType"], "complete");
+    assert!(listening.ended);
+    assert!(!waiting.has_head());
+    let mut late = web.call("add", json!({"a": 1, "b": 1}));
+    assert_eq!(late.head().status, 503);
+    web.turn();
+    assert!(web.done, "there are no sessions to wait for");
+
+    held.release("in time");
+    assert_eq!(waiting.message()["result"]["content"][0]["text"], "in time");
+}
+
+#[test]
+fn a_request_that_does_not_finish_after_closing_is_answered_with_an_error() {
+    let (router, held) = router();
+    let mut web = Web::new(router);
+    let mut waiting = web.call("hold", json!({}));
+    assert!(!waiting.has_head());
+    web.server.close();
+    assert!(!waiting.has_head());
+    let patience = web.server.config().server.close_timeout;
+    assert_eq!(
+        waiting.exchange.next_timeout().map(|at| at.saturating_since(mcp_proto::Instant::ORIGIN)),
+        Some(patience)
+    );
+    web.advance(patience);
+    waiting.time();
+    assert_eq!(waiting.message()["error"]["code"], -32603);
+    assert!(waiting.ended);
+    assert_eq!(held.dropped(), 1);
+}
+
+/// Whoever comes between the closing and its own first look must not miss it.
+#[test]
+fn an_exchange_that_was_not_polled_yet_is_closed_as_well() {
+    let mut web = Web::new(router().0);
+    let mut listening = listen(&mut web, json!({"toolsListChanged": true}));
+    web.server.close();
+    assert_eq!(listening.message()["method"], "notifications/subscriptions/acknowledged");
+    assert_eq!(listening.message()["result"]["resultType"], "complete");
+    assert!(listening.ended);
+}
+
+// --- Parameters that are headers as well ---
+
+fn mirrored() -> Router {
+    let schema =
+        json!({"type": "object", "properties": {"region": {"type": "string", "x-mcp-header": "Region"}}});
+    Router::new("x", "1").tool_with(
+        Tool::new("where", "Says where", schema),
+        async |arguments: std::collections::BTreeMap<String, String>, _| arguments["region"].clone(),
+    )
+}
+
+/// S3.8, S3.9
+#[test]
+fn the_headers_of_a_call_repeat_its_marked_arguments() {
+    let web = Web::new(mirrored());
+    let ask = |header: Option<&str>| {
+        let meta = json!({
+            "io.modelcontextprotocol/protocolVersion": MODERN,
+            "io.modelcontextprotocol/clientCapabilities": {},
+        });
+        let params = json!({"name": "where", "arguments": {"region": "north"}, "_meta": meta});
+        let body = json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params});
+        let mut headers =
+            vec![("mcp-protocol-version", MODERN), ("mcp-method", "tools/call"), ("mcp-name", "where")];
+        headers.extend(header.map(|value| ("mcp-param-region", value)));
+        let mut caller = web.send("POST", &headers, &body.to_string());
+        (caller.head().status, caller.json())
+    };
+    for good in ["north", "=?base64?bm9ydGg=?="] {
+        let (status, answer) = ask(Some(good));
+        assert_eq!((status, &answer["result"]["content"][0]["text"]), (200, &json!("north")));
+    }
+    for bad in [None, Some("south"), Some("=?base64?!?=")] {
+        let (status, answer) = ask(bad);
+        assert_eq!((status, &answer["error"]["code"], &answer["id"]), (400, &json!(-32020), &json!(7)));
+    }
+}
+
+/// S8.9
+#[test]
+fn a_tool_whose_marks_are_wrong_is_not_offered() {
+    let schema = json!({"type": "object", "properties": {"a": {"type": "array", "x-mcp-header": "A"}}});
+    let router =
+        Router::new("x", "1").tool_with(Tool::new("bad", "", schema), async |NoArguments {}, _| "never");
+    assert!(matches!(router.check(), Err(RouterError::ParamHeader { tool, .. }) if tool == "bad"));
+}

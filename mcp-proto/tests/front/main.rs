@@ -1,0 +1,32 @@
+//! The async front: clients, servers and routers, on a simulated clock.
+#![cfg(all(feature = "std", feature = "client", feature = "server", feature = "http", feature = "seal"))]
+
+#[path = "../front_common/mod.rs"]
+mod front_common;
+#[path = "../http_front_common/mod.rs"]
+mod http_front_common;
+#[path = "../router_common/mod.rs"]
+mod router_common;
+
+mod asks;
+mod client;
+mod connection;
+mod contracts;
+mod forms;
+mod handlers;
+mod http_modern;
+mod http_review;
+mod http_sessions;
+mod http_threads;
+mod router_context;
+mod router_resources;
+mod router_tools;
+mod rules;
+mod task_input;
+mod task_stores;
+mod tasks;
+mod tasks_http;
+mod threads;
+#[cfg(feature = "schema-validate")]
+mod validation;
+mod watch;

@@ -1,0 +1,301 @@
+//! What a handler can do on behalf of its request.
+
+use core::future::pending as never;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use crate::front_common::{Wakes, boxed, pending, poll, poll_with, ready};
+use crate::router_common::Served;
+use mcp_proto::front::{Context, Error, HandlerError, NoArguments, Progress, Router, ServerEvent};
+use mcp_proto::peer::server::{Closed, ListKind};
+use mcp_proto::peer::{Lost, Refusal};
+use mcp_proto::schema::{
+    ElicitAction, ElicitParams, ElicitSchema, Era, ListRoots, ListRootsParams, LoggingLevel, Map, Revision,
+    RootsListChanged, ServerCapability, Tool,
+};
+use serde_json::{Value, json};
+
+fn tool(name: &str) -> Tool {
+    Tool::new(name, "A tool", json!({"type": "object"}))
+}
+
+/// A router with one tool that hands its context to the test, and ends when the test says so.
+fn held() -> (Router, Arc<Mutex<Vec<Context>>>) {
+    let contexts = Arc::new(Mutex::new(Vec::new()));
+    let taken = contexts.clone();
+    let router = Router::new("held", "1").declare(ServerCapability::Logging).tool_with(
+        tool("hold"),
+        move |NoArguments {}, cx: Context| {
+            taken.lock().unwrap().push(cx);
+            never::<String>()
+        },
+    );
+    (router, contexts)
+}
+
+fn take(contexts: &Arc<Mutex<Vec<Context>>>) -> Context {
+    contexts.lock().unwrap().pop().expect("the handler has not begun")
+}
+
+fn hold(s: &mut Served, meta: Value) -> i64 {
+    s.send("tools/call", json!({"name": "hold", "_meta": meta}))
+}
+
+#[test]
+fn a_handler_knows_who_asks_and_how() {
+    let (router, contexts) = held();
+    let mut s = Served::modern_with(router, json!({"sampling": {}}));
+    hold(&mut s, json!({"progressToken": "p", "io.modelcontextprotocol/logLevel": "warning"}));
+    let cx = take(&contexts);
+    assert_eq!((cx.era(), cx.revision()), (Era::Modern, Revision::V2026_07_28));
+    assert_eq!(cx.client().unwrap().name, "tester");
+    assert!(cx.client_capabilities().sampling.is_some() && cx.client_capabilities().elicitation.is_none());
+    assert!(cx.wants_progress());
+    assert_eq!(cx.log_level(), Some(LoggingLevel::Warning));
+
+    let (router, contexts) = held();
+    let mut s = Served::legacy_with(router, "2025-03-26", json!({"roots": {}}));
+    hold(&mut s, json!({}));
+    let cx = take(&contexts);
+    assert_eq!((cx.era(), cx.revision()), (Era::Legacy, Revision::V2025_03_26));
+    assert!(cx.client_capabilities().roots.is_some() && !cx.wants_progress());
+}
+
+/// S6.2
+#[test]
+fn progress_goes_to_the_token_of_the_request_and_before_its_answer() {
+    let router = Router::new("x", "1").tool_with(tool("work"), async |NoArguments {}, cx: Context| {
+        cx.progress(1);
+        cx.progress(Progress::new(2).total(2).message("nearly"));
+        "done"
+    });
+    let mut s = Served::modern(router);
+    s.send("tools/call", json!({"name": "work", "_meta": {"progressToken": "p"}}));
+    let first = s.line();
+    assert_eq!(first["method"], "notifications/progress");
+    assert_eq!((&first["params"]["progressToken"], &first["params"]["progress"]), (&json!("p"), &json!(1)));
+    let second = s.line();
+    assert_eq!((&second["params"]["total"], &second["params"]["message"]), (&json!(2), &json!("nearly")));
+    assert_eq!(s.line()["result"]["content"][0]["text"], "done");
+    s.send("tools/call", json!({"name": "work"}));
+    assert!(s.line()["result"].is_object(), "no progress for who did not ask");
+}
+
+#[test]
+fn a_handler_on_its_way_wakes_the_driver() {
+    let (router, contexts) = held();
+    let mut s = Served::modern(router);
+    hold(&mut s, json!({"progressToken": 1}));
+    s.wakes.take();
+    take(&contexts).progress(1);
+    assert_eq!(s.wakes.take(), 1);
+    assert_eq!(s.line()["method"], "notifications/progress");
+}
+
+/// S8.18
+#[test]
+fn a_handler_logs_to_who_asked_for_it() {
+    let (router, contexts) = held();
+    let mut s = Served::modern(router);
+    hold(&mut s, json!({"io.modelcontextprotocol/logLevel": "warning"}));
+    let cx = take(&contexts);
+    cx.log(LoggingLevel::Info, "too little");
+    cx.log(LoggingLevel::Error, json!({"disk": "full"}));
+    let line = s.line();
+    assert_eq!(line["method"], "notifications/message");
+    assert_eq!(
+        (&line["params"]["level"], &line["params"]["data"]),
+        (&json!("error"), &json!({"disk": "full"}))
+    );
+    s.expect_silence();
+    hold(&mut s, json!({}));
+    take(&contexts).log(LoggingLevel::Emergency, "nobody asked");
+    s.expect_silence();
+}
+
+/// S6.1
+#[test]
+fn a_handler_is_dropped_when_its_request_is_cancelled_and_nothing_more_is_sent() {
+    struct OnDrop(Arc<AtomicBool>);
+    impl Drop for OnDrop {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::SeqCst);
+        }
+    }
+    let dropped = Arc::new(AtomicBool::new(false));
+    let contexts = Arc::new(Mutex::new(Vec::new()));
+    let (flag, taken) = (dropped.clone(), contexts.clone());
+    let router = Router::new("x", "1").tool_with(tool("hold"), move |NoArguments {}, cx: Context| {
+        taken.lock().unwrap().push(cx);
+        let guard = OnDrop(flag.clone());
+        async move {
+            let _guard = guard;
+            never::<String>().await
+        }
+    });
+    let mut s = Served::modern(router);
+    let id = hold(&mut s, json!({"progressToken": 1}));
+    let cx = take(&contexts);
+    let (wakes, waker) = Wakes::new();
+    let elsewhere = cx.clone();
+    let mut cancelled = boxed(elsewhere.cancelled());
+    pending(poll_with(&mut cancelled, &waker));
+    assert!(!cx.is_cancelled() && !dropped.load(Ordering::SeqCst));
+    s.notify("notifications/cancelled", json!({"requestId": id}));
+    assert!(dropped.load(Ordering::SeqCst) && cx.is_cancelled());
+    assert_eq!(wakes.take(), 1);
+    ready(poll(&mut cancelled));
+    cx.progress(1);
+    cx.log(LoggingLevel::Error, "too late");
+    s.expect_silence();
+}
+
+/// S6.1
+#[test]
+fn a_request_cancelled_before_its_handler_began_is_not_answered() {
+    let (router, contexts) = held();
+    let mut s = Served::legacy(router);
+    let text = format!(
+        "{}\n{}\n",
+        json!({"jsonrpc": "2.0", "id": 50, "method": "tools/call", "params": {"name": "hold"}}),
+        json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 50}}),
+    );
+    s.driver.lock(|machine, now| machine.handle_input(now, text.into()));
+    s.turn();
+    s.expect_silence();
+    assert!(contexts.lock().unwrap().iter().all(Context::is_cancelled));
+}
+
+#[test]
+fn handlers_run_side_by_side() {
+    let (router, contexts) = held();
+    let router = router.tool_with(tool("quick"), async |NoArguments {}, _| "quick");
+    let mut s = Served::modern(router);
+    hold(&mut s, json!({}));
+    assert_eq!(s.call("quick", json!({}))["content"][0]["text"], "quick");
+    assert!(!take(&contexts).is_cancelled());
+}
+
+// --- Asking the client ---
+
+fn asking() -> Router {
+    Router::new("ask", "1").tool_with(tool("greet"), async |NoArguments {}, cx: Context| {
+        let answer =
+            cx.elicit("name", ElicitParams::form("Your name?", ElicitSchema::new(Map::new()))).await?;
+        Ok::<_, HandlerError>(match answer.action {
+            ElicitAction::Accept => "Hello",
+            _ => "Never mind",
+        })
+    })
+}
+
+#[test]
+fn a_handler_asks_a_legacy_client() {
+    let mut s = Served::legacy_with(asking(), "2025-11-25", json!({"elicitation": {}}));
+    let id = s.send("tools/call", json!({"name": "greet"}));
+    let asked = s.line();
+    assert_eq!(asked["method"], "elicitation/create");
+    assert_eq!(asked["params"]["message"], "Your name?");
+    s.say(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": {"action": "accept", "content": {}}}));
+    let answer = s.line();
+    assert_eq!((&answer["id"], &answer["result"]["content"][0]["text"]), (&json!(id), &json!("Hello")));
+}
+
+#[test]
+fn a_client_that_can_not_be_asked_is_not() {
+    let result = Served::legacy(asking()).call("greet", json!({}));
+    assert_eq!(result["isError"], true, "{result}");
+    assert!(result["content"][0]["text"].as_str().unwrap().contains("not sent"), "{result}");
+}
+
+#[test]
+fn a_question_is_cancelled_with_the_request_that_it_was_for() {
+    let mut s = Served::legacy_with(asking(), "2025-11-25", json!({"elicitation": {}}));
+    let id = s.send("tools/call", json!({"name": "greet"}));
+    let asked = s.line();
+    s.notify("notifications/cancelled", json!({"requestId": id}));
+    let line = s.line();
+    assert_eq!(
+        (&line["method"], &line["params"]["requestId"]),
+        (&json!("notifications/cancelled"), &asked["id"])
+    );
+    s.expect_silence();
+}
+
+// --- The connection ---
+
+#[test]
+fn changes_are_told_through_the_handle() {
+    let router = Router::new("x", "1")
+        .declare(ServerCapability::ToolsListChanged)
+        .declare(ServerCapability::ResourcesSubscribe);
+    let mut s = Served::legacy(router);
+    s.handle.list_changed(ListKind::Tools);
+    assert_eq!(s.line()["method"], "notifications/tools/list_changed");
+    s.handle.resource_updated("note:///1");
+    s.expect_silence();
+    let mut events = s.handle.events();
+    s.result("resources/subscribe", json!({"uri": "note:///1"}));
+    assert!(matches!(&events.drain()[..], [ServerEvent::Subscribed { uri }] if uri == "note:///1"));
+    s.handle.resource_updated("note:///1");
+    assert_eq!(s.line()["params"]["uri"], "note:///1");
+}
+
+#[test]
+fn notifications_of_the_client_are_events() {
+    let mut s =
+        Served::legacy_with(Router::new("x", "1"), "2025-11-25", json!({"roots": {"listChanged": true}}));
+    let mut events = s.handle.events();
+    s.notify("notifications/roots/list_changed", json!({}));
+    let Some(ServerEvent::Notification(changed)) = ready(poll(&mut boxed(events.next()))) else { panic!() };
+    assert!(changed.is::<RootsListChanged>());
+}
+
+#[test]
+fn dropping_the_driver_ends_handlers_and_everything_else() {
+    let (router, contexts) = held();
+    let mut s = Served::legacy_with(router, "2025-11-25", json!({"roots": {}}));
+    hold(&mut s, json!({}));
+    let cx = take(&contexts);
+    let mut roots = cx.roots("roots");
+    pending(poll(&mut roots));
+    assert_eq!(s.line()["method"], "roots/list");
+    let handle = s.handle.clone();
+    drop(s);
+    assert!(cx.is_cancelled());
+    assert!(matches!(ready(poll(&mut roots)), Err(Error::Lost(Lost::DriverDropped))));
+    assert!(matches!(ready(poll(&mut cx.roots("more"))), Err(Error::Lost(Lost::DriverDropped))));
+    assert_eq!(ready(poll(&mut boxed(handle.closed()))), Closed::Lost(Lost::DriverDropped));
+    assert!(matches!(handle.events().drain()[..], [ServerEvent::Closed(_)]));
+}
+
+#[test]
+fn a_client_that_ends_ends_the_connection() {
+    let (router, contexts) = held();
+    let mut s = Served::modern(router);
+    hold(&mut s, json!({}));
+    let handle = s.handle.clone();
+    let mut closed = boxed(handle.closed());
+    pending(poll(&mut closed));
+    s.end();
+    s.advance(core::time::Duration::from_secs(10));
+    assert_eq!(ready(poll(&mut closed)), Closed::Done);
+    assert!(take(&contexts).is_cancelled());
+}
+
+#[test]
+fn a_server_that_is_dropped_by_its_application_goes_on() {
+    let router = Router::new("x", "1").tool_with(tool("quick"), async |NoArguments {}, _| "quick");
+    let mut s = Served::modern(router);
+    drop(s.handle.clone());
+    assert_eq!(s.call("quick", json!({}))["content"][0]["text"], "quick");
+}
+
+#[test]
+fn a_request_that_the_revision_lacks_is_refused_with_the_reason() {
+    let (router, contexts) = held();
+    let mut s = Served::modern(router);
+    hold(&mut s, json!({}));
+    let refused = ready(poll(&mut take(&contexts).request::<ListRoots>(ListRootsParams::new()))).unwrap_err();
+    assert!(matches!(refused, Error::Refused(Refusal::Revision { .. })), "{refused}");
+}

@@ -1,0 +1,397 @@
+//! Resources, prompts, completions and other methods behind a router.
+
+use core::sync::atomic::{AtomicUsize, Ordering};
+use core::time::Duration;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::router_common::Served;
+use mcp_proto::front::{Answered, HandlerError, NoArguments, Router, RouterError, TemplateError};
+use mcp_proto::rpc::code;
+use mcp_proto::schema::{
+    BlobResourceContents, CacheHint, CacheScope, Cached, CachedPage, Discover, EmptyResult,
+    InputRequiredResult, ListResources, ListTools, ListToolsResult, PaginatedParams, Prompt, PromptArgument,
+    PromptMessage, ReadResource, ReadResourceResult, Resource, ResourceContents, ResourceTemplate, Tool,
+};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+#[derive(Deserialize)]
+struct Note {
+    id: String,
+}
+
+fn notes() -> Router {
+    let mut today = Resource::new("note:///today", "today");
+    today.mime_type = Some("text/plain".into());
+    let mut note = ResourceTemplate::new("note:///by-id/{id}", "note");
+    note.mime_type = Some("text/markdown".into());
+    Router::new("notes", "1").resource(today, async |_, _| "Buy milk").template(
+        note,
+        async |Note { id }, _| match id.as_str() {
+            "7 up" => Ok("A drink".to_owned()),
+            _ => Err(HandlerError::no_resource(format!("note:///by-id/{id}"))),
+        },
+    )
+}
+
+fn read(s: &mut Served, uri: &str) -> Value {
+    s.result("resources/read", json!({"uri": uri}))["contents"].clone()
+}
+
+#[test]
+fn a_resource_is_read() {
+    for mut s in [Served::modern(notes()), Served::legacy(notes())] {
+        let contents = read(&mut s, "note:///today");
+        assert_eq!(contents, json!([{"uri": "note:///today", "mimeType": "text/plain", "text": "Buy milk"}]));
+    }
+}
+
+#[test]
+fn a_template_answers_for_what_matches_it() {
+    let mut s = Served::modern(notes());
+    let contents = read(&mut s, "note:///by-id/7%20up");
+    let expected = json!([{"uri": "note:///by-id/7%20up", "mimeType": "text/markdown", "text": "A drink"}]);
+    assert_eq!(contents, expected);
+}
+
+#[test]
+fn a_resource_is_preferred_to_a_template() {
+    let router = Router::new("x", "1")
+        .template(ResourceTemplate::new("n:{id}", "all"), async |_: BTreeMap<String, String>, _| "template")
+        .resource(Resource::new("n:1", "one"), async |_, _| "resource");
+    let mut s = Served::modern(router);
+    assert_eq!(read(&mut s, "n:1")[0]["text"], "resource");
+    assert_eq!(read(&mut s, "n:2")[0]["text"], "template");
+}
+
+/// S8.11, S8.12
+#[test]
+fn a_resource_that_does_not_exist_has_the_code_of_the_revision() {
+    for uri in ["note:///tomorrow", "note:///by-id/8"] {
+        let error = Served::modern(notes()).error("resources/read", json!({"uri": uri}));
+        assert_eq!((&error["code"], &error["data"]["uri"]), (&json!(code::INVALID_PARAMS), &json!(uri)));
+        let error = Served::legacy(notes()).error("resources/read", json!({"uri": uri}));
+        assert_eq!(error["code"], code::RESOURCE_NOT_FOUND);
+    }
+}
+
+#[test]
+fn a_resource_handler_that_fails_is_an_internal_error() {
+    let router = Router::new("x", "1").resource(Resource::new("n:1", "one"), async |_, _| {
+        Err::<&str, _>(HandlerError::new("the disk is on fire"))
+    });
+    let error = Served::modern(router).error("resources/read", json!({"uri": "n:1"}));
+    assert_eq!(error, json!({"code": code::INTERNAL_ERROR, "message": "the disk is on fire"}));
+}
+
+#[test]
+fn a_resource_may_have_any_contents() {
+    let router = Router::new("x", "1")
+        .resource(Resource::new("n:1", "one"), async |uri, _| {
+            vec![ResourceContents::text(uri.clone(), "a"), BlobResourceContents::new(uri, "AAAA").into()]
+        })
+        .resource(Resource::new("n:2", "two"), async |_, _| ReadResourceResult::new(Vec::new()));
+    let mut s = Served::modern(router);
+    assert_eq!(read(&mut s, "n:1"), json!([{"uri": "n:1", "text": "a"}, {"uri": "n:1", "blob": "AAAA"}]));
+    assert_eq!(read(&mut s, "n:2"), json!([]));
+}
+
+#[test]
+fn resources_and_templates_are_listed() {
+    let mut s = Served::modern(notes());
+    let listed = s.result("resources/list", json!({}));
+    assert_eq!(
+        listed["resources"],
+        json!([{"uri": "note:///today", "name": "today", "mimeType": "text/plain"}])
+    );
+    let listed = s.result("resources/templates/list", json!({}));
+    assert_eq!(listed["resourceTemplates"][0]["uriTemplate"], "note:///by-id/{id}");
+}
+
+/// S8.13
+#[test]
+fn uris_are_checked_when_they_are_registered() {
+    let router = Router::new("x", "1").resource(Resource::new("/etc/passwd", "p"), async |_, _| "");
+    assert_eq!(router.check(), Err(RouterError::Uri { uri: "/etc/passwd".into() }));
+    let router =
+        Router::new("x", "1").template(ResourceTemplate::new("n:{?q}", "q"), async |Note { .. }, _| "");
+    let error = TemplateError::Unsupported { variable: "?q".into() };
+    assert_eq!(router.check(), Err(RouterError::Template { template: "n:{?q}".into(), error }));
+    let router = notes().resource(Resource::new("note:///today", "again"), async |_, _| "");
+    assert!(matches!(router.check(), Err(RouterError::Duplicate { what: "resource", .. })));
+}
+
+// --- Prompts ---
+
+#[derive(Deserialize)]
+struct Review {
+    code: String,
+    language: Option<String>,
+}
+
+fn reviews() -> Router {
+    let mut code = PromptArgument::new("code");
+    code.required = Some(true);
+    let mut prompt = Prompt::new("review");
+    prompt.description = Some("Reviews code".into());
+    prompt.arguments = Some(vec![code, PromptArgument::new("language")]);
+    Router::new("reviews", "1").prompt(prompt, async |Review { code, language }, _| {
+        format!("Review this {}: {code}", language.unwrap_or("code".into()))
+    })
+}
+
+#[test]
+fn a_prompt_is_given_its_arguments() {
+    let mut s = Served::modern(reviews());
+    let result =
+        s.result("prompts/get", json!({"name": "review", "arguments": {"code": "x", "language": "Rust"}}));
+    let message = json!({"role": "user", "content": {"type": "text", "text": "Review this Rust: x"}});
+    assert_eq!(result["messages"], json!([message]));
+    assert_eq!(result["description"], "Reviews code");
+}
+
+/// S8.14
+#[test]
+fn a_prompt_without_a_required_argument_is_refused() {
+    let mut s = Served::modern(reviews());
+    for arguments in [json!({}), json!({"language": "Rust"})] {
+        let error = s.error("prompts/get", json!({"name": "review", "arguments": arguments}));
+        assert_eq!(error["code"], code::INVALID_PARAMS);
+        assert!(error["message"].as_str().unwrap().contains("code"), "{error}");
+    }
+}
+
+/// S8.14
+#[test]
+fn a_prompt_that_does_not_exist_is_refused() {
+    let error = Served::modern(reviews()).error("prompts/get", json!({"name": "rewrite"}));
+    assert_eq!(error["code"], code::INVALID_PARAMS);
+}
+
+#[test]
+fn a_raw_prompt_gets_the_answers_to_what_it_asked_for() {
+    let router = Router::new("x", "1").prompt_raw(Prompt::new("p"), async |get, _| match get.request_state {
+        Some(state) => Answered::Result(state),
+        None => {
+            let mut needed = InputRequiredResult::new();
+            needed.request_state = Some("round two".into());
+            Answered::InputRequired(needed)
+        }
+    });
+    let mut s = Served::modern(router);
+    let first = s.result("prompts/get", json!({"name": "p"}));
+    assert_eq!(first["resultType"], "input_required");
+    let second = s.result("prompts/get", json!({"name": "p", "requestState": first["requestState"]}));
+    assert_eq!(second["messages"][0]["content"]["text"], "round two");
+}
+
+#[test]
+fn a_prompt_may_be_a_conversation() {
+    let router = Router::new("x", "1").prompt(Prompt::new("p"), async |_: BTreeMap<String, String>, _| {
+        vec![PromptMessage::user("Hello"), PromptMessage::assistant("Hello yourself")]
+    });
+    let result = Served::modern(router).result("prompts/get", json!({"name": "p"}));
+    assert_eq!(result["messages"][1]["role"], "assistant");
+}
+
+// --- Completion ---
+
+fn complete(s: &mut Served, typed: &str) -> Value {
+    let params = json!({
+        "ref": {"type": "ref/prompt", "name": "review"}, "argument": {"name": "language", "value": typed},
+    });
+    s.result("completion/complete", params)["completion"].clone()
+}
+
+/// S8.17
+#[test]
+fn at_most_a_hundred_completions_are_sent_and_all_are_counted() {
+    let router = reviews().completion(async |params, _| {
+        (0..250).map(|number| format!("{}{number}", params.argument.value)).collect::<Vec<_>>()
+    });
+    let mut s = Served::modern(router);
+    let completion = complete(&mut s, "r");
+    assert_eq!(completion["values"].as_array().unwrap().len(), 100);
+    assert_eq!((&completion["total"], &completion["hasMore"]), (&json!(250), &json!(true)));
+    assert_eq!(completion["values"][0], "r0");
+}
+
+#[test]
+fn a_few_completions_are_all_there_is() {
+    let router = reviews().completion(async |_, _| vec!["Rust".to_owned()]);
+    let completion = complete(&mut Served::modern(router), "");
+    assert_eq!(completion, json!({"values": ["Rust"], "total": 1, "hasMore": false}));
+}
+
+// --- Other methods ---
+
+#[test]
+fn a_list_may_have_a_handler_of_its_own() {
+    let router = Router::new("x", "1").handler::<ListTools, _, _>(async |params, _| {
+        let name = params.cursor.unwrap_or("first".into());
+        let tools = ListToolsResult::new(vec![Tool::new(name, "", json!({"type": "object"}))]);
+        CachedPage::new(Duration::from_secs(5), tools)
+    });
+    let mut s = Served::modern(router);
+    let result = s.result("tools/list", json!({"cursor": "x"}));
+    assert_eq!(result["tools"][0]["name"], "x");
+    assert_eq!(hints(&result), (json!(5_000), json!("private")));
+    assert_eq!(s.error("tools/list", json!({"cursor": 7}))["code"], code::INVALID_PARAMS);
+    assert_eq!(s.result("server/discover", json!({}))["capabilities"], json!({"tools": {}}));
+}
+
+#[test]
+fn a_method_that_the_protocol_lacks_may_have_a_handler() {
+    let router = Router::new("x", "1")
+        .custom("com.example/echo", async |params, _| {
+            let mut result = EmptyResult::new();
+            result.extra = params.extra;
+            result
+        })
+        .custom("com.example/fail", async |_, _| Err(HandlerError::invalid_params("no")));
+    let mut s = Served::modern(router);
+    assert_eq!(s.result("com.example/echo", json!({"word": "hi"}))["word"], "hi");
+    assert_eq!(s.error("com.example/fail", json!({}))["code"], code::INVALID_PARAMS);
+    assert_eq!(s.error("com.example/other", json!({}))["code"], code::METHOD_NOT_FOUND);
+}
+
+#[test]
+fn what_was_registered_shows_in_the_configuration() {
+    let config = notes().instructions("Read them.").extension("com.example/x", json!({})).config();
+    assert_eq!((config.info.name.as_str(), config.instructions.as_deref()), ("notes", Some("Read them.")));
+    assert!(config.capabilities.has_extension("com.example/x"));
+}
+
+// --- How long results may be kept ---
+
+fn hints(result: &Value) -> (Value, Value) {
+    (result["ttlMs"].clone(), result["cacheScope"].clone())
+}
+
+/// S7.1, S7.3: without a word of the author's, nothing is kept, and nothing by others.
+#[test]
+fn every_result_that_may_be_kept_says_how_long() {
+    let mut s = Served::modern(notes().prompt(Prompt::new("p"), async |NoArguments {}, _| "p"));
+    let methods = [
+        ("server/discover", json!({})),
+        ("resources/list", json!({})),
+        ("resources/templates/list", json!({})),
+        ("resources/read", json!({"uri": "note:///today"})),
+        ("prompts/list", json!({})),
+    ];
+    for (method, params) in methods {
+        assert_eq!(hints(&s.result(method, params)), (json!(0), json!("private")), "{method}");
+    }
+    let got = s.result("prompts/get", json!({"name": "p"}));
+    assert_eq!(hints(&got), (Value::Null, Value::Null));
+    assert!(s.error("resources/read", json!({"uri": "note:///none/of/them"})).get("ttlMs").is_none());
+}
+
+/// S7.1
+#[test]
+fn an_author_says_how_long_the_results_of_a_method_may_be_kept() {
+    let minute = Duration::from_secs(60);
+    let router = notes()
+        .cache::<ListResources>(CacheHint::public(minute))
+        .cache::<ReadResource>(CacheHint::private(Duration::from_millis(1_500)))
+        .cache::<Discover>(CacheHint::public(Duration::MAX));
+    let mut s = Served::modern(router);
+    assert_eq!(hints(&s.result("resources/list", json!({}))), (json!(60_000), json!("public")));
+    let read = s.result("resources/read", json!({"uri": "note:///today"}));
+    assert_eq!(hints(&read), (json!(1_500), json!("private")));
+    let longest = 9_007_199_254_740_991_u64;
+    assert_eq!(hints(&s.result("server/discover", json!({}))), (json!(longest), json!("public")));
+    assert_eq!(hints(&s.result("resources/templates/list", json!({}))), (json!(0), json!("private")));
+}
+
+/// S7.1: a resource may know better than the router.
+#[test]
+fn a_handler_says_how_long_its_resource_may_be_kept() {
+    const HINT: CacheHint = CacheHint::public(Duration::from_secs(1));
+    let router = Router::new("x", "1")
+        .cache::<ReadResource>(CacheHint::private(Duration::from_secs(60)))
+        .resource(Resource::new("x://a", "a"), async |_, _| Cached::new(HINT, "text"))
+        .resource(Resource::new("x://b", "b"), async |_, _| {
+            Ok::<_, HandlerError>(Cached::new(CacheHint::none(), "text"))
+        })
+        .resource(Resource::new("x://c", "c"), async |_, _| {
+            Cached::new(HINT, Err::<String, _>(HandlerError::new("no")))
+        });
+    let mut s = Served::modern(router);
+    let mut read = |uri: &str| s.result("resources/read", json!({"uri": uri}));
+    let a = read("x://a");
+    assert_eq!((hints(&a), &a["contents"][0]["text"]), ((json!(1_000), json!("public")), &json!("text")));
+    assert_eq!(hints(&read("x://b")), (json!(0), json!("private")));
+    assert_eq!(s.error("resources/read", json!({"uri": "x://c"}))["code"], code::INTERNAL_ERROR);
+}
+
+/// S7.2: pages differ in how long they may be kept, and never in by whom.
+#[test]
+fn all_pages_of_a_list_may_be_kept_by_the_same() {
+    let named = |name: &str| Tool::new(name, "", json!({"type": "object"}));
+    let registered = |router: Router| {
+        let tool = |router: Router, name: &str| router.tool_raw(named(name), async |_, _| "");
+        ["a", "b", "c"].into_iter().fold(router.page_size(1), tool)
+    };
+    let by_hand = |router: Router| {
+        router.handler::<ListTools, _, _>(async |params: PaginatedParams, _| {
+            let (name, next, ttl) = match params.cursor.as_deref() {
+                None => ("a", Some("b"), 60),
+                Some("b") => ("b", Some("c"), 30),
+                _ => ("c", None, 1),
+            };
+            let mut page = ListToolsResult::new(vec![Tool::new(name, "", json!({"type": "object"}))]);
+            page.next_cursor = next.map(String::from);
+            // Whatever a page says of itself.
+            page.cache_scope = Some(CacheScope::Public);
+            CachedPage::new(Duration::from_secs(ttl), page)
+        })
+    };
+    let scopes = |router: Router| {
+        let mut s = Served::modern(router);
+        let mut scopes = Vec::new();
+        let mut params = json!({});
+        loop {
+            let page = s.result("tools/list", params);
+            scopes.push(page["cacheScope"].clone());
+            match page.get("nextCursor") {
+                Some(next) => params = json!({"cursor": next}),
+                None => return scopes,
+            }
+        }
+    };
+    let hint = CacheHint::public(Duration::from_secs(60));
+    for list in [&registered as &dyn Fn(Router) -> Router, &by_hand] {
+        assert_eq!(scopes(list(Router::new("x", "1"))), ["private"; 3]);
+        assert_eq!(scopes(list(Router::new("x", "1").cache::<ListTools>(hint))), ["public"; 3]);
+    }
+}
+
+/// S7.3: what clients may keep is answered by the handler nevertheless, each time, which sees who asks.
+#[test]
+fn a_server_keeps_nothing_itself() {
+    let calls = Arc::new(AtomicUsize::new(0));
+    let counter = calls.clone();
+    let hint = CacheHint::public(Duration::from_secs(60));
+    let router = Router::new("x", "1").resource(Resource::new("x://a", "a"), move |_, _| {
+        let calls = counter.clone();
+        async move {
+            calls.fetch_add(1, Ordering::Relaxed);
+            Cached::new(hint, "text")
+        }
+    });
+    let mut s = Served::modern(router);
+    for _ in 0..3 {
+        s.result("resources/read", json!({"uri": "x://a"}));
+    }
+    assert_eq!(calls.load(Ordering::Relaxed), 3);
+}
+
+/// S7.1: revisions before 2026-07-28 know nothing of it.
+#[test]
+fn a_legacy_client_is_not_told_how_long() {
+    let router = notes().cache::<ListResources>(CacheHint::public(Duration::from_secs(60)));
+    let mut s = Served::legacy(router);
+    assert_eq!(hints(&s.result("resources/list", json!({}))), (Value::Null, Value::Null));
+}

@@ -1,0 +1,347 @@
+//! Tools behind a router.
+
+use crate::router_common::Served;
+use mcp_proto::front::{Answered, HandlerError, Local, NoArguments, Router, RouterError};
+use mcp_proto::rpc::{ErrorObject, code};
+use mcp_proto::schema::{CallToolResult, ContentBlock, InputRequiredResult, Json, Tool};
+use serde::Deserialize;
+use serde_json::json;
+
+#[derive(Deserialize)]
+struct Add {
+    a: i64,
+    b: i64,
+}
+
+fn tool(name: &str) -> Tool {
+    Tool::new(name, "A tool", json!({"type": "object"}))
+}
+
+fn adder() -> Router {
+    Router::new("calculator", "1.0.0").tool_with(tool("add"), async |Add { a, b }, _| (a + b).to_string())
+}
+
+#[test]
+fn a_tool_is_called_with_its_arguments() {
+    for mut s in [Served::modern(adder()), Served::legacy(adder())] {
+        let result = s.call("add", json!({"a": 2, "b": 3}));
+        assert_eq!(result["content"], json!([{"type": "text", "text": "5"}]));
+        s.expect_silence();
+    }
+}
+
+/// R5
+#[test]
+fn what_is_registered_is_declared() {
+    let mut s = Served::modern(adder());
+    let declared = s.result("server/discover", json!({}))["capabilities"].clone();
+    assert_eq!(declared, json!({"tools": {}}));
+    assert_eq!(s.error("prompts/list", json!({}))["code"], code::METHOD_NOT_FOUND);
+    assert_eq!(s.error("resources/read", json!({"uri": "x:y"}))["code"], code::METHOD_NOT_FOUND);
+}
+
+/// S8.2
+#[test]
+fn a_declared_capability_has_its_list_even_if_it_is_empty() {
+    let router = Router::new("empty", "1").declare(mcp_proto::schema::ServerCapability::Tools);
+    assert_eq!(Served::modern(router).result("tools/list", json!({}))["tools"], json!([]));
+}
+
+/// S8.7
+#[test]
+fn a_tool_that_does_not_exist_is_a_protocol_error() {
+    for mut s in [Served::modern(adder()), Served::legacy(adder())] {
+        let error = s.error("tools/call", json!({"name": "sub", "arguments": {}}));
+        assert_eq!(error["code"], code::INVALID_PARAMS);
+        assert!(error["message"].as_str().unwrap().contains("sub"));
+    }
+}
+
+/// S8.7
+#[test]
+fn arguments_that_do_not_fit_are_told_to_the_model_where_the_revision_says_so() {
+    for version in ["2024-11-05", "2025-03-26", "2025-06-18"] {
+        let mut s = Served::legacy_with(adder(), version, json!({}));
+        let error = s.error("tools/call", json!({"name": "add", "arguments": {"a": 2}}));
+        assert_eq!(error["code"], code::INVALID_PARAMS, "{version}");
+    }
+    for mut s in [Served::modern(adder()), Served::legacy(adder())] {
+        let result = s.call("add", json!({"a": 2}));
+        assert_eq!(result["isError"], true);
+        assert!(result["content"][0]["text"].as_str().unwrap().contains("missing field `b`"), "{result}");
+    }
+}
+
+#[test]
+fn a_tool_without_arguments_may_be_called_without_any() {
+    let router = Router::new("ping", "1").tool_with(tool("ping"), async |NoArguments {}, _| "pong");
+    let mut s = Served::modern(router);
+    assert_eq!(s.result("tools/call", json!({"name": "ping"}))["content"][0]["text"], "pong");
+    assert_eq!(s.call("ping", json!({"what": "ever"}))["content"][0]["text"], "pong");
+}
+
+/// F96
+#[test]
+fn a_tool_that_fails_tells_the_model() {
+    let router = Router::new("files", "1")
+        .tool_with(tool("word"), async |NoArguments {}, _| {
+            Err::<String, _>(HandlerError::new("the disk is full"))
+        })
+        .tool_with(tool("error"), async |NoArguments {}, _| {
+            let number: i32 = "seven".parse()?;
+            Ok(number.to_string())
+        })
+        .tool_with(tool("protocol"), async |NoArguments {}, _| {
+            Err::<&str, _>(ErrorObject::new(4711, "no such thing").into())
+        });
+    let mut s = Served::modern(router);
+    let result = s.call("word", json!({}));
+    assert_eq!(
+        (&result["isError"], &result["content"][0]["text"]),
+        (&json!(true), &json!("the disk is full"))
+    );
+    assert_eq!(s.call("error", json!({}))["content"][0]["text"], "invalid digit found in string");
+    assert_eq!(
+        s.error("tools/call", json!({"name": "protocol"})),
+        json!({"code": 4711, "message": "no such thing"})
+    );
+}
+
+#[test]
+fn a_tool_that_panics_is_answered_for_and_the_connection_goes_on() {
+    #[derive(Deserialize)]
+    struct Boom {
+        boom: bool,
+    }
+    let router = Router::new("bugs", "1").tool_with(tool("maybe"), async |Boom { boom }, _| {
+        assert!(!boom, "a bug");
+        "fine"
+    });
+    let mut s = Served::modern(router);
+    let error = s.error("tools/call", json!({"name": "maybe", "arguments": {"boom": true}}));
+    assert_eq!(error["code"], code::INTERNAL_ERROR);
+    assert!(
+        !error["message"].as_str().unwrap().contains("a bug"),
+        "what went wrong is nobody else's business"
+    );
+    assert_eq!(s.call("maybe", json!({"boom": false}))["content"][0]["text"], "fine");
+}
+
+#[test]
+fn a_raw_tool_gets_the_call_as_it_came() {
+    let router = Router::new("raw", "1").tool_raw(tool("raw"), async |call, _| {
+        let mut result = CallToolResult::new();
+        result.structured_content = call.arguments;
+        result.content = vec![ContentBlock::text(call.name)];
+        result
+    });
+    let mut s = Served::modern(router);
+    let result = s.call("raw", json!({"any": ["thing"]}));
+    assert_eq!(result["structuredContent"], json!({"any": ["thing"]}));
+    assert_eq!(result["content"][0]["text"], "raw");
+}
+
+#[test]
+fn a_tool_may_ask_for_input_first() {
+    let router = Router::new("ask", "1").tool_raw(tool("ask"), async |call, _| match call.request_state {
+        Some(state) => Answered::Result(state),
+        None => {
+            let mut needed = InputRequiredResult::new();
+            needed.request_state = Some("round two".into());
+            Answered::InputRequired(needed)
+        }
+    });
+    let mut s = Served::modern(router);
+    let first = s.call("ask", json!({}));
+    assert_eq!(
+        (&first["resultType"], &first["requestState"]),
+        (&json!("input_required"), &json!("round two"))
+    );
+    let second = s.result("tools/call", json!({"name": "ask", "requestState": "round two"}));
+    assert_eq!(
+        (&second["resultType"], &second["content"][0]["text"]),
+        (&json!("complete"), &json!("round two"))
+    );
+}
+
+/// S8.3, S8.16
+#[test]
+fn tools_are_listed_in_order_page_by_page() {
+    let mut router = Router::new("many", "1").page_size(2);
+    for name in ["e", "d", "c", "b", "a"] {
+        router = router.tool_with(tool(name), async |NoArguments {}, _| "");
+    }
+    let mut s = Served::modern(router);
+    let mut names = Vec::new();
+    let mut params = json!({});
+    loop {
+        let page = s.result("tools/list", params);
+        names.extend(
+            page["tools"].as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap().to_owned()),
+        );
+        assert!(page["tools"].as_array().unwrap().len() <= 2);
+        match page.get("nextCursor") {
+            Some(cursor) => params = json!({"cursor": cursor}),
+            None => break,
+        }
+    }
+    assert_eq!(names, ["e", "d", "c", "b", "a"]);
+    assert_eq!(s.error("tools/list", json!({"cursor": "zzz"}))["code"], code::INVALID_PARAMS);
+}
+
+/// S7.1
+#[test]
+fn a_list_says_how_long_it_may_be_kept_where_the_revision_asks_for_that() {
+    let listed = Served::modern(adder()).result("tools/list", json!({}));
+    assert!(listed["ttlMs"].is_u64() && listed["cacheScope"].is_string(), "{listed}");
+    let listed = Served::legacy(adder()).result("tools/list", json!({}));
+    assert!(listed.get("ttlMs").is_none() && listed.get("cacheScope").is_none(), "{listed}");
+}
+
+/// S8.4
+#[test]
+fn names_are_checked_when_they_are_registered() {
+    let problem = |name: &str| {
+        Router::new("x", "1").tool_with(tool(name), async |NoArguments {}, _| "").check().unwrap_err()
+    };
+    let long = "x".repeat(129);
+    for name in ["", "a b", "ä", "a/b", long.as_str()] {
+        assert_eq!(problem(name), RouterError::ToolName { name: name.into() });
+    }
+    let fine = "x".repeat(127) + "-";
+    let router = Router::new("x", "1").tool_with(tool(&fine), async |NoArguments {}, _| "");
+    assert_eq!(router.check(), Ok(()));
+}
+
+/// S8.4
+#[test]
+fn a_name_is_registered_once() {
+    let router = adder().tool_with(tool("add"), async |NoArguments {}, _| "");
+    assert_eq!(router.check(), Err(RouterError::Duplicate { what: "tool", name: "add".into() }));
+    assert_eq!(router.check().unwrap_err().to_string(), r#"the tool "add" is registered twice"#);
+}
+
+/// S8.5
+#[test]
+fn an_input_schema_is_an_object() {
+    let router = Router::new("x", "1")
+        .tool_with(Tool::new("t", "", Json::from("no schema")), async |NoArguments {}, _| "");
+    assert_eq!(router.check(), Err(RouterError::InputSchema { tool: "t".into() }));
+}
+
+/// Pain 22
+#[test]
+fn tools_of_a_local_router_need_not_be_send() {
+    let count = std::rc::Rc::new(core::cell::Cell::new(0));
+    let router: Router<Local> =
+        Router::local("counter", "1").tool_with(tool("count"), move |NoArguments {}, _| {
+            let count = count.clone();
+            async move {
+                count.set(count.get() + 1);
+                count.get().to_string()
+            }
+        });
+    let mut s = Served::modern(router);
+    s.call("count", json!({}));
+    assert_eq!(s.call("count", json!({}))["content"][0]["text"], "2");
+}
+
+#[test]
+fn the_driver_of_a_router_may_move_to_another_thread() {
+    fn moved<T: Send + 'static>() {}
+    moved::<mcp_proto::front::ServerDriver<mcp_proto::bind::StreamServer>>();
+    moved::<mcp_proto::front::Context>();
+    moved::<mcp_proto::front::ServerHandle>();
+}
+
+#[test]
+fn a_tool_may_have_nothing_to_say() {
+    let router = Router::new("x", "1").tool_with(tool("do"), async |NoArguments {}, _| {});
+    assert_eq!(Served::modern(router).call("do", json!({}))["content"], json!([]));
+}
+
+#[test]
+fn one_router_serves_many_connections() {
+    let router = std::sync::Arc::new(adder());
+    for _ in 0..2 {
+        let machine = mcp_proto::bind::StreamServer::new(router.config());
+        let clock = std::sync::Arc::new(crate::front_common::TestClock::default());
+        let entropy = std::sync::Arc::new(crate::front_common::Counter::default());
+        let (handle, driver) = mcp_proto::front::server(machine, clock, entropy, router.clone());
+        drop((handle, driver));
+    }
+}
+
+#[cfg(feature = "schemars")]
+mod described {
+    use mcp_proto::front::Structured;
+    use schemars::JsonSchema;
+    use serde::Serialize;
+    use serde_json::Value;
+
+    use super::*;
+
+    #[derive(Deserialize, JsonSchema)]
+    struct Where {
+        /// The city to ask for.
+        city: String,
+        /// How many days ahead.
+        #[serde(default)]
+        days: u8,
+    }
+
+    #[derive(Serialize, JsonSchema)]
+    struct Weather {
+        degrees: f64,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        wind: Option<f64>,
+    }
+
+    fn weather() -> Router {
+        Router::new("weather", "1")
+            .tool("weather", "The weather of a city", async |Where { city, days }, _| {
+                if city == "Atlantis" {
+                    return Err(HandlerError::new("under water"));
+                }
+                Ok(Structured(Weather { degrees: f64::from(days), wind: None }))
+            })
+            .tool("ping", "Says pong", async |NoArguments {}, _| "pong")
+    }
+
+    /// S8.5, S8.6
+    #[test]
+    fn schemas_come_from_the_types() {
+        let listed = Served::modern(weather()).result("tools/list", json!({}));
+        let tool = &listed["tools"][0];
+        assert_eq!(tool["description"], "The weather of a city");
+        assert_eq!(tool["inputSchema"]["type"], "object");
+        assert_eq!(tool["inputSchema"]["required"], json!(["city"]));
+        assert_eq!(tool["inputSchema"]["properties"]["city"]["description"], "The city to ask for.");
+        assert!(tool["inputSchema"].get("$schema").is_none() && tool["inputSchema"].get("title").is_none());
+        assert_eq!(tool["outputSchema"]["type"], "object");
+        assert_eq!(tool["outputSchema"]["required"], json!(["degrees"]));
+        assert_eq!(
+            listed["tools"][1]["inputSchema"],
+            json!({"type": "object", "additionalProperties": false})
+        );
+        assert!(listed["tools"][1].get("outputSchema").is_none());
+    }
+
+    /// S8.6
+    #[test]
+    fn a_structured_result_goes_along_as_text() {
+        let mut s = Served::modern(weather());
+        let result = s.call("weather", json!({"city": "Bern", "days": 2}));
+        assert_eq!(result["structuredContent"], json!({"degrees": 2.0}));
+        let text: Value = serde_json::from_str(result["content"][0]["text"].as_str().unwrap()).unwrap();
+        assert_eq!(text, result["structuredContent"]);
+        assert_eq!(s.call("weather", json!({"city": "Atlantis"}))["isError"], true);
+    }
+
+    /// S8.5
+    #[test]
+    fn arguments_that_are_no_object_can_not_be_registered() {
+        let router = Router::new("x", "1").tool("t", "", async |_: String, _| "");
+        assert_eq!(router.check(), Err(RouterError::InputSchema { tool: "t".into() }));
+    }
+}

@@ -1,0 +1,545 @@
+//! Rules that the front keeps for its application: what reaches a handler, what goes out, what makes no difference.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use crate::front_common::{Front, answer, config, error, pending, poll, ready, request, text};
+use crate::router_common::Served;
+use mcp_proto::front::{ClientHandlers, Context, Error, HandlerError, NoArguments, Router, RouterError};
+use mcp_proto::peer::Refusal;
+use mcp_proto::rpc::{ErrorObject, code};
+use mcp_proto::schema::{
+    CallToolParams, CallToolResult, ContentBlock, CreateMessageResult, ElicitMode, ElicitResult, Json,
+    ListRootsResult, Meta, Role, Root, SamplingBlock, SamplingContent, ServerCapability,
+    TextResourceContents, Tool, ToolUseContent, apps, meta,
+};
+use serde_json::{Value, json};
+
+fn tool(name: &str) -> Tool {
+    Tool::new(name, "A tool", json!({"type": "object"}))
+}
+
+fn says(content: impl Into<SamplingContent>) -> CreateMessageResult {
+    CreateMessageResult::new(Role::Assistant, content, "a model")
+}
+
+// --- What a server asks for ---
+
+/// C11.4
+#[test]
+fn a_conversation_that_no_model_can_be_given_never_reaches_the_handler() {
+    let handlers =
+        ClientHandlers::new().sampling(async |_, _| -> CreateMessageResult { panic!("not to be called") });
+    let handlers = handlers.declare(|declared| {
+        *declared = declared.clone().with(mcp_proto::schema::ClientCapability::SamplingTools);
+    });
+    let mut s = Front::legacy_with(handlers);
+    let result = json!({"type": "tool_result", "toolUseId": "1", "content": []});
+    let params = json!({"messages": [{"role": "user", "content": result}], "maxTokens": 1});
+    s.say(&[request(&json!(1), "sampling/createMessage", params)]);
+    let line = s.line();
+    assert_eq!(line["error"]["code"], code::INVALID_PARAMS);
+    assert!(line["error"]["message"].as_str().unwrap().contains("\"1\""), "{line}");
+}
+
+/// R9
+#[test]
+fn an_answer_of_the_model_that_breaks_the_rule_for_tools_does_not_go_out() {
+    let handlers = ClientHandlers::new()
+        .sampling(async |_, _| {
+            says(SamplingBlock::ToolUse(ToolUseContent::new("1", "add", Json::empty_object())))
+        })
+        .declare(|declared| {
+            *declared = declared.clone().with(mcp_proto::schema::ClientCapability::SamplingTools);
+        });
+    let mut s = Front::legacy_with(handlers);
+    for (mode, goes_out) in [("auto", true), ("required", true), ("none", false)] {
+        let params = json!({
+            "messages": [{"role": "user", "content": {"type": "text", "text": "?"}}], "maxTokens": 1,
+            "tools": [{"name": "add", "inputSchema": {"type": "object"}}], "toolChoice": {"mode": mode},
+        });
+        s.say(&[request(&json!(mode), "sampling/createMessage", params)]);
+        let line = s.line();
+        assert_eq!(line["result"].is_object(), goes_out, "{line}");
+        if !goes_out {
+            assert_eq!(line["error"]["code"], code::INTERNAL_ERROR);
+        }
+    }
+}
+
+/// C11.3: how much the model may say is for whoever calls it.
+#[test]
+fn the_handler_is_told_how_much_the_model_may_say() {
+    let handlers =
+        ClientHandlers::new().sampling(async |params, _| says(params.max_tokens.to_string().as_str()));
+    let mut s = Front::legacy_with(handlers);
+    let params = json!({"messages": [], "maxTokens": 77});
+    s.say(&[request(&json!(1), "sampling/createMessage", params)]);
+    assert_eq!(s.line()["result"]["content"]["text"], "77");
+}
+
+/// C11.2, C11.6
+#[test]
+fn a_person_may_refuse_to_have_the_model_asked() {
+    let handlers =
+        ClientHandlers::new().sampling(async |_, _| -> Result<CreateMessageResult, HandlerError> {
+            Err(ErrorObject::new(code::USER_REJECTED, "User rejected sampling request").into())
+        });
+    let mut s = Front::legacy_with(handlers);
+    s.say(&[request(&json!(1), "sampling/createMessage", json!({"messages": [], "maxTokens": 1}))]);
+    assert_eq!(s.line()["error"]["code"], -1);
+}
+
+/// C10.6, C13.3
+#[test]
+fn a_page_that_is_not_to_be_shown_never_reaches_the_handler() {
+    let shown = Arc::new(Mutex::new(Vec::new()));
+    let seen = shown.clone();
+    let handlers = ClientHandlers::new()
+        .elicitation(move |params, _| {
+            let seen = seen.clone();
+            async move {
+                seen.lock().unwrap().push(params.message().to_string());
+                ElicitResult::new(mcp_proto::schema::ElicitAction::Accept)
+            }
+        })
+        .declare(|declared| {
+            *declared = declared.clone().with(mcp_proto::schema::ClientCapability::ElicitationUrl);
+        });
+    let mut s = Front::legacy_with(handlers);
+    for (url, goes_on) in
+        [("https://example.com/a", true), ("javascript:alert(1)", false), ("file:///etc/passwd", false)]
+    {
+        let params = json!({"mode": "url", "message": url, "url": url, "elicitationId": "e"});
+        s.say(&[request(&json!(url), "elicitation/create", params)]);
+        let line = s.line();
+        let expected = if goes_on { Value::Null } else { json!(code::INVALID_PARAMS) };
+        assert_eq!(line["error"]["code"], expected, "{line}");
+    }
+    assert_eq!(*shown.lock().unwrap(), ["https://example.com/a"]);
+}
+
+/// C10.2, C10.4
+#[test]
+fn whoever_is_asked_knows_who_asks_and_may_decline_or_cancel() {
+    let handlers = ClientHandlers::new().elicitation(async |params, cx| {
+        assert_eq!(params.mode(), ElicitMode::Form);
+        assert_eq!(cx.server().unwrap().implementation.as_ref().unwrap().name, "scripted");
+        match params.message() {
+            "decline" => ElicitResult::decline(),
+            "cancel" => ElicitResult::cancel(),
+            _ => std::future::pending().await,
+        }
+    });
+    let mut s = Front::legacy_with(handlers);
+    let form =
+        |message: &str| json!({"message": message, "requestedSchema": {"type": "object", "properties": {}}});
+    for action in ["decline", "cancel"] {
+        s.say(&[request(&json!(action), "elicitation/create", form(action))]);
+        assert_eq!(s.line()["result"], json!({"action": action}));
+    }
+    // One that nobody has answered yet holds up nothing.
+    s.say(&[request(&json!("open"), "elicitation/create", form("…")), request(&json!(2), "ping", json!({}))]);
+    assert_eq!(s.line()["id"], 2);
+    s.expect_silence();
+}
+
+/// C11.7
+#[test]
+fn what_is_no_root_is_not_told() {
+    for (uri, told) in
+        [("file:///project", true), ("https://example.com/", false), ("file:///a/%2e%2e/b", false)]
+    {
+        let handlers = ClientHandlers::new()
+            .roots(move |_, _| async move { ListRootsResult::new(vec![Root::new(uri)]) });
+        let mut s = Front::legacy_with(handlers);
+        s.say(&[request(&json!(1), "roots/list", json!({}))]);
+        let line = s.line();
+        assert_eq!(line["result"].is_object(), told, "{line}");
+        assert!(told || line["error"]["code"] == code::INTERNAL_ERROR, "{line}");
+    }
+}
+
+/// C11.8
+#[test]
+fn a_server_is_told_of_new_roots_if_that_was_declared() {
+    let roots = || ClientHandlers::new().roots(async |_, _| ListRootsResult::new(vec![]));
+    let mut s = Front::legacy_with(roots().roots_change());
+    s.client.roots_changed().unwrap();
+    s.expect("notifications/roots/list_changed");
+
+    let mut s = Front::legacy_with(roots());
+    assert!(matches!(s.client.roots_changed(), Err(Error::Refused(Refusal::Capability { .. }))));
+    s.expect_silence();
+
+    // Modern servers ask anew each time.
+    let mut s = Front::modern_with(roots().roots_change());
+    s.client.roots_changed().unwrap();
+    s.expect_silence();
+}
+
+// --- What a client asks for ---
+
+/// C1.21
+#[test]
+fn a_trace_context_of_another_form_is_not_sent() {
+    let mut s = Front::modern();
+    for (key, value) in
+        [(meta::TRACEPARENT, json!("00-1-2-3")), (meta::TRACESTATE, json!("A")), (meta::BAGGAGE, json!(7))]
+    {
+        let mut own = Meta::new();
+        own.insert(key, value);
+        let mut params = CallToolParams::new("add");
+        params.meta = own.clone();
+        let mut by_params = s.client.request::<mcp_proto::schema::CallTool>(params).into_future();
+        let mut by_options = s.client.call_tool("add", json!({})).meta(own).into_future();
+        for call in [&mut by_params, &mut by_options] {
+            match ready(poll(call)) {
+                Err(Error::Refused(Refusal::Encode(error))) => assert!(error.contains(key), "{error}"),
+                other => panic!("{other:?}"),
+            }
+        }
+        s.expect_silence();
+    }
+}
+
+/// C2.12: whatever is asked before, the handshake goes first and alone.
+#[test]
+fn nothing_but_the_handshake_goes_out_before_it_is_answered() {
+    let mut config = config();
+    config.mode = mcp_proto::peer::client::Mode::LegacyOnly;
+    let mut s = Front::open(config, ClientHandlers::new());
+    let id = s.expect("initialize");
+    let mut call = s.client.call_tool("add", json!({}));
+    pending(poll(&mut call));
+    s.expect_silence();
+    s.answer(&id, json!({
+        "protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {"name": "s", "version": "1"},
+    }));
+    s.expect("notifications/initialized");
+    s.expect("tools/call");
+}
+
+/// C1.10: they mean what the server that sends them likes; none is acted upon.
+#[test]
+fn codes_that_older_implementations_chose_have_no_meaning() {
+    let mut s = Front::modern();
+    for code in -32019..=-32000 {
+        let mut call = s.client.call_tool("add", json!({}));
+        pending(poll(&mut call));
+        let id = s.expect("tools/call");
+        s.say(&[error(&id, code)]);
+        assert_eq!(ready(poll(&mut call)).unwrap_err().code(), Some(code));
+        s.expect_silence();
+    }
+}
+
+/// C9.8
+#[test]
+fn a_call_of_a_tool_has_a_time_limit_of_its_own() {
+    let mut s = Front::modern();
+    let mut call = s.client.call_tool("add", json!({}));
+    pending(poll(&mut call));
+    let id = s.expect("tools/call");
+    s.advance(core::time::Duration::from_secs(29));
+    pending(poll(&mut call));
+    s.advance(core::time::Duration::from_secs(1));
+    assert!(ready(poll(&mut call)).unwrap_err().is_timeout());
+    let cancelled = s.line();
+    assert_eq!(cancelled["method"], "notifications/cancelled");
+    assert_eq!(cancelled["params"]["requestId"], id);
+}
+
+/// C9.9
+#[test]
+fn content_and_structured_content_come_together_or_alone() {
+    let mut s = Front::modern();
+    for (result, texts, structured) in [
+        (json!({"content": [{"type": "text", "text": "5"}], "structuredContent": 5}), "5", Some("5")),
+        (json!({"structuredContent": null}), "", Some("null")),
+        (json!({"content": [], "structuredContent": [1]}), "", Some("[1]")),
+        (json!({"content": [{"type": "text", "text": "5"}]}), "5", None),
+        (json!({}), "", None),
+    ] {
+        let mut call = s.client.call_tool("add", json!({}));
+        pending(poll(&mut call));
+        let id = s.expect("tools/call");
+        s.answer(&id, result);
+        let got = ready(poll(&mut call)).unwrap();
+        assert_eq!(got.text_content(), texts);
+        assert_eq!(got.structured_content.as_ref().map(Json::as_str), structured);
+    }
+}
+
+/// C9.10
+#[test]
+fn a_resource_without_contents_is_no_error() {
+    for mut s in [Front::modern(), Front::legacy()] {
+        let mut read = s.client.read_resource("dir:///empty");
+        pending(poll(&mut read));
+        let id = s.expect("resources/read");
+        s.answer(&id, json!({"contents": []}));
+        assert_eq!(ready(poll(&mut read)).unwrap().contents, []);
+    }
+}
+
+/// What a client writes while it uses a server that calls itself so.
+fn conversation(own: &str, server: Value) -> Vec<String> {
+    let mut config = config();
+    config.info.name = own.into();
+    let mut s = Front::open(config, ClientHandlers::new());
+    let mut wrote = Vec::new();
+    let mut discover = s.line();
+    let id = discover["id"].clone();
+    let result = json!({
+        "resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}, "ttlMs": 0,
+        "cacheScope": "private", "_meta": {"io.modelcontextprotocol/serverInfo": server},
+    });
+    s.say(&[answer(&id, result)]);
+    let mut call = s.client.call_tool("add", json!({}));
+    pending(poll(&mut call));
+    let mut called = s.line();
+    s.say(&[answer(&called["id"], text("5"))]);
+    wrote.push(format!("{:?}", ready(poll(&mut call)).map(|result| result.text_content())));
+    for line in [&mut discover, &mut called] {
+        line["params"]["_meta"]["io.modelcontextprotocol/clientInfo"]["name"] = Value::Null;
+        wrote.push(line.to_string());
+    }
+    wrote
+}
+
+/// C1.16
+#[test]
+fn what_the_two_sides_call_themselves_changes_nothing() {
+    let plain = conversation("a", json!({"name": "b", "version": "1"}));
+    for server in [
+        json!({"name": "everything", "version": "999"}),
+        json!({"name": "claude-code", "version": ""}),
+        json!("nonsense"),
+        Value::Null,
+    ] {
+        assert_eq!(conversation("Claude Desktop", server), plain);
+    }
+
+    let answers = |client: Value| {
+        let mut s =
+            Served::modern(Router::new("s", "1").tool_with(tool("t"), async |NoArguments {}, _| "done"));
+        let own = json!({"io.modelcontextprotocol/clientInfo": client});
+        ["tools/list", "tools/call"].map(|method| s.request(method, json!({"name": "t", "_meta": own})))
+    };
+    let plain = answers(json!({"name": "a", "version": "1"}));
+    assert_eq!(answers(json!({"name": "Cursor", "version": "0.0.1"})), plain);
+}
+
+// --- What a server answers ---
+
+/// C2.9, C1.11
+#[test]
+fn a_tool_that_needs_an_extension_says_what_the_client_would_have_to_declare() {
+    let router = || {
+        Router::new("charts", "1.0.0").extension("com.example/charts", json!({})).tool_with(
+            tool("chart"),
+            async |NoArguments {}, cx: Context| -> Result<String, HandlerError> {
+                Ok(cx.require_extension("com.example/charts")?.as_str().to_string())
+            },
+        )
+    };
+    let call = json!({"name": "chart", "arguments": {}});
+    let declared = json!({"extensions": {"com.example/charts": {"size": 3}}});
+    let mut s = Served::modern_with(router(), declared);
+    assert_eq!(s.result("tools/call", call.clone())["content"][0]["text"], r#"{"size":3}"#);
+    let discovered = s.result("server/discover", json!({}));
+    assert_eq!(discovered["capabilities"]["extensions"], json!({"com.example/charts": {}}));
+
+    let mut s = Served::modern(router());
+    let error = s.error("tools/call", call.clone());
+    assert_eq!(error["code"], code::MISSING_REQUIRED_CLIENT_CAPABILITY);
+    let needed = json!({"requiredCapabilities": {"extensions": {"com.example/charts": {}}}});
+    assert_eq!(error["data"], needed);
+
+    let mut s = Served::legacy(router());
+    assert_eq!(s.error("tools/call", call)["code"], code::INVALID_REQUEST);
+}
+
+/// C2.9
+#[test]
+fn a_server_declares_no_extension_without_a_prefix() {
+    let router = Router::new("charts", "1.0.0").extension("charts", json!({}));
+    assert_eq!(router.check(), Err(RouterError::Extension { identifier: "charts".into() }));
+}
+
+fn clock(page: &str) -> Router {
+    let described = tool("clock").with_page(page);
+    Router::new("clock", "1.0.0").page("ui://clock/page.html", "clock", async |_, _| "<p>").tool_with(
+        described,
+        async |NoArguments {}, _| {
+            CallToolResult::structured(&json!({"hour": 9})).map_or_else(
+                |_| CallToolResult::new(),
+                |mut result| {
+                    result.content.clear();
+                    result
+                },
+            )
+        },
+    )
+}
+
+/// S11.12
+#[test]
+fn a_tool_with_a_page_names_a_resource_of_its_kind_and_has_text() {
+    for mut s in [
+        Served::modern_with(
+            clock("ui://clock/page.html"),
+            json!({"extensions": {
+                "io.modelcontextprotocol/ui": {"mimeTypes": ["text/html;profile=mcp-app"]}
+            }}),
+        ),
+        Served::modern(clock("ui://clock/page.html")),
+        Served::legacy(clock("ui://clock/page.html")),
+    ] {
+        let listed = s.result("tools/list", json!({}));
+        assert_eq!(listed["tools"][0]["_meta"]["ui"]["resourceUri"], "ui://clock/page.html");
+        let read = s.result("resources/read", json!({"uri": "ui://clock/page.html"}));
+        assert_eq!(read["contents"][0]["mimeType"], apps::MEDIA_TYPE);
+        assert_eq!(read["contents"][0]["text"], "<p>");
+        let result = s.call("clock", json!({}));
+        assert_eq!(result["content"], json!([{"type": "text", "text": "{\"hour\":9}"}]));
+    }
+    let discovered = Served::modern(clock("ui://clock/page.html")).result("server/discover", json!({}));
+    assert!(discovered["capabilities"]["extensions"][apps::EXTENSION].is_object());
+
+    let missing = RouterError::Page { tool: "clock".into(), uri: "ui://clock/other.html".into() };
+    assert_eq!(clock("ui://clock/other.html").check(), Err(missing));
+    let plain = Router::new("clock", "1")
+        .resource(mcp_proto::schema::Resource::new("ui://clock/plain", "plain"), async |_, _| "<p>")
+        .tool_with(tool("clock").with_page("ui://clock/plain"), async |NoArguments {}, _| "nine");
+    assert!(matches!(plain.check(), Err(RouterError::Page { .. })));
+}
+
+/// S11.12
+#[test]
+fn even_a_page_that_shows_all_there_is_goes_with_a_text() {
+    let router = || {
+        Router::new("clock", "1.0.0")
+            .page("ui://clock", "clock", async |_, _| "<p>")
+            .tool_with(tool("silent").with_page("ui://clock"), async |NoArguments {}, _| ())
+            .tool_with(tool("plain"), async |NoArguments {}, _| ())
+    };
+    let mut s = Served::modern(router());
+    assert_eq!(s.call("silent", json!({}))["content"][0]["type"], "text");
+    assert_eq!(s.call("plain", json!({}))["content"], json!([]));
+}
+
+/// S8.6
+#[test]
+fn a_structured_result_alone_goes_with_its_text() {
+    let router = Router::new("s", "1").tool_with(tool("t"), async |NoArguments {}, _| {
+        let mut result = CallToolResult::new();
+        result.structured_content = Some(json!([1, 2]).into());
+        result
+    });
+    let result = Served::modern(router).call("t", json!({}));
+    assert_eq!(result["content"], json!([{"type": "text", "text": "[1,2]"}]));
+    assert_eq!(result["structuredContent"], json!([1, 2]));
+}
+
+/// S8.1
+#[test]
+fn what_is_offered_does_not_depend_on_who_asks_or_what_was_asked_before() {
+    let router = || {
+        Router::new("s", "1")
+            .tool_with(tool("b"), async |NoArguments {}, _| "b")
+            .tool_with(tool("a"), async |NoArguments {}, _| "a")
+            .resource(mcp_proto::schema::Resource::new("x:y", "y"), async |_, _| "y")
+            .prompt(mcp_proto::schema::Prompt::new("p"), async |NoArguments {}, _| "p")
+    };
+    let lists = |s: &mut Served| {
+        ["tools/list", "resources/list", "resources/templates/list", "prompts/list"]
+            .map(|method| s.result(method, json!({})))
+    };
+    let mut one = Served::modern(router());
+    let fresh = lists(&mut one);
+    one.call("a", json!({}));
+    assert_eq!(lists(&mut one), fresh);
+    let mut other = Served::modern_with(router(), json!({"sampling": {}, "elicitation": {}, "roots": {}}));
+    assert_eq!(lists(&mut other), fresh);
+}
+
+/// S8.10, S8.15
+#[test]
+fn a_tool_may_embed_resources_and_the_server_declares_them() {
+    let router = Router::new("s", "1").declare(ServerCapability::Resources).tool_with(
+        tool("t"),
+        async |NoArguments {}, _| {
+            vec![
+                ContentBlock::image_bytes([1, 2, 3], "image/png"),
+                ContentBlock::resource(TextResourceContents::new("x:y", "why")),
+            ]
+        },
+    );
+    let mut s = Served::modern(router);
+    let content = s.call("t", json!({}))["content"].clone();
+    assert_eq!(content[0], json!({"type": "image", "data": "AQID", "mimeType": "image/png"}));
+    assert_eq!(content[1]["resource"], json!({"uri": "x:y", "text": "why"}));
+    assert_eq!(s.result("server/discover", json!({}))["capabilities"], json!({"resources": {}, "tools": {}}));
+    assert_eq!(s.result("resources/list", json!({}))["resources"], json!([]));
+}
+
+/// S5.6: what is reported of a request goes with it, and nothing of it to those who listen.
+#[test]
+fn those_who_listen_hear_nothing_of_requests() {
+    let router = Router::new("s", "1")
+        .declare(ServerCapability::ToolsListChanged)
+        .declare(ServerCapability::Logging)
+        .tool_with(tool("t"), async |NoArguments {}, cx: Context| {
+            cx.progress(1);
+            cx.log(mcp_proto::schema::LoggingLevel::Error, "trouble");
+            "done"
+        });
+    let mut s = Served::modern(router);
+    let listening = s.send("subscriptions/listen", json!({"notifications": {"toolsListChanged": true}}));
+    assert_eq!(s.line()["method"], "notifications/subscriptions/acknowledged");
+    let own = json!({"progressToken": "p", "io.modelcontextprotocol/logLevel": "debug"});
+    let called = s.send("tools/call", json!({"name": "t", "_meta": own}));
+    let mut methods = Vec::new();
+    while let Some(line) = s.try_line() {
+        assert_eq!(line["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], Value::Null, "{line}");
+        assert_ne!(line["id"], listening);
+        methods.push(line["method"].as_str().unwrap_or("the answer").to_string());
+        assert!(line["id"].is_null() || line["id"] == called);
+    }
+    assert_eq!(methods, ["notifications/progress", "notifications/message", "the answer"]);
+}
+
+/// C1.28, S1.7: what belongs together is told by what requests carry, and several share a connection.
+#[test]
+fn requests_of_several_conversations_share_a_connection_and_can_change_it() {
+    let started = Arc::new(AtomicUsize::new(0));
+    let router = || {
+        let started = started.clone();
+        Router::new("s", "1").tool_raw(tool("t"), move |call: CallToolParams, _| {
+            started.fetch_add(1, Ordering::SeqCst);
+            async move {
+                call.meta
+                    .get("com.example/thread")
+                    .map(|thread| thread.as_str().to_string())
+                    .unwrap_or_default()
+            }
+        })
+    };
+    let mut first = Served::modern(router());
+    let mut second = Served::modern(router());
+    for (thread, on) in [("1", &mut first), ("2", &mut second)] {
+        for _ in 0..2 {
+            let own = json!({"com.example/thread": thread});
+            assert_eq!(
+                on.result("tools/call", json!({"name": "t", "_meta": own}))["content"][0]["text"],
+                format!("\"{thread}\"")
+            );
+        }
+    }
+    let own = json!({"com.example/thread": "1"});
+    let moved = second.result("tools/call", json!({"name": "t", "_meta": own}));
+    assert_eq!(moved["content"][0]["text"], "\"1\"");
+    assert_eq!(started.load(Ordering::SeqCst), 5);
+}

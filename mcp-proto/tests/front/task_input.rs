@@ -1,0 +1,292 @@
+//! What tasks ask their clients for: by the task itself, and by requests in 2025-11-25.
+
+use crate::http_front_common::{Caller, Web};
+use crate::router_common::Served;
+use futures_lite::future::try_zip;
+use mcp_proto::front::tasks::{Detached, TaskChoice, TaskConfig};
+use mcp_proto::front::{Context, HandlerError, NoArguments, Router};
+use mcp_proto::schema::{
+    CreateMessageParams, ElicitParams, ElicitResult, ElicitSchema, PrimitiveSchema, SamplingMessage,
+    StringSchema, Tool,
+};
+use serde_json::{Value, json};
+
+fn tool(name: &str) -> Tool {
+    Tool::new(name, "A tool", json!({"type": "object"}))
+}
+
+fn name() -> ElicitParams {
+    let field: PrimitiveSchema = StringSchema::new().into();
+    ElicitParams::form("What is your name?", ElicitSchema::new([("name", field)]))
+}
+
+fn named(answer: &ElicitResult) -> String {
+    serde_json::to_value(answer).unwrap()["content"]["name"].as_str().unwrap_or("nobody").to_owned()
+}
+
+/// A server that offers
+/// - `two`, which asks for two names at once, then for another under a key it has used;
+/// - `model`, which asks the client's model;
+/// - `first`, which asks for a name before it becomes a task, and for another then.
+fn router() -> Router {
+    Router::new("curious", "1")
+        .tasks(TaskConfig::default())
+        .task_tool(tool("two"), TaskChoice::Optional, async |NoArguments {}, cx: Context| {
+            let (one, other) = try_zip(cx.elicit("one", name()), cx.elicit("other", name())).await?;
+            let again = cx.elicit("one", name()).await?;
+            Ok::<_, HandlerError>(format!("{}, {}, {}", named(&one), named(&other), named(&again)))
+        })
+        .task_tool(tool("model"), TaskChoice::Optional, async |NoArguments {}, cx: Context| {
+            let question = CreateMessageParams::new([SamplingMessage::user("Well?")], 10_u64);
+            let answer = cx.sample("question", question).await?;
+            Ok::<_, HandlerError>(answer.content.text_content())
+        })
+        .detaching_tool(tool("first"), TaskChoice::Optional, async |NoArguments {}, cx: Context| {
+            let first = named(&cx.elicit("who", name()).await?);
+            Ok(Detached::new(async move |cx: Context| {
+                let then = cx.elicit("who", name()).await?;
+                Ok::<_, HandlerError>(format!("{first}, then {}", named(&then)))
+            }))
+        })
+}
+
+const EXTENSION: &str = "io.modelcontextprotocol/tasks";
+
+fn capabilities() -> Value {
+    json!({"elicitation": {}, "extensions": {(EXTENSION): {}}})
+}
+
+fn modern() -> Served {
+    Served::modern_with(router(), capabilities())
+}
+
+fn accept(name: &str) -> Value {
+    json!({"action": "accept", "content": {"name": name}})
+}
+
+#[track_caller]
+fn begin(s: &mut Served, tool: &str) -> Value {
+    let created = s.result("tools/call", json!({"name": tool}));
+    assert_eq!(created["resultType"], "task", "{created}");
+    s.turn();
+    created["taskId"].clone()
+}
+
+#[track_caller]
+fn get(s: &mut Served, id: &Value) -> Value {
+    s.turn();
+    s.result("tasks/get", json!({"taskId": id}))
+}
+
+fn update(s: &mut Served, id: &Value, responses: Value) -> Value {
+    let line = s.request("tasks/update", json!({"taskId": id, "inputResponses": responses}));
+    s.turn();
+    line
+}
+
+fn keys(task: &Value) -> Vec<&str> {
+    let requests = task["inputRequests"].as_object();
+    requests.into_iter().flatten().map(|(key, _)| key.as_str()).collect()
+}
+
+// --- 2026-07-28 ---
+
+/// S11.3, S11.5, S11.8
+#[test]
+fn a_task_asks_and_is_answered_part_by_part() {
+    let mut s = modern();
+    let id = begin(&mut s, "two");
+    let task = get(&mut s, &id);
+    assert_eq!((&task["status"], keys(&task)), (&json!("input_required"), vec!["one", "other"]));
+    assert_eq!(task["inputRequests"]["one"]["method"], "elicitation/create");
+    assert_eq!(task["inputRequests"]["one"]["params"]["message"], "What is your name?");
+
+    let ack = update(&mut s, &id, json!({"one": accept("Ada")}));
+    assert_eq!(ack["result"]["resultType"], "complete");
+    assert!(ack["result"].get("inputRequests").is_none());
+    let task = get(&mut s, &id);
+    assert_eq!((&task["status"], keys(&task)), (&json!("input_required"), vec!["other"]));
+    // It has been answered: another answer means nothing.
+    update(&mut s, &id, json!({"one": accept("Eve"), "nonesuch": {"action": "accept"}}));
+
+    update(&mut s, &id, json!({"other": accept("Bob")}));
+    // The key was used before, and is not used again.
+    let task = get(&mut s, &id);
+    assert_eq!((&task["status"], keys(&task)), (&json!("input_required"), vec!["one-2"]));
+    update(&mut s, &id, json!({"one": accept("Eve")}));
+    assert_eq!(get(&mut s, &id)["status"], "input_required");
+    update(&mut s, &id, json!({"one-2": accept("Cy")}));
+
+    let task = get(&mut s, &id);
+    assert_eq!(task["status"], "completed");
+    assert_eq!(task["result"]["content"][0]["text"], "Ada, Bob, Cy");
+    assert!(task.get("inputRequests").is_none());
+}
+
+/// S11.8, S4.8
+#[test]
+fn an_answer_that_does_not_fit_is_refused_and_can_be_given_again() {
+    let mut s = modern();
+    let id = begin(&mut s, "two");
+    let odd_field = json!({"action": "accept", "content": {"name": 7}});
+    for odd in [json!({"roots": []}), json!(7), json!({}), json!({"action": "perhaps"}), odd_field] {
+        let answered = update(&mut s, &id, json!({"other": accept("Bob"), "one": odd}));
+        assert_eq!(answered["error"]["code"], -32602, "{answered}");
+        // Nor is the one beside it taken.
+        assert_eq!(keys(&get(&mut s, &id)), ["one", "other"]);
+    }
+    assert_eq!(update(&mut s, &id, json!({"one": accept("Ada")}))["result"]["resultType"], "complete");
+}
+
+/// S11.10
+#[test]
+fn those_who_listen_are_told_what_is_asked() {
+    let mut s = modern();
+    let id = begin(&mut s, "two");
+    s.send("subscriptions/listen", json!({"notifications": {"taskIds": [id]}}));
+    s.line();
+    s.send("tasks/update", json!({"taskId": id, "inputResponses": {"one": accept("Ada")}}));
+    let lines = [s.line(), s.line()];
+    let told = lines.iter().find(|line| line["method"] == "notifications/tasks").expect("told");
+    assert_eq!((&told["params"]["status"], keys(&told["params"])), (&json!("input_required"), vec!["other"]));
+}
+
+/// S11.1: the client must have declared what it is asked for as well.
+#[test]
+fn a_task_does_not_ask_for_what_the_client_did_not_declare() {
+    let mut s = modern();
+    let id = begin(&mut s, "model");
+    let task = get(&mut s, &id);
+    assert_eq!((&task["status"], &task["result"]["isError"]), (&json!("completed"), &json!(true)));
+}
+
+#[test]
+fn a_cancelled_task_asks_for_nothing_any_more() {
+    let mut s = modern();
+    let id = begin(&mut s, "two");
+    s.result("tasks/cancel", json!({"taskId": id}));
+    let task = get(&mut s, &id);
+    assert_eq!((&task["status"], keys(&task)), (&json!("cancelled"), vec![]));
+    assert_eq!(update(&mut s, &id, json!({"one": accept("Ada")}))["result"]["resultType"], "complete");
+}
+
+/// S11.5
+#[cfg(feature = "seal")]
+#[test]
+fn what_is_asked_before_there_is_a_task_is_asked_by_the_call() {
+    let mut s = modern();
+    let round = s.result("tools/call", json!({"name": "first"}));
+    assert_eq!((&round["resultType"], keys(&round)), (&json!("input_required"), vec!["who"]));
+    assert!(round.get("taskId").is_none());
+    let created = s.result(
+        "tools/call",
+        json!({
+            "name": "first", "inputResponses": {"who": accept("Ada")}, "requestState": round["requestState"],
+        }),
+    );
+    assert_eq!(created["resultType"], "task", "{created}");
+    assert!(created.get("requestState").is_none() && created.get("inputRequests").is_none());
+    let id = created["taskId"].clone();
+    let task = get(&mut s, &id);
+    assert_eq!((&task["status"], keys(&task)), (&json!("input_required"), vec!["who"]));
+    assert!(task.get("requestState").is_none());
+    update(&mut s, &id, json!({"who": accept("Bob")}));
+    assert_eq!(get(&mut s, &id)["result"]["content"][0]["text"], "Ada, then Bob");
+}
+
+/// S11.5: a client without tasks is asked by the call to the end.
+#[cfg(feature = "seal")]
+#[test]
+fn without_a_task_everything_is_asked_by_the_call() {
+    let mut s = Served::modern_with(router(), json!({"elicitation": {}}));
+    let mut result = s.result("tools/call", json!({"name": "two"}));
+    assert_eq!((&result["resultType"], keys(&result)), (&json!("input_required"), vec!["one", "other"]));
+    let answers = json!({"one": accept("Ada"), "other": accept("Bob")});
+    result = s.result(
+        "tools/call",
+        json!({"name": "two", "inputResponses": answers, "requestState": result["requestState"]}),
+    );
+    assert_ne!(result["resultType"], "task");
+}
+
+// --- 2025-11-25 ---
+
+fn legacy() -> Served {
+    Served::legacy_with(router(), "2025-11-25", json!({"elicitation": {}}))
+}
+
+/// The task that a message says it belongs to.
+fn related(message: &Value) -> &Value {
+    &message["_meta"]["io.modelcontextprotocol/related-task"]["taskId"]
+}
+
+/// S11.11, R7: over a byte stream the request goes out at once.
+#[test]
+fn a_legacy_task_asks_by_requests_that_name_it() {
+    let mut s = legacy();
+    s.send("tools/call", json!({"name": "two", "task": {}}));
+    let mut lines = Vec::new();
+    while let Some(line) = s.try_line() {
+        lines.push(line);
+    }
+    let id = lines.iter().find_map(|line| line["result"]["task"].get("taskId")).expect("a task").clone();
+    let told = lines.iter().find(|line| line["method"] == "notifications/tasks/status").expect("told");
+    assert_eq!(told["params"]["status"], "input_required");
+    let asked: Vec<&Value> = lines.iter().filter(|line| line["method"] == "elicitation/create").collect();
+    assert_eq!(asked.len(), 2);
+    for request in &asked {
+        assert_eq!(*related(&request["params"]), id);
+    }
+    assert_eq!(get(&mut s, &id)["status"], "input_required");
+
+    for (request, name) in asked.iter().zip(["Ada", "Bob"]) {
+        s.say(&json!({"jsonrpc": "2.0", "id": request["id"], "result": accept(name)}));
+    }
+    let mut third = None;
+    while let Some(line) = s.try_line() {
+        if line["method"] == "elicitation/create" {
+            third = Some(line);
+        }
+    }
+    s.say(&json!({"jsonrpc": "2.0", "id": third.expect("a third question")["id"], "result": accept("Cy")}));
+    while s.try_line().is_some() {}
+    let result = s.result("tasks/result", json!({"taskId": id}));
+    assert_eq!((&result["content"][0]["text"], related(&result)), (&json!("Ada, Bob, Cy"), &id));
+}
+
+fn settle(web: &mut Web, caller: &mut Caller) {
+    for _ in 0..4 {
+        caller.turn();
+        web.turn();
+    }
+    caller.turn();
+}
+
+/// S11.11, R7: over HTTP it goes out with `tasks/result`, which the client awaits it on.
+#[test]
+fn a_legacy_task_over_http_asks_on_the_stream_of_its_result() {
+    let mut web = Web::new(router());
+    let session = web.open_with("2025-11-25", json!({"elicitation": {}}));
+    let mut caller = web.post_request(&session, "tools/call", json!({"name": "two", "task": {}}));
+    settle(&mut web, &mut caller);
+    let id = caller.json()["result"]["task"]["taskId"].clone();
+    let mut caller = web.post_request(&session, "tasks/get", json!({"taskId": id}));
+    settle(&mut web, &mut caller);
+    assert_eq!(caller.json()["result"]["status"], "input_required");
+
+    let mut waiting = web.post_request(&session, "tasks/result", json!({"taskId": id}));
+    let mut answers = ["Ada", "Bob", "Cy"].into_iter();
+    let result = loop {
+        settle(&mut web, &mut waiting);
+        let message = waiting.message();
+        if message.get("result").is_some() {
+            break message["result"].clone();
+        }
+        assert_eq!((&message["method"], related(&message["params"])), (&json!("elicitation/create"), &id));
+        let answer =
+            json!({"jsonrpc": "2.0", "id": message["id"], "result": accept(answers.next().unwrap())});
+        assert_eq!(web.post(&session, &answer).head().status, 202);
+        web.turn();
+    };
+    assert_eq!((&result["content"][0]["text"], related(&result)), (&json!("Ada, Bob, Cy"), &id));
+}

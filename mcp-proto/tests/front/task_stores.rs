@@ -1,0 +1,368 @@
+//! What stores of tasks do, and what a server does that has a slow, a failing or a shared one.
+
+use core::future::poll_fn;
+use core::task::{Poll, Waker};
+use core::time::Duration;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex};
+
+use crate::http_front_common::{Caller, Held, Web};
+use futures_lite::future::block_on;
+use mcp_proto::UnixTime;
+use mcp_proto::front::tasks::{
+    MemoryLimits, MemoryStore, Standing, StoreError, StoreFuture, TaskChoice, TaskConfig, TaskPage,
+    TaskRecord, TaskStore,
+};
+use mcp_proto::front::{Context, Mode, NoArguments, Router};
+use mcp_proto::peer::Principal;
+use mcp_proto::rpc::ErrorObject;
+use mcp_proto::schema::{InputRequests, Json, ListRootsParams, Tool};
+use serde_json::{Value, json};
+
+/// A store in memory that does what it is asked for only when the test lets it.
+#[derive(Default)]
+struct Slow {
+    shelf: MemoryStore,
+    gate: Mutex<Gate>,
+}
+
+#[derive(Default)]
+struct Gate {
+    permits: usize,
+    waiting: Vec<Waker>,
+    broken: bool,
+}
+
+impl Slow {
+    /// Lets so many more things be done.
+    fn permit(&self, count: usize) {
+        let mut gate = self.gate.lock().unwrap();
+        gate.permits += count;
+        let waiting = core::mem::take(&mut gate.waiting);
+        drop(gate);
+        waiting.into_iter().for_each(Waker::wake);
+    }
+
+    fn break_down(&self) {
+        self.gate.lock().unwrap().broken = true;
+    }
+
+    async fn pass(&self) -> Result<(), StoreError> {
+        poll_fn(|cx| {
+            let mut gate = self.gate.lock().unwrap();
+            if gate.broken {
+                return Poll::Ready(Err(StoreError::Failed("the disk is gone".into())));
+            }
+            if gate.permits == 0 {
+                gate.waiting.push(cx.waker().clone());
+                return Poll::Pending;
+            }
+            gate.permits -= 1;
+            Poll::Ready(Ok(()))
+        })
+        .await
+    }
+}
+
+impl TaskStore for Slow {
+    fn create(&self, record: TaskRecord) -> StoreFuture<'_, ()> {
+        Box::pin(async move {
+            self.pass().await?;
+            self.shelf.create(record).await
+        })
+    }
+
+    fn get<'a>(&'a self, id: &'a str) -> StoreFuture<'a, Option<TaskRecord>> {
+        self.shelf.get(id)
+    }
+
+    fn update(&self, record: TaskRecord) -> StoreFuture<'_, ()> {
+        Box::pin(async move {
+            self.pass().await?;
+            self.shelf.update(record).await
+        })
+    }
+
+    fn list<'a>(
+        &'a self,
+        owner: Option<&'a Principal>,
+        after: Option<&'a str>,
+        most: usize,
+    ) -> StoreFuture<'a, TaskPage> {
+        self.shelf.list(owner, after, most)
+    }
+
+    fn expire(&self, now: UnixTime) -> StoreFuture<'_, ()> {
+        self.shelf.expire(now)
+    }
+}
+
+fn hold() -> Tool {
+    Tool::new("hold", "A tool", json!({"type": "object"}))
+}
+
+fn web(store: Arc<dyn TaskStore>) -> (Web, Held) {
+    let held = Held::default();
+    let holding = held.clone();
+    let mut config = TaskConfig::default();
+    config.store = store;
+    let router = Router::new("worker", "1").tasks(config).task_tool(
+        hold(),
+        TaskChoice::Required,
+        move |NoArguments {}, cx: Context| holding.hold(cx),
+    );
+    (Web::new(router), held)
+}
+
+fn ask<H: Mode>(web: &mut Web<H>, method: &str, params: Value) -> Caller<H> {
+    let extension = json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
+    let mut caller = web.ask_with(method, params, extension);
+    settle(web, &mut caller);
+    caller
+}
+
+fn settle<H: Mode>(web: &mut Web<H>, caller: &mut Caller<H>) {
+    for _ in 0..4 {
+        caller.turn();
+        web.turn();
+    }
+    caller.turn();
+}
+
+fn answer<H: Mode>(web: &mut Web<H>, method: &str, params: Value) -> Value {
+    ask(web, method, params).json()
+}
+
+#[track_caller]
+fn begin<H: Mode>(web: &mut Web<H>) -> Value {
+    let created = answer(web, "tools/call", json!({"name": "hold"}));
+    assert_eq!(created["result"]["resultType"], "task", "{created}");
+    created["result"]["taskId"].clone()
+}
+
+fn status<H: Mode>(web: &mut Web<H>, id: &Value) -> Value {
+    answer(web, "tasks/get", json!({"taskId": id}))["result"]["status"].clone()
+}
+
+/// S11.2
+#[test]
+fn the_client_is_told_of_a_task_once_the_store_has_it() {
+    let store = Arc::new(Slow::default());
+    let (mut web, held) = web(store.clone());
+    let mut caller = ask(&mut web, "tools/call", json!({"name": "hold"}));
+    assert!(!caller.has_head());
+    assert_eq!(held.begun(), 0);
+    store.permit(1);
+    settle(&mut web, &mut caller);
+    let id = caller.json()["result"]["taskId"].clone();
+    assert_eq!(held.begun(), 1);
+    assert_eq!(status(&mut web, &id), "working");
+}
+
+/// What is new is seen at once, however slow the store is, and reaches it in the end.
+#[test]
+fn a_slow_store_is_told_of_the_last_change() {
+    let store = Arc::new(Slow::default());
+    let (mut web, held) = web(store.clone());
+    store.permit(1);
+    let id = begin(&mut web);
+    let cx = held.context();
+    for message in ["one", "two", "three"] {
+        cx.status(message);
+        web.turn();
+    }
+    held.release("done");
+    web.turn();
+    assert_eq!(status(&mut web, &id), "completed");
+    let kept = |store: &Slow| block_on(store.get(id.as_str().unwrap())).unwrap().unwrap();
+    assert_eq!(kept(&store).standing, Standing::Working);
+    // The first change, and then all of the rest at once.
+    store.permit(2);
+    web.turn();
+    assert!(matches!(kept(&store).standing, Standing::Completed(_)));
+    assert_eq!(kept(&store).version, 2);
+    assert_eq!(status(&mut web, &id), "completed");
+}
+
+#[test]
+fn a_store_that_fails_refuses_the_call() {
+    let store = Arc::new(Slow::default());
+    store.break_down();
+    let (mut web, held) = web(store);
+    let refused = answer(&mut web, "tools/call", json!({"name": "hold"}));
+    assert_eq!(refused["error"]["code"], -32603);
+    assert_eq!(held.begun(), 0);
+}
+
+#[test]
+fn what_a_failing_store_does_not_keep_is_kept_for_its_time() {
+    let store = Arc::new(Slow::default());
+    let (mut web, held) = web(store.clone());
+    store.permit(1);
+    let id = begin(&mut web);
+    store.break_down();
+    held.release("done");
+    web.turn();
+    assert_eq!(status(&mut web, &id), "completed");
+    web.advance(Duration::from_secs(60 * 60));
+    assert_eq!(answer(&mut web, "tasks/get", json!({"taskId": id}))["error"]["code"], -32602);
+}
+
+// --- Several instances ---
+
+/// S11.9: each instance compares the owner.
+#[test]
+fn another_instance_knows_the_task_and_its_end() {
+    let store: Arc<dyn TaskStore> = Arc::new(MemoryStore::default());
+    let (mut one, held) = web(store.clone());
+    let (mut other, _) = web(store);
+    let id = begin(&mut one);
+    assert_eq!(status(&mut other, &id), "working");
+    other.principal = Some(Principal::new("bob"));
+    assert_eq!(answer(&mut other, "tasks/get", json!({"taskId": id}))["error"]["code"], -32602);
+    other.principal = None;
+    held.release("done");
+    one.turn();
+    assert_eq!(status(&mut other, &id), "completed");
+    let update = json!({"taskId": id, "inputResponses": {}});
+    assert_eq!(answer(&mut other, "tasks/update", update)["result"]["resultType"], "complete");
+}
+
+#[test]
+fn another_instance_can_not_take_input_for_a_task() {
+    let store: Arc<dyn TaskStore> = Arc::new(MemoryStore::default());
+    let (mut one, _held) = web(store.clone());
+    let (mut other, _) = web(store);
+    let id = begin(&mut one);
+    let update = json!({"taskId": id, "inputResponses": {}});
+    assert_eq!(answer(&mut other, "tasks/update", update)["error"]["code"], -32603);
+}
+
+#[test]
+fn a_task_that_another_instance_has_cancelled_ends_when_it_has_something_to_say() {
+    let store: Arc<dyn TaskStore> = Arc::new(MemoryStore::default());
+    let (mut one, held) = web(store.clone());
+    let (mut other, _) = web(store);
+    let id = begin(&mut one);
+    answer(&mut other, "tasks/cancel", json!({"taskId": id}));
+    assert_eq!((status(&mut other, &id), held.dropped()), (json!("cancelled"), 0));
+    held.context().status("still here");
+    one.turn();
+    assert_eq!((status(&mut one, &id), held.dropped()), (json!("cancelled"), 1));
+    assert_eq!(status(&mut other, &id), "cancelled");
+}
+
+// --- Handlers of one thread ---
+
+#[test]
+fn handlers_of_tasks_may_stay_on_their_thread() {
+    let count = Rc::new(core::cell::Cell::new(0));
+    let counting = count.clone();
+    let router = Router::local("worker", "1").tasks(TaskConfig::default()).task_tool(
+        hold(),
+        TaskChoice::Optional,
+        move |NoArguments {}, _| {
+            let counting = counting.clone();
+            async move {
+                counting.set(counting.get() + 1);
+                "counted"
+            }
+        },
+    );
+    let mut web = Web::new(router);
+    let id = begin(&mut web);
+    assert_eq!((status(&mut web, &id), count.get()), (json!("completed"), 1));
+}
+
+// --- The store in memory ---
+
+fn record(id: &str, owner: Option<&str>, ttl: Option<u64>) -> TaskRecord {
+    let text = json!({
+        "id": id, "owner": owner, "version": 0, "created_at": 1000, "updated_at": 1000,
+        "ttl": ttl, "poll_interval": 5, "message": null, "status": "working",
+    });
+    TaskRecord::from_json(&text.to_string()).unwrap()
+}
+
+fn at(millis: u64) -> UnixTime {
+    UnixTime::from_epoch(Duration::from_millis(millis))
+}
+
+#[test]
+fn a_record_is_written_as_json_and_read_again() {
+    let mut requests = InputRequests::default();
+    requests.insert("roots", ListRootsParams::new());
+    let error = ErrorObject::new(-32000, "broken").with_data(mcp_proto::rpc::Raw::new("[1]").unwrap());
+    let standings = [
+        Standing::Working,
+        Standing::InputRequired(requests),
+        Standing::Completed(Json::new(r#"{"content":[]}"#).unwrap()),
+        Standing::Failed(error),
+        Standing::Cancelled,
+    ];
+    for standing in standings {
+        let mut one = record("x", Some("alice"), Some(7));
+        one.standing = standing;
+        one.message = Some("so it is".into());
+        assert_eq!(TaskRecord::from_json(one.to_json().unwrap().as_str()).unwrap(), one);
+    }
+    let text = record("x", None, None).to_json().unwrap().as_str().replace("working", "completed");
+    assert!(TaskRecord::from_json(&text).is_err());
+}
+
+#[test]
+fn a_task_is_created_once_and_changed_by_whoever_knows_it() {
+    let store = MemoryStore::default();
+    assert_eq!(block_on(store.create(record("a", None, None))), Ok(()));
+    assert_eq!(block_on(store.create(record("a", None, None))), Err(StoreError::Conflict));
+    let mut changed = record("a", None, None);
+    changed.standing = Standing::Cancelled;
+    assert_eq!(block_on(store.update(changed.clone())), Ok(()));
+    assert_eq!(block_on(store.update(changed)), Err(StoreError::Conflict));
+    assert_eq!(block_on(store.get("a")).unwrap().unwrap().version, 1);
+    assert_eq!(block_on(store.update(record("b", None, None))), Err(StoreError::Conflict));
+    assert_eq!(block_on(store.get("b")), Ok(None));
+}
+
+#[test]
+fn a_store_forgets_what_is_over_and_nothing_else() {
+    let store = MemoryStore::default();
+    for (id, ttl) in [("a", Some(10)), ("b", Some(20)), ("c", None)] {
+        block_on(store.create(record(id, None, ttl))).unwrap();
+    }
+    for (now, left) in [(1009, 3), (1010, 2), (u64::MAX / 2, 1)] {
+        block_on(store.expire(at(now))).unwrap();
+        assert_eq!(store.len(), left, "{now}");
+    }
+}
+
+#[test]
+fn a_full_store_takes_in_no_more_until_something_is_over() {
+    let store = MemoryStore::new(MemoryLimits { tasks: 1, bytes: 1 << 20 });
+    block_on(store.create(record("a", None, Some(10)))).unwrap();
+    assert_eq!(block_on(store.create(record("b", None, None))), Err(StoreError::Full));
+    block_on(store.expire(at(1010))).unwrap();
+    block_on(store.create(record("b", None, None))).unwrap();
+    let mut large = record("b", None, None);
+    large.message = Some("x".repeat(1 << 20));
+    assert_eq!(block_on(store.update(large)), Err(StoreError::Full));
+}
+
+/// S11.9
+#[test]
+fn a_list_has_the_tasks_of_one_owner_alone() {
+    let store = MemoryStore::default();
+    for (id, owner) in [("a", Some("x")), ("b", None), ("c", Some("y")), ("d", Some("x")), ("e", Some("x"))] {
+        block_on(store.create(record(id, owner, None))).unwrap();
+    }
+    let page = |owner: Option<&str>, after: Option<&str>| {
+        let owner = owner.map(Principal::new);
+        let page = block_on(store.list(owner.as_ref(), after, 2))?;
+        Ok((page.tasks.iter().map(|task| task.id.clone()).collect::<String>(), page.next))
+    };
+    assert_eq!(page(Some("x"), None), Ok(("ad".into(), Some("d".into()))));
+    assert_eq!(page(Some("x"), Some("d")), Ok(("e".into(), None)));
+    assert_eq!(page(None, None), Ok(("b".into(), None)));
+    assert_eq!(page(Some("z"), None), Ok((String::new(), None)));
+    assert_eq!(page(Some("y"), Some("d")), Err(StoreError::Cursor));
+}

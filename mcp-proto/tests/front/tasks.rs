@@ -1,0 +1,158 @@
+//! Tool calls that become tasks, over a byte stream.
+
+mod bounds;
+mod legacy;
+mod modern;
+mod router;
+
+use core::task::Poll;
+use core::time::Duration;
+use std::sync::{Arc, Mutex};
+use std::task::Waker;
+
+use crate::router_common::Served;
+use mcp_proto::front::tasks::{
+    Detached, MemoryLimits, MemoryStore, Standing, TaskChoice, TaskConfig, TaskListing, TaskStore,
+};
+use mcp_proto::front::{Context, HandlerError, NoArguments, Progress, Router, RouterError};
+use mcp_proto::rpc::ErrorObject;
+use mcp_proto::schema::{CallToolResult, LoggingLevel, ServerCapability, Tool};
+use serde_json::{Value, json};
+
+const EXTENSION: &str = "io.modelcontextprotocol/tasks";
+
+fn tool(name: &str) -> Tool {
+    Tool::new(name, "A tool", json!({"type": "object"}))
+}
+
+/// What the handlers of [`router`] wait for.
+#[derive(Clone, Default)]
+struct Gate(Arc<Mutex<State>>);
+
+#[derive(Default)]
+struct State {
+    contexts: Vec<Context>,
+    verdict: Option<Verdict>,
+    wakers: Vec<Waker>,
+    dropped: usize,
+}
+
+type Verdict = Result<CallToolResult, ErrorObject>;
+
+impl Gate {
+    /// The context of the handler that began last.
+    #[track_caller]
+    fn context(&self) -> Context {
+        self.0.lock().unwrap().contexts.pop().expect("the handler has not begun")
+    }
+
+    fn has_begun(&self) -> bool {
+        !self.0.lock().unwrap().contexts.is_empty()
+    }
+
+    /// Lets every handler end like this.
+    fn open(&self, verdict: Verdict) {
+        let wakers = {
+            let mut state = self.0.lock().unwrap();
+            state.verdict = Some(verdict);
+            core::mem::take(&mut state.wakers)
+        };
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    fn dropped(&self) -> usize {
+        self.0.lock().unwrap().dropped
+    }
+
+    async fn pass(self, cx: Context) -> Result<CallToolResult, HandlerError> {
+        self.0.lock().unwrap().contexts.push(cx);
+        let guard = OnDrop(self);
+        let passing = core::future::poll_fn(|cx| {
+            let mut state = guard.0.0.lock().unwrap();
+            match state.verdict.clone() {
+                Some(verdict) => Poll::Ready(verdict),
+                None => {
+                    state.wakers.push(cx.waker().clone());
+                    Poll::Pending
+                }
+            }
+        });
+        Ok(passing.await?)
+    }
+}
+
+struct OnDrop(Gate);
+
+impl Drop for OnDrop {
+    fn drop(&mut self) {
+        self.0.0.lock().unwrap().dropped += 1;
+    }
+}
+
+/// A server that offers `hold`, which may be a task, `must`, which has to be, and `plain`, which is none.
+fn router_with(config: TaskConfig) -> (Router, Gate) {
+    let gate = Gate::default();
+    let holding = |gate: &Gate| {
+        let gate = gate.clone();
+        move |NoArguments {}, cx: Context| gate.clone().pass(cx)
+    };
+    let router = Router::new("worker", "1")
+        .declare(ServerCapability::Logging)
+        .tasks(config)
+        .task_tool(tool("hold"), TaskChoice::Optional, holding(&gate))
+        .task_tool(tool("must"), TaskChoice::Required, holding(&gate))
+        .tool_with(tool("plain"), async |NoArguments {}, _| "plain");
+    (router, gate)
+}
+
+fn router() -> (Router, Gate) {
+    router_with(TaskConfig::default())
+}
+
+fn with_extension() -> Value {
+    json!({"extensions": {(EXTENSION): {}}})
+}
+
+fn modern() -> (Served, Gate) {
+    let (router, gate) = router();
+    (Served::modern_with(router, with_extension()), gate)
+}
+
+fn legacy() -> (Served, Gate) {
+    let (router, gate) = router();
+    (Served::legacy(router), gate)
+}
+
+fn text(text: &str) -> Verdict {
+    Ok(CallToolResult::text(text))
+}
+
+/// Calls a tool that becomes a task; returns what the client is told of that.
+#[track_caller]
+fn begin(s: &mut Served, tool: &str) -> Value {
+    let created = s.result("tools/call", json!({"name": tool}));
+    assert_eq!(created["resultType"], "task", "{created}");
+    created
+}
+
+#[track_caller]
+fn begin_legacy(s: &mut Served, tool: &str) -> String {
+    let created = s.result("tools/call", json!({"name": tool, "task": {}}));
+    created["task"]["taskId"].as_str().expect("a task").to_owned()
+}
+
+#[track_caller]
+fn get(s: &mut Served, id: &Value) -> Value {
+    s.turn();
+    s.result("tasks/get", json!({"taskId": id}))
+}
+
+fn store() -> Arc<MemoryStore> {
+    Arc::new(MemoryStore::default())
+}
+
+fn stored_in(store: &Arc<MemoryStore>) -> TaskConfig {
+    let mut config = TaskConfig::default();
+    config.store = store.clone();
+    config
+}

@@ -1,0 +1,321 @@
+//! Tasks of the extension: 2026-07-28.
+
+use super::*;
+
+/// S11.2, S11.3, R8
+#[test]
+fn a_call_becomes_a_task_whose_result_is_got_later() {
+    let (mut s, gate) = modern();
+    let created = begin(&mut s, "hold");
+    let id = &created["taskId"];
+    assert_eq!((&created["status"], &created["ttlMs"]), (&json!("working"), &json!(3_600_000)));
+    assert_eq!(created["pollIntervalMs"], 1000);
+    assert_eq!(created["createdAt"], "2026-07-28T12:00:00.000Z");
+    for absent in ["result", "error", "inputRequests", "requestState", "ttl", "task"] {
+        assert!(created.get(absent).is_none(), "{created}");
+    }
+
+    s.advance(Duration::from_secs(5));
+    let working = get(&mut s, id);
+    assert_eq!((&working["status"], &working["resultType"]), (&json!("working"), &json!("complete")));
+    assert_eq!(working["taskId"], *id);
+
+    gate.open(text("done"));
+    let done = get(&mut s, id);
+    assert_eq!((&done["status"], &done["resultType"]), (&json!("completed"), &json!("complete")));
+    assert_eq!(done["result"]["content"][0]["text"], "done");
+    assert!(done["result"].get("_meta").is_none(), "{done}");
+    assert_eq!(done["createdAt"], created["createdAt"]);
+    assert_eq!(done["lastUpdatedAt"], "2026-07-28T12:00:05.000Z");
+}
+
+/// S11.2: `tasks/get` finds it as soon as the client is told.
+#[test]
+fn a_task_is_in_the_store_before_the_client_is_told() {
+    let store = store();
+    let (router, _gate) = router_with(stored_in(&store));
+    let mut s = Served::modern_with(router, with_extension());
+    let created = begin(&mut s, "hold");
+    let kept = futures_lite::future::block_on(store.get(created["taskId"].as_str().unwrap())).unwrap();
+    assert_eq!(kept.unwrap().standing, Standing::Working);
+}
+
+/// S11.1
+#[test]
+fn only_a_client_that_declares_tasks_with_its_request_gets_one() {
+    let (router, gate) = router();
+    gate.open(text("at once"));
+    let mut s = Served::modern(router);
+    let result = s.result("tools/call", json!({"name": "hold"}));
+    assert_eq!(
+        (&result["resultType"], &result["content"][0]["text"]),
+        (&json!("complete"), &json!("at once"))
+    );
+
+    let error = s.error("tools/call", json!({"name": "must"}));
+    assert_eq!(error["code"], -32021);
+    assert_eq!(error["data"], json!({"requiredCapabilities": {"extensions": {(EXTENSION): {}}}}));
+}
+
+/// S11.7
+#[test]
+fn a_client_that_does_not_declare_tasks_may_not_ask_of_any() {
+    let (router, _gate) = router();
+    let mut s = Served::modern(router);
+    let params = json!({"taskId": "x", "inputResponses": {}});
+    for method in ["tasks/get", "tasks/update", "tasks/cancel"] {
+        let error = s.error(method, params.clone());
+        assert_eq!(error["code"], -32021, "{method}: {error}");
+        assert!(error["data"]["requiredCapabilities"]["extensions"][EXTENSION].is_object());
+    }
+}
+
+/// S11.7
+#[test]
+fn an_unknown_task_is_an_invalid_parameter() {
+    let (mut s, _gate) = modern();
+    for method in ["tasks/get", "tasks/update", "tasks/cancel"] {
+        let error = s.error(method, json!({"taskId": "nonesuch", "inputResponses": {}}));
+        assert_eq!(error["code"], -32602, "{method}: {error}");
+    }
+}
+
+/// S11.7
+#[test]
+fn what_2025_11_25_asked_of_tasks_is_unknown() {
+    let (mut s, _gate) = modern();
+    for method in ["tasks/result", "tasks/list"] {
+        assert_eq!(s.error(method, json!({"taskId": "x"}))["code"], -32601);
+    }
+}
+
+/// S11.4
+#[test]
+fn an_error_of_the_tool_completes_a_task() {
+    let (mut s, gate) = modern();
+    let id = begin(&mut s, "must")["taskId"].clone();
+    gate.open(Ok(CallToolResult::error("out of paper")));
+    let done = get(&mut s, &id);
+    assert_eq!((&done["status"], &done["result"]["isError"]), (&json!("completed"), &json!(true)));
+    assert!(done.get("error").is_none());
+    assert_eq!(done["statusMessage"], "out of paper");
+}
+
+/// S11.4
+#[test]
+fn an_error_of_the_protocol_fails_a_task() {
+    let (mut s, gate) = modern();
+    let id = begin(&mut s, "hold")["taskId"].clone();
+    gate.open(Err(ErrorObject::new(-32603, "no such job")));
+    let failed = get(&mut s, &id);
+    assert_eq!(failed["status"], "failed");
+    assert_eq!(failed["error"], json!({"code": -32603, "message": "no such job"}));
+    assert_eq!(failed["statusMessage"], "no such job");
+    assert!(failed.get("result").is_none());
+}
+
+/// S11.4
+#[test]
+fn a_panic_fails_a_task_and_nothing_else() {
+    let (router, _gate) = router();
+    let router = router.task_tool(tool("panic"), TaskChoice::Optional, async |NoArguments {}, _| {
+        panic!("as it should");
+        #[allow(unreachable_code)]
+        ""
+    });
+    let mut s = Served::modern_with(router, with_extension());
+    let id = begin(&mut s, "panic")["taskId"].clone();
+    assert_eq!(get(&mut s, &id)["error"]["code"], -32603);
+    assert_eq!(s.call("plain", json!({}))["content"][0]["text"], "plain");
+}
+
+#[test]
+fn a_task_says_how_it_is_doing() {
+    let (mut s, gate) = modern();
+    let id = begin(&mut s, "hold")["taskId"].clone();
+    let cx = gate.context();
+    assert_eq!(cx.task_id(), id.as_str());
+    s.advance(Duration::from_secs(1));
+    cx.status("halfway");
+    let task = get(&mut s, &id);
+    assert_eq!((&task["status"], &task["statusMessage"]), (&json!("working"), &json!("halfway")));
+    assert_eq!(task["lastUpdatedAt"], "2026-07-28T12:00:01.000Z");
+    gate.open(text("done"));
+    assert_eq!(get(&mut s, &id)["statusMessage"], "halfway");
+    cx.status("too late");
+    assert_eq!(get(&mut s, &id)["statusMessage"], "halfway");
+}
+
+/// S11.8, R8
+#[test]
+fn a_cancelled_task_drops_its_handler_and_stays_cancelled() {
+    let (mut s, gate) = modern();
+    let id = begin(&mut s, "hold")["taskId"].clone();
+    let cx = gate.context();
+    assert!(!cx.is_cancelled());
+    let ack = s.result("tasks/cancel", json!({"taskId": id}));
+    assert_eq!(ack["resultType"], "complete");
+    for absent in ["taskId", "status", "result", "error", "inputRequests"] {
+        assert!(ack.get(absent).is_none(), "{ack}");
+    }
+    assert_eq!(gate.dropped(), 1);
+    assert!(cx.is_cancelled());
+    gate.open(text("too late"));
+    let task = get(&mut s, &id);
+    assert_eq!(task["status"], "cancelled");
+    assert!(task.get("result").is_none());
+    // It is acknowledged again, whatever the task has come to.
+    assert_eq!(s.result("tasks/cancel", json!({"taskId": id}))["resultType"], "complete");
+}
+
+/// R7: `notifications/cancelled` means nothing for a call that has been answered.
+#[test]
+fn a_task_is_not_cancelled_with_its_request() {
+    let (mut s, gate) = modern();
+    let call = s.send("tools/call", json!({"name": "hold"}));
+    let id = s.line()["result"]["taskId"].clone();
+    s.notify("notifications/cancelled", json!({"requestId": call}));
+    assert_eq!((gate.dropped(), &get(&mut s, &id)["status"]), (0, &json!("working")));
+}
+
+/// S11.8, R8
+#[test]
+fn answers_to_what_was_not_asked_mean_nothing() {
+    let (mut s, gate) = modern();
+    let id = begin(&mut s, "hold")["taskId"].clone();
+    let responses = json!({"unknown": {"ignored": true}});
+    for _ in 0..2 {
+        let ack = s.result("tasks/update", json!({"taskId": id, "inputResponses": responses}));
+        assert_eq!(ack["resultType"], "complete");
+        assert!(ack.get("status").is_none());
+        gate.open(text("done"));
+    }
+}
+
+/// S11.10
+#[test]
+fn a_task_of_the_extension_reports_no_progress_and_logs_nothing() {
+    let (mut s, gate) = modern();
+    let meta = json!({"progressToken": "p", "io.modelcontextprotocol/logLevel": "debug"});
+    s.result("tools/call", json!({"name": "hold", "_meta": meta}));
+    let cx = gate.context();
+    cx.progress(Progress::new(1));
+    cx.log(LoggingLevel::Error, "hot");
+    s.expect_silence();
+}
+
+/// S11.10
+#[test]
+fn those_who_listen_are_told_of_every_change() {
+    let (mut s, gate) = modern();
+    let id = begin(&mut s, "hold")["taskId"].clone();
+    let listen = s.send("subscriptions/listen", json!({"notifications": {"taskIds": [id, "other"]}}));
+    let acknowledged = s.line();
+    assert_eq!(acknowledged["method"], "notifications/subscriptions/acknowledged");
+    // S11.9: what does not exist, or is not theirs, is not granted.
+    assert_eq!(acknowledged["params"]["notifications"]["taskIds"], json!([id]));
+
+    gate.context().status("halfway");
+    let told = s.line();
+    assert_eq!((&told["method"], &told["params"]["taskId"]), (&json!("notifications/tasks"), &id));
+    assert_eq!(
+        (&told["params"]["status"], &told["params"]["statusMessage"]),
+        (&json!("working"), &json!("halfway"))
+    );
+    assert_eq!(told["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], listen);
+
+    gate.open(text("done"));
+    let told = s.line();
+    assert_eq!(told["params"]["status"], "completed");
+    assert_eq!(told["params"]["result"]["content"][0]["text"], "done");
+    s.expect_silence();
+}
+
+/// S11.6
+#[test]
+fn a_client_that_does_not_declare_tasks_may_not_listen_for_any() {
+    let (router, _gate) = router();
+    let mut s = Served::modern(router);
+    let error = s.error("subscriptions/listen", json!({"notifications": {"taskIds": ["x"]}}));
+    assert_eq!(error["code"], -32021);
+    assert!(error["data"]["requiredCapabilities"]["extensions"][EXTENSION].is_object());
+}
+
+/// S11.10
+#[test]
+fn nobody_else_is_told_of_a_task() {
+    let (mut s, gate) = modern();
+    begin(&mut s, "hold");
+    s.send("subscriptions/listen", json!({"notifications": {"toolsListChanged": true}}));
+    s.line();
+    gate.context().status("halfway");
+    gate.open(text("done"));
+    s.expect_silence();
+}
+
+/// S11.5: what is asked before there is a task is asked by the call.
+#[test]
+fn a_tool_may_do_something_before_it_becomes_a_task() {
+    let early = Arc::new(Mutex::new(Vec::new()));
+    let seen = early.clone();
+    let router = Router::new("worker", "1").tasks(TaskConfig::default()).detaching_tool(
+        tool("later"),
+        TaskChoice::Optional,
+        move |NoArguments {}, cx: Context| {
+            let seen = seen.clone();
+            async move {
+                seen.lock().unwrap().push(cx.task_id().map(str::to_owned));
+                if seen.lock().unwrap().len() == 3 {
+                    return Err(HandlerError::new("enough"));
+                }
+                Ok(Detached::new(async move |cx: Context| format!("in {:?}", cx.task_id())))
+            }
+        },
+    );
+    let mut s = Served::modern_with(router, with_extension());
+    let id = begin(&mut s, "later")["taskId"].clone();
+    let done = get(&mut s, &id);
+    assert_eq!(done["result"]["content"][0]["text"], format!("in {:?}", id.as_str()));
+
+    // For a client that can't have a task the rest is done at once.
+    let meta = json!({"io.modelcontextprotocol/clientCapabilities": {}});
+    let result = s.result("tools/call", json!({"name": "later", "_meta": meta}));
+    assert_eq!(
+        (&result["resultType"], &result["content"][0]["text"]),
+        (&json!("complete"), &json!("in None"))
+    );
+
+    let failed = s.result("tools/call", json!({"name": "later"}));
+    assert_eq!((&failed["resultType"], &failed["isError"]), (&json!("complete"), &json!(true)));
+    assert_eq!(*early.lock().unwrap(), [None, None, None]);
+}
+
+/// S11.1
+#[test]
+fn a_tool_that_must_become_a_task_is_not_begun_for_a_client_that_can_not_have_one() {
+    let router = Router::new("worker", "1").tasks(TaskConfig::default()).detaching_tool(
+        tool("later"),
+        TaskChoice::Required,
+        async |NoArguments {}, _| -> Result<Detached, HandlerError> { panic!("it was begun") },
+    );
+    let mut s = Served::modern(router);
+    assert_eq!(s.error("tools/call", json!({"name": "later"}))["code"], -32021);
+}
+
+#[test]
+fn arguments_that_do_not_fit_are_the_tasks_concern() {
+    #[derive(serde::Deserialize)]
+    struct Needs {
+        #[expect(dead_code)]
+        text: String,
+    }
+    let router = Router::new("worker", "1").tasks(TaskConfig::default()).task_tool(
+        tool("needs"),
+        TaskChoice::Optional,
+        async |Needs { .. }, _| "fine",
+    );
+    let mut s = Served::modern_with(router, with_extension());
+    let id = begin(&mut s, "needs")["taskId"].clone();
+    let done = get(&mut s, &id);
+    assert_eq!((&done["status"], &done["result"]["isError"]), (&json!("completed"), &json!(true)));
+}

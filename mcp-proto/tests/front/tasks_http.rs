@@ -1,0 +1,223 @@
+//! Tool calls that become tasks, over HTTP: they outlive the exchange of their call.
+
+use core::time::Duration;
+
+use crate::http_front_common::{Caller, Held, Web};
+use mcp_proto::front::tasks::{TaskChoice, TaskConfig};
+use mcp_proto::front::{Context, NoArguments, Router};
+use mcp_proto::peer::Principal;
+use mcp_proto::schema::Tool;
+use serde_json::{Value, json};
+
+const EXTENSION: &str = "io.modelcontextprotocol/tasks";
+
+fn web() -> (Web, Held) {
+    let held = Held::default();
+    let holding = held.clone();
+    let tool = Tool::new("hold", "A tool", json!({"type": "object"}));
+    let router = Router::new("worker", "1").tasks(TaskConfig::default()).task_tool(
+        tool,
+        TaskChoice::Required,
+        move |NoArguments {}, cx: Context| holding.hold(cx),
+    );
+    (Web::new(router), held)
+}
+
+fn with_extension() -> Value {
+    json!({"extensions": {(EXTENSION): {}}})
+}
+
+fn ask(web: &mut Web, method: &str, params: Value) -> Caller {
+    let mut caller = web.ask_with(method, params, with_extension());
+    settle(web, &mut caller);
+    caller
+}
+
+/// Lets the exchange and the driver of the server go on until neither has anything to do.
+fn settle(web: &mut Web, caller: &mut Caller) {
+    for _ in 0..4 {
+        caller.turn();
+        web.turn();
+    }
+    caller.turn();
+}
+
+#[track_caller]
+fn result(web: &mut Web, method: &str, params: Value) -> Value {
+    let mut caller = ask(web, method, params);
+    let answer = caller.json();
+    assert!(answer["result"].is_object(), "{answer}");
+    answer["result"].clone()
+}
+
+#[track_caller]
+fn begin(web: &mut Web) -> Value {
+    let created = result(web, "tools/call", json!({"name": "hold"}));
+    assert_eq!(created["resultType"], "task", "{created}");
+    created["taskId"].clone()
+}
+
+/// S11.2, S11.3
+#[test]
+fn a_task_outlives_the_exchange_of_its_call() {
+    let (mut web, held) = web();
+    let id = begin(&mut web);
+    assert_eq!(held.dropped(), 0);
+    assert_eq!(result(&mut web, "tasks/get", json!({"taskId": id}))["status"], "working");
+    held.context().status("halfway");
+    web.turn();
+    assert_eq!(result(&mut web, "tasks/get", json!({"taskId": id}))["statusMessage"], "halfway");
+    held.release("done");
+    web.turn();
+    let done = result(&mut web, "tasks/get", json!({"taskId": id}));
+    assert_eq!(
+        (&done["status"], &done["result"]["content"][0]["text"]),
+        (&json!("completed"), &json!("done"))
+    );
+}
+
+/// S11.1, S11.7
+#[test]
+fn what_the_client_did_not_declare_is_a_bad_request() {
+    let (mut web, _held) = web();
+    for (method, params) in [("tools/call", json!({"name": "hold"})), ("tasks/get", json!({"taskId": "x"}))] {
+        let mut caller = web.ask(method, params);
+        settle(&mut web, &mut caller);
+        assert_eq!(caller.head().status, 400, "{method}");
+        let error = caller.json()["error"].clone();
+        assert_eq!(error["code"], -32021);
+        assert_eq!(error["data"]["requiredCapabilities"], json!({"extensions": {(EXTENSION): {}}}));
+    }
+}
+
+/// S11.3: the header `Mcp-Name` repeats the task.
+#[test]
+fn the_header_that_names_the_task_must_be_that_of_the_body() {
+    let (mut web, _held) = web();
+    let id = begin(&mut web);
+    let mut params = json!({"taskId": id});
+    params["_meta"] = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": with_extension(),
+    });
+    let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tasks/get", "params": params}).to_string();
+    for (name, status) in [(id.as_str().unwrap(), 200), ("another", 400)] {
+        let headers =
+            [("mcp-protocol-version", "2026-07-28"), ("mcp-method", "tasks/get"), ("mcp-name", name)];
+        let mut caller = web.send("POST", &headers, &body);
+        settle(&mut web, &mut caller);
+        assert_eq!(caller.head().status, status, "{name}");
+    }
+}
+
+/// S11.10
+#[test]
+fn those_who_listen_on_another_connection_are_told() {
+    let (mut web, held) = web();
+    let id = begin(&mut web);
+    let listen = json!({"notifications": {"taskIds": [id]}});
+    let mut listener = ask(&mut web, "subscriptions/listen", listen);
+    assert_eq!(listener.message()["params"]["notifications"], json!({"taskIds": [id]}));
+    held.context().status("halfway");
+    web.turn();
+    let told = listener.message();
+    assert_eq!(
+        (&told["method"], &told["params"]["statusMessage"]),
+        (&json!("notifications/tasks"), &json!("halfway"))
+    );
+    held.release("done");
+    web.turn();
+    assert_eq!(listener.message()["params"]["result"]["content"][0]["text"], "done");
+    listener.expect_silence();
+    // There is nothing to be told of it any more.
+    let listen = json!({"notifications": {"taskIds": [id]}});
+    let mut listener = ask(&mut web, "subscriptions/listen", listen);
+    assert_eq!(listener.message()["params"]["notifications"], json!({"taskIds": []}));
+}
+
+/// S11.8
+#[test]
+fn a_task_is_cancelled_from_another_connection() {
+    let (mut web, held) = web();
+    let id = begin(&mut web);
+    result(&mut web, "tasks/cancel", json!({"taskId": id}));
+    assert_eq!(held.dropped(), 1);
+    assert_eq!(result(&mut web, "tasks/get", json!({"taskId": id}))["status"], "cancelled");
+}
+
+/// A client that goes before it is told of its task leaves none behind.
+#[test]
+fn a_task_that_nobody_was_told_of_is_given_up() {
+    let (mut web, held) = web();
+    let mut caller = web.ask_with("tools/call", json!({"name": "hold"}), with_extension());
+    caller.turn();
+    assert!(!caller.has_head());
+    drop(caller);
+    web.turn();
+    assert_eq!(held.begun(), held.dropped());
+}
+
+#[test]
+fn a_server_that_ends_takes_its_tasks_along_and_begins_no_more() {
+    let (mut web, held) = web();
+    begin(&mut web);
+    let mut waiting = web.ask_with("tools/call", json!({"name": "hold"}), with_extension());
+    waiting.turn();
+    web.driver = None;
+    assert_eq!(held.dropped(), 1);
+    assert_eq!(waiting.json()["error"]["code"], -32603);
+    let mut refused = web.ask_with("tools/call", json!({"name": "hold"}), with_extension());
+    assert_eq!(refused.json()["error"]["code"], -32603);
+}
+
+/// The driver says when it is to be polled for the sake of a task.
+#[test]
+fn the_time_of_a_task_is_kept() {
+    let (mut web, held) = web();
+    begin(&mut web);
+    let due = web.driver.as_ref().unwrap().next_timeout().unwrap();
+    assert!(due.since_origin() <= Duration::from_secs(60 * 60));
+    web.advance(Duration::from_secs(60 * 60));
+    assert_eq!(held.dropped(), 1);
+}
+
+/// S11.11
+#[test]
+fn a_task_of_a_legacy_session_outlives_it() {
+    let (mut web, held) = web();
+    let session = web.open();
+    let mut caller = web.post_request(&session, "tools/call", json!({"name": "hold", "task": {}}));
+    settle(&mut web, &mut caller);
+    let id = caller.json()["result"]["task"]["taskId"].clone();
+    let mut waiting = web.post_request(&session, "tasks/result", json!({"taskId": id}));
+    settle(&mut web, &mut waiting);
+    assert!(!waiting.ended);
+    assert_eq!(web.delete(&session).status, 200);
+    web.turn();
+    assert_eq!(held.dropped(), 0);
+
+    let session = web.open();
+    let mut waiting = web.post_request(&session, "tasks/result", json!({"taskId": id}));
+    settle(&mut web, &mut waiting);
+    held.release("done");
+    settle(&mut web, &mut waiting);
+    let result = waiting.message()["result"].clone();
+    assert_eq!(result["content"][0]["text"], "done");
+    assert_eq!(result["_meta"]["io.modelcontextprotocol/related-task"]["taskId"], id);
+}
+
+/// S11.9
+#[test]
+fn a_task_belongs_to_the_principal_of_its_call() {
+    let (mut web, _held) = web();
+    let alice = Some(Principal::new("alice"));
+    web.principal.clone_from(&alice);
+    let id = begin(&mut web);
+    for who in [Some(Principal::new("bob")), None] {
+        web.principal = who;
+        let mut caller = ask(&mut web, "tasks/get", json!({"taskId": id}));
+        assert_eq!(caller.json()["error"]["code"], -32602);
+    }
+    web.principal = alice;
+    assert_eq!(result(&mut web, "tasks/get", json!({"taskId": id}))["status"], "working");
+}

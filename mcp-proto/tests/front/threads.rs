@@ -1,0 +1,86 @@
+//! Handles on many threads and a driver on another.
+
+use core::future::Future;
+use core::pin::pin;
+use core::task::{Context, Poll, Waker};
+use std::sync::Arc;
+use std::task::Wake;
+use std::thread::{self, Thread};
+
+use crate::front_common::{Front, answer, text};
+use serde_json::{Value, json};
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+fn block_on<F: Future>(future: F) -> F::Output {
+    let mut future = pin!(future);
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    loop {
+        if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            return output;
+        }
+        thread::park();
+    }
+}
+
+const THREADS: usize = 4;
+const CALLS: usize = 500;
+
+/// Contract 1: no answer is lost between a command on one thread and the driver on another, whichever comes first.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "threads are what is tested")]
+fn every_call_of_every_thread_gets_its_own_answer() {
+    let Front { client, mut driver, .. } = Front::modern();
+    let driven = thread::spawn(move || {
+        block_on(core::future::poll_fn(|cx| {
+            loop {
+                let polled = driver.poll(cx, |machine, _| {
+                    let mut out = Vec::new();
+                    match machine.poll_link() {
+                        Some(_) => Poll::Ready(None),
+                        None if machine.poll_transmit(&mut out) => Poll::Ready(Some(out)),
+                        None => Poll::Pending,
+                    }
+                });
+                let Poll::Ready(written) = polled else { return Poll::Pending };
+                let Some(out) = written else { return Poll::Ready(()) };
+                let mut replies = String::new();
+                for line in out.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
+                    let line: Value = serde_json::from_slice(line).unwrap();
+                    if line["method"] == "tools/call" {
+                        let said = line["params"]["arguments"]["say"].as_str().unwrap();
+                        replies.push_str(&format!("{}\n", answer(&line["id"], text(said))));
+                    }
+                }
+                driver.lock(|machine, now| machine.handle_input(now, replies.into()));
+            }
+        }));
+    });
+    let callers: Vec<_> = (0..THREADS)
+        .map(|caller| {
+            let client = client.clone();
+            thread::spawn(move || {
+                for number in 0..CALLS {
+                    let say = format!("{caller}/{number}");
+                    if number % 7 == 0 {
+                        // Sent and given up at once.
+                        drop(client.call_tool("echo", json!({ "say": say })).start().unwrap());
+                    }
+                    let result = block_on(client.call_tool("echo", json!({ "say": say }))).unwrap();
+                    assert_eq!(result.text_content(), say);
+                }
+            })
+        })
+        .collect();
+    for caller in callers {
+        caller.join().unwrap();
+    }
+    drop(client);
+    driven.join().unwrap();
+}

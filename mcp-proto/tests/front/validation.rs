@@ -1,0 +1,312 @@
+//! Tools held to their schemas by routers and clients.
+
+use core::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
+
+use crate::front_common::{Front, pending, poll, ready};
+use crate::router_common::Served;
+use mcp_proto::front::tasks::{Detached, TaskChoice, TaskConfig};
+use mcp_proto::front::{Error, Fault, HandlerError, NoArguments, OutputChecks, Router, RouterError};
+use mcp_proto::rpc::code;
+use mcp_proto::schema::{CallToolResult, Json, Tool};
+use mcp_proto::validate::{Bound, Bounds, CheckError, OutputFault, SchemaError};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+mod router {
+    use super::*;
+
+    #[derive(Deserialize)]
+    struct Book {
+        seats: u32,
+    }
+
+    /// A tool whose arguments a type alone does not describe.
+    fn booking(calls: &Arc<AtomicUsize>) -> Router {
+        let schema = json!({
+            "type": "object",
+            "properties": {"seats": {"type": "integer", "minimum": 1, "maximum": 9}},
+            "required": ["seats"],
+        });
+        let calls = calls.clone();
+        Router::new("booking", "1").tool_with(Tool::new("book", "", schema), move |Book { seats }, _| {
+            calls.fetch_add(1, Ordering::SeqCst);
+            async move { format!("{seats} seats") }
+        })
+    }
+
+    /// S8.7, S8.8
+    #[test]
+    fn arguments_that_do_not_fit_the_schema_never_reach_the_handler() {
+        let calls = Arc::new(AtomicUsize::new(0));
+        for mut s in [Served::modern(booking(&calls)), Served::legacy(booking(&calls))] {
+            for (arguments, what) in [
+                (json!({"seats": 10}), "/seats: value is greater than the maximum of 9"),
+                (json!({"seats": "two"}), r#"/seats: value is not of type "integer""#),
+                (json!({}), r#""seats" is a required property"#),
+            ] {
+                let result = s.call("book", arguments);
+                assert_eq!(result["isError"], true);
+                let text = result["content"][0]["text"].as_str().unwrap();
+                assert_eq!(text, format!("the arguments do not fit the tool book: {what}"));
+            }
+        }
+        assert_eq!(calls.load(Ordering::SeqCst), 0);
+        assert_eq!(
+            Served::modern(booking(&calls)).call("book", json!({"seats": 2}))["content"][0]["text"],
+            "2 seats"
+        );
+    }
+
+    /// S8.7: a protocol error before 2025-11-25.
+    #[test]
+    fn arguments_that_do_not_fit_are_told_in_the_form_of_the_revision() {
+        let calls = Arc::default();
+        for version in ["2024-11-05", "2025-03-26", "2025-06-18"] {
+            let mut s = Served::legacy_with(booking(&calls), version, json!({}));
+            let error = s.error("tools/call", json!({"name": "book", "arguments": {"seats": 0}}));
+            assert_eq!(error["code"], code::INVALID_PARAMS, "{version}");
+        }
+    }
+
+    /// S8.5
+    #[test]
+    fn a_call_without_arguments_is_checked_as_one_with_none() {
+        let strict = json!({"type": "object", "additionalProperties": false});
+        let router = Router::new("x", "1")
+            .tool_with(Tool::new("none", "", strict), async |NoArguments {}, _| "done")
+            .tool_raw(Tool::new("some", "", json!({"required": ["a"]})), async |_, _| "done");
+        let mut s = Served::modern(router);
+        assert_eq!(s.result("tools/call", json!({"name": "none"}))["content"][0]["text"], "done");
+        assert_eq!(s.call("none", json!({"a": 1}))["isError"], true);
+        assert_eq!(s.result("tools/call", json!({"name": "some"}))["isError"], true);
+    }
+
+    fn weather(
+        result: impl Fn() -> Result<CallToolResult, HandlerError> + Clone + Send + Sync + 'static,
+    ) -> Router {
+        let output =
+            json!({"type": "object", "properties": {"degrees": {"type": "number"}}, "required": ["degrees"]});
+        let tool = Tool::new("weather", "", json!({"type": "object"})).with_output_schema(output);
+        let typed = result.clone();
+        Router::new("weather", "1")
+            .tool_with(tool.clone(), move |NoArguments {}, _| core::future::ready(typed()))
+            .tool_raw(Tool { name: "raw".into(), ..tool }, move |_, _| core::future::ready(result()))
+    }
+
+    /// S8.6
+    #[test]
+    fn a_result_that_is_not_what_the_tool_promises_is_not_sent() {
+        type Wrong = fn() -> Result<CallToolResult, HandlerError>;
+        let wrong: [Wrong; 3] = [
+            || Ok(CallToolResult::structured(&json!({"degrees": "warm"}))?),
+            || Ok(CallToolResult::text("warm")),
+            || Ok(CallToolResult::structured(&json!(null))?),
+        ];
+        for wrong in wrong {
+            for tool in ["weather", "raw"] {
+                for mut s in [Served::modern(weather(wrong)), Served::legacy(weather(wrong))] {
+                    let error = s.error("tools/call", json!({"name": tool, "arguments": {}}));
+                    assert_eq!(error["code"], code::INTERNAL_ERROR);
+                    let message = error["message"].as_str().unwrap();
+                    assert!(message.starts_with("the tool has failed: "), "{message}");
+                }
+            }
+        }
+    }
+
+    /// S8.6: 95.5 is a number.
+    #[test]
+    fn a_result_that_is_what_the_tool_promises_is_sent() {
+        let mut s = Served::modern(weather(|| Ok(CallToolResult::structured(&json!({"degrees": 95.5}))?)));
+        for tool in ["weather", "raw"] {
+            assert_eq!(s.call(tool, json!({}))["structuredContent"], json!({"degrees": 95.5}));
+        }
+    }
+
+    /// S8.6
+    #[test]
+    fn a_tool_that_fails_promises_nothing() {
+        let mut s = Served::modern(weather(|| Err(HandlerError::new("no such place"))));
+        let result = s.call("weather", json!({}));
+        assert_eq!(result["isError"], true);
+        assert_eq!(result["content"][0]["text"], "no such place");
+        let mut s = Served::modern(weather(|| Ok(CallToolResult::error("no such place"))));
+        assert_eq!(s.call("raw", json!({}))["isError"], true);
+    }
+
+    /// S8.6
+    #[test]
+    fn what_a_tool_leaves_for_later_is_held_to_the_same() {
+        let output = json!({"type": "object", "required": ["degrees"]});
+        let tool = Tool::new("later", "", json!({"type": "object"})).with_output_schema(output);
+        let router = Router::new("x", "1").tasks(TaskConfig::default()).detaching_tool(
+            tool,
+            TaskChoice::Optional,
+            async |NoArguments {}, _| Ok(Detached::new(async |_| CallToolResult::text("warm"))),
+        );
+        let error = Served::modern(router).error("tools/call", json!({"name": "later"}));
+        assert_eq!(error["code"], code::INTERNAL_ERROR);
+    }
+
+    /// C1.23, C1.26, S1.13
+    #[test]
+    fn a_tool_whose_schemas_are_not_usable_is_not_offered() {
+        let tool = |input: Value| Tool::new("t", "", input);
+        let router = |tool| Router::new("x", "1").tool_raw(tool, async |_, _| "");
+        let outside = json!({"type": "object", "properties": {"a": {"$ref": "https://example.com/a"}}});
+        let problem = router(tool(outside)).check().unwrap_err();
+        assert_eq!(
+            problem.to_string(),
+            r#"the input schema of the tool "t" is not usable: the schema refers to "https://example.com/a", which is not part of it"#
+        );
+        let odd = tool(json!({"type": "object"})).with_output_schema(json!({"$schema": "urn:mine"}));
+        assert_eq!(
+            router(odd).check(),
+            Err(RouterError::Schema {
+                tool: "t".into(),
+                which: "output",
+                error: SchemaError::Dialect { uri: "urn:mine".into() },
+            })
+        );
+    }
+
+    /// C1.27
+    #[test]
+    fn the_bounds_of_a_router_can_be_set() {
+        let bounds = Bounds { instance_bytes: 100, ..Bounds::default() };
+        let router = Router::new("x", "1")
+            .schema_bounds(bounds)
+            .tool_raw(Tool::new("t", "", json!({"type": "object"})), async |_, _| "done");
+        let mut s = Served::modern(router);
+        let text = s.call("t", json!({"a": "a".repeat(100)}))["content"][0]["text"].clone();
+        assert_eq!(text, "the arguments do not fit the tool t: it can not be checked: it is too long");
+        let router = Router::new("x", "1")
+            .schema_bounds(Bounds { values: 1, ..bounds })
+            .tool_raw(Tool::new("t", "", json!({"type": "object"})), async |_, _| "done");
+        let error = SchemaError::Bound(Bound::Values);
+        assert_eq!(router.check(), Err(RouterError::Schema { tool: "t".into(), which: "input", error }));
+    }
+}
+
+mod client {
+    use super::*;
+
+    fn listed(output: Value) -> Value {
+        json!({
+            "resultType": "complete", "ttlMs": 0, "cacheScope": "private",
+            "tools": [{"name": "weather", "inputSchema": {"type": "object"}, "outputSchema": output}],
+        })
+    }
+
+    /// A client that has listed a tool with this output schema.
+    fn knowing(output: Value) -> Front {
+        let mut s = Front::modern();
+        list(&mut s, output);
+        s
+    }
+
+    fn list(s: &mut Front, output: Value) {
+        let mut page = s.client.list_tools_page(None);
+        pending(poll(&mut page));
+        let id = s.expect("tools/list");
+        s.answer(&id, listed(output));
+        ready(poll(&mut page)).unwrap();
+    }
+
+    fn call(s: &mut Front, answer: Value) -> Result<CallToolResult, Error> {
+        let mut call = s.client.call_tool("weather", json!({}));
+        pending(poll(&mut call));
+        let id = s.expect("tools/call");
+        s.answer(&id, answer);
+        ready(poll(&mut call))
+    }
+
+    fn structured(value: Value) -> Value {
+        json!({"resultType": "complete", "content": [], "structuredContent": value})
+    }
+
+    /// C9.7, C9.8
+    #[test]
+    fn a_result_that_is_not_what_the_tool_promises_is_an_error_with_the_result_in_it() {
+        let mut s = knowing(json!({"type": "object", "properties": {"degrees": {"type": "number"}}}));
+        assert!(call(&mut s, structured(json!({"degrees": 95.5}))).is_ok());
+        let error = call(&mut s, structured(json!({"degrees": "warm"}))).unwrap_err();
+        assert_eq!(error.fault(), Fault::Peer);
+        assert_eq!(
+            error.to_string(),
+            r#"the result of the tool "weather" is refused: the structured result does not fit the output schema: /degrees: value is not of type "number""#
+        );
+        let Error::Output { tool, fault, result } = error else { panic!("{error}") };
+        assert_eq!(tool, "weather");
+        assert!(matches!(fault, OutputFault::Value(CheckError::Mismatch { at, .. }) if at == "/degrees"));
+        assert_eq!(result.structured_content, Some(Json::from(json!({"degrees": "warm"}))));
+    }
+
+    /// C9.7
+    #[test]
+    fn any_json_value_is_held_to_its_schema() {
+        for (schema, value) in [("array", json!([1, 2])), ("null", json!(null)), ("string", json!("warm"))] {
+            let mut s = knowing(json!({"type": schema}));
+            assert!(call(&mut s, structured(value)).is_ok(), "{schema}");
+            assert!(call(&mut s, structured(json!(7))).is_err(), "{schema}");
+        }
+    }
+
+    /// C9.6, C9.7
+    #[test]
+    fn a_failure_of_the_tool_is_passed_on() {
+        let mut s = knowing(json!({"type": "object"}));
+        let failure =
+            json!({"resultType": "complete", "isError": true, "content": [{"type": "text", "text": "no"}]});
+        assert!(call(&mut s, failure).unwrap().failed());
+        let missing = json!({"resultType": "complete", "content": [{"type": "text", "text": "yes"}]});
+        assert!(matches!(call(&mut s, missing), Err(Error::Output { fault: OutputFault::Missing, .. })));
+    }
+
+    /// C9.7
+    #[test]
+    fn the_schema_listed_last_counts_and_without_one_nothing_is_checked() {
+        let mut s = Front::modern();
+        assert!(call(&mut s, structured(json!(1))).is_ok());
+        list(&mut s, json!({"type": "string"}));
+        assert!(call(&mut s, structured(json!(1))).is_err());
+        list(&mut s, json!({"type": "number"}));
+        assert!(call(&mut s, structured(json!(1))).is_ok());
+    }
+
+    /// C1.23, C1.26: not taken for permission.
+    #[test]
+    fn a_schema_that_can_not_be_used_lets_nothing_through() {
+        let mut s = knowing(json!({"$ref": "https://example.com/schema"}));
+        let error = call(&mut s, structured(json!(1))).unwrap_err();
+        assert!(matches!(
+            error,
+            Error::Output { fault: OutputFault::Schema(SchemaError::Reference { .. }), .. }
+        ));
+        let mut s = knowing(json!({"$schema": "https://example.com/dialect"}));
+        let error = call(&mut s, structured(json!(1))).unwrap_err();
+        assert!(matches!(
+            error,
+            Error::Output { fault: OutputFault::Schema(SchemaError::Dialect { .. }), .. }
+        ));
+    }
+
+    #[test]
+    fn the_checks_can_be_turned_off() {
+        let mut s = knowing(json!({"type": "string"}));
+        s.client.check_outputs(OutputChecks::Off);
+        assert!(call(&mut s, structured(json!(1))).is_ok());
+        s.client.check_outputs(OutputChecks::AgainstSchemas);
+        assert!(call(&mut s, structured(json!(1))).is_err());
+    }
+
+    /// C9.7
+    #[test]
+    fn a_legacy_server_is_held_to_its_schemas_as_well() {
+        let mut s = Front::legacy();
+        list(&mut s, json!({"type": "object", "required": ["a"]}));
+        assert!(call(&mut s, json!({"content": [], "structuredContent": {"a": 1}})).is_ok());
+        assert!(call(&mut s, json!({"content": [], "structuredContent": {}})).is_err());
+    }
+}

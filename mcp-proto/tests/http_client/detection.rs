@@ -1,0 +1,286 @@
+//! How the client over HTTP finds out what its server speaks, exchange by exchange. The table itself is walked by the
+//! tests of detection.
+//!
+//! <https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#backward-compatibility>
+
+use std::time::Duration;
+
+use crate::http_common::{LEGACY, MODERN, SESSION, Wire, config, discover_result, legacy_config, scenario};
+use mcp_proto::bind::http::Sent;
+use mcp_proto::peer::client::{Closed, ConnectError, Diagnostic, State, Verdict};
+use mcp_proto::peer::{HttpError, Outcome, Refusal, RequestOptions};
+use mcp_proto::schema::{CallTool, CallToolParams, Era, Revision};
+use serde_json::json;
+
+fn connect_error(wire: &mut Wire) -> ConnectError {
+    match wire.closed() {
+        Some(Closed::Connect(error)) => error,
+        other => panic!("expected a failure to connect, not {other:?}"),
+    }
+}
+
+fn ready(wire: &Wire, era: Era) {
+    assert_eq!(wire.client.state(), State::Ready);
+    assert_eq!(wire.client.server().unwrap().era, era);
+}
+
+/// H1
+#[test]
+fn the_probe_is_a_modern_request() {
+    scenario(config(), |wire| {
+        let probe = wire.expect("server/discover");
+        assert_eq!(probe.header("mcp-protocol-version"), Some(MODERN));
+        assert_eq!(probe.header("mcp-method"), Some("server/discover"));
+        assert_eq!(probe.header("accept"), Some("application/json, text/event-stream"));
+        assert_eq!(probe.header("mcp-session-id"), None);
+        assert_eq!(probe.body["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"], MODERN);
+        wire.stream(&probe);
+        wire.event_answer(&probe, &probe.id(), discover_result());
+        ready(wire, Era::Modern);
+        let verdict = wire.client.verdict().unwrap();
+        assert_eq!((verdict.era, verdict.version), (Era::Modern, Revision::LATEST));
+        wire.end(&probe);
+        wire.expect_silence();
+    });
+}
+
+/// A0.4; the conformance suite's `request-metadata`
+#[test]
+fn a_probe_that_is_refused_with_its_own_version_is_repeated() {
+    scenario(config(), |wire| {
+        let first = wire.expect("server/discover");
+        wire.refuse(&first, 400, -32022, Some(json!({"supported": [MODERN], "requested": MODERN})));
+        let second = wire.expect("server/discover");
+        assert_ne!(first.id(), second.id());
+        wire.answer(&second, discover_result());
+        ready(wire, Era::Modern);
+    });
+}
+
+/// A server that lists legacy versions alone is spoken to in one of them.
+#[test]
+fn a_list_of_legacy_versions_leads_to_the_handshake() {
+    scenario(config(), |wire| {
+        let probe = wire.expect("server/discover");
+        wire.refuse(&probe, 400, -32022, Some(json!({"supported": ["2025-06-18", "2024-11-05"]})));
+        let initialize = wire.expect("initialize");
+        assert_eq!(initialize.body["params"]["protocolVersion"], "2025-06-18");
+        wire.answer_initialize(&initialize, "2025-06-18", SESSION);
+        ready(wire, Era::Legacy);
+    });
+}
+
+/// A2: what leads from the probe to the handshake.
+#[test]
+fn what_a_modern_server_would_not_say_leads_to_the_handshake() {
+    for (status, kind, body) in [
+        (200, "application/json", "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}"),
+        (200, "text/html", "<html>"),
+        (200, "text/event-stream", ": bye\n\n"),
+        (202, "", ""),
+        (400, "text/plain", "Invalid request"),
+        (404, "text/html", "<html>"),
+        (405, "", ""),
+        (406, "", ""),
+        (415, "", ""),
+        (
+            500,
+            "application/json",
+            "{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{\"code\":-32603,\"message\":\"x\"}}",
+        ),
+    ] {
+        scenario(config(), |wire| {
+            let probe = wire.expect("server/discover");
+            wire.reply(&probe, status, &[("content-type", kind)], body);
+            wire.open_session(LEGACY, SESSION);
+            ready(wire, Era::Legacy);
+        });
+    }
+}
+
+/// A2: what is no verdict never becomes one.
+#[test]
+fn what_may_be_over_by_the_next_attempt_is_tried_again() {
+    scenario(config(), |wire| {
+        let probe = wire.expect("server/discover");
+        wire.reply(&probe, 503, &[("retry-after", "3")], "starting");
+        wire.expect_silence();
+        assert_eq!(wire.advance_to_timeout(), Duration::from_secs(3));
+        let probe = wire.expect("server/discover");
+        wire.fail(&probe, Sent::No);
+        wire.advance_to_timeout();
+        let probe = wire.expect("server/discover");
+        wire.head(&probe, 200, &[("content-type", "application/json")]);
+        wire.cut(&probe);
+        wire.advance_to_timeout();
+        let probe = wire.expect("server/discover");
+        wire.answer(&probe, discover_result());
+        ready(wire, Era::Modern);
+    });
+}
+
+#[test]
+fn a_server_that_is_not_there_is_given_up() {
+    scenario(config(), |wire| {
+        let params = CallToolParams::new("x");
+        let options = RequestOptions::default().timeout(Duration::from_secs(600));
+        let request = wire.client.request::<CallTool>(wire.now, &params, options).unwrap();
+        for _ in 0..4 {
+            let probe = wire.expect("server/discover");
+            wire.fail(&probe, Sent::No);
+            if !wire.client.is_closed() {
+                wire.advance_to_timeout();
+            }
+        }
+        let error = connect_error(wire);
+        assert!(error.to_string().contains("refused"), "{error}");
+        assert!(matches!(wire.outcome(request), Outcome::Refused(Refusal::Connect(_))));
+        assert_eq!(wire.client.poll_timeout(), None);
+        wire.expect_silence();
+    });
+}
+
+/// A probe that takes long is asked for once more, and may still be answered.
+#[test]
+fn a_slow_answer_to_the_probe_counts() {
+    scenario(config(), |wire| {
+        let slow = wire.expect("server/discover");
+        wire.advance(Duration::from_secs(12));
+        let again = wire.expect("server/discover");
+        wire.expect_no_abort();
+        wire.answer(&slow, discover_result());
+        ready(wire, Era::Modern);
+        wire.expect_abort(&again);
+        wire.answer(&again, discover_result());
+        wire.expect_silence();
+    });
+}
+
+/// The session is that of the answer which was taken.
+#[test]
+fn a_slow_answer_to_the_handshake_counts() {
+    scenario(legacy_config(), |wire| {
+        let slow = wire.expect("initialize");
+        wire.advance(Duration::from_secs(35));
+        let again = wire.expect("initialize");
+        wire.answer_initialize(&slow, LEGACY, "slow");
+        wire.expect_abort(&again);
+        assert_eq!(wire.expect("notifications/initialized").header("mcp-session-id"), Some("slow"));
+        wire.answer_initialize(&again, LEGACY, "late");
+        wire.expect_silence();
+    });
+}
+
+/// 401 and 403 keep what the server asks for.
+#[test]
+fn a_server_that_wants_a_login_says_so() {
+    for status in [401, 403] {
+        scenario(config(), |wire| {
+            let probe = wire.expect("server/discover");
+            let challenge =
+                "Bearer resource_metadata=\"http://localhost/.well-known/oauth-protected-resource\"";
+            wire.reply(&probe, status, &[("www-authenticate", challenge)], "who are you?");
+            let ConnectError::Http { error: HttpError { status: told, challenge: asked, .. }, .. } =
+                connect_error(wire)
+            else {
+                panic!()
+            };
+            assert_eq!((told, asked.as_deref()), (status, Some(challenge)));
+            wire.expect_silence();
+        });
+    }
+}
+
+#[test]
+fn the_probe_follows_a_redirect_and_the_connection_goes_on_there() {
+    scenario(config(), |wire| {
+        let probe = wire.expect("server/discover");
+        wire.reply(&probe, 308, &[("location", "http://localhost:3000/mcp/")], "");
+        let probe = wire.expect("server/discover");
+        assert_eq!(&*probe.request.url, "http://localhost:3000/mcp/");
+        wire.answer(&probe, discover_result());
+        wire.client
+            .request::<CallTool>(wire.now, &CallToolParams::new("x"), RequestOptions::default())
+            .unwrap();
+        assert_eq!(&*wire.expect("tools/call").request.url, "http://localhost:3000/mcp/");
+    });
+}
+
+#[test]
+fn a_redirect_to_elsewhere_is_a_failure() {
+    scenario(config(), |wire| {
+        let probe = wire.expect("server/discover");
+        wire.reply(&probe, 308, &[("location", "https://localhost:3000/mcp")], "");
+        assert!(matches!(connect_error(wire), ConnectError::Http { error, .. } if error.status == 308));
+        wire.expect_silence();
+    });
+}
+
+/// A0.9: a verdict that proves wrong is dropped, and the caller does not notice.
+#[test]
+fn a_remembered_legacy_server_that_has_become_modern_is_found_out() {
+    let mut config = config();
+    config.client.verdict =
+        Some(Verdict { era: Era::Legacy, version: Revision::V2025_06_18, probe_breaks_it: false });
+    scenario(config, |wire| {
+        let initialize = wire.expect("initialize");
+        assert_eq!(initialize.body["params"]["protocolVersion"], "2025-06-18");
+        wire.refuse(&initialize, 400, -32022, Some(json!({"supported": [MODERN]})));
+        let probe = wire.expect("server/discover");
+        wire.answer(&probe, discover_result());
+        ready(wire, Era::Modern);
+        let dropped = |diagnostic: &Diagnostic| matches!(diagnostic, Diagnostic::VerdictDropped);
+        assert!(wire.diagnostics().iter().any(dropped));
+    });
+}
+
+/// A server without the probe's method and without `initialize` is modern; its first real answers tell.
+#[test]
+fn a_modern_server_that_was_taken_for_one_by_its_refusals_is_asked_again_if_it_is_none() {
+    scenario(config(), |wire| {
+        let probe = wire.expect("server/discover");
+        wire.refuse(&probe, 404, -32601, None);
+        let initialize = wire.expect("initialize");
+        wire.refuse(&initialize, 404, -32601, None);
+        ready(wire, Era::Modern);
+        let params = CallToolParams::new("x");
+        let request = wire.client.request::<CallTool>(wire.now, &params, RequestOptions::default()).unwrap();
+        let call = wire.expect("tools/call");
+        wire.reply(&call, 400, &[("content-type", "text/plain")], "no session");
+        assert!(matches!(wire.outcome(request), Outcome::Http(_)));
+        let probe = wire.expect("server/discover");
+        wire.reply(&probe, 404, &[], "");
+        wire.open_session(LEGACY, SESSION);
+        ready(wire, Era::Legacy);
+    });
+}
+
+/// The server is exchanged for another while the client is connected: a lost session leads to a modern server.
+#[test]
+fn a_session_may_be_followed_by_a_modern_server() {
+    crate::http_common::legacy(config(), |wire, _| {
+        let params = CallToolParams::new("x");
+        let request = wire.client.request::<CallTool>(wire.now, &params, RequestOptions::default()).unwrap();
+        let call = wire.expect("tools/call");
+        wire.reply(&call, 404, &[], "");
+        let initialize = wire.expect("initialize");
+        wire.refuse(&initialize, 400, -32022, Some(json!({"supported": [MODERN]})));
+        // Only legacy servers are wanted here.
+        connect_error(wire);
+        assert!(matches!(wire.outcome(request), Outcome::Lost(_) | Outcome::Refused(_)));
+    });
+}
+
+/// The whole connect has an end, however slow the server is.
+#[test]
+fn connecting_ends() {
+    scenario(config(), |wire| {
+        for _ in 0..100 {
+            while let Some(exchange) = wire.next() {
+                wire.head(&exchange, 200, &[("content-type", "text/event-stream")]);
+            }
+            wire.advance(Duration::from_secs(5));
+        }
+        connect_error(wire);
+    });
+}

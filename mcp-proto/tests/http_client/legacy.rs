@@ -1,0 +1,615 @@
+//! The client over HTTP with a legacy server: sessions, and what the server asks.
+//!
+//! <https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#streamable-http>
+
+use std::time::Duration;
+
+use crate::http_common::{LEGACY, SESSION, Wire, config, legacy, legacy_at, legacy_config, scenario};
+use mcp_proto::bind::http::client::Listen;
+use mcp_proto::bind::http::{Sent, Verb};
+use mcp_proto::peer::client::{Closed, Diagnostic, Event, Keepalive, State};
+use mcp_proto::peer::{Lost, Outcome, RequestId, RequestOptions};
+use mcp_proto::schema::{
+    CallTool, CallToolParams, ClientCapabilities, ListRootsResult, ListTools, ListToolsParams,
+    RootsCapability,
+};
+use serde_json::{Value, json};
+
+fn call_tool(wire: &mut Wire) -> RequestId {
+    let params = CallToolParams::new("pay");
+    wire.client.request::<CallTool>(wire.now, &params, RequestOptions::default()).unwrap()
+}
+
+fn list_tools(wire: &mut Wire) -> RequestId {
+    wire.client.request::<ListTools>(wire.now, &ListToolsParams::new(), RequestOptions::default()).unwrap()
+}
+
+fn lost_session(wire: &mut Wire) -> bool {
+    wire.diagnostics().iter().any(|diagnostic| matches!(diagnostic, Diagnostic::SessionLost))
+}
+
+/// C4.5, C4.18, C4.21, H2 of the eras
+#[test]
+fn a_session_is_opened_and_named_on_all_that_follows() {
+    scenario(legacy_config(), |wire| {
+        let request = call_tool(wire);
+        let initialize = wire.expect("initialize");
+        for name in ["mcp-protocol-version", "mcp-method", "mcp-name", "mcp-session-id"] {
+            assert_eq!(initialize.header(name), None, "{name}");
+        }
+        assert_eq!(initialize.body["params"]["protocolVersion"], LEGACY);
+        assert!(initialize.body["params"].get("_meta").is_none());
+        wire.answer_initialize(&initialize, LEGACY, SESSION);
+        let initialized = wire.expect("notifications/initialized");
+        // Nothing goes out before the server has heard that.
+        wire.expect_silence();
+        wire.accept(&initialized);
+        let listener = wire.expect_get();
+        assert_eq!(listener.header("accept"), Some("text/event-stream"));
+        let call = wire.expect("tools/call");
+        for exchange in [&initialized, &listener, &call] {
+            assert_eq!(exchange.header("mcp-session-id"), Some(SESSION));
+            assert_eq!(exchange.header("mcp-protocol-version"), Some(LEGACY));
+            assert_eq!(exchange.header("mcp-method"), None);
+        }
+        wire.answer(&call, json!({"content": []}));
+        wire.result(request);
+    });
+}
+
+/// C4.5
+#[test]
+fn the_version_is_a_header_since_2025_06_18() {
+    for (version, header) in
+        [("2025-03-26", None), ("2025-06-18", Some("2025-06-18")), (LEGACY, Some(LEGACY))]
+    {
+        legacy_at(version, config(), |wire, listener| {
+            assert_eq!(listener.header("mcp-protocol-version"), header);
+            call_tool(wire);
+            assert_eq!(wire.expect("tools/call").header("mcp-protocol-version"), header);
+        });
+    }
+}
+
+#[test]
+fn a_server_without_sessions_is_as_good() {
+    scenario(legacy_config(), |wire| {
+        wire.open_session(LEGACY, "");
+        let listener = wire.expect_get();
+        wire.reply(&listener, 405, &[], "");
+        let request = call_tool(wire);
+        let call = wire.expect("tools/call");
+        assert_eq!(call.header("mcp-session-id"), None);
+        // Without a session there is none to be lost.
+        wire.reply(&call, 404, &[], "gone");
+        assert!(matches!(wire.outcome(request), Outcome::Http(error) if error.status == 404));
+        wire.client.close(wire.now);
+        wire.expect_silence();
+        assert_eq!(wire.closed(), Some(Closed::Done));
+    });
+}
+
+/// C4.18: only bytes 0x21 to 0x7E are a session.
+#[test]
+fn a_session_that_is_none_is_not_taken() {
+    for bad in ["a b", "ä", "a\tb"] {
+        scenario(legacy_config(), |wire| {
+            wire.open_session(LEGACY, bad);
+            assert_eq!(wire.expect_get().header("mcp-session-id"), None);
+        });
+    }
+}
+
+/// The session of the answer to anything but `initialize` is none.
+#[test]
+fn only_the_answer_to_initialize_names_the_session() {
+    scenario(config(), |wire| {
+        let probe = wire.expect("server/discover");
+        let body = json!({"jsonrpc": "2.0", "id": "server-error", "error": {"code": -32600, "message": "Missing session ID"}});
+        let headers = [("content-type", "application/json"), ("mcp-session-id", "of-the-probe")];
+        wire.reply(&probe, 400, &headers, &body.to_string());
+        let initialize = wire.expect("initialize");
+        assert_eq!(initialize.header("mcp-session-id"), None);
+        wire.answer_initialize(&initialize, LEGACY, "");
+        assert_eq!(wire.expect("notifications/initialized").header("mcp-session-id"), None);
+    });
+}
+
+/// A stream of events may bring the answer to `initialize`, after a priming event.
+#[test]
+fn initialize_is_answered_by_events_too() {
+    scenario(legacy_config(), |wire| {
+        let initialize = wire.expect("initialize");
+        wire.head(&initialize, 200, &[("content-type", "text/event-stream"), ("mcp-session-id", SESSION)]);
+        wire.body(&initialize, "id: 0\ndata:\n\n");
+        wire.event_answer(&initialize, &initialize.id(), crate::http_common::initialize_result(LEGACY));
+        assert_eq!(wire.expect("notifications/initialized").header("mcp-session-id"), Some(SESSION));
+    });
+}
+
+/// C4.19
+#[test]
+fn a_session_that_is_gone_is_opened_anew_and_the_request_goes_out_again() {
+    legacy(config(), |wire, listener| {
+        let request = call_tool(wire);
+        let call = wire.expect("tools/call");
+        wire.reply(&call, 404, &[("content-type", "text/plain")], "Session not found");
+        assert!(lost_session(wire));
+        wire.expect_abort(&listener);
+        let initialize = wire.expect("initialize");
+        assert_eq!(initialize.header("mcp-session-id"), None);
+        assert_eq!(wire.client.state(), State::Initializing);
+        wire.answer_initialize(&initialize, LEGACY, "session-2");
+        let initialized = wire.expect("notifications/initialized");
+        wire.expect_silence();
+        wire.accept(&initialized);
+        assert_eq!(wire.expect_get().header("mcp-session-id"), Some("session-2"));
+        let again = wire.expect("tools/call");
+        assert_eq!(again.header("mcp-session-id"), Some("session-2"));
+        assert_eq!(again.body, call.body);
+        wire.answer(&again, json!({"content": []}));
+        wire.result(request);
+    });
+}
+
+/// C4.19: several requests lose one session once.
+#[test]
+fn each_request_of_a_lost_session_goes_out_again() {
+    legacy(config(), |wire, _| {
+        let first = call_tool(wire);
+        let one = wire.expect("tools/call");
+        let second = call_tool(wire);
+        let two = wire.expect("tools/call");
+        wire.reply(&one, 404, &[], "");
+        let initialize = wire.expect("initialize");
+        wire.answer_initialize(&initialize, LEGACY, "session-2");
+        let initialized = wire.expect("notifications/initialized");
+        wire.accept(&initialized);
+        wire.expect_get();
+        let one = wire.expect("tools/call");
+        // News of the old session says nothing about the new one.
+        wire.reply(&two, 404, &[], "");
+        let two = wire.expect("tools/call");
+        wire.expect_silence();
+        wire.answer(&one, json!({"content": []}));
+        wire.answer(&two, json!({"content": []}));
+        wire.result(first);
+        wire.result(second);
+        let lost = wire.diagnostics();
+        assert_eq!(lost.iter().filter(|one| matches!(one, Diagnostic::SessionLost)).count(), 1);
+    });
+}
+
+/// An unknown method is 404 in some servers, and no loss of the session.
+#[test]
+fn an_unknown_method_does_not_cost_the_session() {
+    legacy(config(), |wire, _| {
+        let request = call_tool(wire);
+        let call = wire.expect("tools/call");
+        wire.refuse(&call, 404, -32601, None);
+        assert!(matches!(wire.outcome(request), Outcome::Error(error) if error.code == -32601));
+        assert!(!lost_session(wire));
+        wire.expect_silence();
+    });
+}
+
+/// Answers a call with a 400 that loses the session, and again in the next one, where it is an error: a request is
+/// made again for that once.
+fn lose_by_400(wire: &mut Wire, error: &Value) {
+    let request = call_tool(wire);
+    let call = wire.expect("tools/call");
+    wire.reply_json(&call, 400, error);
+    assert!(lost_session(wire));
+    wire.open_session(LEGACY, "session-2");
+    wire.expect_get();
+    let call = wire.expect("tools/call");
+    wire.reply_json(&call, 400, error);
+    assert!(matches!(wire.outcome(request), Outcome::Error(_)));
+}
+
+/// Widely used servers say 400 for a session that is gone.
+#[test]
+fn a_400_that_answers_no_request_of_ours_is_a_lost_session_if_it_had_worked() {
+    legacy(config(), |wire, _| {
+        let error =
+            json!({"jsonrpc": "2.0", "id": "server-error", "error": {"code": -32000, "message": "gone"}});
+        // It never worked: the error is what it is.
+        let request = call_tool(wire);
+        let call = wire.expect("tools/call");
+        wire.reply_json(&call, 400, &error);
+        assert!(matches!(wire.outcome(request), Outcome::Error(_)));
+
+        let request = list_tools(wire);
+        let list = wire.expect("tools/list");
+        wire.answer(&list, json!({"tools": []}));
+        wire.result(request);
+        lose_by_400(wire, &error);
+    });
+}
+
+/// One that speaks of the session is so even if nothing has worked yet: the server may have been started anew.
+#[test]
+fn a_400_that_speaks_of_the_session_is_a_lost_one() {
+    legacy(config(), |wire, _| {
+        let error = json!({"code": -32000, "message": "Bad Request: No valid session ID provided"});
+        lose_by_400(wire, &json!({"jsonrpc": "2.0", "id": null, "error": error}));
+    });
+}
+
+/// A session that is lost as often as it is opened is not opened for ever.
+#[test]
+fn a_server_that_keeps_no_session_is_given_up() {
+    legacy(config(), |wire, _| {
+        let request = call_tool(wire);
+        let call = wire.expect("tools/call");
+        wire.reply(&call, 404, &[], "");
+        for round in 0.. {
+            assert!(round < 10);
+            let Some(initialize) = wire.next() else { break };
+            assert_eq!(initialize.body["method"], "initialize");
+            wire.answer_initialize(&initialize, LEGACY, "again");
+            let initialized = wire.expect("notifications/initialized");
+            wire.accept(&initialized);
+            wire.expect_get();
+            let call = wire.expect("tools/call");
+            wire.reply(&call, 404, &[], "");
+        }
+        assert!(matches!(wire.outcome(request), Outcome::Http(error) if error.status == 404));
+    });
+}
+
+#[test]
+fn a_session_that_can_not_be_opened_again_ends_the_connection() {
+    legacy(config(), |wire, _| {
+        let request = call_tool(wire);
+        let call = wire.expect("tools/call");
+        wire.reply(&call, 404, &[], "");
+        let initialize = wire.expect("initialize");
+        wire.refuse(&initialize, 400, -32603, None);
+        while let Some(exchange) = wire.next() {
+            wire.reply(&exchange, 404, &[], "");
+        }
+        assert!(matches!(wire.outcome(request), Outcome::Lost(_) | Outcome::Refused(_)));
+        assert!(matches!(wire.closed(), Some(Closed::Connect(_))));
+        assert!(wire.client.is_closed());
+    });
+}
+
+/// C4.20
+#[test]
+fn closing_ends_the_session() {
+    for status in [200, 204, 405, 404, 500] {
+        legacy(config(), |wire, listener| {
+            wire.client.close(wire.now);
+            wire.expect_abort(&listener);
+            let delete = wire.next().unwrap();
+            assert_eq!(delete.request.verb, Verb::Delete);
+            assert_eq!(delete.header("mcp-session-id"), Some(SESSION));
+            assert_eq!(delete.header("mcp-protocol-version"), Some(LEGACY));
+            assert!(!wire.client.is_closed());
+            wire.reply(&delete, status, &[], "");
+            assert_eq!(wire.closed(), Some(Closed::Done));
+            assert_eq!(wire.client.poll_timeout(), None);
+        });
+    }
+}
+
+/// C4.20
+#[test]
+fn a_server_that_does_not_answer_the_end_is_not_waited_for() {
+    legacy(config(), |wire, _| {
+        wire.client.close(wire.now);
+        let delete = wire.next().unwrap();
+        wire.advance(Duration::from_secs(3));
+        wire.expect_abort(&delete);
+        assert_eq!(wire.closed(), Some(Closed::Done));
+    });
+}
+
+#[test]
+fn closing_lets_requests_finish() {
+    legacy(config(), |wire, _| {
+        let request = call_tool(wire);
+        let call = wire.expect("tools/call");
+        wire.client.close(wire.now);
+        wire.expect_silence();
+        wire.answer(&call, json!({"content": []}));
+        wire.result(request);
+        assert_eq!(wire.next().unwrap().request.verb, Verb::Delete);
+    });
+}
+
+/// C4.24
+#[test]
+fn a_cancelled_request_is_told_of_by_a_notification() {
+    legacy(config(), |wire, _| {
+        let request = call_tool(wire);
+        let call = wire.expect("tools/call");
+        wire.stream(&call);
+        wire.client.cancel(wire.now, request, Some("enough"));
+        let cancelled = wire.expect("notifications/cancelled");
+        assert_eq!(cancelled.body["params"], json!({"requestId": call.id(), "reason": "enough"}));
+        assert_eq!(cancelled.header("mcp-session-id"), Some(SESSION));
+        wire.expect_abort(&call);
+        assert!(matches!(wire.outcome(request), Outcome::Cancelled));
+    });
+}
+
+fn with_roots() -> mcp_proto::bind::http::client::HttpClientConfig {
+    let mut config = config();
+    let mut capabilities = ClientCapabilities::new();
+    capabilities.roots = Some(RootsCapability::new());
+    config.client.capabilities = capabilities;
+    config
+}
+
+/// F22: requests of the server on any stream are answered by POST.
+#[test]
+fn what_the_server_asks_is_answered_by_post() {
+    legacy(with_roots(), |wire, listener| {
+        call_tool(wire);
+        let call = wire.expect("tools/call");
+        wire.stream(&call);
+        for (stream, id) in [(&call, json!("a")), (&listener, json!(0))] {
+            wire.event(stream, &json!({"jsonrpc": "2.0", "id": id, "method": "roots/list"}));
+            let events = wire.take_events();
+            let Some(Event::Request { id: asked, .. }) = events.last() else { panic!("{events:?}") };
+            wire.client.respond(wire.now, *asked, Ok(&ListRootsResult::new(Vec::new())));
+            let reply = wire.next().unwrap();
+            assert_eq!(reply.request.verb, Verb::Post);
+            assert_eq!(reply.body, json!({"jsonrpc": "2.0", "id": id, "result": {"roots": []}}));
+            assert_eq!(reply.header("mcp-session-id"), Some(SESSION));
+            assert_eq!(reply.header("mcp-method"), None);
+            wire.accept(&reply);
+        }
+        assert!(wire.diagnostics().is_empty());
+        // A reply that is refused is told of.
+        wire.event(&call, &json!({"jsonrpc": "2.0", "id": 9, "method": "ping"}));
+        let reply = wire.next().unwrap();
+        wire.reply(&reply, 400, &[], "what?");
+        let diagnostics = wire.diagnostics();
+        assert!(matches!(&diagnostics[..], [Diagnostic::NotTaken { .. }]), "{diagnostics:?}");
+    });
+}
+
+/// Replies do not wait behind requests, which may be waiting for them.
+#[test]
+fn replies_do_not_wait_for_requests() {
+    let mut config = config();
+    config.client.limits.exchanges = 1;
+    legacy(config, |wire, listener| {
+        call_tool(wire);
+        call_tool(wire);
+        wire.expect("tools/call");
+        wire.expect_silence();
+        wire.event(&listener, &json!({"jsonrpc": "2.0", "id": 9, "method": "ping"}));
+        assert_eq!(wire.next().unwrap().body["result"], json!({}));
+    });
+}
+
+#[test]
+fn a_reply_that_never_left_goes_out_again() {
+    legacy(config(), |wire, listener| {
+        wire.event(&listener, &json!({"jsonrpc": "2.0", "id": 9, "method": "ping"}));
+        let reply = wire.next().unwrap();
+        wire.fail(&reply, Sent::No);
+        wire.expect_silence();
+        wire.advance(Duration::from_secs(1));
+        assert_eq!(wire.next().unwrap().body, reply.body);
+    });
+}
+
+#[test]
+fn what_the_server_asked_in_a_lost_session_is_withdrawn() {
+    legacy(with_roots(), |wire, listener| {
+        wire.event(&listener, &json!({"jsonrpc": "2.0", "id": 1, "method": "roots/list"}));
+        let events = wire.take_events();
+        let Some(Event::Request { id: asked, .. }) = events.last() else { panic!("{events:?}") };
+        call_tool(wire);
+        let call = wire.expect("tools/call");
+        wire.reply(&call, 404, &[], "");
+        let withdrawn = |event: &Event| matches!(event, Event::RequestCancelled { id, .. } if id == asked);
+        assert!(wire.take_events().iter().any(withdrawn));
+    });
+}
+
+/// Batches of 2025-03-26 in a body and on a stream.
+#[test]
+fn a_body_may_be_an_array_at_2025_03_26() {
+    legacy_at("2025-03-26", config(), |wire, _| {
+        let request = call_tool(wire);
+        let call = wire.expect("tools/call");
+        let log = json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": 1}});
+        let answer = json!({"jsonrpc": "2.0", "id": call.id(), "result": {"content": []}});
+        wire.reply_json(&call, 200, &json!([log, answer]));
+        let told = wire.take_events();
+        assert!(matches!(&told[0], Event::Notification { .. }), "{told:?}");
+        assert!(
+            matches!(&told[1], Event::Outcome { request: of, outcome: Outcome::Result(_) } if *of == request)
+        );
+
+        let request = call_tool(wire);
+        let call = wire.expect("tools/call");
+        wire.stream(&call);
+        let answer = json!({"jsonrpc": "2.0", "id": call.id(), "result": {"content": []}});
+        wire.event(&call, &json!([log, answer]));
+        wire.result(request);
+        wire.end(&call);
+        wire.expect_silence();
+    });
+}
+
+/// C7.11
+#[test]
+fn pings_keep_watch() {
+    let mut config = config();
+    config.client.keepalive = Some(Keepalive::PRESET);
+    legacy(config, |wire, _| {
+        wire.advance(Duration::from_secs(30));
+        let ping = wire.expect("ping");
+        wire.answer(&ping, json!({}));
+        wire.advance(Duration::from_secs(10));
+        assert!(wire.diagnostics().is_empty());
+        for _ in 0..3 {
+            wire.advance(Duration::from_secs(36));
+            let ping = wire.expect("ping");
+            wire.fail(&ping, Sent::Maybe);
+        }
+        wire.advance(Duration::from_secs(36));
+        assert_eq!(wire.closed(), Some(Closed::Lost(Lost::KeepaliveFailed)));
+    });
+}
+
+/// Lost and safe, in a session.
+#[test]
+fn a_lost_request_that_only_asks_is_made_once_more_in_a_session_too() {
+    legacy(config(), |wire, _| {
+        let request = list_tools(wire);
+        let first = wire.expect("tools/list");
+        wire.fail(&first, Sent::Maybe);
+        let second = wire.expect("tools/list");
+        assert_ne!(first.id(), second.id());
+        wire.answer(&second, json!({"tools": []}));
+        wire.result(request);
+
+        let request = call_tool(wire);
+        let call = wire.expect("tools/call");
+        wire.fail(&call, Sent::Maybe);
+        assert!(matches!(wire.outcome(request), Outcome::Lost(_)));
+        wire.expect_silence();
+    });
+}
+
+#[test]
+fn the_notification_that_opens_the_session_is_said_until_it_is_heard() {
+    scenario(legacy_config(), |wire| {
+        let request = call_tool(wire);
+        let initialize = wire.expect("initialize");
+        wire.answer_initialize(&initialize, LEGACY, SESSION);
+        let initialized = wire.expect("notifications/initialized");
+        wire.fail(&initialized, Sent::Maybe);
+        wire.expect_silence();
+        wire.advance(Duration::from_secs(1));
+        let initialized = wire.expect("notifications/initialized");
+        // A server that does not like it is asked all the same.
+        wire.reply(&initialized, 500, &[], "");
+        wire.expect_get();
+        let call = wire.expect("tools/call");
+        wire.answer(&call, json!({"content": []}));
+        wire.result(request);
+    });
+}
+
+#[test]
+fn nobody_listens_if_that_is_not_wanted() {
+    let mut config = legacy_config();
+    config.listen = Listen::Never;
+    scenario(config, |wire| {
+        wire.open_session(LEGACY, SESSION);
+        wire.expect_silence();
+    });
+}
+
+/// A probe that is answered by a legacy server leads to the handshake.
+#[test]
+fn a_legacy_server_is_found_by_the_probe() {
+    for (status, body) in [
+        (200, json!({"jsonrpc": "2.0", "id": 1, "result": {}})),
+        (
+            400,
+            json!({"jsonrpc": "2.0", "id": null, "error": {"code": -32000, "message": "Bad Request: Server not initialized"}}),
+        ),
+        (404, json!({"jsonrpc": "2.0", "id": 1, "error": {"code": -32601, "message": "Method not found"}})),
+    ] {
+        scenario(config(), |wire| {
+            let probe = wire.expect("server/discover");
+            wire.reply_json(&probe, status, &body);
+            wire.open_session(LEGACY, SESSION);
+            assert_eq!(wire.client.state(), State::Ready);
+        });
+    }
+}
+
+#[test]
+fn a_server_that_does_not_answer_the_notification_is_asked_all_the_same() {
+    scenario(legacy_config(), |wire| {
+        call_tool(wire);
+        let initialize = wire.expect("initialize");
+        wire.answer_initialize(&initialize, LEGACY, SESSION);
+        let initialized = wire.expect("notifications/initialized");
+        wire.advance(Duration::from_secs(4));
+        wire.expect_silence();
+        wire.advance(Duration::from_secs(2));
+        wire.expect_get();
+        wire.expect("tools/call");
+        wire.accept(&initialized);
+        wire.expect_silence();
+    });
+}
+
+/// C7.11: a ping that waited would count as missed.
+#[test]
+fn pings_do_not_wait_for_requests() {
+    let mut config = config();
+    config.client.keepalive = Some(Keepalive::PRESET);
+    config.client.limits.exchanges = 1;
+    config.client.request_timeout = Duration::from_secs(100);
+    legacy(config, |wire, _| {
+        call_tool(wire);
+        call_tool(wire);
+        wire.expect("tools/call");
+        wire.advance(Duration::from_secs(30));
+        wire.expect("ping");
+    });
+}
+
+#[test]
+fn closing_while_connecting_breaks_everything_off() {
+    scenario(config(), |wire| {
+        let request = call_tool(wire);
+        let probe = wire.expect("server/discover");
+        wire.client.close(wire.now);
+        wire.expect_abort(&probe);
+        assert!(matches!(wire.outcome(request), Outcome::Refused(_)));
+        assert_eq!(wire.closed(), Some(Closed::Done));
+    });
+}
+
+/// A server that has refused everything so far has not lost a session.
+#[test]
+fn a_session_that_never_worked_is_not_lost_by_a_400() {
+    legacy(config(), |wire, _| {
+        for _ in 0..3 {
+            let request = call_tool(wire);
+            let call = wire.expect("tools/call");
+            let error = json!({"code": -32000, "message": "Bad Request: no"});
+            wire.reply_json(&call, 400, &json!({"jsonrpc": "2.0", "id": null, "error": error}));
+            assert!(matches!(wire.outcome(request), Outcome::Error(_)));
+        }
+        assert!(!lost_session(wire));
+    });
+}
+
+/// A request whose pause ends while the session is opened anew waits for that.
+#[test]
+fn nothing_goes_out_between_two_sessions() {
+    legacy(config(), |wire, _| {
+        let paused = call_tool(wire);
+        let never_left = wire.expect("tools/call");
+        wire.fail(&never_left, Sent::No);
+        call_tool(wire);
+        let refused = wire.expect("tools/call");
+        wire.reply(&refused, 404, &[], "");
+        let initialize = wire.expect("initialize");
+        wire.advance(Duration::from_secs(5));
+        wire.expect_silence();
+        wire.answer_initialize(&initialize, LEGACY, "session-2");
+        let initialized = wire.expect("notifications/initialized");
+        wire.accept(&initialized);
+        wire.expect_get();
+        let again = wire.expect("tools/call");
+        assert_eq!((again.id(), again.header("mcp-session-id")), (never_left.id(), Some("session-2")));
+        wire.answer(&again, json!({"content": []}));
+        wire.result(paused);
+    });
+}

@@ -1,0 +1,572 @@
+//! The client over HTTP with a modern server.
+//!
+//! <https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http>
+
+use std::time::Duration;
+
+use crate::http_common::{MODERN, config, discover_result, modern, scenario};
+use mcp_proto::bind::http::{Sent, Verb};
+use mcp_proto::peer::client::{Event, State};
+use mcp_proto::peer::{HttpError, InvalidAnswer, Lost, Outcome, Refusal, Reissue, RequestOptions};
+use mcp_proto::schema::{
+    CallTool, CallToolParams, GetPrompt, GetPromptParams, ListTools, ListToolsParams, ReadResource,
+    ReadResourceParams, SubscriptionFilter, SubscriptionsListen, SubscriptionsListenParams,
+};
+use serde_json::json;
+
+fn call(name: &str) -> CallToolParams {
+    CallToolParams::new(name)
+}
+
+/// C4.1, C4.2, C4.3, C4.4, C4.6
+#[test]
+fn each_message_is_a_post_with_its_headers() {
+    modern(config(), |wire| {
+        let options = RequestOptions::default;
+        let request = wire.client.request::<ListTools>(wire.now, &ListToolsParams::new(), options()).unwrap();
+        let exchange = wire.expect("tools/list");
+        assert_eq!(exchange.request.verb, Verb::Post);
+        assert_eq!(exchange.header("content-type"), Some("application/json"));
+        assert_eq!(exchange.header("accept"), Some("application/json, text/event-stream"));
+        assert_eq!(exchange.header("mcp-protocol-version"), Some(MODERN));
+        assert_eq!(exchange.header("mcp-method"), Some("tools/list"));
+        assert_eq!(exchange.header("mcp-name"), None);
+        let meta = &exchange.body["params"]["_meta"];
+        assert_eq!(meta["io.modelcontextprotocol/protocolVersion"], MODERN);
+        wire.answer(
+            &exchange,
+            json!({"resultType": "complete", "tools": [], "ttlMs": 0, "cacheScope": "private"}),
+        );
+        assert_eq!(wire.result(request)["tools"], json!([]));
+    });
+}
+
+/// C4.7
+#[test]
+fn what_a_message_is_about_is_a_header() {
+    modern(config(), |wire| {
+        let options = RequestOptions::default;
+        wire.client.request::<CallTool>(wire.now, &call("weather"), options()).unwrap();
+        assert_eq!(wire.expect("tools/call").header("mcp-name"), Some("weather"));
+        wire.client.request::<GetPrompt>(wire.now, &GetPromptParams::new("greet"), options()).unwrap();
+        assert_eq!(wire.expect("prompts/get").header("mcp-name"), Some("greet"));
+        let params = ReadResourceParams::new("file:///a%20b.txt");
+        wire.client.request::<ReadResource>(wire.now, &params, options()).unwrap();
+        assert_eq!(wire.expect("resources/read").header("mcp-name"), Some("file:///a%20b.txt"));
+    });
+}
+
+/// C4.8
+#[test]
+fn a_name_that_is_no_header_value_is_encoded() {
+    modern(config(), |wire| {
+        for (name, header) in [
+            ("Hello, 世界", "=?base64?SGVsbG8sIOS4lueVjA==?="),
+            (" padded ", "=?base64?IHBhZGRlZCA=?="),
+            ("line1\nline2", "=?base64?bGluZTEKbGluZTI=?="),
+            ("=?base64?literal?=", "=?base64?PT9iYXNlNjQ/bGl0ZXJhbD89?="),
+            ("a \"quoted\" name", "a \"quoted\" name"),
+        ] {
+            wire.client.request::<CallTool>(wire.now, &call(name), RequestOptions::default()).unwrap();
+            assert_eq!(wire.expect("tools/call").header("mcp-name"), Some(header));
+        }
+    });
+}
+
+/// C4.2, C4.25
+#[test]
+fn an_answer_comes_as_events_too_with_progress_before_it() {
+    modern(config(), |wire| {
+        let request =
+            wire.client.request::<CallTool>(wire.now, &call("slow"), RequestOptions::default()).unwrap();
+        let exchange = wire.expect("tools/call");
+        let token = exchange.body["params"]["_meta"]["progressToken"].clone();
+        wire.stream(&exchange);
+        wire.body(&exchange, ": keep-alive\r\n\r\n:\n\n");
+        let params = json!({"progressToken": token, "progress": 1});
+        wire.event(
+            &exchange,
+            &json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params}),
+        );
+        wire.body(&exchange, ":\n");
+        let result = json!({"resultType": "complete", "content": []});
+        wire.event_answer(&exchange, &exchange.id(), result.clone());
+        let events = wire.take_events();
+        assert!(matches!(&events[0], Event::Progress { request: of, .. } if *of == request), "{events:?}");
+        assert!(
+            matches!(&events[1], Event::Outcome { request: of, outcome: Outcome::Result(_) } if *of == request)
+        );
+        wire.end(&exchange);
+        wire.advance(Duration::from_secs(60));
+        wire.expect_no_abort();
+        assert!(wire.take_events().is_empty());
+    });
+}
+
+/// H0 of the eras: an answer belongs to its exchange whatever its id.
+#[test]
+fn an_error_belongs_to_its_exchange_whatever_its_id() {
+    modern(config(), |wire| {
+        for id in [json!(null), json!("server-error"), json!(4711)] {
+            let request =
+                wire.client.request::<CallTool>(wire.now, &call("x"), RequestOptions::default()).unwrap();
+            let exchange = wire.expect("tools/call");
+            let error = json!({"code": -32602, "message": "unknown tool"});
+            wire.reply_json(&exchange, 400, &json!({"jsonrpc": "2.0", "id": id, "error": error}));
+            assert!(matches!(wire.outcome(request), Outcome::Error(error) if error.code == -32602));
+        }
+    });
+}
+
+#[test]
+fn a_status_without_an_answer_is_an_outcome_with_what_is_known_of_it() {
+    modern(config(), |wire| {
+        let request =
+            wire.client.request::<CallTool>(wire.now, &call("x"), RequestOptions::default()).unwrap();
+        let exchange = wire.expect("tools/call");
+        let headers = [
+            ("content-type", "text/html"),
+            ("WWW-Authenticate", "Bearer realm=\"a\""),
+            ("www-authenticate", "Basic"),
+            ("retry-after", "7"),
+        ];
+        wire.reply(&exchange, 401, &headers, "<h1>No</h1>");
+        let Outcome::Http(HttpError { status, excerpt, challenge, retry_after, .. }) = wire.outcome(request)
+        else {
+            panic!()
+        };
+        assert_eq!((status, &*excerpt), (401, "<h1>No</h1>"));
+        assert_eq!(challenge.as_deref(), Some("Bearer realm=\"a\", Basic"));
+        assert_eq!(retry_after, Some(Duration::from_secs(7)));
+    });
+}
+
+#[test]
+fn an_excerpt_is_bounded() {
+    modern(config(), |wire| {
+        let request =
+            wire.client.request::<CallTool>(wire.now, &call("x"), RequestOptions::default()).unwrap();
+        let exchange = wire.expect("tools/call");
+        wire.head(&exchange, 500, &[("content-type", "text/plain")]);
+        wire.body(&exchange, &"ä".repeat(40_000));
+        wire.expect_abort(&exchange);
+        let Outcome::Http(error) = wire.outcome(request) else { panic!() };
+        assert_eq!(error.excerpt.chars().count(), 512);
+    });
+}
+
+/// C4.16
+#[test]
+fn a_cancelled_request_is_broken_off_and_nothing_else_is_said() {
+    modern(config(), |wire| {
+        let request =
+            wire.client.request::<CallTool>(wire.now, &call("x"), RequestOptions::default()).unwrap();
+        let exchange = wire.expect("tools/call");
+        wire.stream(&exchange);
+        wire.client.cancel(wire.now, request, Some("enough"));
+        wire.expect_abort(&exchange);
+        wire.expect_silence();
+        assert!(matches!(wire.outcome(request), Outcome::Cancelled));
+        // C7.5: what still comes is ignored.
+        wire.event_answer(&exchange, &exchange.id(), json!({"content": []}));
+        wire.end(&exchange);
+        assert!(wire.take_events().is_empty());
+    });
+}
+
+/// C7.1
+#[test]
+fn a_request_whose_time_is_over_is_broken_off() {
+    modern(config(), |wire| {
+        let options = RequestOptions::default().timeout(Duration::from_secs(3));
+        let request = wire.client.request::<CallTool>(wire.now, &call("x"), options).unwrap();
+        let exchange = wire.expect("tools/call");
+        wire.advance(Duration::from_secs(4));
+        wire.expect_abort(&exchange);
+        assert!(matches!(wire.outcome(request), Outcome::TimedOut { .. }));
+    });
+}
+
+#[test]
+fn a_request_that_is_cancelled_before_it_is_sent_is_never_sent() {
+    let mut config = config();
+    config.client.limits.exchanges = 1;
+    modern(config, |wire| {
+        let options = RequestOptions::default;
+        let first = wire.client.request::<CallTool>(wire.now, &call("a"), options()).unwrap();
+        let second = wire.client.request::<CallTool>(wire.now, &call("b"), options()).unwrap();
+        let third = wire.client.request::<CallTool>(wire.now, &call("c"), options()).unwrap();
+        let exchange = wire.expect("tools/call");
+        wire.expect_silence();
+        wire.client.cancel(wire.now, second, None);
+        wire.expect_no_abort();
+        wire.answer(&exchange, json!({"content": []}));
+        assert_eq!(wire.expect("tools/call").header("mcp-name"), Some("c"));
+        assert!(matches!(wire.outcome(first), Outcome::Result(_)));
+        assert!(matches!(wire.outcome(second), Outcome::Cancelled));
+        wire.expect_pending(third);
+    });
+}
+
+/// Contract 8: requests beyond the limit wait in order; subscriptions do not count.
+#[test]
+fn exchanges_are_limited_and_subscriptions_are_not_counted() {
+    let mut config = config();
+    config.client.limits.exchanges = 2;
+    modern(config, |wire| {
+        let options = RequestOptions::default;
+        for name in ["a", "b", "c", "d"] {
+            wire.client.request::<CallTool>(wire.now, &call(name), options()).unwrap();
+        }
+        let params = SubscriptionsListenParams::new(SubscriptionFilter::new());
+        wire.client.request::<SubscriptionsListen>(wire.now, &params, options()).unwrap();
+        let first = wire.expect("tools/call");
+        wire.expect("tools/call");
+        wire.expect("subscriptions/listen");
+        wire.expect_silence();
+        wire.answer(&first, json!({"content": []}));
+        assert_eq!(wire.expect("tools/call").header("mcp-name"), Some("c"));
+        wire.expect_silence();
+    });
+}
+
+/// C4.17
+#[test]
+fn a_session_of_a_modern_server_is_ignored_and_nothing_is_listened_to() {
+    scenario(config(), |wire| {
+        let probe = wire.expect("server/discover");
+        let body = json!({"jsonrpc": "2.0", "id": probe.id(), "result": discover_result()});
+        let headers = [("content-type", "application/json"), ("mcp-session-id", "nonsense")];
+        wire.reply(&probe, 200, &headers, &body.to_string());
+        wire.expect_silence();
+        wire.client.request::<CallTool>(wire.now, &call("x"), RequestOptions::default()).unwrap();
+        let exchange = wire.expect("tools/call");
+        assert_eq!(exchange.header("mcp-session-id"), None);
+        wire.answer(&exchange, json!({"content": []}));
+        wire.client.close(wire.now);
+        wire.expect_silence();
+        assert!(wire.client.is_closed());
+        assert_eq!(wire.client.state(), State::Disconnected);
+    });
+}
+
+/// C4.15, K25
+#[test]
+fn a_lost_tool_call_is_lost_and_not_repeated() {
+    modern(config(), |wire| {
+        for how in ["no head", "cut body", "cut stream", "ended stream"] {
+            let request =
+                wire.client.request::<CallTool>(wire.now, &call("pay"), RequestOptions::default()).unwrap();
+            let exchange = wire.expect("tools/call");
+            match how {
+                "no head" => wire.fail(&exchange, Sent::Maybe),
+                "cut body" => {
+                    wire.head(&exchange, 200, &[("content-type", "application/json")]);
+                    wire.body(&exchange, "{\"jsonrpc\":");
+                    wire.cut(&exchange);
+                }
+                "cut stream" => {
+                    wire.stream(&exchange);
+                    wire.body(&exchange, "id: 7\ndata: {\"js");
+                    wire.cut(&exchange);
+                }
+                _ => {
+                    wire.stream(&exchange);
+                    wire.body(&exchange, "id: 7\ndata:\n\n");
+                    wire.end(&exchange);
+                }
+            }
+            assert!(matches!(wire.outcome(request), Outcome::Lost(Lost::Disconnected(_))), "{how}");
+            wire.advance(Duration::from_secs(100));
+            wire.expect_silence();
+        }
+    });
+}
+
+/// C4.15, K25
+#[test]
+fn a_lost_request_that_only_asks_is_made_once_more_as_a_new_one() {
+    modern(config(), |wire| {
+        let params = ReadResourceParams::new("file:///a");
+        let request =
+            wire.client.request::<ReadResource>(wire.now, &params, RequestOptions::default()).unwrap();
+        let first = wire.expect("resources/read");
+        wire.stream(&first);
+        wire.cut(&first);
+        let second = wire.expect("resources/read");
+        assert_ne!(first.id(), second.id());
+        assert_eq!(second.header("last-event-id"), None);
+        assert_eq!(first.body["params"], second.body["params"]);
+        wire.expect_pending(request);
+        wire.answer(&second, json!({"contents": []}));
+        assert_eq!(wire.result(request), json!({"contents": []}));
+
+        let request =
+            wire.client.request::<ReadResource>(wire.now, &params, RequestOptions::default()).unwrap();
+        for _ in 0..2 {
+            let exchange = wire.expect("resources/read");
+            wire.cut(&exchange);
+        }
+        assert!(matches!(wire.outcome(request), Outcome::Lost(_)));
+        wire.expect_silence();
+    });
+}
+
+/// C4.15, K25
+#[test]
+fn the_caller_decides_whether_a_lost_request_is_repeated() {
+    modern(config(), |wire| {
+        let always = RequestOptions::default().reissue(Reissue::Always);
+        let request = wire.client.request::<CallTool>(wire.now, &call("pay"), always).unwrap();
+        let first = wire.expect("tools/call");
+        wire.stream(&first);
+        wire.end(&first);
+        let second = wire.expect("tools/call");
+        wire.answer(&second, json!({"content": []}));
+        wire.result(request);
+
+        let never = RequestOptions::default().reissue(Reissue::Never);
+        let request = wire.client.request::<ListTools>(wire.now, &ListToolsParams::new(), never).unwrap();
+        let exchange = wire.expect("tools/list");
+        wire.fail(&exchange, Sent::Maybe);
+        assert!(matches!(wire.outcome(request), Outcome::Lost(_)));
+    });
+}
+
+#[test]
+fn a_request_that_never_left_goes_out_again_a_few_times() {
+    modern(config(), |wire| {
+        let request = wire
+            .client
+            .request::<CallTool>(wire.now, &call("pay"), RequestOptions::default().timeout(Duration::MAX))
+            .unwrap();
+        let mut pauses = Vec::new();
+        for _ in 0..5 {
+            let exchange = wire.expect("tools/call");
+            wire.fail(&exchange, Sent::No);
+            wire.expect_silence();
+            pauses.push(wire.advance_to_timeout());
+        }
+        for (at, pause) in pauses.iter().enumerate() {
+            let whole = Duration::from_millis(500 << at);
+            assert!(*pause <= whole && *pause >= whole / 2, "{pauses:?}");
+        }
+        let exchange = wire.expect("tools/call");
+        wire.fail(&exchange, Sent::No);
+        let Outcome::Lost(Lost::Disconnected(detail)) = wire.outcome(request) else { panic!() };
+        assert_eq!(detail, "refused");
+        wire.advance(Duration::from_secs(100));
+        wire.expect_silence();
+    });
+}
+
+/// A0.4 of the eras.
+#[test]
+fn a_version_that_is_refused_and_offered_at_once_is_asked_for_once_more() {
+    modern(config(), |wire| {
+        let request =
+            wire.client.request::<CallTool>(wire.now, &call("x"), RequestOptions::default()).unwrap();
+        let first = wire.expect("tools/call");
+        wire.refuse(&first, 400, -32022, Some(json!({"supported": [MODERN], "requested": MODERN})));
+        let second = wire.expect("tools/call");
+        assert_ne!(first.id(), second.id());
+        wire.refuse(&second, 400, -32022, Some(json!({"supported": [MODERN], "requested": MODERN})));
+        assert!(matches!(wire.outcome(request), Outcome::Error(error) if error.code == -32022));
+        wire.expect_silence();
+    });
+}
+
+#[test]
+fn a_subscription_that_goes_out_again_is_still_known_by_its_notifications() {
+    modern(config(), |wire| {
+        let params = SubscriptionsListenParams::new(SubscriptionFilter::new());
+        let request =
+            wire.client.request::<SubscriptionsListen>(wire.now, &params, RequestOptions::default()).unwrap();
+        let first = wire.expect("subscriptions/listen");
+        wire.cut(&first);
+        let second = wire.expect("subscriptions/listen");
+        assert_ne!(first.id(), second.id());
+        wire.stream(&second);
+        let meta = json!({"io.modelcontextprotocol/subscriptionId": second.id()});
+        let message = json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed", "params": {"_meta": meta}});
+        wire.event(&second, &message);
+        let events = wire.take_events();
+        assert!(
+            matches!(&events[..], [Event::Notification { subscription, .. }] if *subscription == Some(request)),
+            "{events:?}"
+        );
+        // Between two streams something may be missed: its owner is told.
+        wire.cut(&second);
+        assert!(matches!(wire.outcome(request), Outcome::Lost(_)));
+    });
+}
+
+/// Contract 9.
+#[test]
+fn an_answer_that_can_not_be_read_ends_its_request() {
+    let mut config = config();
+    config.client.limits.message_bytes = 600;
+    modern(config, |wire| {
+        let options = RequestOptions::default;
+        let request = wire.client.request::<CallTool>(wire.now, &call("x"), options()).unwrap();
+        let exchange = wire.expect("tools/call");
+        wire.reply(&exchange, 200, &[("content-type", "application/json")], "{\"jsonrpc\": oops");
+        assert!(matches!(wire.outcome(request), Outcome::Invalid(InvalidAnswer::Malformed(_))));
+
+        let request = wire.client.request::<CallTool>(wire.now, &call("x"), options()).unwrap();
+        let exchange = wire.expect("tools/call");
+        wire.head(&exchange, 200, &[("content-type", "application/json")]);
+        wire.body(&exchange, &"x".repeat(700));
+        wire.expect_abort(&exchange);
+        assert!(matches!(wire.outcome(request), Outcome::Invalid(InvalidAnswer::TooLong { .. })));
+
+        let request = wire.client.request::<CallTool>(wire.now, &call("x"), options()).unwrap();
+        let exchange = wire.expect("tools/call");
+        wire.stream(&exchange);
+        wire.event_answer(&exchange, &exchange.id(), json!({"text": "x".repeat(700)}));
+        assert!(matches!(wire.outcome(request), Outcome::Invalid(InvalidAnswer::TooLong { .. })));
+
+        let request = wire.client.request::<CallTool>(wire.now, &call("x"), options()).unwrap();
+        let exchange = wire.expect("tools/call");
+        wire.stream(&exchange);
+        wire.body(
+            &exchange,
+            &format!("data: {{\"jsonrpc\":\"2.0\",\"id\":{},\"result\":{{]\n\n", exchange.id()),
+        );
+        assert!(matches!(wire.outcome(request), Outcome::Invalid(InvalidAnswer::Malformed(_))));
+    });
+}
+
+#[test]
+fn noise_on_a_stream_is_told_and_costs_no_request() {
+    modern(config(), |wire| {
+        let request =
+            wire.client.request::<CallTool>(wire.now, &call("x"), RequestOptions::default()).unwrap();
+        let exchange = wire.expect("tools/call");
+        wire.stream(&exchange);
+        wire.body(&exchange, "data: hello\n\nevent: ping\ndata: 1\n\n");
+        assert_eq!(wire.diagnostics().len(), 1);
+        // An answer to something else does not end it.
+        wire.event_answer(&exchange, &json!(999), json!({"content": ["wrong"]}));
+        assert_eq!(wire.diagnostics().len(), 1);
+        wire.event_answer(&exchange, &exchange.id(), json!({"content": []}));
+        assert_eq!(wire.result(request), json!({"content": []}));
+    });
+}
+
+#[test]
+fn what_follows_the_answer_is_taken_for_a_while() {
+    modern(config(), |wire| {
+        let request =
+            wire.client.request::<CallTool>(wire.now, &call("x"), RequestOptions::default()).unwrap();
+        let exchange = wire.expect("tools/call");
+        wire.stream(&exchange);
+        wire.event_answer(&exchange, &exchange.id(), json!({"content": []}));
+        wire.result(request);
+        wire.event_answer(&exchange, &exchange.id(), json!({"content": ["again"]}));
+        assert!(wire.take_events().is_empty());
+        wire.expect_no_abort();
+        wire.advance(Duration::from_secs(2));
+        wire.expect_abort(&exchange);
+    });
+}
+
+#[test]
+fn a_header_that_no_server_takes_is_not_sent() {
+    modern(config(), |wire| {
+        let long = "x".repeat(20_000);
+        let request =
+            wire.client.request::<CallTool>(wire.now, &call(&long), RequestOptions::default()).unwrap();
+        wire.expect_silence();
+        assert!(matches!(wire.outcome(request), Outcome::Refused(Refusal::Encode(_))));
+    });
+}
+
+#[test]
+fn a_redirect_is_followed_within_the_origin() {
+    modern(config(), |wire| {
+        let request =
+            wire.client.request::<CallTool>(wire.now, &call("x"), RequestOptions::default()).unwrap();
+        let exchange = wire.expect("tools/call");
+        wire.reply(&exchange, 307, &[("location", "/mcp/")], "");
+        let again = wire.expect("tools/call");
+        assert_eq!(&*again.request.url, "http://localhost:3000/mcp/");
+        assert_eq!(again.id(), exchange.id());
+        assert_eq!(again.header("mcp-name"), Some("x"));
+        wire.answer(&again, json!({"content": []}));
+        wire.result(request);
+
+        let request =
+            wire.client.request::<CallTool>(wire.now, &call("x"), RequestOptions::default()).unwrap();
+        let exchange = wire.expect("tools/call");
+        assert_eq!(&*exchange.request.url, "http://localhost:3000/mcp");
+        wire.reply(&exchange, 307, &[("location", "http://elsewhere.example/mcp")], "");
+        assert!(matches!(wire.outcome(request), Outcome::Http(error) if error.status == 307));
+        wire.expect_silence();
+    });
+}
+
+#[test]
+fn redirects_end() {
+    modern(config(), |wire| {
+        let request =
+            wire.client.request::<CallTool>(wire.now, &call("x"), RequestOptions::default()).unwrap();
+        for _ in 0..6 {
+            let exchange = wire.expect("tools/call");
+            wire.reply(&exchange, 308, &[("location", "/mcp")], "");
+        }
+        assert!(matches!(wire.outcome(request), Outcome::Http(error) if error.status == 308));
+        wire.expect_silence();
+    });
+}
+
+/// A server may end a subscription by a notification, whether or not the stream ends then.
+#[test]
+fn a_subscription_that_the_server_cancels_is_over() {
+    modern(config(), |wire| {
+        let params = SubscriptionsListenParams::new(SubscriptionFilter::new());
+        let request =
+            wire.client.request::<SubscriptionsListen>(wire.now, &params, RequestOptions::default()).unwrap();
+        let exchange = wire.expect("subscriptions/listen");
+        wire.stream(&exchange);
+        let params = json!({"requestId": exchange.id()});
+        wire.event(
+            &exchange,
+            &json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}),
+        );
+        assert!(matches!(wire.outcome(request), Outcome::Lost(Lost::Ended)));
+        wire.advance(Duration::from_secs(2));
+        wire.expect_abort(&exchange);
+    });
+}
+
+#[test]
+fn a_subscription_is_repeated_after_something_came_only_if_its_owner_wants_that() {
+    modern(config(), |wire| {
+        let params = SubscriptionsListenParams::new(SubscriptionFilter::new());
+        let options = RequestOptions::default().reissue(Reissue::Always);
+        let request = wire.client.request::<SubscriptionsListen>(wire.now, &params, options).unwrap();
+        let exchange = wire.expect("subscriptions/listen");
+        wire.stream(&exchange);
+        wire.event(&exchange, &json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}));
+        wire.cut(&exchange);
+        wire.expect("subscriptions/listen");
+        wire.expect_pending(request);
+    });
+}
+
+/// A body beside a bad status may break off: the status says enough.
+#[test]
+fn a_refusal_whose_body_is_cut_is_a_refusal() {
+    modern(config(), |wire| {
+        let request =
+            wire.client.request::<CallTool>(wire.now, &call("x"), RequestOptions::default()).unwrap();
+        let exchange = wire.expect("tools/call");
+        wire.head(&exchange, 503, &[("content-type", "text/plain")]);
+        wire.body(&exchange, "over");
+        wire.cut(&exchange);
+        assert!(
+            matches!(wire.outcome(request), Outcome::Http(error) if error.status == 503 && error.excerpt == "over")
+        );
+    });
+}

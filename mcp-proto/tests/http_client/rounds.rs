@@ -1,0 +1,367 @@
+//! Requests over HTTP that the server answers by asking for input first: each round is an exchange of its own.
+//!
+//! <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr>
+
+use std::time::Duration;
+
+use crate::http_common::{Exchange, Wire, config, legacy, modern};
+use mcp_proto::bind::http::Sent;
+use mcp_proto::bind::http::client::HttpClientConfig;
+use mcp_proto::peer::client::Event;
+use mcp_proto::peer::{InboundId, InputFault, Lost, Outcome, Reissue, RequestId, RequestOptions};
+use mcp_proto::schema::{
+    CallTool, CallToolParams, ClientCapability, ElicitAction, ElicitResult, ListRootsResult, ListTools,
+    ListToolsParams, ReadResource, ReadResourceParams,
+};
+use serde_json::{Value, json};
+
+fn open_config() -> HttpClientConfig {
+    let mut config = config();
+    let declared = &mut config.client.capabilities;
+    *declared = declared.clone().with(ClientCapability::Roots).with(ClientCapability::ElicitationUrl);
+    config
+}
+
+fn call(wire: &mut Wire, options: RequestOptions) -> (RequestId, Exchange) {
+    let params = CallToolParams::new("weather").with_arguments(json!({"city": "Zürich"}));
+    let request = wire.client.request::<CallTool>(wire.now, &params, options).unwrap();
+    (request, wire.expect("tools/call"))
+}
+
+fn asks() -> Value {
+    json!({
+        "resultType": "input_required", "requestState": "S", "inputRequests": {"r": {"method": "roots/list"}},
+    })
+}
+
+fn state_alone() -> Value {
+    json!({"resultType": "input_required", "requestState": "S"})
+}
+
+fn done() -> Value {
+    json!({"resultType": "complete", "content": []})
+}
+
+fn asked(wire: &mut Wire) -> InboundId {
+    let asked: Vec<InboundId> = wire
+        .take_events()
+        .into_iter()
+        .filter_map(|event| match event {
+            Event::Request { id, .. } => Some(id),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(asked.len(), 1);
+    asked[0]
+}
+
+fn respond(wire: &mut Wire, id: InboundId) {
+    wire.client.respond(wire.now, id, Ok(&ListRootsResult::new([])));
+}
+
+fn headers_but_length(exchange: &Exchange) -> Vec<(String, String)> {
+    let headers = exchange.request.headers.iter();
+    headers.map(|(name, value)| (name.to_string(), value.clone())).collect()
+}
+
+/// C5.2, C5.3, C5.4
+#[test]
+fn a_round_is_a_new_exchange_with_the_headers_of_the_first() {
+    modern(open_config(), |wire| {
+        let (request, first) = call(wire, RequestOptions::default());
+        wire.answer(&first, asks());
+        let id = asked(wire);
+        wire.expect_silence();
+        respond(wire, id);
+        let second = wire.expect("tools/call");
+        assert_ne!(second.exchange(), first.exchange());
+        assert_ne!(second.id(), first.id());
+        assert_eq!(headers_but_length(&second), headers_but_length(&first));
+        assert_eq!(second.header("mcp-name"), Some("weather"));
+        let mut expected = first.body["params"].clone();
+        expected["inputResponses"] = json!({"r": {"roots": []}});
+        expected["requestState"] = json!("S");
+        assert_eq!(second.body["params"], expected);
+        wire.answer(&second, done());
+        assert_eq!(wire.result(request), done());
+        wire.expect_silence();
+        wire.expect_no_abort();
+    });
+}
+
+/// C5.2, C4.9
+#[test]
+fn parameters_that_are_headers_are_headers_in_each_round() {
+    modern(open_config(), |wire| {
+        wire.client
+            .request::<ListTools>(wire.now, &ListToolsParams::new(), RequestOptions::default())
+            .unwrap();
+        let list = wire.expect("tools/list");
+        let city = json!({"type": "string", "x-mcp-header": "City"});
+        let schema = json!({"type": "object", "properties": {"city": city}});
+        wire.answer(&list, json!({"tools": [{"name": "weather", "inputSchema": schema}]}));
+        let (request, first) = call(wire, RequestOptions::default());
+        assert!(first.header("mcp-param-city").is_some());
+        wire.answer(&first, state_alone());
+        let second = wire.expect("tools/call");
+        assert_eq!(headers_but_length(&second), headers_but_length(&first));
+        wire.answer(&second, done());
+        wire.result(request);
+    });
+}
+
+/// C5.2
+#[test]
+fn a_stream_may_ask_as_well_and_what_follows_on_it_is_of_no_account() {
+    modern(open_config(), |wire| {
+        let (request, first) = call(wire, RequestOptions::default());
+        wire.stream(&first);
+        wire.event_answer(&first, &first.id(), asks());
+        let id = asked(wire);
+        wire.event_answer(&first, &first.id(), done());
+        wire.expect_pending(request);
+        respond(wire, id);
+        let second = wire.expect("tools/call");
+        wire.cut(&first);
+        wire.expect_pending(request);
+        wire.answer(&second, done());
+        assert_eq!(wire.result(request), done());
+    });
+}
+
+/// C7.6
+#[test]
+fn a_request_is_cancelled_between_two_rounds_without_a_word() {
+    modern(open_config(), |wire| {
+        let (request, first) = call(wire, RequestOptions::default());
+        wire.answer(&first, asks());
+        let id = asked(wire);
+        wire.client.cancel(wire.now, request, None);
+        assert!(matches!(wire.outcome(request), Outcome::Cancelled));
+        let events = wire.take_events();
+        assert!(
+            events.iter().any(|event| matches!(event, Event::RequestCancelled { id: of, .. } if *of == id))
+        );
+        wire.expect_silence();
+        wire.expect_no_abort();
+        respond(wire, id);
+        wire.expect_silence();
+    });
+}
+
+/// C7.6
+#[test]
+fn a_request_is_cancelled_in_its_second_round_by_ending_that_exchange() {
+    modern(open_config(), |wire| {
+        let (request, first) = call(wire, RequestOptions::default());
+        wire.answer(&first, state_alone());
+        let second = wire.expect("tools/call");
+        wire.client.cancel(wire.now, request, None);
+        wire.expect_abort(&second);
+        wire.expect_no_abort();
+        assert!(matches!(wire.outcome(request), Outcome::Cancelled));
+        wire.expect_silence();
+    });
+}
+
+/// C7.1
+#[test]
+fn a_second_round_that_is_too_slow_is_broken_off() {
+    modern(open_config(), |wire| {
+        let (request, first) = call(wire, RequestOptions::default());
+        wire.answer(&first, asks());
+        let id = asked(wire);
+        wire.advance(Duration::from_secs(300));
+        wire.expect_pending(request);
+        respond(wire, id);
+        let second = wire.expect("tools/call");
+        wire.advance(Duration::from_secs(30));
+        wire.expect_abort(&second);
+        assert!(matches!(wire.outcome(request), Outcome::TimedOut { maximum: false, .. }));
+    });
+}
+
+/// C7.4
+#[test]
+fn the_hard_maximum_strikes_between_two_rounds() {
+    modern(open_config(), |wire| {
+        let (request, first) = call(wire, RequestOptions::default());
+        wire.answer(&first, asks());
+        wire.advance(Duration::from_secs(600));
+        assert!(matches!(wire.outcome(request), Outcome::TimedOut { maximum: true, .. }));
+        wire.expect_no_abort();
+        wire.expect_silence();
+    });
+}
+
+/// C5.7
+#[test]
+fn states_alone_are_paced_and_the_rounds_bounded() {
+    modern(open_config(), |wire| {
+        let (request, mut exchange) = call(wire, RequestOptions::default());
+        for pause in [0, 100, 200, 400, 800, 1600, 3200, 5000, 5000, 5000] {
+            wire.answer(&exchange, state_alone());
+            if pause > 0 {
+                wire.advance(Duration::from_millis(pause - 1));
+                wire.expect_silence();
+                wire.advance(Duration::from_millis(1));
+            }
+            exchange = wire.expect("tools/call");
+        }
+        wire.answer(&exchange, state_alone());
+        assert!(matches!(wire.outcome(request), Outcome::Input(InputFault::Rounds { limit: 10 })));
+    });
+}
+
+/// The rules of going out once more hold for each round.
+#[test]
+fn a_lost_answer_of_a_later_round_is_asked_for_again_only_where_that_is_safe() {
+    modern(open_config(), |wire| {
+        let (request, first) = call(wire, RequestOptions::default());
+        wire.answer(&first, state_alone());
+        let second = wire.expect("tools/call");
+        wire.stream(&second);
+        wire.cut(&second);
+        assert!(matches!(wire.outcome(request), Outcome::Lost(Lost::Disconnected(_))));
+        wire.expect_silence();
+
+        let options = RequestOptions::default().reissue(Reissue::Always);
+        let (request, first) = call(wire, options);
+        wire.cut(&first);
+        let first = wire.expect("tools/call");
+        wire.answer(&first, asks());
+        let id = asked(wire);
+        respond(wire, id);
+        let second = wire.expect("tools/call");
+        wire.cut(&second);
+        let third = wire.expect("tools/call");
+        assert_ne!(third.id(), second.id());
+        assert_eq!(third.body["params"], second.body["params"], "answers and state go along");
+        wire.answer(&third, done());
+        assert_eq!(wire.result(request), done());
+
+        let params = ReadResourceParams::new("a:b");
+        let request =
+            wire.client.request::<ReadResource>(wire.now, &params, RequestOptions::default()).unwrap();
+        let first = wire.expect("resources/read");
+        wire.answer(&first, state_alone());
+        let second = wire.expect("resources/read");
+        wire.cut(&second);
+        let third = wire.expect("resources/read");
+        assert_eq!(third.header("mcp-name"), Some("a:b"));
+        assert_eq!(third.body["params"]["requestState"], "S");
+        wire.answer(&third, json!({"contents": []}));
+        wire.result(request);
+    });
+}
+
+#[test]
+fn a_round_that_never_left_is_sent_later() {
+    modern(open_config(), |wire| {
+        let (request, first) = call(wire, RequestOptions::default());
+        wire.answer(&first, state_alone());
+        let second = wire.expect("tools/call");
+        wire.fail(&second, Sent::No);
+        wire.advance_to_timeout();
+        let again = wire.expect("tools/call");
+        assert_eq!(again.body, second.body);
+        wire.answer(&again, done());
+        assert_eq!(wire.result(request), done());
+    });
+}
+
+/// C4.10
+#[test]
+fn a_later_round_with_the_wrong_headers_lists_the_tools_and_keeps_its_state() {
+    modern(open_config(), |wire| {
+        let (request, first) = call(wire, RequestOptions::default());
+        wire.answer(&first, state_alone());
+        let second = wire.expect("tools/call");
+        wire.refuse(&second, 400, -32020, None);
+        let list = wire.expect("tools/list");
+        wire.answer(&list, json!({"tools": []}));
+        let third = wire.expect("tools/call");
+        assert_eq!(third.body["params"], second.body["params"]);
+        wire.answer(&third, done());
+        assert_eq!(wire.result(request), done());
+    });
+}
+
+#[test]
+fn a_connection_that_ends_takes_back_what_was_asked() {
+    modern(open_config(), |wire| {
+        let (request, first) = call(wire, RequestOptions::default());
+        wire.answer(&first, asks());
+        let id = asked(wire);
+        wire.client.abort(wire.now, Lost::DriverDropped);
+        let events = wire.take_events();
+        assert!(
+            events.iter().any(|event| matches!(event, Event::RequestCancelled { id: of, .. } if *of == id))
+        );
+        let lost = |event: &Event| matches!(event, Event::Outcome { request: of, outcome: Outcome::Lost(Lost::DriverDropped) } if *of == request);
+        assert!(events.iter().any(lost));
+        respond(wire, id);
+        wire.expect_silence();
+    });
+}
+
+#[test]
+fn closing_lets_the_last_round_finish() {
+    modern(open_config(), |wire| {
+        let (request, first) = call(wire, RequestOptions::default());
+        wire.answer(&first, asks());
+        let id = asked(wire);
+        wire.client.close(wire.now);
+        respond(wire, id);
+        let second = wire.expect("tools/call");
+        wire.answer(&second, done());
+        assert_eq!(wire.result(request), done());
+        assert!(wire.client.is_closed());
+    });
+}
+
+/// C10.9
+#[test]
+fn a_page_is_visited_in_a_legacy_session() {
+    legacy(open_config(), |wire, listener| {
+        let (request, first) = call(wire, RequestOptions::default());
+        let page = json!({"mode": "url", "elicitationId": "p", "url": "https://a.b", "message": "m"});
+        wire.refuse(&first, 200, -32042, Some(json!({"elicitations": [page]})));
+        let id = asked(wire);
+        wire.client.respond(wire.now, id, Ok(&ElicitResult::new(ElicitAction::Accept)));
+        wire.expect_silence();
+        let params = json!({"elicitationId": "p"});
+        let complete =
+            json!({"jsonrpc": "2.0", "method": "notifications/elicitation/complete", "params": params});
+        wire.event(&listener, &complete);
+        let second = wire.expect("tools/call");
+        assert_ne!(second.id(), first.id());
+        assert_eq!(second.body["params"], first.body["params"]);
+        assert_eq!(second.header("mcp-session-id"), first.header("mcp-session-id"));
+        wire.answer(&second, json!({"content": []}));
+        wire.result(request);
+    });
+}
+
+/// What asks for input in a batch, which the revision does not have, is heard like any other answer in one.
+#[test]
+fn a_round_begins_even_if_the_server_asks_in_a_batch() {
+    for streamed in [true, false] {
+        modern(open_config(), |wire| {
+            let (request, first) = call(wire, RequestOptions::default());
+            let batch = json!([{"jsonrpc": "2.0", "id": first.id(), "result": state_alone()}]);
+            if streamed {
+                wire.stream(&first);
+                wire.event(&first, &batch);
+                wire.end(&first);
+            } else {
+                wire.reply_json(&first, 200, &batch);
+            }
+            let second = wire.expect("tools/call");
+            assert_eq!(second.body["params"]["requestState"], "S");
+            wire.expect_pending(request);
+            wire.answer(&second, done());
+            assert_eq!(wire.result(request), done());
+        });
+    }
+}

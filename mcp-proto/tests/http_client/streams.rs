@@ -1,0 +1,311 @@
+//! The client over HTTP with a legacy server: streams that are listened to, and streams that are resumed.
+//!
+//! <https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#resumability-and-redelivery>
+
+use std::time::Duration;
+
+use crate::http_common::{LEGACY, SESSION, Wire, config, legacy, legacy_config, scenario};
+use mcp_proto::bind::http::Sent;
+use mcp_proto::peer::client::{Diagnostic, Event, State};
+use mcp_proto::peer::{Lost, Outcome, RequestId, RequestOptions};
+use mcp_proto::schema::{CallTool, CallToolParams};
+use serde_json::json;
+
+const MS: Duration = Duration::from_millis(1);
+
+fn call_tool(wire: &mut Wire) -> RequestId {
+    let params = CallToolParams::new("pay");
+    let options = RequestOptions::default().timeout(Duration::from_secs(300));
+    wire.client.request::<CallTool>(wire.now, &params, options).unwrap()
+}
+
+fn changed() -> serde_json::Value {
+    json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
+}
+
+fn is_deaf(wire: &mut Wire) -> bool {
+    wire.diagnostics().iter().any(|diagnostic| matches!(diagnostic, Diagnostic::NotListening { .. }))
+}
+
+// --- The server's own messages ---
+
+/// C4.21
+#[test]
+fn what_the_server_says_of_its_own_accord_is_told() {
+    legacy(config(), |wire, listener| {
+        wire.event(&listener, &changed());
+        assert!(matches!(&wire.take_events()[..], [Event::Notification { .. }]));
+    });
+}
+
+/// C4.21: whoever does not offer the stream is no worse for it.
+#[test]
+fn a_server_that_is_not_listened_to_is_used_all_the_same() {
+    for (status, told) in [(405, false), (404, false), (400, true), (501, true), (200, true)] {
+        scenario(legacy_config(), |wire| {
+            wire.open_session(LEGACY, SESSION);
+            let listener = wire.expect_get();
+            wire.reply(&listener, status, &[("content-type", "text/html")], "<html>");
+            assert_eq!(is_deaf(wire), told, "{status}");
+            wire.advance(Duration::from_secs(600));
+            wire.expect_silence();
+            assert_eq!(wire.client.state(), State::Ready);
+        });
+    }
+}
+
+/// F52: a stream whose head does not come holds nothing up.
+#[test]
+fn nothing_waits_for_the_stream_to_begin() {
+    scenario(legacy_config(), |wire| {
+        wire.open_session(LEGACY, SESSION);
+        wire.expect_get();
+        let request = call_tool(wire);
+        let call = wire.expect("tools/call");
+        wire.answer(&call, json!({"content": []}));
+        wire.result(request);
+    });
+}
+
+/// C4.22, C4.23
+#[test]
+fn a_stream_that_ends_is_asked_for_again_from_its_last_event() {
+    legacy(config(), |wire, listener| {
+        wire.body(&listener, &format!("retry: 250\nid: e-1\ndata: {}\n\n", changed()));
+        wire.end(&listener);
+        wire.expect_silence();
+        assert_eq!(wire.advance_to_timeout(), 250 * MS);
+        let again = wire.expect_get();
+        assert_eq!(again.header("last-event-id"), Some("e-1"));
+        assert_eq!(again.header("mcp-session-id"), Some(SESSION));
+        // It is remembered although the new stream has not named any.
+        wire.stream(&again);
+        wire.cut(&again);
+        wire.advance(Duration::from_secs(60));
+        assert_eq!(wire.expect_get().header("last-event-id"), Some("e-1"));
+    });
+}
+
+/// F55
+#[test]
+fn a_stream_that_keeps_failing_is_given_up() {
+    legacy(config(), |wire, listener| {
+        wire.fail(&listener, Sent::Maybe);
+        let mut rounds = 0;
+        while !is_deaf(wire) {
+            rounds += 1;
+            wire.advance_to_timeout();
+            let again = wire.expect_get();
+            assert_eq!(again.header("last-event-id"), None);
+            if rounds % 2 == 0 { wire.fail(&again, Sent::No) } else { wire.reply(&again, 503, &[], "") }
+        }
+        assert_eq!(rounds, 5);
+        wire.advance(Duration::from_secs(600));
+        wire.expect_silence();
+        assert_eq!(wire.client.state(), State::Ready);
+    });
+}
+
+#[test]
+fn a_stream_that_lasts_or_says_something_does_not_fail() {
+    legacy(config(), |wire, listener| {
+        let mut listener = listener;
+        for _ in 0..10 {
+            wire.event(&listener, &changed());
+            wire.end(&listener);
+            assert_eq!(wire.advance_to_timeout(), Duration::from_secs(1));
+            listener = wire.expect_get();
+            wire.stream(&listener);
+        }
+        for _ in 0..10 {
+            wire.advance(Duration::from_secs(60));
+            wire.cut(&listener);
+            assert_eq!(wire.advance_to_timeout(), Duration::from_secs(1));
+            listener = wire.expect_get();
+            wire.stream(&listener);
+        }
+    });
+}
+
+/// C4.19
+#[test]
+fn a_stream_that_is_gone_with_its_session_opens_a_new_one() {
+    legacy(config(), |wire, listener| {
+        wire.end(&listener);
+        wire.advance(Duration::from_secs(1));
+        let again = wire.expect_get();
+        wire.reply(&again, 404, &[], "");
+        wire.open_session(LEGACY, "session-2");
+        let listener = wire.expect_get();
+        assert_eq!(listener.header("mcp-session-id"), Some("session-2"));
+        assert_eq!(listener.header("last-event-id"), None);
+    });
+}
+
+// --- The rest of an answer ---
+
+/// C4.22, C4.23; the conformance suite's `sse-retry`
+#[test]
+fn the_rest_of_an_answer_is_asked_for_after_the_pause_that_the_server_wants() {
+    legacy(config(), |wire, _| {
+        let request = call_tool(wire);
+        let call = wire.expect("tools/call");
+        wire.stream(&call);
+        wire.body(&call, "id: p-1\nretry: 500\ndata:\n\n");
+        wire.end(&call);
+        wire.expect_silence();
+        wire.expect_pending(request);
+        wire.advance(499 * MS);
+        wire.expect_silence();
+        wire.advance(MS);
+        let rest = wire.expect_get();
+        assert_eq!(rest.header("last-event-id"), Some("p-1"));
+        assert_eq!(rest.header("mcp-session-id"), Some(SESSION));
+        assert_eq!(rest.header("accept"), Some("text/event-stream"));
+        wire.stream(&rest);
+        wire.event_answer(&rest, &call.id(), json!({"content": ["late"]}));
+        assert_eq!(wire.result(request), json!({"content": ["late"]}));
+    });
+}
+
+/// C4.23: a server may close again and again while it works.
+#[test]
+fn an_answer_may_be_polled_for_as_long_as_it_takes() {
+    legacy(config(), |wire, _| {
+        let request = call_tool(wire);
+        let call = wire.expect("tools/call");
+        wire.stream(&call);
+        wire.body(&call, "id: 0\nretry: 200\ndata:\n\n");
+        wire.end(&call);
+        for round in 1..20 {
+            assert_eq!(wire.advance_to_timeout(), 200 * MS);
+            let rest = wire.expect_get();
+            assert_eq!(rest.header("last-event-id"), Some(&*(round - 1).to_string()));
+            wire.stream(&rest);
+            wire.body(&rest, &format!("id: {round}\ndata:\n\n"));
+            wire.end(&rest);
+        }
+        wire.advance_to_timeout();
+        let rest = wire.expect_get();
+        wire.stream(&rest);
+        wire.event_answer(&rest, &call.id(), json!({"content": []}));
+        wire.result(request);
+    });
+}
+
+#[test]
+fn an_answer_that_can_not_be_had_any_more_is_lost() {
+    for status in [400, 404, 405] {
+        legacy(config(), |wire, listener| {
+            // The server offers streams, so that a 404 means that the session is gone.
+            wire.event(&listener, &changed());
+            let request = call_tool(wire);
+            let call = wire.expect("tools/call");
+            wire.stream(&call);
+            wire.body(&call, "id: p-1\ndata:\n\n");
+            wire.cut(&call);
+            wire.advance(Duration::from_secs(1));
+            let rest = wire.expect_get();
+            wire.reply(&rest, status, &[], "");
+            assert!(matches!(wire.outcome(request), Outcome::Lost(Lost::Disconnected(_))));
+            if status == 404 {
+                wire.expect("initialize");
+            }
+            wire.expect_silence();
+        });
+    }
+}
+
+#[test]
+fn an_answer_whose_rest_keeps_failing_is_lost() {
+    legacy(config(), |wire, _| {
+        let request = call_tool(wire);
+        let call = wire.expect("tools/call");
+        wire.stream(&call);
+        wire.body(&call, "id: p-1\ndata:\n\n");
+        wire.cut(&call);
+        for round in 0..6 {
+            wire.expect_pending(request);
+            wire.advance_to_timeout();
+            let rest = wire.expect_get();
+            assert_eq!(rest.header("last-event-id"), Some("p-1"));
+            match round % 3 {
+                0 => wire.fail(&rest, Sent::No),
+                1 => wire.reply(&rest, 502, &[], ""),
+                _ => {
+                    wire.stream(&rest);
+                    wire.cut(&rest);
+                }
+            }
+        }
+        assert!(matches!(wire.outcome(request), Outcome::Lost(Lost::Disconnected(_))));
+        wire.advance(Duration::from_secs(100));
+        wire.expect_silence();
+    });
+}
+
+/// C4.24, C7.1: disconnection is not cancelling, so cancelling is said.
+#[test]
+fn a_request_whose_answer_is_being_resumed_is_cancelled_by_a_notification() {
+    legacy(config(), |wire, _| {
+        let request = call_tool(wire);
+        let call = wire.expect("tools/call");
+        wire.stream(&call);
+        wire.body(&call, "id: p-1\ndata:\n\n");
+        wire.cut(&call);
+        wire.client.cancel(wire.now, request, None);
+        let cancelled = wire.expect("notifications/cancelled");
+        assert_eq!(cancelled.body["params"]["requestId"], call.id());
+        wire.accept(&cancelled);
+        wire.advance(Duration::from_secs(100));
+        wire.expect_silence();
+    });
+}
+
+#[test]
+fn an_answer_that_comes_on_another_stream_is_taken() {
+    legacy(config(), |wire, listener| {
+        let request = call_tool(wire);
+        let call = wire.expect("tools/call");
+        wire.stream(&call);
+        wire.event_answer(&listener, &call.id(), json!({"content": []}));
+        wire.result(request);
+        wire.event_answer(&call, &call.id(), json!({"content": []}));
+        wire.end(&call);
+        wire.expect_silence();
+        assert!(wire.take_events().is_empty());
+    });
+}
+
+#[test]
+fn an_id_that_is_no_header_value_is_not_sent() {
+    legacy(config(), |wire, _| {
+        let request = call_tool(wire);
+        let call = wire.expect("tools/call");
+        wire.stream(&call);
+        wire.body(&call, "id: a\u{7}b\ndata:\n\n");
+        wire.end(&call);
+        assert!(matches!(wire.outcome(request), Outcome::Lost(_)));
+    });
+}
+
+#[test]
+fn what_was_being_resumed_is_lost_with_its_session() {
+    legacy(config(), |wire, _| {
+        let resumed = call_tool(wire);
+        let call = wire.expect("tools/call");
+        wire.stream(&call);
+        wire.body(&call, "id: p-1\ndata:\n\n");
+        wire.cut(&call);
+        let refused = call_tool(wire);
+        let call = wire.expect("tools/call");
+        wire.reply(&call, 404, &[], "");
+        assert!(matches!(wire.outcome(resumed), Outcome::Lost(_)));
+        wire.expect_pending(refused);
+        wire.open_session(LEGACY, "session-2");
+        wire.expect_get();
+        wire.expect("tools/call");
+        wire.advance(Duration::from_secs(10));
+        wire.expect_silence();
+    });
+}

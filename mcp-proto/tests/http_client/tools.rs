@@ -1,0 +1,254 @@
+//! The client over HTTP and the tools whose parameters are headers as well.
+//!
+//! <https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#custom-headers-from-tool-parameters>
+
+use std::time::Duration;
+
+use crate::http_common::{Exchange, Wire, config, legacy, modern};
+use mcp_proto::bind::http::Sent;
+use mcp_proto::peer::client::Diagnostic;
+use mcp_proto::peer::{Outcome, Refusal, RequestId, RequestOptions};
+use mcp_proto::schema::{CallTool, CallToolParams, ListTools, ListToolsParams};
+use serde_json::{Value, json};
+
+fn call_tool(wire: &mut Wire, name: &str, arguments: Value) -> RequestId {
+    let mut params = CallToolParams::new(name);
+    params.arguments = Some(serde_json::from_value(arguments).unwrap());
+    wire.client.request::<CallTool>(wire.now, &params, RequestOptions::default()).unwrap()
+}
+
+fn page(tools: Value, next: Option<&str>) -> Value {
+    let mut page = json!({"resultType": "complete", "tools": tools, "ttlMs": 0, "cacheScope": "private"});
+    if let Some(next) = next {
+        page["nextCursor"] = json!(next);
+    }
+    page
+}
+
+fn query() -> Value {
+    json!({"name": "query", "inputSchema": {"type": "object", "properties": {
+        "region": {"type": "string", "x-mcp-header": "Region"},
+        "limit": {"type": "integer", "x-mcp-header": "Limit"},
+        "dry": {"type": "boolean", "x-mcp-header": "Dry"},
+        "where": {"type": "object", "properties": {"zone": {"type": "string", "x-mcp-header": "Zone"}}},
+        "text": {"type": "string"},
+    }}})
+}
+
+fn list(wire: &mut Wire, tools: Value) -> Value {
+    let request = wire
+        .client
+        .request::<ListTools>(wire.now, &ListToolsParams::new(), RequestOptions::default())
+        .unwrap();
+    let exchange = wire.expect("tools/list");
+    wire.answer(&exchange, page(tools, None));
+    wire.result(request)["tools"].clone()
+}
+
+fn params(exchange: &Exchange) -> Vec<(&str, &str)> {
+    let headers = exchange.request.headers.iter().map(|(name, value)| (&**name, &**value));
+    let mut headers: Vec<_> = headers.filter(|(name, _)| name.starts_with("mcp-param-")).collect();
+    headers.sort_unstable();
+    headers
+}
+
+/// C4.8, C4.9, C4.10
+#[test]
+fn parameters_are_headers_where_the_tool_says_so() {
+    modern(config(), |wire| {
+        assert_eq!(list(wire, json!([query()])), json!([query()]));
+        call_tool(
+            wire,
+            "query",
+            json!({"region": "Genève", "limit": -7, "dry": false, "where": {"zone": "b"}, "text": "x"}),
+        );
+        let call = wire.expect("tools/call");
+        let region = "=?base64?R2Vuw6h2ZQ==?=";
+        let expected = [
+            ("mcp-param-dry", "false"),
+            ("mcp-param-limit", "-7"),
+            ("mcp-param-region", region),
+            ("mcp-param-zone", "b"),
+        ];
+        assert_eq!(params(&call), expected);
+        call_tool(wire, "query", json!({"region": null, "where": {}, "text": "x"}));
+        assert_eq!(params(&wire.expect("tools/call")), []);
+        call_tool(wire, "other", json!({"region": "here"}));
+        assert_eq!(params(&wire.expect("tools/call")), []);
+    });
+}
+
+/// C4.11, C4.12
+#[test]
+fn a_tool_that_can_not_be_called_is_left_out_and_told_of() {
+    modern(config(), |wire| {
+        let bad = |header: &str| {
+            let schema =
+                json!({"type": "object", "properties": {"a": {"type": "string", "x-mcp-header": header}}});
+            json!({"name": format!("bad{header}"), "inputSchema": schema})
+        };
+        let listed = list(wire, json!([bad(""), query(), bad("a b")]));
+        assert_eq!(listed, json!([query()]));
+        let excluded: Vec<String> = wire
+            .diagnostics()
+            .into_iter()
+            .map(|diagnostic| match diagnostic {
+                Diagnostic::ToolExcluded { name, reason } => {
+                    assert!(!reason.is_empty());
+                    name
+                }
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        assert_eq!(excluded, ["bad", "bada b"]);
+    });
+}
+
+/// C4.13
+#[test]
+fn a_call_with_the_wrong_headers_is_made_again_once_the_tools_are_known() {
+    modern(config(), |wire| {
+        let request = call_tool(wire, "query", json!({"region": "eu"}));
+        let parked = call_tool(wire, "query", json!({"region": "us"}));
+        let first = wire.expect("tools/call");
+        let other = wire.expect("tools/call");
+        assert_eq!(params(&first), []);
+        wire.refuse(&first, 400, -32020, None);
+        let one = wire.expect("tools/list");
+        assert_eq!(one.body["params"]["cursor"], Value::Null);
+        assert_eq!(one.header("mcp-method"), Some("tools/list"));
+        // The tools are listed once for all calls that wait for it.
+        wire.refuse(&other, 400, -32020, None);
+        wire.expect_silence();
+        wire.answer(&one, page(json!([]), Some("")));
+        let two = wire.expect("tools/list");
+        assert_eq!(two.body["params"]["cursor"], "");
+        wire.answer(&two, page(json!([query()]), None));
+        let again = wire.expect("tools/call");
+        assert_ne!(again.id(), first.id());
+        assert_eq!(again.body["params"], first.body["params"]);
+        assert_eq!(params(&again), [("mcp-param-region", "eu")]);
+        wire.answer(&again, json!({"content": []}));
+        wire.result(request);
+
+        // The second time it is an error.
+        let again = wire.expect("tools/call");
+        wire.refuse(&again, 400, -32020, None);
+        assert!(matches!(wire.outcome(parked), Outcome::Error(error) if error.code == -32020));
+        wire.expect_silence();
+    });
+}
+
+/// C4.13
+#[test]
+fn a_call_with_the_wrong_headers_ends_if_the_tools_can_not_be_listed() {
+    for how in ["error", "broken", "never", "endless"] {
+        modern(config(), |wire| {
+            let request = call_tool(wire, "query", json!({"region": "eu"}));
+            let call = wire.expect("tools/call");
+            wire.refuse(&call, 400, -32020, None);
+            let listing = wire.expect("tools/list");
+            match how {
+                "error" => wire.refuse(&listing, 400, -32603, None),
+                "broken" => wire.fail(&listing, Sent::Maybe),
+                "never" => {
+                    // The call's own time is over by then, too.
+                    wire.advance(Duration::from_secs(40));
+                    wire.expect_abort(&listing);
+                }
+                _ => {
+                    let mut listing = listing;
+                    for at in 0..64 {
+                        wire.answer(&listing, page(json!([]), Some(&at.to_string())));
+                        match wire.next() {
+                            Some(next) => listing = next,
+                            None => panic!("the call is made again"),
+                        }
+                        if listing.body["method"] == "tools/call" {
+                            break;
+                        }
+                    }
+                    wire.refuse(&listing, 400, -32020, None);
+                }
+            }
+            match wire.outcome(request) {
+                Outcome::Error(error) if error.code == -32020 => {}
+                Outcome::TimedOut { .. } if how == "never" => {}
+                other => panic!("{how}: {other:?}"),
+            }
+            wire.expect_silence();
+        });
+    }
+}
+
+#[test]
+fn a_call_that_waits_for_the_tools_can_be_cancelled() {
+    modern(config(), |wire| {
+        let request = call_tool(wire, "query", json!({"region": "eu"}));
+        let call = wire.expect("tools/call");
+        wire.refuse(&call, 400, -32020, None);
+        let listing = wire.expect("tools/list");
+        wire.client.cancel(wire.now, request, None);
+        assert!(matches!(wire.outcome(request), Outcome::Cancelled));
+        wire.answer(&listing, page(json!([query()]), None));
+        wire.expect_silence();
+    });
+}
+
+/// An argument that can not be a header is told before anything is sent.
+#[test]
+fn an_argument_that_can_not_be_a_header_is_refused() {
+    modern(config(), |wire| {
+        list(wire, json!([query()]));
+        let request = call_tool(wire, "query", json!({"limit": 9_007_199_254_740_993_u64}));
+        assert!(matches!(wire.outcome(request), Outcome::Refused(Refusal::Encode(_))));
+        wire.expect_silence();
+    });
+}
+
+/// K25
+#[test]
+fn a_lost_call_of_a_harmless_tool_is_made_once_more() {
+    let tools = json!([
+        {"name": "look", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": true}},
+        {"name": "set", "inputSchema": {"type": "object"}, "annotations": {"idempotentHint": true}},
+        {"name": "pay", "inputSchema": {"type": "object"}, "annotations": {"idempotentHint": false}},
+    ]);
+    let lose = |wire: &mut Wire| {
+        for (name, again) in [("look", true), ("set", true), ("pay", false), ("unknown", false)] {
+            let request = call_tool(wire, name, json!({}));
+            let first = wire.expect("tools/call");
+            wire.stream(&first);
+            wire.cut(&first);
+            if again {
+                let second = wire.expect("tools/call");
+                assert_ne!(second.id(), first.id());
+                wire.answer(&second, json!({"content": []}));
+                wire.result(request);
+            } else {
+                assert!(matches!(wire.outcome(request), Outcome::Lost(_)), "{name}");
+                wire.expect_silence();
+            }
+        }
+    };
+    modern(config(), |wire| {
+        list(wire, tools.clone());
+        lose(wire);
+    });
+    legacy(config(), |wire, _| {
+        list(wire, tools.clone());
+        lose(wire);
+    });
+}
+
+/// Legacy revisions know nothing of headers.
+#[test]
+fn a_legacy_server_has_no_headers_for_parameters() {
+    legacy(config(), |wire, _| {
+        let bad = json!({"name": "bad", "inputSchema": {"type": "object", "properties": {"a": {"x-mcp-header": ""}}}});
+        assert_eq!(list(wire, json!([query(), bad])), json!([query(), bad]));
+        assert!(wire.diagnostics().is_empty());
+        call_tool(wire, "query", json!({"region": "eu"}));
+        assert_eq!(params(&wire.expect("tools/call")), []);
+    });
+}

@@ -1,0 +1,342 @@
+//! Watching over HTTP: streams that break, end and are replaced, and sessions that are lost.
+#![allow(clippy::unwrap_used, reason = "a test that fails shows where")]
+
+use crate::http_common::{Exchange, LEGACY, SESSION, Wire, config, legacy, modern, scenario};
+use mcp_proto::bind::http::Sent;
+use mcp_proto::bind::http::client::HttpClientConfig;
+use mcp_proto::peer::client::{
+    Change, Diagnostic, Event, Interest, Mode, Since, WatchEnd, WatchId, WatchState, Why,
+};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+const FILE: &str = "file:///project/config.json";
+
+fn watch(wire: &mut Wire, interest: Interest) -> WatchId {
+    let id = wire.client.watch(wire.now, interest, Since::Now).unwrap();
+    wire.drain();
+    id
+}
+
+fn tagged(exchange: &Exchange, what: &str, mut params: Value) -> Value {
+    params["_meta"] = json!({"io.modelcontextprotocol/subscriptionId": exchange.id()});
+    json!({"jsonrpc": "2.0", "method": format!("notifications/{what}"), "params": params})
+}
+
+/// The next request must be a listen; it is acknowledged.
+#[track_caller]
+fn acknowledge(wire: &mut Wire) -> Exchange {
+    let listen = wire.expect("subscriptions/listen");
+    grant(wire, &listen);
+    listen
+}
+
+fn grant(wire: &mut Wire, listen: &Exchange) {
+    wire.stream(listen);
+    let filter = listen.body["params"]["notifications"].clone();
+    wire.event(listen, &tagged(listen, "subscriptions/acknowledged", json!({"notifications": filter})));
+}
+
+/// What the watches were told, in words.
+#[track_caller]
+fn told(wire: &mut Wire) -> Vec<String> {
+    let word = |event: Event| match event {
+        Event::Changed { change, why, .. } => {
+            let what = match change {
+                Change::Resource(uri) => uri,
+                other => format!("{other:?}").to_lowercase(),
+            };
+            Some(if why == Why::MayHave { format!("{what}?") } else { what })
+        }
+        Event::Watch { state: WatchState::On { missing }, .. } if missing.is_empty() => Some("on".into()),
+        Event::Watch { state: WatchState::Interrupted, .. } => Some("interrupted".into()),
+        Event::Watch { state: WatchState::Ended(WatchEnd::ByServer), .. } => Some("ended".into()),
+        Event::Watch { state: WatchState::Ended(WatchEnd::Refused(why)), .. } => {
+            Some(format!("refused: {why}"))
+        }
+        Event::Outcome { outcome, .. } => panic!("nobody asked: {outcome:?}"),
+        _ => None,
+    };
+    wire.take_events().into_iter().filter_map(word).collect()
+}
+
+/// C6.4, C6.5: each way to lose a stream leads to another listen, after which everything counts as changed.
+#[test]
+fn a_lost_stream_is_listened_to_again() {
+    let cut = |wire: &mut Wire, listen: &Exchange| wire.cut(listen);
+    let end = |wire: &mut Wire, listen: &Exchange| wire.end(listen);
+    let fail = |wire: &mut Wire, listen: &Exchange| wire.fail(listen, Sent::Maybe);
+    let ways: [fn(&mut Wire, &Exchange); 3] = [cut, end, fail];
+    for lose in ways {
+        modern(config(), |wire| {
+            watch(wire, Interest::new().tools().resource(FILE));
+            let listen = acknowledge(wire);
+            wire.event(&listen, &tagged(&listen, "tools/list_changed", json!({})));
+            assert_eq!(told(wire), ["on", "tools"]);
+            lose(wire, &listen);
+            assert_eq!(told(wire), ["interrupted"]);
+            wire.expect_silence();
+            let pause = wire.advance_to_timeout();
+            assert!(pause >= Duration::from_millis(250) && pause <= Duration::from_millis(500), "{pause:?}");
+            let again = acknowledge(wire);
+            assert_ne!(again.id(), listen.id(), "C5.5: a new request has an id of its own");
+            assert_eq!(told(wire), ["on", "tools?", &format!("{FILE}?")]);
+        });
+    }
+}
+
+/// C6.4, S5.4, D9: the result before the end of the stream is a clean end.
+#[test]
+fn a_graceful_end_is_not_a_loss() {
+    modern(config(), |wire| {
+        watch(wire, Interest::new().tools());
+        let listen = acknowledge(wire);
+        let meta = json!({"io.modelcontextprotocol/subscriptionId": listen.id()});
+        wire.event_answer(&listen, &listen.id(), json!({"resultType": "complete", "_meta": meta}));
+        wire.end(&listen);
+        assert_eq!(told(wire), ["on", "ended"]);
+        wire.advance(Duration::from_secs(3600));
+        wire.expect_silence();
+    });
+}
+
+/// C6.4: a server that can not be reached, or that is overloaded, is asked until it can.
+#[test]
+fn listening_is_tried_until_the_server_is_back() {
+    modern(config(), |wire| {
+        watch(wire, Interest::new().tools());
+        let listen = acknowledge(wire);
+        wire.cut(&listen);
+        for round in 0..20 {
+            wire.advance(Duration::from_secs(30));
+            let listen = wire.next().expect("it is tried for ever");
+            match round % 3 {
+                0 => wire.reply(&listen, 503, &[("retry-after", "20")], ""),
+                1 => wire.fail(&listen, Sent::Maybe),
+                _ => {
+                    wire.stream(&listen);
+                    wire.end(&listen);
+                }
+            }
+        }
+        told(wire);
+        wire.advance(Duration::from_secs(30));
+        acknowledge(wire);
+        assert_eq!(told(wire), ["on", "tools?"]);
+    });
+}
+
+/// C6.4: the server says how long it wants to be left alone.
+#[test]
+fn a_server_is_left_alone_for_as_long_as_it_wants() {
+    modern(config(), |wire| {
+        watch(wire, Interest::new().tools());
+        let listen = wire.expect("subscriptions/listen");
+        wire.reply(&listen, 503, &[("retry-after", "7")], "");
+        assert_eq!(wire.advance_to_timeout(), Duration::from_secs(7));
+        acknowledge(wire);
+    });
+}
+
+/// C6.3: a refusal by status ends the watch.
+#[test]
+fn a_status_that_will_not_change_ends_the_watch() {
+    for status in [400, 403, 501] {
+        modern(config(), |wire| {
+            watch(wire, Interest::new().tools());
+            let listen = wire.expect("subscriptions/listen");
+            wire.refuse(&listen, status, -32601, None);
+            let told = told(wire);
+            assert!(told[0].starts_with("refused"), "{told:?}");
+        });
+    }
+}
+
+/// C6.6: the streams of two listens are not in order with each other, so the one before is kept for a while: what was on
+/// its way there is told.
+#[test]
+fn a_replaced_stream_is_read_to_its_end() {
+    modern(config(), |wire| {
+        let tools = watch(wire, Interest::new().tools());
+        let first = acknowledge(wire);
+        watch(wire, Interest::new().prompts());
+        let second = wire.expect("subscriptions/listen");
+        grant(wire, &second);
+        assert_eq!(told(wire), ["on", "on"]);
+        wire.expect_no_abort();
+        wire.event(&first, &tagged(&first, "tools/list_changed", json!({})));
+        assert_eq!(told(wire), ["tools"], "it had been sent before the second listen came");
+        wire.advance(Duration::from_secs(2));
+        wire.expect_abort(&first);
+        wire.event(&second, &tagged(&second, "tools/list_changed", json!({})));
+        assert_eq!(told(wire), ["tools"]);
+        wire.client.unwatch(wire.now, tools);
+        acknowledge(wire);
+        wire.advance(Duration::from_secs(2));
+        wire.expect_abort(&second);
+    });
+}
+
+/// C6.5: if the stream of the one before breaks while it is read to its end, something may be missing.
+#[test]
+fn a_replaced_stream_that_breaks_may_have_had_more() {
+    modern(config(), |wire| {
+        watch(wire, Interest::new().tools());
+        let first = acknowledge(wire);
+        watch(wire, Interest::new().prompts());
+        acknowledge(wire);
+        told(wire);
+        wire.cut(&first);
+        assert_eq!(told(wire), ["tools?", "prompts?"]);
+        wire.advance(Duration::from_secs(60));
+        wire.expect_silence();
+    });
+}
+
+/// C6.5, C6.6: the one before is lost while its successor is on its way.
+#[test]
+fn a_stream_that_breaks_while_it_is_replaced_is_made_up_for() {
+    modern(config(), |wire| {
+        watch(wire, Interest::new().tools());
+        let first = acknowledge(wire);
+        watch(wire, Interest::new().prompts());
+        let second = wire.expect("subscriptions/listen");
+        told(wire);
+        wire.cut(&first);
+        assert_eq!(told(wire), ["interrupted"]);
+        grant(wire, &second);
+        assert_eq!(told(wire), ["on", "tools?", "on"]);
+        wire.advance(Duration::from_secs(60));
+        wire.expect_silence();
+    });
+}
+
+/// C6.6: ending a watch closes its stream, and no notification is sent.
+#[test]
+fn the_last_watch_closes_the_stream() {
+    modern(config(), |wire| {
+        let id = watch(wire, Interest::new().tools());
+        let listen = acknowledge(wire);
+        wire.client.unwatch(wire.now, id);
+        wire.expect_abort(&listen);
+        wire.expect_silence();
+        assert_eq!(wire.client.poll_timeout(), None);
+    });
+}
+
+/// C6.4: different seeds come back at different times.
+#[test]
+fn clients_do_not_all_come_back_at_once() {
+    let mut pauses = std::collections::BTreeSet::new();
+    for seed in 1..=20 {
+        let mut config: HttpClientConfig = config();
+        config.seed = seed;
+        let mut wire = Wire::new(config, crate::http_common::Pieces::Whole);
+        let probe = wire.expect("server/discover");
+        wire.answer(&probe, crate::http_common::discover_result());
+        watch(&mut wire, Interest::new().tools());
+        let listen = acknowledge(&mut wire);
+        wire.cut(&listen);
+        pauses.insert(wire.advance_to_timeout());
+    }
+    assert!(pauses.len() > 15, "{pauses:?}");
+}
+
+// --- Legacy ---
+
+/// C6.7: a session that is lost is opened anew, and what was subscribed to is subscribed to again.
+#[test]
+fn a_lost_session_is_subscribed_anew() {
+    legacy(config(), |wire, _| {
+        watch(wire, Interest::new().tools().resource(FILE));
+        let subscribe = wire.expect("resources/subscribe");
+        wire.answer(&subscribe, json!({}));
+        assert_eq!(told(wire), ["on"]);
+        let late = watch(wire, Interest::new().resource("file:///late"));
+        let lost = wire.expect("resources/subscribe");
+        wire.reply(&lost, 404, &[], "");
+        let words = told(wire);
+        assert!(words.contains(&"interrupted".to_owned()), "{words:?}");
+        wire.open_session(LEGACY, "session-2");
+        let mut uris = Vec::new();
+        let mut get = None;
+        while let Some(exchange) = wire.next() {
+            if exchange.body.is_null() {
+                get = Some(exchange);
+                continue;
+            }
+            assert_eq!(exchange.header("mcp-session-id"), Some("session-2"));
+            assert_eq!(exchange.body["method"], "resources/subscribe");
+            uris.push(exchange.body["params"]["uri"].as_str().unwrap().to_owned());
+            wire.answer(&exchange, json!({}));
+        }
+        uris.sort();
+        uris.dedup();
+        assert_eq!(uris, ["file:///late", FILE]);
+        wire.stream(&get.unwrap());
+        let words = told(wire);
+        assert!(words.contains(&"tools?".to_owned()) && words.contains(&format!("{FILE}?")), "{words:?}");
+        assert!(words.iter().filter(|word| *word == "on").count() == 2, "{words:?}");
+        wire.client.unwatch(wire.now, late);
+        assert_eq!(wire.expect("resources/unsubscribe").body["params"]["uri"], "file:///late");
+    });
+}
+
+/// C6.5 for legacy streams: what a stream without event ids was to say while it was gone is lost.
+#[test]
+fn a_legacy_stream_that_comes_back_without_its_past_may_have_missed_something() {
+    legacy(config(), |wire, listener| {
+        watch(wire, Interest::new().tools());
+        assert_eq!(told(wire), ["on"]);
+        wire.event(&listener, &json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}));
+        assert_eq!(told(wire), ["tools"]);
+        wire.cut(&listener);
+        wire.advance_to_timeout();
+        let listener = wire.expect_get();
+        wire.stream(&listener);
+        assert_eq!(told(wire), ["tools?"]);
+        // From an event on the server tells all that was missed.
+        wire.body(
+            &listener,
+            "id: e-1\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\"}\n\n",
+        );
+        wire.cut(&listener);
+        wire.advance_to_timeout();
+        let listener = wire.expect_get();
+        assert_eq!(listener.header("last-event-id"), Some("e-1"));
+        wire.stream(&listener);
+        assert_eq!(told(wire), ["tools"]);
+    });
+}
+
+/// 2025-11-25 transports: a server need not offer the stream; nothing is told then, and the watch says so.
+#[test]
+fn a_server_without_a_stream_of_its_own_does_not_tell() {
+    let mut config = config();
+    config.client.mode = Mode::LegacyOnly;
+    scenario(config, |wire| {
+        wire.open_session(LEGACY, SESSION);
+        let listener = wire.expect_get();
+        watch(wire, Interest::new().tools());
+        assert_eq!(told(wire), ["on"], "the stream is most likely there in a moment");
+        wire.reply(&listener, 405, &[], "");
+        assert_eq!(told(wire), ["interrupted"]);
+        watch(wire, Interest::new().prompts());
+        assert_eq!(told(wire), Vec::<String>::new());
+    });
+}
+
+/// Contract 1 with a lost session: nothing of the machine's own is told to the application.
+#[test]
+fn a_session_lost_for_good_leaves_no_outcome_behind() {
+    legacy(config(), |wire, _| {
+        watch(wire, Interest::new().resource(FILE));
+        let subscribe = wire.expect("resources/subscribe");
+        wire.answer(&subscribe, json!({}));
+        wire.client.close(wire.now);
+        let events = wire.take_events();
+        assert!(!events.iter().any(|event| matches!(event, Event::Outcome { .. })), "{events:?}");
+        let lost = |event: &Event| matches!(event, Event::Diagnostic(Diagnostic::SessionLost));
+        assert!(!events.iter().any(lost));
+    });
+}

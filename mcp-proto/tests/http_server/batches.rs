@@ -1,0 +1,149 @@
+//! Arrays of messages: what a client of 2025-03-26 may post, and nobody else.
+
+use mcp_proto::bind::http::server::Posted;
+use mcp_proto::peer::server::{Answer, Event};
+use mcp_proto::rpc::Id;
+use mcp_proto::schema::ProgressParams;
+use serde_json::{Value, json};
+
+use crate::http_server_common::{Client, NOW, asked, initialize, post, result};
+
+fn call(id: i64) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": "t", "_meta": {"progressToken": id}}})
+}
+
+fn ping(id: i64) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "method": "ping"})
+}
+
+#[test]
+fn the_answers_to_an_array_are_an_array() {
+    let mut client = Client::at("2025-03-26");
+    let notification = json!({"jsonrpc": "2.0", "method": "notifications/x"});
+    let stream = client.stream(json!([call(1), notification, ping(2), call(3)]));
+    let mut calls = Vec::new();
+    while let Some(event) = client.session.poll_event() {
+        if let Event::Request { id, .. } = event {
+            calls.push(id);
+        }
+    }
+    client.session.respond(NOW, calls[1], Answer::Result(&result()));
+    assert!(client.session.poll_head(stream).is_none());
+    client.session.respond(NOW, calls[0], Answer::Result(&result()));
+    let answers = client.read(stream).json();
+    let ids: Vec<&Value> = answers.as_array().unwrap().iter().map(|answer| &answer["id"]).collect();
+    assert_eq!(ids, [&json!(2), &json!(3), &json!(1)]);
+    // Of one as well.
+    let stream = client.stream(json!([ping(4)]));
+    assert_eq!(client.read(stream).json(), json!([{"jsonrpc": "2.0", "id": 4, "result": {}}]));
+}
+
+#[test]
+fn an_array_that_becomes_a_stream_has_each_answer_as_an_event() {
+    let mut client = Client::at("2025-03-26");
+    let stream = client.stream(json!([ping(1), call(2), call(3)]));
+    let first = asked(client.session.poll_event());
+    let second = asked(client.session.poll_event());
+    client.session.progress(NOW, first, &ProgressParams::new(Id::from("x"), 1u64));
+    client.session.respond(NOW, second, Answer::Result(&result()));
+    let begun = client.read(stream);
+    assert!(!begun.ended);
+    client.session.respond(NOW, first, Answer::Result(&result()));
+    let rest = client.read(stream);
+    assert!(rest.ended);
+    let ids: Vec<Value> = [begun.messages(), rest.messages()]
+        .concat()
+        .into_iter()
+        .map(|message| message["id"].clone())
+        .collect();
+    assert_eq!(ids, [json!(1), json!(null), json!(3), json!(2)]);
+}
+
+#[test]
+fn an_array_without_requests_is_taken_without_an_answer() {
+    let mut client = Client::at("2025-03-26");
+    let notification = json!({"jsonrpc": "2.0", "method": "notifications/x"});
+    assert_eq!(client.say(json!([notification, notification])).status, 202);
+    assert_eq!(client.say(json!([{"jsonrpc": "2.0", "id": 1, "result": {}}])).status, 202);
+}
+
+#[test]
+fn what_is_wrong_in_an_array_costs_only_itself() {
+    let mut client = Client::at("2025-03-26");
+    let stream = client.stream(
+        json!([ping(1), 5, {"jsonrpc": "2.0", "id": 2, "method": 3}, ping(1), {"id": 9, "result": 1}]),
+    );
+    let answers = client.read(stream).json();
+    let codes: Vec<(Value, Value)> = answers
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|answer| (answer["id"].clone(), answer["error"]["code"].clone()))
+        .collect();
+    assert_eq!(
+        codes,
+        [
+            (json!(1), json!(null)),
+            (json!(null), json!(-32600)),
+            (json!(2), json!(-32600)),
+            (json!(1), json!(null))
+        ]
+    );
+}
+
+#[test]
+fn an_id_that_comes_twice_in_an_array_is_refused_the_second_time() {
+    let mut client = Client::at("2025-03-26");
+    let stream = client.stream(json!([call(1), call(1)]));
+    let first = asked(client.session.poll_event());
+    assert!(client.session.poll_event().is_none());
+    client.session.respond(NOW, first, Answer::Result(&result()));
+    let answers = client.read(stream).json();
+    assert_eq!(
+        (&answers[0]["error"]["code"], &answers[1]["result"]["content"][0]["text"]),
+        (&json!(-32600), &json!("done"))
+    );
+}
+
+#[test]
+fn a_handshake_is_never_part_of_an_array() {
+    let mut client = Client::at("2025-03-26");
+    let stream = client.stream(json!([initialize("2025-11-25", json!({})), ping(1)]));
+    let answers = client.read(stream).json();
+    assert_eq!((&answers[0]["error"]["code"], &answers[1]["id"]), (&json!(-32600), &json!(1)));
+    assert_eq!(client.session.session().unwrap().revision.as_str(), "2025-03-26");
+}
+
+#[test]
+fn arrays_are_refused_at_other_revisions_and_empty_ones_everywhere() {
+    for version in ["2024-11-05", "2025-06-18", "2025-11-25"] {
+        let mut client = Client::at(version);
+        let answer = client.say(json!([ping(1)]));
+        let body: Value = serde_json::from_slice(&answer.body).unwrap();
+        assert_eq!((answer.status, &body["error"]["code"]), (400, &json!(-32600)), "{version}");
+    }
+    assert_eq!(Client::at("2025-03-26").say(json!([])).status, 400);
+}
+
+#[test]
+fn a_cancellation_in_the_middle_of_an_array_leaves_the_other_answers() {
+    let mut client = Client::at("2025-03-26");
+    let stream = client.stream(json!([call(1), call(2)]));
+    let first = asked(client.session.poll_event());
+    asked(client.session.poll_event());
+    client.session.respond(NOW, first, Answer::Result(&result()));
+    client.say(json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 2}}));
+    assert_eq!(client.read(stream).json().as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn an_array_for_a_client_that_takes_events_alone_is_a_stream() {
+    let mut client = Client::at("2025-03-26");
+    let posted = post(&json!([ping(1), ping(2)])).with("Accept", "text/event-stream");
+    let Posted::Stream(stream) = client.posted_as(&posted.header("Mcp-Session-Id", client.id.to_string()))
+    else {
+        panic!()
+    };
+    let whole = client.read(stream);
+    assert_eq!((whole.messages().len(), whole.ended), (2, true));
+}

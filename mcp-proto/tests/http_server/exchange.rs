@@ -1,0 +1,391 @@
+//! One request of the modern era over HTTP, and its answer.
+
+use core::time::Duration;
+
+use mcp_proto::bind::http::server::{BodyKind, Chunk, Setup};
+use mcp_proto::peer::Lost;
+use mcp_proto::peer::server::{Answer, Closed, Event, ListKind, Topic, missing_capabilities};
+use mcp_proto::rpc::{ErrorObject, code};
+use mcp_proto::schema::{
+    ClientCapabilities, ClientCapability, Json, LoggingLevel, LoggingMessageParams, ProgressParams,
+};
+use mcp_proto::{Limits, rpc::Id};
+use serde_json::{Value, json};
+
+use crate::http_server_common::{
+    Asked, MODERN, NOW, asked, config, config_with, meta, modern, post, read, result, seconds, setup,
+};
+
+const KEEPALIVE: u64 = 15;
+
+fn call() -> Asked {
+    modern(7, "tools/call", json!({"name": "t", "_meta": {"progressToken": "p"}}))
+}
+
+fn progress(done: u64) -> ProgressParams {
+    ProgressParams::new(Id::from("x"), done)
+}
+
+/// S3.7, S3.13
+#[test]
+fn an_answer_that_comes_first_is_one_json_value() {
+    let setup = setup();
+    let mut exchange = call().exchange(&setup);
+    assert!(exchange.poll_head().is_none());
+    assert_eq!(exchange.poll_body(), Chunk::Pending);
+    let request = asked(exchange.poll_event());
+    exchange.respond(NOW, request, Answer::Result(&result()));
+    let whole = read(&mut exchange);
+    assert_eq!(whole.head.status, 200);
+    let answer = whole.json();
+    assert_eq!((&answer["id"], &answer["result"]["content"][0]["text"]), (&json!(7), &json!("done")));
+    assert_eq!(answer["result"]["_meta"]["io.modelcontextprotocol/serverInfo"]["name"], "test-server");
+    assert_eq!(exchange.poll_timeout(), None);
+}
+
+/// S3.13, S3.14
+#[test]
+fn a_notification_that_comes_first_makes_it_a_stream_that_ends_with_the_answer() {
+    let setup = setup();
+    let mut exchange = call().exchange(&setup);
+    let request = asked(exchange.poll_event());
+    assert!(exchange.progress(NOW, request, &progress(1)));
+    let begun = read(&mut exchange);
+    assert!(!begun.ended);
+    for header in [("x-accel-buffering", "no"), ("cache-control", "no-store, no-transform")] {
+        assert!(begun.head.headers.contains(&(header.0, header.1.into())));
+    }
+    assert_eq!(begun.messages()[0]["params"]["progressToken"], "p");
+    exchange.respond(NOW, request, Answer::Result(&result()));
+    let rest = read(&mut exchange);
+    assert!(rest.ended);
+    assert_eq!(rest.messages()[0]["id"], 7);
+    // Nothing follows the answer.
+    assert!(!exchange.progress(NOW, request, &progress(2)));
+    assert_eq!(exchange.poll_body(), Chunk::End);
+}
+
+#[test]
+fn a_request_may_be_read_in_one_poll_or_in_many() {
+    let setup = setup();
+    let run = |each: bool| {
+        let mut exchange = call().exchange(&setup);
+        let request = asked(exchange.poll_event());
+        let mut body = Vec::new();
+        for done in 0..5 {
+            exchange.progress(NOW, request, &progress(done));
+            while each && let Chunk::Bytes(bytes) = exchange.poll_body() {
+                body.extend_from_slice(&bytes);
+            }
+        }
+        exchange.respond(NOW, request, Answer::Result(&result()));
+        body.extend_from_slice(&read(&mut exchange).body);
+        body
+    };
+    assert_eq!(run(true), run(false));
+}
+
+/// S3.11: what a session alone has is unknown to a request that stands alone.
+#[test]
+fn unknown_methods_are_not_found() {
+    let setup = setup();
+    let legacy =
+        ["initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe", "no/such"];
+    for method in legacy {
+        assert_eq!(modern(1, method, json!({"uri": "x:y", "level": "info"})).refused(&setup), (404, -32601));
+    }
+}
+
+/// S3.12
+#[test]
+fn a_version_that_is_not_spoken_is_refused_with_those_that_are() {
+    let setup = setup();
+    for version in ["2025-11-25", "2099-01-01"] {
+        let other =
+            modern(1, "tools/list", json!({"_meta": {"io.modelcontextprotocol/protocolVersion": version}}))
+                .with("MCP-Protocol-Version", version);
+        let whole = read(&mut other.exchange(&setup));
+        assert_eq!(whole.head.status, 400);
+        let error = &whole.json()["error"];
+        assert_eq!((&error["code"], &error["data"]["supported"]), (&json!(-32022), &json!([MODERN])));
+        assert_eq!(error["data"]["requested"], version);
+    }
+}
+
+#[test]
+fn what_lacks_its_metadata_is_refused_by_naming_it() {
+    let setup = setup();
+    let bare = |method: &str| post(&json!({"jsonrpc": "2.0", "id": 1, "method": method}));
+    for method in ["tools/list", "ping", "server/discover"] {
+        let asked = bare(method).header("MCP-Protocol-Version", MODERN).header("Mcp-Method", method);
+        assert_eq!(asked.refused(&setup), (400, -32602), "{method}");
+    }
+    assert_eq!(bare("server/discover").refused(&setup), (400, -32602));
+    let half = |key: &str| {
+        let mut params = json!({"_meta": meta()});
+        params["_meta"].as_object_mut().unwrap().remove(key);
+        post(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": params}))
+            .header("MCP-Protocol-Version", MODERN)
+            .header("Mcp-Method", "tools/list")
+    };
+    assert_eq!(half("io.modelcontextprotocol/clientCapabilities").refused(&setup), (400, -32602));
+    assert_eq!(half("io.modelcontextprotocol/protocolVersion").refused(&setup), (400, -32602));
+    let by_position = post(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": [1]}));
+    assert_eq!(by_position.header("MCP-Protocol-Version", MODERN).refused(&setup), (400, -32602));
+}
+
+#[test]
+fn the_errors_of_a_handler_are_answers_and_those_of_the_protocol_are_not() {
+    let setup = setup();
+    let status = |error: ErrorObject| {
+        let mut exchange = call().exchange(&setup);
+        let request = asked(exchange.poll_event());
+        exchange.respond(NOW, request, Answer::Error(error));
+        let whole = read(&mut exchange);
+        whole.json();
+        whole.head.status
+    };
+    assert_eq!(status(ErrorObject::new(code::INVALID_PARAMS, "no such tool")), 200);
+    assert_eq!(status(ErrorObject::new(code::INTERNAL_ERROR, "broken")), 200);
+    assert_eq!(status(ErrorObject::new(1, "ours")), 200);
+    let needed = ClientCapabilities::default().with(ClientCapability::Sampling);
+    assert_eq!(status(missing_capabilities(needed)), 400);
+}
+
+#[test]
+fn once_it_is_a_stream_errors_travel_in_it() {
+    let setup = setup();
+    let mut exchange = call().exchange(&setup);
+    let request = asked(exchange.poll_event());
+    exchange.progress(NOW, request, &progress(1));
+    exchange.respond(NOW, request, Answer::Error(missing_capabilities(ClientCapabilities::default())));
+    let whole = read(&mut exchange);
+    assert_eq!(whole.messages()[1]["error"]["code"], -32021);
+}
+
+/// S3.16
+#[test]
+fn the_clients_disconnect_cancels_its_request() {
+    let setup = setup();
+    let mut exchange = call().exchange(&setup);
+    let request = asked(exchange.poll_event());
+    exchange.progress(NOW, request, &progress(1));
+    exchange.handle_disconnect(NOW);
+    assert!(matches!(exchange.poll_event(), Some(Event::Cancelled { id, .. }) if id == request));
+    assert!(matches!(exchange.poll_event(), Some(Event::Closed(Closed::Lost(Lost::Disconnected(_))))));
+    assert!(!exchange.progress(NOW, request, &progress(2)));
+    exchange.respond(NOW, request, Answer::Result(&result()));
+    assert_eq!((exchange.poll_body(), exchange.poll_timeout()), (Chunk::End, None));
+}
+
+/// S3.6
+#[test]
+fn a_notification_is_taken_without_an_answer() {
+    let setup = setup();
+    let notification = |version: &str| {
+        let mut meta = meta();
+        meta["io.modelcontextprotocol/protocolVersion"] = version.into();
+        let params = json!({"requestId": 1, "_meta": meta});
+        post(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}))
+    };
+    // One client sends it without `Mcp-Method`: no header is defined for it.
+    let taken = notification(MODERN).header("MCP-Protocol-Version", MODERN);
+    for asked in [notification(MODERN), taken.clone(), taken.clone().header("Mcp-Session-Id", "whatever")] {
+        let answer = asked.answer(&setup);
+        assert_eq!((answer.status, answer.body.len()), (202, 0));
+        assert_eq!(answer.head().body, BodyKind::Empty);
+    }
+    assert_eq!(taken.with("MCP-Protocol-Version", "2025-11-25").refused(&setup), (400, -32020));
+    let named = notification(MODERN).header("Mcp-Method", "notifications/progress");
+    assert_eq!(named.refused(&setup), (400, -32020));
+}
+
+/// S3.17
+#[test]
+fn a_session_and_an_event_to_resume_from_mean_nothing() {
+    let setup = setup();
+    let asked = call().header("Mcp-Session-Id", "00".repeat(16)).header("Last-Event-ID", "1-1");
+    let mut exchange = asked.exchange(&setup);
+    let request = crate::http_server_common::asked(exchange.poll_event());
+    exchange.respond(NOW, request, Answer::Result(&result()));
+    let whole = read(&mut exchange);
+    assert_eq!(whole.head.status, 200);
+    assert!(!whole.head.headers.iter().any(|(name, _)| *name == "mcp-session-id"));
+}
+
+#[test]
+fn arrays_and_answers_are_not_posted_at_this_revision() {
+    let setup = setup();
+    let at = |body: Value| {
+        post(&body).header("MCP-Protocol-Version", MODERN).header("Mcp-Session-Id", "00".repeat(16))
+    };
+    assert_eq!(at(json!([{"jsonrpc": "2.0", "id": 1, "method": "ping"}])).refused(&setup), (400, -32600));
+    assert_eq!(at(json!({"jsonrpc": "2.0", "id": 1, "result": {}})).refused(&setup), (400, -32600));
+}
+
+/// S3.15
+#[test]
+fn a_quiet_stream_shows_that_it_is_alive() {
+    let setup = setup();
+    let mut exchange = call().exchange(&setup);
+    let request = asked(exchange.poll_event());
+    assert_eq!(exchange.poll_timeout(), Some(seconds(KEEPALIVE)));
+    exchange.handle_timeout(seconds(KEEPALIVE - 1));
+    assert!(exchange.poll_head().is_none());
+    exchange.handle_timeout(seconds(KEEPALIVE));
+    assert_eq!(exchange.poll_head().unwrap().body, BodyKind::Stream);
+    assert_eq!(exchange.poll_body(), Chunk::Bytes(":\n\n".into()));
+    assert_eq!(exchange.poll_timeout(), Some(seconds(2 * KEEPALIVE)));
+    // Whatever is said counts as well.
+    exchange.progress(seconds(20), request, &progress(1));
+    assert!(matches!(exchange.poll_body(), Chunk::Bytes(_)));
+    assert_eq!(exchange.poll_timeout(), Some(seconds(20 + KEEPALIVE)));
+    exchange.respond(seconds(21), request, Answer::Result(&result()));
+    read(&mut exchange);
+    assert_eq!(exchange.poll_timeout(), None);
+}
+
+#[test]
+fn comments_do_not_pile_up_on_a_client_that_does_not_read() {
+    let setup = setup();
+    let mut exchange = call().exchange(&setup);
+    asked(exchange.poll_event());
+    exchange.handle_timeout(seconds(KEEPALIVE));
+    for second in KEEPALIVE..KEEPALIVE + 60 {
+        exchange.handle_timeout(seconds(second));
+    }
+    assert_eq!(read(&mut exchange).body, ":\n\n");
+}
+
+#[test]
+fn a_client_that_reads_nothing_is_given_up() {
+    let setup = setup();
+    let mut exchange = call().exchange(&setup);
+    let request = asked(exchange.poll_event());
+    exchange.progress(NOW, request, &progress(1));
+    assert_eq!(exchange.poll_timeout(), Some(seconds(60)));
+    exchange.handle_timeout(seconds(60));
+    assert!(matches!(exchange.poll_event(), Some(Event::Cancelled { .. })));
+    assert_eq!((exchange.poll_body(), exchange.poll_timeout()), (Chunk::End, None));
+}
+
+#[test]
+fn what_a_client_leaves_unread_is_bounded() {
+    let limits = Limits { queued_bytes: 1000, reply_bytes: 1000, ..Limits::default() };
+    let setup = Setup::new(config_with(|server| server.limits = limits));
+    let mut exchange = call().exchange(&setup);
+    let request = asked(exchange.poll_event());
+    let sent = (0..1000).filter(|done| exchange.progress(NOW, request, &progress(*done))).count();
+    assert!(sent < 20, "{sent}");
+    assert!(read(&mut exchange).body.len() < 1300);
+    assert!(exchange.progress(NOW, request, &progress(1000)));
+}
+
+#[test]
+fn a_client_that_takes_json_alone_is_told_nothing_else() {
+    let setup = setup();
+    let mut exchange = call().with("Accept", "application/json").exchange(&setup);
+    let request = asked(exchange.poll_event());
+    exchange.progress(NOW, request, &progress(1));
+    exchange.handle_timeout(seconds(KEEPALIVE));
+    assert!(exchange.poll_head().is_none());
+    exchange.respond(NOW, request, Answer::Result(&result()));
+    assert_eq!(read(&mut exchange).json()["id"], 7);
+    let listening = modern("l", "subscriptions/listen", json!({"notifications": {"toolsListChanged": true}}));
+    assert_eq!(listening.with("Accept", "application/json").refused(&setup), (406, -32600));
+}
+
+#[test]
+fn a_client_that_takes_events_alone_is_answered_by_one() {
+    let setup = setup();
+    let mut exchange = call().with("Accept", "text/event-stream").exchange(&setup);
+    let request = asked(exchange.poll_event());
+    exchange.respond(NOW, request, Answer::Result(&result()));
+    let whole = read(&mut exchange);
+    assert_eq!(whole.messages()[0]["id"], 7);
+    assert!(whole.ended);
+    // What went wrong is still told by the status.
+    assert_eq!(
+        modern(1, "no/such", json!({})).with("Accept", "text/event-stream").refused(&setup),
+        (404, -32601)
+    );
+}
+
+/// D9: the result ends a subscription, and nothing is cancelled.
+#[test]
+fn a_subscription_is_a_stream_that_ends_with_its_result() {
+    let setup = setup();
+    let filter = json!({"toolsListChanged": true, "resourceSubscriptions": ["x:y"]});
+    let mut exchange = modern("l", "subscriptions/listen", json!({"notifications": filter})).exchange(&setup);
+    let topics: Vec<Topic> = exchange.topics().cloned().collect();
+    assert_eq!(topics, [Topic::List(ListKind::Tools), Topic::Resource("x:y".into())]);
+    let begun = read(&mut exchange);
+    assert_eq!(begun.messages()[0]["method"], "notifications/subscriptions/acknowledged");
+    exchange.list_changed(NOW, ListKind::Tools);
+    exchange.list_changed(NOW, ListKind::Prompts);
+    exchange.resource_updated(NOW, "x:y");
+    let told = read(&mut exchange).messages();
+    let methods: Vec<&str> = told.iter().filter_map(|message| message["method"].as_str()).collect();
+    assert_eq!(methods, ["notifications/tools/list_changed", "notifications/resources/updated"]);
+    for message in &told {
+        assert_eq!(message["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], "l");
+    }
+    exchange.close(NOW);
+    let end = read(&mut exchange);
+    assert!(end.ended);
+    let end = end.messages();
+    assert_eq!(
+        (end.len(), &end[0]["id"], &end[0]["result"]["resultType"]),
+        (1, &json!("l"), &json!("complete"))
+    );
+}
+
+#[test]
+fn closing_lets_the_handler_finish_for_a_while() {
+    let setup = setup();
+    let mut exchange = call().exchange(&setup);
+    let request = asked(exchange.poll_event());
+    exchange.close(NOW);
+    assert!(exchange.poll_head().is_none());
+    exchange.respond(NOW, request, Answer::Result(&result()));
+    assert_eq!(read(&mut exchange).json()["id"], 7);
+
+    let mut exchange = call().exchange(&setup);
+    asked(exchange.poll_event());
+    exchange.close(NOW);
+    exchange.handle_timeout(seconds(2));
+    assert_eq!(read(&mut exchange).json()["error"]["code"], -32603);
+}
+
+#[test]
+fn one_that_is_given_up_by_this_side_is_answered_that_it_has_failed() {
+    let setup = setup();
+    let mut exchange = call().exchange(&setup);
+    asked(exchange.poll_event());
+    exchange.abort(NOW, Lost::DriverDropped);
+    let whole = read(&mut exchange);
+    assert_eq!(whole.head.status, 503);
+    assert_eq!(whole.json()["error"]["code"], -32603);
+}
+
+#[test]
+fn log_messages_come_only_to_whom_asked_for_them() {
+    let setup = setup();
+    let message = LoggingMessageParams::new(LoggingLevel::Info, Json::encode("x").unwrap());
+    let mut exchange = call().exchange(&setup);
+    let request = asked(exchange.poll_event());
+    assert!(!exchange.log(NOW, Some(request), &message) && !exchange.log(NOW, None, &message));
+    let level = json!({"io.modelcontextprotocol/logLevel": "info"});
+    let mut exchange = modern(1, "tools/call", json!({"name": "t", "_meta": level})).exchange(&setup);
+    let request = asked(exchange.poll_event());
+    assert!(exchange.log(NOW, Some(request), &message));
+    assert_eq!(read(&mut exchange).messages()[0]["method"], "notifications/message");
+}
+
+#[test]
+fn nothing_is_due_while_comments_are_off() {
+    let mut config = config();
+    config.keepalive = Duration::MAX;
+    let exchange = call().exchange(&Setup::new(config));
+    assert_eq!(exchange.poll_timeout(), None);
+}

@@ -1,0 +1,189 @@
+//! Headers that mirror the body: both are to say the same (S3.8 to S3.10).
+
+use mcp_proto::bind::http::tools::ParamHeaders;
+use mcp_proto::codec::header;
+use serde_json::{Value, json};
+
+use crate::http_server_common::{Asked, MODERN, modern, post, setup};
+
+const MISMATCH: (u16, i64) = (400, -32020);
+
+fn call(name: &str) -> Asked {
+    modern(7, "tools/call", json!({"name": name}))
+}
+
+/// S3.8
+#[test]
+fn each_header_is_required() {
+    let setup = setup();
+    for name in ["MCP-Protocol-Version", "Mcp-Method", "Mcp-Name"] {
+        assert_eq!(call("t").without(name).refused(&setup), MISMATCH, "{name}");
+    }
+    let read = modern(1, "resources/read", json!({"uri": "file:///a b"}));
+    assert_eq!(read.without("Mcp-Name").refused(&setup), MISMATCH);
+    let prompt = modern(1, "prompts/get", json!({"name": "p"}));
+    assert_eq!(prompt.without("Mcp-Name").refused(&setup), MISMATCH);
+    let task = modern(1, "tasks/get", json!({"taskId": "t1"}));
+    assert_eq!(task.without("Mcp-Name").refused(&setup), MISMATCH);
+}
+
+/// S3.8
+#[test]
+fn each_header_must_say_what_the_body_says() {
+    let setup = setup();
+    assert_eq!(call("t").with("MCP-Protocol-Version", "2025-11-25").refused(&setup), MISMATCH);
+    assert_eq!(call("t").with("Mcp-Method", "tools/list").refused(&setup), MISMATCH);
+    // Values are case-sensitive.
+    assert_eq!(call("t").with("Mcp-Method", "Tools/Call").refused(&setup), MISMATCH);
+    assert_eq!(call("t").with("Mcp-Name", "T").refused(&setup), MISMATCH);
+    assert_eq!(
+        modern(1, "tasks/cancel", json!({"taskId": "t1"})).with("Mcp-Name", "t2").refused(&setup),
+        MISMATCH
+    );
+    assert_eq!(
+        modern(1, "resources/read", json!({"uri": "x:y"})).with("Mcp-Name", "x:z").refused(&setup),
+        MISMATCH
+    );
+}
+
+#[test]
+fn the_refusal_names_the_header_and_both_values_under_the_id_of_the_request() {
+    let setup = setup();
+    let body: Value =
+        serde_json::from_slice(&call("bar").with("Mcp-Name", "foo").answer(&setup).body).unwrap();
+    let message = "Header mismatch: mcp-name header value 'foo' does not match body value 'bar'";
+    assert_eq!(body, json!({"jsonrpc": "2.0", "id": 7, "error": {"code": -32020, "message": message}}));
+    let long = call(&"n".repeat(10_000)).with("Mcp-Name", "m".repeat(10_000)).answer(&setup);
+    assert!(long.body.len() < 1000);
+}
+
+/// S3.9
+#[test]
+fn the_name_may_be_in_base64() {
+    let setup = setup();
+    for name in ["Hello, 世界", " padded ", "=?base64?literal?=", "line1\nline2", "", "plain"] {
+        call(name).with("Mcp-Name", header::encode(name).as_bytes()).exchange(&setup);
+        let wrong = header::encode("other 世界").into_owned();
+        assert_eq!(call(name).with("Mcp-Name", wrong).refused(&setup), MISMATCH, "{name}");
+    }
+    // Base64 of what needs none is as good.
+    call("a").with("Mcp-Name", "=?base64?YQ==?=").exchange(&setup);
+}
+
+/// S3.9
+#[test]
+fn characters_that_no_header_may_have_are_refused() {
+    let setup = setup();
+    assert_eq!(call("é").with("Mcp-Name", "é").refused(&setup), MISMATCH);
+    assert_eq!(call("a").with("Mcp-Name", b"a\x01").refused(&setup), MISMATCH);
+    assert_eq!(call("a").with("Mcp-Name", "=?base64?YQ?=").refused(&setup), MISMATCH);
+    assert_eq!(call("a").with("Mcp-Name", "=?base64?/w==?=").refused(&setup), MISMATCH);
+}
+
+/// S3.10
+#[test]
+fn the_names_of_headers_have_no_case_and_values_no_space_around_them() {
+    let setup = setup();
+    for (version, method, name) in [
+        ("mcp-protocol-version", "mcp-method", "mcp-name"),
+        ("MCP-PROTOCOL-VERSION", "MCP-METHOD", "MCP-NAME"),
+    ] {
+        let asked = call("t").without("MCP-Protocol-Version").without("Mcp-Method").without("Mcp-Name");
+        asked.header(version, MODERN).header(method, " tools/call\t").header(name, " t ").exchange(&setup);
+    }
+}
+
+#[test]
+fn one_header_that_says_two_things_says_nothing() {
+    let setup = setup();
+    for (name, other) in
+        [("Mcp-Method", "tools/list"), ("Mcp-Name", "u"), ("MCP-Protocol-Version", "2025-11-25")]
+    {
+        assert_eq!(call("t").header(name, other).refused(&setup), MISMATCH, "{name}");
+    }
+    call("t").header("Mcp-Method", "tools/call").exchange(&setup);
+}
+
+#[test]
+fn what_the_body_lacks_is_refused_as_such() {
+    let setup = setup();
+    // No name is no mismatch; the application says what it thinks of that.
+    modern(1, "tools/call", json!({})).exchange(&setup);
+    modern(1, "tools/call", json!({"name": 5})).exchange(&setup);
+    // Nor is a header that the method does not have.
+    modern(1, "tools/list", json!({})).header("Mcp-Name", "t").exchange(&setup);
+}
+
+#[test]
+fn names_are_compared_as_strings_whatever_their_escapes() {
+    let setup = setup();
+    let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
+        "name": "NAME", "_meta": crate::http_server_common::meta(),
+    }});
+    let escaped = body.to_string().replace("NAME", "\\u0074");
+    post(&body)
+        .body(escaped)
+        .header("MCP-Protocol-Version", MODERN)
+        .header("Mcp-Method", "tools/call")
+        .header("Mcp-Name", "t")
+        .exchange(&setup);
+}
+
+#[test]
+fn parameters_that_can_not_be_read_are_refused() {
+    let setup = setup();
+    let asked = |params: &str| {
+        let body = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{params}}}"#);
+        post(&json!(null))
+            .body(body)
+            .header("MCP-Protocol-Version", MODERN)
+            .header("Mcp-Method", "tools/call")
+    };
+    assert_eq!(asked(r#"{"a":tru}"#).refused(&setup), (400, -32700));
+    assert_eq!(asked(r#"{"name":"a","name":"b"}"#).refused(&setup), (400, -32602));
+    assert_eq!(asked(r#"{"_meta":5}"#).refused(&setup), (400, -32602));
+    let twice = r#"{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/protocolVersion":"x"}}"#;
+    assert_eq!(asked(twice).refused(&setup), (400, -32602));
+}
+
+fn region() -> ParamHeaders {
+    let schema = r#"{"type":"object","properties":{
+        "region":{"type":"string","x-mcp-header":"Region"},"limit":{"type":"integer","x-mcp-header":"Limit"}}}"#;
+    ParamHeaders::of_schema(schema).unwrap().unwrap()
+}
+
+/// S3.8, S3.9
+#[test]
+fn parameters_that_are_mirrored_are_compared_with_their_headers() {
+    let (setup, params) = (setup(), region());
+    let call =
+        |arguments: Value| modern(7, "tools/call", json!({"name": "t", "arguments": arguments})).of(&params);
+    let checked = |asked: Asked| asked.modern(&setup).check(&params);
+    let both = call(json!({"region": "Zürich", "limit": 42, "query": "x"}));
+    let encoded = header::encode("Zürich").into_owned();
+    assert!(
+        checked(both.clone().header("Mcp-Param-Region", &encoded).header("mcp-param-limit", "42.0")).is_ok()
+    );
+    assert!(checked(call(json!({"region": null}))).is_ok());
+    let refused = [
+        both.clone(),
+        both.clone().header("Mcp-Param-Region", &encoded),
+        both.clone().header("Mcp-Param-Region", "Bern").header("Mcp-Param-Limit", "42"),
+        both.header("Mcp-Param-Region", "Zürich").header("Mcp-Param-Limit", "42"),
+        call(json!({})).header("Mcp-Param-Region", "Bern"),
+    ];
+    for asked in refused {
+        let answer = checked(asked).unwrap_err();
+        let body: Value = serde_json::from_slice(&answer.body).unwrap();
+        assert_eq!((answer.status, &body["id"], &body["error"]["code"]), (400, &json!(7), &json!(-32020)));
+    }
+    // No tool of ours has a header of this name.
+    assert!(checked(call(json!({})).header("Mcp-Param-Other", "x")).is_ok());
+}
+
+#[test]
+fn the_tool_is_known_by_the_headers_and_by_the_body() {
+    let setup = setup();
+    assert_eq!(call("t").modern(&setup).tool().as_deref(), Some("t"));
+    assert_eq!(modern(1, "prompts/get", json!({"name": "p"})).modern(&setup).tool(), None);
+}

@@ -1,0 +1,247 @@
+//! What a server over HTTP refuses for what the head or the length of a request says.
+
+use mcp_proto::Bytes;
+use mcp_proto::bind::http::server::{Hosts, LegacyPaths, Origins, Routed, SessionId, Setup};
+use mcp_proto::peer::server::Eras;
+use serde_json::json;
+
+use crate::http_server_common::{Asked, MODERN, config, config_with, initialize, modern, post, setup};
+
+fn ping() -> Asked {
+    post(&json!({"jsonrpc": "2.0", "id": 1, "method": "ping"}))
+}
+
+fn of(eras: Eras) -> Setup {
+    Setup::new(config_with(|server| server.eras = eras))
+}
+
+/// S3.2, S3.3
+#[test]
+fn a_page_of_elsewhere_is_refused_and_no_page_is_not() {
+    let setup = setup();
+    assert_eq!(ping().header("Origin", "http://evil.example").refused(&setup), (403, -32600));
+    assert_eq!(ping().header("Origin", "null").refused(&setup), (403, -32600));
+    assert_eq!(ping().header("Origin", "http://localhost:8080").refused(&setup).0, 400);
+    assert_eq!(ping().refused(&setup).0, 400);
+    let mut any = config();
+    any.origins = Origins::Any;
+    assert_eq!(ping().header("Origin", "http://evil.example").refused(&Setup::new(any)).0, 400);
+}
+
+/// S3.5
+#[test]
+fn a_name_that_is_not_ours_is_refused_unless_the_check_is_off() {
+    let setup = setup();
+    assert_eq!(ping().with("Host", "evil.example").refused(&setup), (403, -32600));
+    assert_eq!(ping().without("Host").refused(&setup), (403, -32600));
+    let mut any = config();
+    any.hosts = Hosts::Any;
+    assert_eq!(ping().with("Host", "evil.example").refused(&Setup::new(any)).0, 400);
+}
+
+/// S3.1, S3.17, S3.24
+#[test]
+fn the_methods_are_those_of_the_revision_that_is_spoken() {
+    let setup = setup();
+    let allowed = |asked: &Asked, setup: &Setup| {
+        let answer = asked.answer(setup);
+        assert_eq!(answer.status, 405);
+        answer.headers.iter().find(|(name, _)| *name == "allow").unwrap().1.to_string()
+    };
+    assert_eq!(allowed(&Asked::new("PUT"), &setup), "GET, POST, DELETE");
+    for method in ["GET", "DELETE"] {
+        let of_then = Asked::new(method).header("MCP-Protocol-Version", MODERN);
+        assert_eq!(allowed(&of_then, &setup), "POST");
+        assert_eq!(allowed(&Asked::new(method), &of(Eras::ModernOnly)), "POST");
+        assert_eq!(Asked::new(method).refused(&setup), (400, -32600));
+    }
+}
+
+#[test]
+fn a_body_that_is_not_json_is_refused_unread() {
+    let setup = setup();
+    for wrong in ["text/plain", "application/json-seq", "", "application/x-www-form-urlencoded"] {
+        assert_eq!(ping().with("Content-Type", wrong).refused(&setup), (415, -32600));
+    }
+    assert_eq!(ping().without("Content-Type").refused(&setup), (415, -32600));
+    assert_eq!(ping().with("Content-Type", "Application/JSON; charset=utf-8").refused(&setup).0, 400);
+}
+
+/// S3.7
+#[test]
+fn a_client_takes_json_or_events_or_anything() {
+    let setup = setup();
+    for fine in ["*/*", "application/*", "application/json", "text/event-stream;q=0.1, text/html"] {
+        assert_eq!(ping().with("Accept", fine).refused(&setup).0, 400, "{fine}");
+    }
+    assert_eq!(ping().without("Accept").refused(&setup).0, 400);
+    for wrong in ["text/html", "application/json;q=0"] {
+        assert_eq!(ping().with("Accept", wrong).refused(&setup), (406, -32600));
+    }
+    let listening = Asked::new("GET").header("Mcp-Session-Id", SessionId::from_entropy([1; 16]).to_string());
+    assert!(matches!(listening.route(&setup), Routed::Listen { .. }));
+    assert_eq!(listening.with("Accept", "application/json").refused(&setup), (406, -32600));
+}
+
+#[test]
+fn a_message_over_the_limit_is_refused_by_its_announced_length_and_by_its_length() {
+    let setup = Setup::new(config_with(|server| server.limits.message_bytes = 100));
+    let (fits, long) = ("x".repeat(100), "x".repeat(101));
+    assert_eq!(ping().body(&fits).refused(&setup), (400, -32700));
+    assert_eq!(ping().body(&long).refused(&setup), (413, -32600));
+    assert_eq!(ping().body(&fits).header("Content-Length", "100").refused(&setup), (400, -32700));
+    assert_eq!(ping().header("Content-Length", "101").refused(&setup), (413, -32600));
+    assert_eq!(ping().header("Content-Length", "99999999999999999999").refused(&setup).0, 400);
+}
+
+#[test]
+fn what_is_no_message_is_answered_under_its_id_if_it_has_one() {
+    let setup = setup();
+    let answered = |body: &str, version: Option<&str>| {
+        let asked = ping().body(body);
+        let asked = match version {
+            Some(version) => asked.header("MCP-Protocol-Version", version),
+            None => asked,
+        };
+        let answer = asked.answer(&setup);
+        assert_eq!(answer.status, 400);
+        let body: serde_json::Value = serde_json::from_slice(&answer.body).unwrap();
+        (body["error"]["code"].as_i64().unwrap(), body.get("id").cloned())
+    };
+    assert_eq!(answered("{", None), (-32700, Some(json!(null))));
+    assert_eq!(answered("", None), (-32700, Some(json!(null))));
+    assert_eq!(answered("{", Some("2025-06-18")), (-32700, Some(json!(null))));
+    // C1.9: since then the error has no id rather than none that is valid.
+    assert_eq!(answered("{", Some("2025-11-25")), (-32700, None));
+    assert_eq!(answered("{", Some(MODERN)), (-32700, None));
+    assert_eq!(answered(r#"{"jsonrpc":"2.0","id":7,"method":3}"#, None), (-32600, Some(json!(7))));
+    assert_eq!(answered(r#"{"id":1.5,"jsonrpc":"2.0","method":"ping"}"#, None), (-32600, Some(json!(null))));
+    assert_eq!(answered("\u{FEFF}{}", None), (-32700, Some(json!(null))));
+}
+
+#[test]
+fn other_paths_are_not_found() {
+    let mut config = config();
+    config.path = Some("/mcp".into());
+    let setup = Setup::new(config);
+    assert_eq!(ping().at("/mcp?x=1").refused(&setup).0, 400);
+    for path in ["/", "/mcp/", "/sse", "/MCP", ""] {
+        assert_eq!(ping().at(path).refused(&setup), (404, -32600), "{path}");
+    }
+}
+
+/// S3.18, S3.19
+#[test]
+fn an_absent_version_is_assumed_and_an_unknown_one_refused() {
+    let setup = setup();
+    let id = SessionId::from_entropy([1; 16]).to_string();
+    let in_session = || ping().header("Mcp-Session-Id", &id);
+    assert!(matches!(in_session().route(&setup), Routed::Session { .. }));
+    for version in ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"] {
+        let asked = in_session().header("MCP-Protocol-Version", version);
+        assert!(matches!(asked.route(&setup), Routed::Session { .. }), "{version}");
+    }
+    for version in ["1999-01-01", "", "2025-11-25, 2025-06-18"] {
+        assert_eq!(in_session().header("MCP-Protocol-Version", version).refused(&setup), (400, -32600));
+        for method in ["GET", "DELETE"] {
+            let asked =
+                Asked::new(method).header("Mcp-Session-Id", &id).header("MCP-Protocol-Version", version);
+            assert_eq!(asked.refused(&setup), (400, -32600));
+        }
+    }
+    let twice = in_session()
+        .header("MCP-Protocol-Version", "2025-11-25")
+        .header("MCP-Protocol-Version", "2025-06-18");
+    assert_eq!(twice.refused(&setup), (400, -32600));
+}
+
+/// S3.20
+#[test]
+fn without_a_session_only_a_handshake_is_taken() {
+    let setup = setup();
+    let handshake = post(&initialize("2025-11-25", json!({})));
+    assert!(matches!(handshake.route(&setup), Routed::Open(_)));
+    // A client that opens a new session may still name the old one.
+    let again = handshake.header("Mcp-Session-Id", "00").header("MCP-Protocol-Version", MODERN);
+    assert!(matches!(again.route(&setup), Routed::Open(_)));
+    assert_eq!(ping().refused(&setup), (400, -32602));
+    assert_eq!(
+        post(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).refused(&setup),
+        (400, -32600)
+    );
+    assert_eq!(post(&json!({"jsonrpc": "2.0", "id": 1, "result": {}})).refused(&setup), (400, -32600));
+    assert_eq!(post(&json!([{"jsonrpc": "2.0", "id": 1, "method": "ping"}])).refused(&setup), (400, -32600));
+}
+
+/// S3.20
+#[test]
+fn an_id_that_was_never_given_is_that_of_no_session() {
+    let setup = setup();
+    for id in ["", "x", "AB".repeat(16).as_str(), &"ab".repeat(17), "../../etc"] {
+        assert_eq!(ping().header("Mcp-Session-Id", id).refused(&setup), (404, -32600), "{id}");
+        assert_eq!(Asked::new("DELETE").header("Mcp-Session-Id", id).refused(&setup), (404, -32600));
+    }
+}
+
+/// S3.20
+#[test]
+fn the_id_of_a_session_is_visible_ascii_and_says_nothing_in_a_log() {
+    let id = SessionId::from_entropy([0xA5; 16]);
+    let text = id.to_string();
+    assert!(text.len() >= 32 && text.bytes().all(|byte| (0x21..=0x7E).contains(&byte)));
+    assert!(!format!("{id:?}").contains(&text[..8]));
+}
+
+#[test]
+fn a_server_of_one_era_knows_nothing_of_the_other() {
+    let legacy = of(Eras::LegacyOnly);
+    let listing = modern(1, "tools/list", json!({}));
+    assert_eq!(listing.refused(&legacy), (400, -32600));
+    assert_eq!(listing.without("MCP-Protocol-Version").refused(&legacy), (400, -32600));
+    assert!(matches!(post(&initialize("2025-06-18", json!({}))).route(&legacy), Routed::Open(_)));
+    let modern_only = of(Eras::ModernOnly);
+    assert_eq!(post(&initialize("2025-06-18", json!({}))).refused(&modern_only), (400, -32022));
+    assert_eq!(ping().refused(&modern_only), (400, -32602));
+    let id = SessionId::from_entropy([1; 16]).to_string();
+    assert_eq!(ping().header("Mcp-Session-Id", id).refused(&modern_only), (400, -32602));
+}
+
+#[test]
+fn the_old_transport_is_served_where_it_is_wanted_and_nowhere_else() {
+    let mut config = config();
+    config.path = Some("/mcp".into());
+    let without = Setup::new(config.clone());
+    assert_eq!(Asked::new("GET").at("/sse").refused(&without), (404, -32600));
+    config.legacy_sse = Some(LegacyPaths::default());
+    let setup = Setup::new(config.clone());
+    assert!(matches!(Asked::new("GET").at("/sse").route(&setup), Routed::LegacyEvents));
+    assert_eq!(ping().at("/sse").refused(&setup).0, 405);
+    let id = SessionId::from_entropy([3; 16]);
+    let sent = ping().at(format!("/messages?session={id}")).without("Accept");
+    assert!(matches!(sent.route(&setup), Routed::LegacyPost { id: this, .. } if this == id));
+    for path in ["/messages", "/messages?session=1", "/messages?id=0303"] {
+        assert_eq!(ping().at(path).refused(&setup), (404, -32600));
+    }
+    assert_eq!(sent.with("Content-Type", "text/plain").refused(&setup).0, 415);
+    // At the endpoint itself, whoever names no session is taken for a client of then.
+    config.legacy_sse = Some(LegacyPaths { events: "/mcp".into(), ..LegacyPaths::default() });
+    let both = Setup::new(config);
+    assert!(matches!(Asked::new("GET").route(&both), Routed::LegacyEvents));
+    assert!(matches!(
+        Asked::new("GET").header("Mcp-Session-Id", id.to_string()).route(&both),
+        Routed::Listen { .. }
+    ));
+    assert!(matches!(post(&initialize("2025-06-18", json!({}))).route(&both), Routed::Open(_)));
+}
+
+#[test]
+fn the_body_of_what_is_settled_by_its_head_is_not_wanted() {
+    use mcp_proto::bind::http::server::{Intake, RequestHead};
+    let fields = [("host", "localhost"), ("mcp-session-id", &"ab".repeat(16)), ("last-event-id", "3-4")];
+    let head = RequestHead { method: "GET", path: "/mcp", fields: &fields };
+    let mut intake = Intake::new(&setup(), &head).unwrap();
+    assert!(!intake.wants_body());
+    intake.handle_body(Bytes::from_static(b"whatever")).unwrap();
+    let Routed::Listen { last_event, .. } = intake.finish() else { panic!() };
+    assert_eq!(last_event.as_deref(), Some("3-4"));
+}

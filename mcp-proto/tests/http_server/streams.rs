@@ -1,0 +1,354 @@
+//! The streams of a session: numbers, what is kept, and how a client goes on where a stream broke.
+
+use core::time::Duration;
+use std::collections::BTreeSet;
+
+use mcp_proto::bind::http::server::Chunk;
+use mcp_proto::peer::server::{Answer, ListKind};
+use mcp_proto::peer::{InboundId, Outgoing, RequestOptions};
+use mcp_proto::rpc::Id;
+use mcp_proto::schema::{ListRoots, ListRootsParams, ProgressParams};
+use serde_json::{Value, json};
+
+use crate::http_server_common::{Client, NOW, Received, config, result};
+
+fn report(client: &mut Client, call: InboundId, done: u64) {
+    assert!(client.session.progress(client.now, call, &ProgressParams::new(Id::from("x"), done)));
+}
+
+fn done(messages: &[Value]) -> Vec<u64> {
+    messages.iter().filter_map(|message| message["params"]["progress"].as_u64()).collect()
+}
+
+fn last_id(events: &[Received]) -> String {
+    events.iter().rev().find_map(|event| event.id.clone()).unwrap()
+}
+
+/// S3.21, D2: only since 2025-11-25.
+#[test]
+fn a_stream_begins_with_an_event_that_has_only_a_number() {
+    for (version, primed) in [("2025-03-26", false), ("2025-06-18", false), ("2025-11-25", true)] {
+        let mut client = Client::at(version);
+        let (stream, call) = client.call(1);
+        report(&mut client, call, 1);
+        let events = client.read(stream).events();
+        assert_eq!(events.len(), if primed { 2 } else { 1 }, "{version}");
+        assert_eq!(events[0].data.is_empty(), primed);
+        assert!(events[0].id.is_some() && events[0].retry.is_none());
+        let listening = client.listen(None);
+        assert_eq!(client.read(listening).events().len(), usize::from(primed));
+    }
+}
+
+/// S3.22
+#[test]
+fn numbers_are_unique_in_a_session() {
+    let mut client = Client::at("2025-11-25");
+    let listening = client.listen(None);
+    let calls: Vec<_> = (0..3).map(|id| client.call(id)).collect();
+    for number in 0..4 {
+        for (_, call) in &calls {
+            report(&mut client, *call, number);
+        }
+        client.session.list_changed(NOW, ListKind::Tools);
+    }
+    let mut events = client.read(listening).events();
+    for (stream, call) in calls {
+        client.session.respond(NOW, call, Answer::Result(&result()));
+        events.extend(client.read(stream).events());
+    }
+    let ids: BTreeSet<String> = events.iter().filter_map(|event| event.id.clone()).collect();
+    assert_eq!((events.len(), ids.len()), (5 + 3 * 6, events.len()));
+}
+
+/// S3.22: from each point at which a stream can break.
+#[test]
+fn a_stream_goes_on_where_it_broke() {
+    for broken_at in 0..=4 {
+        let mut client = Client::at("2025-11-25");
+        let (stream, call) = client.call(1);
+        let (other, another) = client.call(2);
+        report(&mut client, another, 1);
+        for number in 1..=3 {
+            report(&mut client, call, number);
+        }
+        // The number alone, then the reports.
+        let mut seen = Vec::new();
+        assert!(client.session.poll_head(stream).is_some());
+        for _ in 0..broken_at {
+            let Chunk::Bytes(bytes) = client.session.poll_body(NOW, stream) else { panic!() };
+            seen.extend_from_slice(&bytes);
+        }
+        client.session.handle_disconnect(NOW, stream);
+        let Some(last) = crate::http_server_common::events(&seen).last().and_then(|event| event.id.clone())
+        else {
+            continue;
+        };
+        let had = crate::http_server_common::events(&seen);
+        let had: Vec<Value> = had.into_iter().filter_map(|event| event.message).collect();
+        let resumed = client.listen(Some(&last));
+        report(&mut client, call, 4);
+        client.session.respond(NOW, call, Answer::Result(&result()));
+        let rest = client.read(resumed);
+        assert!(rest.ended);
+        let messages = [had, rest.messages()].concat();
+        assert_eq!(done(&messages), [1, 2, 3, 4], "broken at {broken_at}");
+        assert_eq!(messages.last().unwrap()["id"], 1);
+        // And not what belongs to another stream.
+        assert_eq!(client.read(other).messages().len(), 1);
+    }
+}
+
+#[test]
+fn an_answer_that_came_while_nobody_was_there_is_fetched() {
+    let mut client = Client::at("2025-06-18");
+    let (stream, call) = client.call(1);
+    report(&mut client, call, 1);
+    let last = last_id(&client.read(stream).events());
+    client.session.handle_disconnect(NOW, stream);
+    client.session.respond(NOW, call, Answer::Result(&result()));
+    // More than once, if that connection breaks as well.
+    for _ in 0..2 {
+        let resumed = client.listen(Some(&last));
+        let rest = client.read(resumed);
+        assert_eq!((rest.messages().len(), &rest.messages()[0]["id"], rest.ended), (1, &json!(1), true));
+    }
+    let nothing = last_id(&{
+        let resumed = client.listen(Some(&last));
+        client.read(resumed).events()
+    });
+    let resumed = client.listen(Some(&nothing));
+    let rest = client.read(resumed);
+    assert_eq!((rest.messages().len(), rest.ended), (0, true));
+}
+
+#[test]
+fn events_that_there_never_were_can_not_be_resumed_from() {
+    let mut client = Client::at("2025-11-25");
+    let (stream, call) = client.call(1);
+    let (undecided, _) = client.call(2);
+    report(&mut client, call, 1);
+    let last = last_id(&client.read(stream).events());
+    assert_eq!(last, "2-2");
+    for wrong in
+        ["", "x", "-", "2", "2-3", "2-x", "3-0", "99-1", "2-99999999999999999999999", "2-1-1", "🦀-1"]
+    {
+        let answer = client.session.listen(NOW, Some(wrong)).unwrap_err();
+        assert_eq!(answer.status, 400, "{wrong}");
+    }
+    assert!(client.session.poll_head(undecided).is_none());
+}
+
+/// S3.24: an answer only where its request was made.
+#[test]
+fn what_belongs_to_no_request_waits_for_somebody_to_listen() {
+    let mut client = Client::at("2025-11-25");
+    client.session.list_changed(NOW, ListKind::Tools);
+    let params = ListRootsParams::new();
+    let request = Outgoing::new::<ListRoots>(&params, RequestOptions::default());
+    client.session.request(NOW, None, request).unwrap();
+    let (call_stream, call) = client.call(5);
+    client.session.handle_disconnect(NOW, call_stream);
+    let first = client.listen(None);
+    let told = client.read(first).messages();
+    assert_eq!(
+        (told.len(), &told[0]["method"], &told[1]["method"]),
+        (2, &json!("roots/list"), &json!("notifications/tools/list_changed"))
+    );
+    client.session.respond(NOW, call, Answer::Result(&result()));
+    // What was taken is not told again.
+    client.session.handle_disconnect(NOW, first);
+    client.session.list_changed(NOW, ListKind::Prompts);
+    let second = client.listen(None);
+    assert_eq!(client.read(second).messages().len(), 1);
+    // Unless the client says that it does not have it.
+    let third = client.listen(Some("0-1"));
+    assert_eq!(client.read(third).messages().len(), 2);
+    assert!(client.read(second).ended);
+}
+
+#[test]
+fn a_second_listener_takes_the_place_of_the_first() {
+    let mut client = Client::at("2025-06-18");
+    let first = client.listen(None);
+    client.session.list_changed(NOW, ListKind::Tools);
+    let second = client.listen(None);
+    client.session.list_changed(NOW, ListKind::Prompts);
+    let old = client.read(first);
+    assert_eq!((old.body.len(), old.ended), (0, true));
+    assert_eq!(client.read(second).messages().len(), 2);
+    // The end of the first, noticed late, is not the end of the second.
+    client.session.handle_disconnect(NOW, first);
+    client.session.list_changed(NOW, ListKind::Tools);
+    assert_eq!(client.read(second).messages().len(), 1);
+}
+
+#[test]
+fn the_end_of_a_broken_connection_that_is_noticed_late_harms_nobody() {
+    let mut client = Client::at("2025-11-25");
+    let (stream, call) = client.call(1);
+    report(&mut client, call, 1);
+    let last = last_id(&client.read(stream).events());
+    let resumed = client.listen(Some(&last));
+    client.session.handle_disconnect(NOW, stream);
+    client.session.respond(NOW, call, Answer::Result(&result()));
+    assert_eq!(client.read(resumed).messages()[0]["id"], 1);
+}
+
+/// S3.21
+#[test]
+fn the_application_may_let_go_of_a_stream() {
+    let mut client = Client::at("2025-11-25");
+    let (stream, call) = client.call(1);
+    client.session.release(NOW, call);
+    let released = client.read(stream);
+    assert!(released.ended);
+    let events = released.events();
+    assert_eq!((events.len(), events[0].retry, events[0].data.as_str()), (1, Some(1000), ""));
+    report(&mut client, call, 1);
+    let resumed = client.listen(Some(&last_id(&events)));
+    assert_eq!(done(&client.read(resumed).messages()), [1]);
+    // Again, in the middle.
+    client.session.release(NOW, call);
+    let again = client.read(resumed);
+    assert_eq!((again.ended, again.events()[0].retry), (true, Some(1000)));
+    client.session.release(NOW, call);
+    client.session.respond(NOW, call, Answer::Result(&result()));
+    let resumed = client.listen(Some(&last_id(&again.events())));
+    let rest = client.read(resumed);
+    assert_eq!((&rest.messages()[0]["id"], rest.ended), (&json!(1), true));
+}
+
+#[test]
+fn a_client_that_could_not_come_back_keeps_its_stream() {
+    for version in ["2024-11-05", "2025-03-26", "2025-06-18"] {
+        let mut client = Client::at(version);
+        let (stream, call) = client.call(1);
+        client.session.release(NOW, call);
+        assert!(client.session.poll_head(stream).is_none());
+        client.session.respond(NOW, call, Answer::Result(&result()));
+        assert_eq!(client.read(stream).json()["id"], 1);
+    }
+}
+
+#[test]
+fn a_request_that_takes_long_gets_a_stream_that_can_be_resumed() {
+    let mut client = Client::at("2025-11-25");
+    let (stream, call) = client.call(1);
+    client.advance(Duration::from_secs(1));
+    let events = client.read(stream).events();
+    assert_eq!((events.len(), events[0].data.as_str()), (1, ""));
+    client.session.handle_disconnect(client.now, stream);
+    client.session.respond(client.now, call, Answer::Result(&result()));
+    let resumed = client.listen(Some(&last_id(&events)));
+    assert_eq!(client.read(resumed).messages()[0]["id"], 1);
+}
+
+/// S3.15
+#[test]
+fn quiet_streams_show_that_they_are_alive() {
+    let mut client = Client::at("2025-06-18");
+    let listening = client.listen(None);
+    let (stream, _) = client.call(1);
+    for _ in 0..3 {
+        client.advance(Duration::from_secs(14));
+        assert_eq!(client.session.poll_body(client.now, listening), Chunk::Pending);
+        client.advance(Duration::from_secs(1));
+        assert_eq!(client.session.poll_body(client.now, listening), Chunk::Bytes(":\n\n".into()));
+        assert_eq!(client.read(stream).body, ":\n\n");
+    }
+}
+
+#[test]
+fn the_oldest_events_go_first() {
+    let mut config = config();
+    config.stored_events = 4;
+    let mut client = Client::with(config, "2025-06-18");
+    let (stream, call) = client.call(1);
+    for number in 1..=6 {
+        report(&mut client, call, number);
+    }
+    client.session.handle_disconnect(NOW, stream);
+    let resumed = client.listen(Some("2-0"));
+    assert_eq!(done(&client.read(resumed).messages()), [3, 4, 5, 6]);
+    // Of all streams together.
+    client.session.respond(NOW, call, Answer::Result(&result()));
+    let (_, other) = client.call(2);
+    for number in 1..=4 {
+        report(&mut client, other, number);
+    }
+    assert_eq!(client.session.listen(NOW, Some("2-6")).unwrap_err().status, 400);
+    let resumed = client.listen(Some("3-0"));
+    assert_eq!(done(&client.read(resumed).messages()), [1, 2, 3, 4]);
+}
+
+#[test]
+fn what_is_kept_is_bounded_in_bytes_and_the_newest_stays() {
+    let mut config = config();
+    config.stored_bytes = 1000;
+    let mut client = Client::with(config, "2025-06-18");
+    let (stream, call) = client.call(1);
+    for number in 1..=20 {
+        report(&mut client, call, number);
+    }
+    client.session.handle_disconnect(NOW, stream);
+    let resumed = client.listen(Some("2-0"));
+    let kept = client.read(resumed);
+    assert!(kept.body.len() < 1000 && kept.messages().len() > 2, "{}", kept.body.len());
+    let last = last_id(&kept.events());
+    client.session.handle_disconnect(NOW, resumed);
+    let large = mcp_proto::schema::CallToolResult::text("x".repeat(10_000));
+    client.session.respond(NOW, call, Answer::Result(&large));
+    let resumed = client.listen(Some(&last));
+    assert_eq!(client.read(resumed).messages()[0]["id"], 1);
+}
+
+#[test]
+fn polls_of_a_stream_that_is_over_end_at_once() {
+    let mut client = Client::at("2025-11-25");
+    let (stream, call) = client.call(1);
+    client.session.respond(NOW, call, Answer::Result(&result()));
+    assert!(client.read(stream).ended);
+    assert_eq!(client.session.poll_body(NOW, stream), Chunk::End);
+    assert_eq!(client.session.poll_head(stream).unwrap().status, 404);
+    client.session.handle_disconnect(NOW, stream);
+    assert_eq!(client.session.idle_since(), Some(NOW));
+}
+
+/// S5.7: what changes while nobody reads is told once, and takes no room from what is kept for who comes back.
+#[test]
+fn changes_wait_for_somebody_who_reads_them() {
+    let mut config = config();
+    config.stored_events = 4;
+    let mut client = Client::with(config, "2025-06-18");
+    let (stream, call) = client.call(1);
+    report(&mut client, call, 1);
+    client.session.handle_disconnect(NOW, stream);
+    let subscribed = client.ask(2, "resources/subscribe", json!({"uri": "note:///a"}));
+    client.read(subscribed);
+    for _ in 0..10_000 {
+        client.session.list_changed(NOW, ListKind::Tools);
+        client.session.resource_updated(NOW, "note:///a");
+    }
+    let due = client.session.poll_timeout();
+    assert!(
+        due.is_none_or(|due| due.saturating_since(NOW) > Duration::from_secs(60)),
+        "nothing is tried while nobody reads: {due:?}"
+    );
+    client.session.respond(NOW, call, Answer::Result(&result()));
+    let resumed = client.listen(Some("2-0"));
+    let resumed = client.read(resumed).messages();
+    assert_eq!(resumed.len(), 2, "the answer and what came before it are kept: {resumed:?}");
+    let listening = client.listen(None);
+    let methods: Vec<Value> =
+        client.read(listening).messages().iter().map(|message| message["method"].clone()).collect();
+    assert_eq!(methods, ["notifications/tools/list_changed", "notifications/resources/updated"]);
+    // The connection breaks, and the same happens again.
+    client.session.handle_disconnect(NOW, listening);
+    client.session.list_changed(NOW, ListKind::Tools);
+    client.session.list_changed(NOW, ListKind::Tools);
+    let listening = client.listen(None);
+    assert_eq!(client.read(listening).messages().len(), 1);
+    client.session.list_changed(NOW, ListKind::Tools);
+    assert_eq!(client.read(listening).messages().len(), 1, "somebody reads again");
+}

@@ -1,0 +1,206 @@
+//! What an answer looks like on the wire, and which answers are replaced.
+
+use mcp_proto::peer::server::Answer;
+use mcp_proto::peer::{AnyResult, CacheHint};
+use mcp_proto::rpc::{ErrorObject, code};
+use mcp_proto::schema::Json;
+use mcp_proto::schema::tasks::{CreateTaskResult, TaskStatus};
+use mcp_proto::schema::{
+    CacheScope, CreateMessageParams, Discover, EmptyResult, InputRequest, InputRequests, InputRequiredResult,
+    ListRootsParams, Method, ReadResourceResult, SamplingMessage,
+};
+use serde_json::{Value, json};
+
+use crate::server_common::{Scripted, config, tools};
+
+const TASKS: &str = "io.modelcontextprotocol/tasks";
+
+fn with_capabilities(capabilities: Value) -> Value {
+    json!({"_meta": {"io.modelcontextprotocol/clientCapabilities": capabilities}})
+}
+
+fn task() -> CreateTaskResult {
+    CreateTaskResult::new("t-1", TaskStatus::Working, "2026-08-01T00:00:00Z", "2026-08-01T00:00:00Z", None)
+        .stamped()
+}
+
+fn answer(s: &mut Scripted, method: &str, params: Value, result: &dyn AnyResult) -> Value {
+    s.modern(1, method, params);
+    let request = s.request();
+    s.server.respond(s.now, request, Answer::Result(result));
+    s.line()
+}
+
+/// S11.2
+#[test]
+fn a_result_keeps_the_kind_that_an_extension_gives_it() {
+    let mut s = Scripted::new(config());
+    let params = with_capabilities(json!({"extensions": {TASKS: {}}}));
+    let line = answer(&mut s, "tools/call", params, &task());
+    assert_eq!(line["result"]["resultType"], "task");
+    assert_eq!(line["result"]["taskId"], "t-1");
+}
+
+/// S11.1
+#[test]
+fn a_task_is_made_only_for_a_client_that_knows_tasks() {
+    let mut s = Scripted::new(config());
+    let line = answer(&mut s, "tools/call", json!({}), &task());
+    assert_eq!(line["error"]["code"], -32021);
+    assert_eq!(line["error"]["data"]["requiredCapabilities"]["extensions"], json!({TASKS: {}}));
+}
+
+/// S4.1
+#[test]
+fn a_result_that_asks_for_input_is_held_to_the_rules_of_one() {
+    let mut s = Scripted::new(config());
+    let mut needed = InputRequiredResult::requests(InputRequests::new());
+    needed.request_state = Some("x".into());
+    assert_eq!(answer(&mut s, "tools/list", json!({}), &needed)["error"]["code"], -32603);
+    assert_eq!(answer(&mut s, "tools/call", json!({}), &needed)["result"]["resultType"], "input_required");
+
+    let mut s = Scripted::legacy_at("2025-11-25");
+    s.ask(2, "tools/call", json!({"name": "t"}));
+    let request = s.request();
+    s.server.respond(s.now, request, Answer::Result(&needed));
+    assert_eq!(s.code(), -32603);
+}
+
+/// S4.3, S1.6
+#[test]
+fn everything_that_input_needs_and_the_client_lacks_is_named_at_once() {
+    let mut s = Scripted::new(config());
+    let message: SamplingMessage =
+        serde_json::from_str(r#"{"role":"user","content":{"type":"text","text":"hi"}}"#).unwrap();
+    let mut sampling = CreateMessageParams::new(vec![message], 100u64);
+    sampling.tools = Some(Vec::new().into());
+    let requests: InputRequests = [
+        ("a", InputRequest::CreateMessage(sampling)),
+        ("b", InputRequest::ListRoots(ListRootsParams::new())),
+    ]
+    .into();
+    s.modern(1, "tools/call", with_capabilities(json!({})));
+    let request = s.request();
+    s.server.respond(s.now, request, Answer::InputRequired(&InputRequiredResult::requests(requests)));
+    let error = s.line()["error"].take();
+    assert_eq!(error["code"], -32021);
+    assert_eq!(error["data"]["requiredCapabilities"], json!({"roots": {}, "sampling": {"tools": {}}}));
+}
+
+/// S4.3
+#[test]
+fn what_is_no_request_of_the_protocol_is_never_asked() {
+    let mut s = Scripted::new(config());
+    let unknown = Json::new(r#"{"method":"tools/list"}"#).unwrap();
+    let requests: InputRequests = [("a", InputRequest::Unknown(unknown))].into();
+    s.modern(1, "tools/call", with_capabilities(json!({"roots": {}})));
+    let request = s.request();
+    s.server.respond(s.now, request, Answer::InputRequired(&InputRequiredResult::requests(requests)));
+    assert_eq!(s.code(), -32603);
+}
+
+/// S7.1
+#[test]
+fn a_result_that_is_passed_on_as_it_came_keeps_its_own_hints() {
+    let mut s = Scripted::new(config());
+    let upstream: EmptyResult =
+        serde_json::from_str(r#"{"resultType":"complete","tools":[],"ttlMs":5,"cacheScope":"public"}"#)
+            .unwrap();
+    s.modern(1, "tools/list", json!({}));
+    let request = s.request();
+    s.server.respond(s.now, request, Answer::Result(&upstream));
+    let mut text = Vec::new();
+    assert!(s.server.poll_transmit(&mut text));
+    let text = String::from_utf8(text).unwrap();
+    assert_eq!(text.matches("ttlMs").count(), 1, "{text}");
+    assert_eq!(text.matches("cacheScope").count(), 1, "{text}");
+    assert!(text.contains(r#""ttlMs":5"#) && text.contains(r#""cacheScope":"public""#), "{text}");
+}
+
+/// S7.1
+#[test]
+fn only_complete_results_of_cacheable_methods_carry_hints() {
+    let mut s = Scripted::new(config());
+    let line = answer(&mut s, "tools/list", json!({}), &tools());
+    assert_eq!((&line["result"]["ttlMs"], &line["result"]["cacheScope"]), (&json!(0), &json!("private")));
+
+    let mut read = ReadResourceResult::new(Vec::new());
+    read.ttl_ms = Some(60_000);
+    let line = answer(&mut s, "resources/read", json!({"uri": "x://y"}), &read);
+    assert_eq!(
+        (&line["result"]["ttlMs"], &line["result"]["cacheScope"]),
+        (&json!(60_000), &json!("private"))
+    );
+
+    let mut needed = InputRequiredResult::requests(InputRequests::new());
+    needed.request_state = Some("x".into());
+    s.modern(2, "resources/read", json!({"uri": "x://y"}));
+    let request = s.request();
+    s.server.respond(s.now, request, Answer::InputRequired(&needed));
+    let result = s.line()["result"].take();
+    assert_eq!((&result["ttlMs"], &result["cacheScope"]), (&Value::Null, &Value::Null));
+}
+
+/// S7.1
+#[test]
+fn each_method_may_have_hints_of_its_own() {
+    let mut config = config();
+    config.cache = CacheHint { ttl_ms: 10, scope: CacheScope::Private };
+    config.cache_of.insert(Discover::NAME, CacheHint { ttl_ms: 3_600_000, scope: CacheScope::Public });
+    let mut s = Scripted::new(config);
+    s.modern(1, "server/discover", json!({}));
+    let result = s.line()["result"].take();
+    assert_eq!((&result["ttlMs"], &result["cacheScope"]), (&json!(3_600_000), &json!("public")));
+    let line = answer(&mut s, "tools/list", json!({}), &tools());
+    assert_eq!((&line["result"]["ttlMs"], &line["result"]["cacheScope"]), (&json!(10), &json!("private")));
+}
+
+/// What is the protocol's at one revision may be the application's own at another.
+#[test]
+fn a_custom_method_may_bear_the_name_of_one_that_the_revision_lacks() {
+    let mut config = config();
+    config.custom_methods.push("logging/setLevel".into());
+    let mut s = Scripted::new(config);
+    let line = answer(&mut s, "logging/setLevel", json!({"level": 5}), &EmptyResult::new());
+    assert_eq!(line["result"]["resultType"], "complete");
+}
+
+fn error_at(s: &mut Scripted, code: i64) -> Value {
+    let request = s.request();
+    s.server.respond(s.now, request, Answer::Error(ErrorObject::new(code, "no")));
+    s.code()
+}
+
+/// S1.10
+#[test]
+fn codes_that_the_modern_revision_forbids_are_replaced() {
+    let mut s = Scripted::new(config());
+    let cases = [
+        (code::RESOURCE_NOT_FOUND, -32602),
+        (code::URL_ELICITATION_REQUIRED, -32603),
+        (-32_050, -32603),
+        (code::MISSING_REQUIRED_CLIENT_CAPABILITY, -32021),
+        (code::INVALID_PARAMS, -32602),
+        (code::USER_REJECTED, -1),
+        (4711, 4711),
+    ];
+    for (given, sent) in cases {
+        s.modern(1, "tools/call", json!({}));
+        assert_eq!(error_at(&mut s, given), sent, "{given}");
+    }
+}
+
+/// S8.12
+#[test]
+fn codes_of_legacy_revisions_are_left_to_them() {
+    for (version, given, sent) in [
+        ("2025-11-25", code::RESOURCE_NOT_FOUND, -32002),
+        ("2025-11-25", code::URL_ELICITATION_REQUIRED, -32042),
+        ("2025-06-18", code::URL_ELICITATION_REQUIRED, -32603),
+        ("2024-11-05", -32_050, -32_050),
+    ] {
+        let mut s = Scripted::legacy_at(version);
+        s.ask(2, "tools/call", json!({"name": "t"}));
+        assert_eq!(error_at(&mut s, given), sent, "{version} {given}");
+    }
+}

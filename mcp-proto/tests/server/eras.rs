@@ -1,0 +1,554 @@
+//! Which era a server speaks, request by request: every row of the table, and what goes with an answer.
+
+use core::time::Duration;
+
+use mcp_proto::peer::server::{Answer, Eras, Event, ListKind};
+use mcp_proto::peer::{Lost, Outcome, Refusal, RequestOptions};
+use mcp_proto::rpc::ErrorObject;
+use mcp_proto::schema::{
+    CallToolResult, ClientCapability, Elicit, InputRequest, InputRequests, InputRequiredResult, ListRoots,
+    LoggingLevel, LoggingMessageParams, Number, ProgressParams,
+};
+use serde_json::{Value, json};
+
+use crate::server_common::{MODERN, Scripted, config, initialize, tools};
+
+/// S1.2, S1.3, S7.1
+#[test]
+fn a_modern_result_says_what_it_is_who_made_it_and_how_long_it_may_be_kept() {
+    let mut s = Scripted::new(config());
+    s.modern("a", "tools/list", json!({}));
+    let request = s.request();
+    s.server.respond(s.now, request, Answer::Result(&tools()));
+    let line = s.line();
+    assert_eq!(line["id"], "a");
+    let result = &line["result"];
+    assert_eq!(
+        (&result["resultType"], &result["ttlMs"], &result["cacheScope"]),
+        (&json!("complete"), &json!(0), &json!("private"))
+    );
+    assert_eq!(result["_meta"]["io.modelcontextprotocol/serverInfo"]["name"], "test-server");
+
+    s.modern("b", "tools/call", json!({"name": "t"}));
+    let request = s.request();
+    s.server.respond(s.now, request, Answer::Result(&CallToolResult::text("x")));
+    let result = s.line()["result"].take();
+    assert_eq!(result["resultType"], "complete");
+    assert_eq!(result.get("ttlMs"), None, "only what may be kept says how long");
+}
+
+/// S1.14, S1.15
+#[test]
+fn discovery_lists_modern_versions_capabilities_and_instructions() {
+    let mut s = Scripted::new(config());
+    s.modern(0, "server/discover", json!({}));
+    let result = s.line()["result"].take();
+    assert_eq!(result["supportedVersions"], json!([MODERN]));
+    assert_eq!(result["instructions"], "Be kind.");
+    assert_eq!(result["capabilities"]["tools"], json!({"listChanged": true}));
+    assert!(result["ttlMs"].is_u64() && result["cacheScope"].is_string());
+}
+
+/// S1.2
+#[test]
+fn each_modern_request_speaks_for_itself_whatever_the_one_before_said() {
+    let info = "io.modelcontextprotocol/clientInfo";
+    let capabilities = "io.modelcontextprotocol/clientCapabilities";
+    let level = "io.modelcontextprotocol/logLevel";
+    let mut s = Scripted::new(config());
+    let mut id = 0;
+    let mut heard = |own: Value| {
+        id += 1;
+        s.modern(id, "tools/list", json!({ "_meta": own }));
+        let context = s.events().into_iter().find_map(|event| match event {
+            Event::Request { context, .. } => Some(context),
+            _ => None,
+        });
+        let context = context.expect("no request reached the application");
+        (
+            context.client_info.map(|info| info.name.clone()),
+            context.client_capabilities.has(ClientCapability::Roots),
+            context.log_level,
+            context.progress_token,
+        )
+    };
+    let plain = (Some("c".to_owned()), false, None, None);
+    assert_eq!(heard(json!({})), plain);
+    assert_eq!(heard(json!({})), plain);
+    assert_eq!(heard(json!({"progressToken": 7})).3, Some(7.into()));
+    assert_eq!(heard(json!({ info: {"name": "d", "version": "1"} })).0.as_deref(), Some("d"));
+    assert_eq!(heard(json!({ info: null })).0, None);
+    assert!(heard(json!({ capabilities: {"roots": {}} })).1);
+    assert_eq!(heard(json!({ level: "error" })).2, Some(LoggingLevel::Error));
+    assert_eq!(heard(json!({})), plain);
+}
+
+/// S1.5
+#[test]
+fn an_unsupported_version_is_refused_with_those_that_are_spoken() {
+    for version in ["1900-01-01", "2025-11-25", ""] {
+        let mut s = Scripted::new(config());
+        s.modern(1, "tools/list", json!({"_meta": {"io.modelcontextprotocol/protocolVersion": version}}));
+        let error = s.line()["error"].take();
+        assert_eq!(error["code"], -32022);
+        assert_eq!(error["data"], json!({"supported": [MODERN], "requested": version}));
+    }
+}
+
+/// S1.4
+#[test]
+fn missing_metadata_is_an_invalid_parameter_that_is_named() {
+    let mut s = Scripted::new(config());
+    s.ask(1, "tools/list", json!({"_meta": {"io.modelcontextprotocol/protocolVersion": MODERN}}));
+    let error = s.line()["error"].take();
+    assert_eq!(error["code"], -32602);
+    assert!(error["message"].as_str().unwrap().contains("clientCapabilities"), "{error}");
+    for bare in ["tools/list", "server/discover", "resources/list"] {
+        s.ask(2, bare, json!({}));
+        let error = s.line()["error"].take();
+        assert_eq!(error["code"], -32602, "{bare}");
+        assert!(error["message"].as_str().unwrap().contains("protocolVersion"), "{error}");
+    }
+    s.say(r#"{"jsonrpc":"2.0","id":3,"method":"tools/list"}"#);
+    assert_eq!(s.code(), -32602);
+}
+
+/// S1.20
+#[test]
+fn a_bare_ping_is_answered_before_the_handshake() {
+    let mut s = Scripted::new(config());
+    s.say(r#"{"jsonrpc":"2.0","id":"p","method":"ping"}"#);
+    assert_eq!(s.line(), json!({"jsonrpc": "2.0", "id": "p", "result": {}}));
+}
+
+#[test]
+fn legacy_methods_with_a_modern_envelope_are_unknown() {
+    let mut s = Scripted::legacy_at("2025-11-25");
+    for method in ["initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"] {
+        s.modern(method, method, json!({"uri": "x", "level": "info"}));
+        assert_eq!(s.code(), -32601, "{method}");
+    }
+}
+
+/// S1.17
+#[test]
+fn the_handshake_answers_the_version_asked_for_or_the_newest_legacy_one() {
+    let versions = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
+    let others = [("2026-07-28", "2025-11-25"), ("1999-01-01", "2025-11-25")];
+    for (asked, answered) in versions.map(|version| (version, version)).into_iter().chain(others) {
+        let mut s = Scripted::new(config());
+        s.ask(1, "initialize", initialize(asked));
+        let result = s.line()["result"].take();
+        assert_eq!(result["protocolVersion"], answered);
+        assert_eq!(result["serverInfo"]["name"], "test-server");
+        assert_eq!(result["instructions"], "Be kind.");
+        assert_eq!(result.get("resultType"), None);
+    }
+}
+
+#[test]
+fn a_second_handshake_is_answered_again() {
+    let mut s = Scripted::legacy_at("2025-11-25");
+    s.ask(2, "initialize", initialize("2025-06-18"));
+    assert_eq!(s.line()["result"]["protocolVersion"], "2025-06-18");
+    assert!(!s.server.session().unwrap().initialized);
+}
+
+/// R10
+#[test]
+fn a_legacy_result_carries_nothing_modern() {
+    let mut s = Scripted::legacy_at("2025-11-25");
+    s.ask(2, "tools/list", json!({}));
+    let request = s.request();
+    s.server.respond(s.now, request, Answer::Result(&tools()));
+    let result = s.line()["result"].take();
+    assert_eq!(result.as_object().unwrap().keys().collect::<Vec<_>>(), ["tools"]);
+}
+
+/// S1.7, S1.8
+#[test]
+fn modern_requests_are_served_beside_a_legacy_session() {
+    let mut s = Scripted::legacy_at("2025-06-18");
+    s.modern(2, "tools/list", json!({}));
+    let request = s.request();
+    s.server.respond(s.now, request, Answer::Result(&tools()));
+    assert_eq!(s.line()["result"]["resultType"], "complete");
+    s.ask(3, "server/discover", json!({}));
+    assert_eq!(s.code(), -32602);
+}
+
+/// S1.16
+#[test]
+fn a_modern_only_server_names_its_versions_to_a_handshake() {
+    let mut config = config();
+    config.eras = Eras::ModernOnly;
+    let mut s = Scripted::new(config);
+    s.ask(1, "initialize", initialize("2025-11-25"));
+    let error = s.line()["error"].take();
+    assert_eq!((&error["code"], &error["data"]["supported"]), (&json!(-32022), &json!([MODERN])));
+    assert_eq!(error["data"]["requested"], "2025-11-25");
+}
+
+#[test]
+fn a_legacy_only_server_does_not_know_discovery() {
+    let mut config = config();
+    config.eras = Eras::LegacyOnly;
+    let mut s = Scripted::new(config);
+    s.modern(1, "server/discover", json!({}));
+    assert!(s.code().as_i64().is_some_and(|code| code != -32022 && code != -32021 && code != -32020));
+    s.ask(2, "initialize", initialize("2025-11-25"));
+    assert_eq!(s.line()["result"]["protocolVersion"], "2025-11-25");
+    s.modern(3, "server/discover", json!({}));
+    assert_eq!(s.code(), -32601);
+}
+
+/// S1.11, S1.19
+#[test]
+fn what_is_not_declared_or_not_known_is_an_unknown_method() {
+    let mut s = Scripted::new(config());
+    for method in ["completion/complete", "nonsense", "tasks/get", ""] {
+        s.modern(1, method, json!({}));
+        assert_eq!(s.code(), -32601, "{method}");
+    }
+}
+
+#[test]
+fn a_duplicate_id_is_refused_and_the_first_request_left_alone() {
+    let mut s = Scripted::new(config());
+    s.modern(7, "tools/list", json!({}));
+    let first = s.request();
+    s.modern(7, "tools/list", json!({}));
+    assert_eq!(s.code(), -32600);
+    s.server.respond(s.now, first, Answer::Result(&tools()));
+    assert_eq!(s.line()["id"], 7);
+    s.modern(7, "tools/list", json!({}));
+    s.request();
+}
+
+/// S1.11, S1.12
+#[test]
+fn what_is_no_request_is_answered_as_such() {
+    let mut s = Scripted::new(config());
+    let cases = [
+        ("{", -32700, Value::Null),
+        ("nonsense", -32700, Value::Null),
+        (r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#, -32600, Value::Null),
+        (r#"{"jsonrpc":"2.0","id":1.5,"method":"ping"}"#, -32600, Value::Null),
+        (r#"{"jsonrpc":"2.0","id":5,"method":7}"#, -32600, json!(5)),
+        (r#"[]"#, -32600, Value::Null),
+        (r#"[{"jsonrpc":"2.0","id":1,"method":"ping"}]"#, -32600, Value::Null),
+        (r#"{"jsonrpc":"2.0","id":9,"method":"tools/list","params":[1]}"#, -32602, json!(9)),
+    ];
+    for (text, code, id) in cases {
+        s.say(text);
+        let line = s.line();
+        assert_eq!((&line["error"]["code"], &line["id"]), (&json!(code), &id), "{text}");
+        s.expect_silence();
+    }
+    s.notify("notifications/nonsense", json!({}));
+    s.notify("notifications/cancelled", json!({"requestId": 4711}));
+    s.expect_silence();
+}
+
+/// S2.3, S6.1
+#[test]
+fn nothing_more_is_sent_for_a_cancelled_request() {
+    let mut s = Scripted::new(config());
+    s.modern(1, "tools/call", json!({"name": "t", "_meta": {"progressToken": "p"}}));
+    let request = s.request();
+    s.notify("notifications/cancelled", json!({"requestId": 1, "reason": "enough"}));
+    assert!(
+        matches!(&s.events()[..], [Event::Cancelled { id, reason: Some(reason) }] if *id == request && reason == "enough")
+    );
+    assert!(!s.server.progress(s.now, request, &ProgressParams::new(0, 1)));
+    s.server.respond(s.now, request, Answer::Result(&CallToolResult::text("late")));
+    s.expect_silence();
+}
+
+/// S6.2
+#[test]
+fn progress_needs_a_token_rises_and_ends_with_the_answer() {
+    let mut s = Scripted::new(config());
+    s.modern(1, "tools/call", json!({"name": "t"}));
+    let without = s.request();
+    assert!(!s.server.progress(s.now, without, &ProgressParams::new(0, 1)));
+    s.modern(2, "tools/call", json!({"name": "t", "_meta": {"progressToken": 0}}));
+    let request = s.request();
+    let mut sent =
+        |value: f64| s.server.progress(s.now, request, &ProgressParams::new("ignored", Number::from(value)));
+    assert!(sent(1.0));
+    assert!(!sent(1.0));
+    assert!(!sent(0.5));
+    assert!(sent(1.5));
+    s.server.respond(s.now, request, Answer::Result(&CallToolResult::text("done")));
+    assert!(!s.server.progress(s.now, request, &ProgressParams::new(0, 9)));
+    let progress: Vec<_> = std::iter::from_fn(|| s.try_line()).collect();
+    assert_eq!(progress[0]["params"]["progressToken"], 0);
+    assert_eq!(progress.len(), 3);
+}
+
+/// S8.18
+#[test]
+fn a_modern_request_is_logged_for_only_as_it_asks() {
+    let mut s = Scripted::new(config());
+    let message = |level| LoggingMessageParams::new(level, "text");
+    s.modern(1, "tools/call", json!({"name": "t"}));
+    let silent = s.request();
+    assert!(!s.server.log(s.now, Some(silent), &message(LoggingLevel::Emergency)));
+    s.modern(2, "tools/call", json!({"name": "t", "_meta": {"io.modelcontextprotocol/logLevel": "warning"}}));
+    let request = s.request();
+    assert!(!s.server.log(s.now, Some(request), &message(LoggingLevel::Info)));
+    assert!(s.server.log(s.now, Some(request), &message(LoggingLevel::Error)));
+    assert_eq!(s.line()["params"]["level"], "error");
+    s.modern(3, "tools/call", json!({"name": "t", "_meta": {"io.modelcontextprotocol/logLevel": "loud"}}));
+    assert_eq!(s.code(), -32602);
+}
+
+#[test]
+fn a_legacy_session_is_logged_to_from_the_level_it_sets() {
+    let mut s = Scripted::legacy_at("2025-06-18");
+    let message = |level| LoggingMessageParams::new(level, "text");
+    assert!(!s.server.log(s.now, None, &message(LoggingLevel::Debug)));
+    assert!(s.server.log(s.now, None, &message(LoggingLevel::Info)));
+    s.line();
+    s.ask(2, "logging/setLevel", json!({"level": "error"}));
+    assert_eq!(s.line()["result"], json!({}));
+    assert!(!s.server.log(s.now, None, &message(LoggingLevel::Warning)));
+    s.ask(3, "logging/setLevel", json!({"level": "loud"}));
+    assert_eq!(s.code(), -32602);
+}
+
+/// S5.1, S5.2, S5.3
+#[test]
+fn a_subscription_is_acknowledged_first_and_told_only_what_it_asked() {
+    let mut s = Scripted::new(config());
+    let filter =
+        json!({"toolsListChanged": true, "resourcesListChanged": true, "resourceSubscriptions": ["a://b"]});
+    s.modern("sub", "subscriptions/listen", json!({"notifications": filter}));
+    let acknowledged = s.line();
+    assert_eq!(acknowledged["method"], "notifications/subscriptions/acknowledged");
+    assert_eq!(acknowledged["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], "sub");
+    let granted = json!({"toolsListChanged": true, "resourceSubscriptions": ["a://b"]});
+    assert_eq!(acknowledged["params"]["notifications"], granted, "what is not declared is not granted");
+    assert!(matches!(&s.events()[..], [Event::Subscribed { uri }] if uri == "a://b"));
+
+    s.server.list_changed(s.now, ListKind::Prompts);
+    s.server.list_changed(s.now, ListKind::Resources);
+    s.server.resource_updated(s.now, "a://c");
+    s.expect_silence();
+    s.server.list_changed(s.now, ListKind::Tools);
+    s.server.resource_updated(s.now, "a://b");
+    for method in ["notifications/tools/list_changed", "notifications/resources/updated"] {
+        let line = s.line();
+        assert_eq!(line["method"], method);
+        assert_eq!(line["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], "sub");
+    }
+    s.notify("notifications/cancelled", json!({"requestId": "sub"}));
+    s.server.list_changed(s.now, ListKind::Tools);
+    s.expect_silence();
+    assert!(matches!(&s.events()[..], [Event::Unsubscribed { uri }] if uri == "a://b"));
+}
+
+/// S5.4, S5.5, R4
+#[test]
+fn a_server_that_closes_ends_its_subscriptions_by_result_and_notification() {
+    let mut s = Scripted::new(config());
+    s.modern(5, "subscriptions/listen", json!({"notifications": {"toolsListChanged": true}}));
+    s.line();
+    s.server.close(s.now);
+    let result = s.line();
+    assert_eq!((&result["id"], &result["result"]["resultType"]), (&json!(5), &json!("complete")));
+    assert_eq!(result["result"]["_meta"]["io.modelcontextprotocol/subscriptionId"], 5);
+    let cancelled = s.line();
+    assert_eq!(
+        (&cancelled["method"], &cancelled["params"]["requestId"]),
+        (&json!("notifications/cancelled"), &json!(5))
+    );
+    assert!(s.server.is_closed());
+}
+
+/// S5.8
+#[test]
+fn a_legacy_session_subscribes_to_single_resources() {
+    let mut s = Scripted::legacy_at("2025-11-25");
+    s.server.resource_updated(s.now, "a://b");
+    s.expect_silence();
+    s.ask(2, "resources/subscribe", json!({"uri": "a://b"}));
+    assert_eq!(s.line()["result"], json!({}));
+    s.server.resource_updated(s.now, "a://b");
+    assert_eq!(s.line()["params"], json!({"uri": "a://b"}));
+    s.ask(3, "resources/unsubscribe", json!({"uri": "a://b"}));
+    s.line();
+    s.server.resource_updated(s.now, "a://b");
+    s.expect_silence();
+    s.server.list_changed(s.now, ListKind::Tools);
+    assert_eq!(s.line()["method"], "notifications/tools/list_changed");
+}
+
+/// S1.9, S1.18
+#[test]
+fn only_a_legacy_client_that_is_ready_is_asked_and_only_what_it_declared() {
+    let mut s = Scripted::new(config());
+    let ask = |s: &mut Scripted| {
+        s.server.request::<ListRoots>(s.now, &Default::default(), RequestOptions::default())
+    };
+    s.modern(1, "tools/list", json!({}));
+    assert_eq!(ask(&mut s), Err(Refusal::NotReady));
+    let mut s = Scripted::legacy_at("2025-11-25");
+    let request = ask(&mut s).unwrap();
+    let line = s.line();
+    assert_eq!(line["method"], "roots/list");
+    s.say(&json!({"jsonrpc": "2.0", "id": line["id"], "result": {"roots": []}}).to_string());
+    assert!(
+        matches!(&s.events()[..], [Event::Outcome { request: ended, outcome: Outcome::Result(_) }] if *ended == request)
+    );
+    let url =
+        serde_json::from_str(r#"{"mode":"url","message":"m","url":"https://e.com","elicitationId":"e"}"#)
+            .unwrap();
+    let refused = s.server.request::<Elicit>(s.now, &url, RequestOptions::default());
+    assert!(matches!(refused, Err(Refusal::Capability { .. })), "only forms were declared");
+}
+
+#[test]
+fn a_request_to_the_client_times_out_and_is_cancelled() {
+    let mut s = Scripted::legacy_at("2025-11-25");
+    s.server.request::<ListRoots>(s.now, &Default::default(), RequestOptions::default()).unwrap();
+    s.line();
+    s.now = s.server.poll_timeout().unwrap();
+    assert_eq!(s.now.since_origin(), Duration::from_secs(60));
+    s.server.handle_timeout(s.now);
+    assert_eq!(s.line()["method"], "notifications/cancelled");
+    assert!(matches!(&s.events()[..], [Event::Outcome { outcome: Outcome::TimedOut { .. }, .. }]));
+}
+
+/// S4.1, S4.2, S4.3, S1.6
+#[test]
+fn input_is_asked_for_only_where_it_may_be_and_of_what_was_declared() {
+    let mut requests = InputRequests::new();
+    requests.insert("roots", InputRequest::ListRoots(Default::default()));
+    let roots = InputRequiredResult::requests(requests);
+    let mut s = Scripted::new(config());
+    s.modern(1, "tools/call", json!({"name": "t"}));
+    let request = s.request();
+    s.server.respond(s.now, request, Answer::InputRequired(&roots));
+    let error = s.line()["error"].take();
+    assert_eq!(
+        (&error["code"], &error["data"]),
+        (&json!(-32021), &json!({"requiredCapabilities": {"roots": {}}}))
+    );
+
+    s.modern(2, "tools/list", json!({}));
+    let request = s.request();
+    s.server.respond(s.now, request, Answer::InputRequired(&roots));
+    assert_eq!(s.code(), -32603);
+
+    let state = InputRequiredResult { request_state: Some("s".into()), ..InputRequiredResult::new() };
+    s.modern(3, "tools/call", json!({"name": "t"}));
+    let request = s.request();
+    s.server.respond(s.now, request, Answer::InputRequired(&state));
+    let result = s.line()["result"].take();
+    assert_eq!((&result["resultType"], &result["requestState"]), (&json!("input_required"), &json!("s")));
+}
+
+/// R1
+#[test]
+fn a_batch_is_answered_by_one_array_once_all_of_it_is_there() {
+    let mut s = Scripted::legacy_at("2025-03-26");
+    let ping = json!({"jsonrpc": "2.0", "id": "p", "method": "ping"});
+    let list = json!({"jsonrpc": "2.0", "id": "l", "method": "tools/list"});
+    let nonsense = json!({"jsonrpc": "2.0", "id": "n", "method": "nonsense"});
+    let again =
+        json!({"jsonrpc": "2.0", "id": "i", "method": "initialize", "params": initialize("2025-03-26")});
+    let note = json!({"jsonrpc": "2.0", "method": "notifications/x"});
+    s.say(&json!([ping, list, nonsense, again, note, 5]).to_string());
+    s.expect_silence();
+    let request = s.request();
+    s.server.respond(s.now, request, Answer::Result(&tools()));
+    let answers = s.line();
+    let ids: Vec<_> = answers.as_array().unwrap().iter().map(|answer| answer["id"].clone()).collect();
+    assert_eq!(ids, [json!("p"), json!("n"), json!("i"), Value::Null, json!("l")]);
+    assert_eq!(answers[2]["error"]["code"], -32600, "initialize must not be part of a batch");
+
+    s.say(&json!([note, note]).to_string());
+    s.expect_silence();
+    s.say("[]");
+    assert_eq!(s.code(), -32600);
+}
+
+/// S2.4
+#[test]
+fn what_is_in_flight_at_the_end_of_input_may_finish_for_a_while() {
+    let mut s = Scripted::new(config());
+    s.modern(1, "tools/list", json!({}));
+    s.modern(2, "tools/list", json!({}));
+    let requests: Vec<_> = s
+        .events()
+        .into_iter()
+        .filter_map(|event| match event {
+            Event::Request { id, .. } => Some(id),
+            _ => None,
+        })
+        .collect();
+    s.server.handle_eof(s.now, "");
+    s.server.respond(s.now, requests[0], Answer::Result(&tools()));
+    assert_eq!(s.line()["id"], 1);
+    assert!(!s.server.is_closed());
+    s.now = s.server.poll_timeout().unwrap();
+    s.server.handle_timeout(s.now);
+    assert!(s.server.is_closed());
+    assert!(matches!(&s.events()[..], [Event::Cancelled { id, .. }, Event::Closed(_)] if *id == requests[1]));
+}
+
+#[test]
+fn the_end_of_input_ends_an_idle_server_at_once() {
+    let mut s = Scripted::legacy_at("2025-11-25");
+    s.server.request::<ListRoots>(s.now, &Default::default(), RequestOptions::default()).unwrap();
+    s.server.handle_eof(s.now, "");
+    assert!(s.server.is_closed());
+    assert!(matches!(
+        &s.events()[..],
+        [Event::Outcome { outcome: Outcome::Lost(Lost::Disconnected(_)), .. }, Event::Closed(_)]
+    ));
+}
+
+/// Contract 8
+#[test]
+fn a_client_that_does_not_read_its_answers_is_given_up() {
+    let mut config = config();
+    config.limits.queued_bytes = 2000;
+    config.limits.reply_bytes = 2000;
+    let mut s = Scripted::new(config);
+    for _ in 0..1000 {
+        s.say(r#"{"jsonrpc":"2.0","id":1,"method":"nonsense"}"#);
+    }
+    assert!(s.server.is_closed());
+    assert!(s.server.queued() <= 4500);
+}
+
+/// Contract 8
+#[test]
+fn requests_beyond_the_limit_are_refused() {
+    let mut config = config();
+    config.limits.requests_in = 2;
+    let mut s = Scripted::new(config);
+    for id in 0..3 {
+        s.modern(id, "tools/list", json!({}));
+    }
+    assert_eq!(s.line()["error"]["code"], -32603);
+    assert_eq!(s.events().iter().filter(|event| matches!(event, Event::Request { .. })).count(), 2);
+}
+
+#[test]
+fn an_error_is_passed_on_with_its_data() {
+    let mut s = Scripted::new(config());
+    s.modern(1, "resources/read", json!({"uri": "x://y"}));
+    let asked = s.request();
+    let error = mcp_proto::peer::server::resource_not_found("x://y", mcp_proto::schema::Revision::LATEST);
+    s.server.respond(s.now, asked, Answer::Error(error));
+    let error = s.line()["error"].take();
+    assert_eq!((&error["code"], &error["data"]["uri"]), (&json!(-32602), &json!("x://y")));
+    s.modern(2, "resources/read", json!({"uri": "x://y"}));
+    let asked = s.request();
+    s.server.respond(s.now, asked, Answer::Error(ErrorObject::new(7, "own")));
+    assert_eq!(s.code(), 7);
+}

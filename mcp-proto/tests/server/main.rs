@@ -1,0 +1,14 @@
+//! The server role, without a transport.
+#![cfg(feature = "server")]
+
+#[path = "../server_common/mod.rs"]
+mod server_common;
+
+mod answers;
+mod contracts;
+mod eras;
+mod limits;
+mod related;
+mod requests;
+mod session;
+mod subscriptions;

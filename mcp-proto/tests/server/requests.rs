@@ -1,0 +1,216 @@
+//! What a server asks of a legacy client, and how that ends.
+
+use core::time::Duration;
+
+use mcp_proto::peer::server::{Diagnostic, Eras, Event};
+use mcp_proto::peer::{InvalidAnswer, Lost, Needed, Outcome, Refusal, RequestId, RequestOptions};
+use mcp_proto::rpc::Id;
+use mcp_proto::schema::{
+    ClientCapability, CreateMessage, CreateMessageParams, Elicit, ElicitParams, ElicitSchema, IncludeContext,
+    ListRoots, ListRootsParams, ListTools, PaginatedParams, Ping, PingParams, Revision, SamplingMessage,
+};
+use serde_json::{Value, json};
+
+use crate::server_common::{Scripted, config};
+
+const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
+
+fn at(version: &str, capabilities: Value) -> Scripted {
+    Scripted::legacy_with(config(), version, capabilities)
+}
+
+fn form() -> ElicitParams {
+    let schema: ElicitSchema = serde_json::from_str(r#"{"type":"object","properties":{}}"#).unwrap();
+    ElicitParams::form("Who?", schema)
+}
+
+fn sampling() -> CreateMessageParams {
+    let message: SamplingMessage =
+        serde_json::from_str(r#"{"role":"user","content":{"type":"text","text":"hi"}}"#).unwrap();
+    CreateMessageParams::new(vec![message], 100u64)
+}
+
+fn roots(s: &mut Scripted, options: RequestOptions) -> (RequestId, Value) {
+    let request = s.server.request::<ListRoots>(s.now, &ListRootsParams::new(), options).unwrap();
+    (request, s.line()["id"].clone())
+}
+
+fn outcomes(s: &mut Scripted) -> Vec<Outcome> {
+    let outcome = |event| if let Event::Outcome { outcome, .. } = event { Some(outcome) } else { None };
+    s.events().into_iter().filter_map(outcome).collect()
+}
+
+fn needs(refused: Result<RequestId, Refusal>) -> ClientCapability {
+    match refused {
+        Err(Refusal::Capability { needed: Needed::Client(capability), .. }) => capability,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn what_waits_for_a_person_or_a_model_has_no_timeout_of_its_own() {
+    let mut s = at("2025-11-25", json!({"elicitation": {}, "sampling": {}, "roots": {}}));
+    s.server.request::<Elicit>(s.now, &form(), RequestOptions::default()).unwrap();
+    s.server.request::<CreateMessage>(s.now, &sampling(), RequestOptions::default()).unwrap();
+    assert_eq!(s.lines().len(), 2);
+    assert_eq!(s.server.poll_timeout(), None);
+    s.advance(YEAR);
+    assert!(outcomes(&mut s).is_empty());
+
+    let limited = RequestOptions::default().timeout(Duration::from_secs(5));
+    s.server.request::<Elicit>(s.now, &form(), limited).unwrap();
+    s.advance(Duration::from_secs(5));
+    assert!(matches!(outcomes(&mut s)[..], [Outcome::TimedOut { maximum: false, .. }]));
+}
+
+/// S1.19, S9.8
+#[test]
+fn tools_are_not_dropped_where_the_revision_has_none() {
+    let mut params = sampling();
+    params.tools = Some(Vec::new().into());
+    for version in ["2025-06-18", "2025-11-25"] {
+        let mut s = at(version, json!({"sampling": {}}));
+        let refused = s.server.request::<CreateMessage>(s.now, &params, RequestOptions::default());
+        assert_eq!(needs(refused), ClientCapability::SamplingTools, "{version}");
+        s.expect_silence();
+    }
+    let mut s = at("2025-11-25", json!({"sampling": {"tools": {}}}));
+    s.server.request::<CreateMessage>(s.now, &params, RequestOptions::default()).unwrap();
+    assert!(s.line()["params"]["tools"].is_array());
+}
+
+/// S9.1
+#[test]
+fn a_page_on_the_web_needs_its_own_capability() {
+    let params = ElicitParams::url("Log in", "https://example.com/");
+    for (version, capabilities) in
+        [("2025-06-18", json!({"elicitation": {}})), ("2025-11-25", json!({"elicitation": {"form": {}}}))]
+    {
+        let mut s = at(version, capabilities);
+        let refused = s.server.request::<Elicit>(s.now, &params, RequestOptions::default());
+        assert_eq!(needs(refused), ClientCapability::ElicitationUrl, "{version}");
+    }
+    let mut s = at("2025-11-25", json!({"elicitation": {"url": {}}}));
+    let refused = s.server.request::<Elicit>(s.now, &form(), RequestOptions::default());
+    assert_eq!(needs(refused), ClientCapability::ElicitationForm);
+}
+
+/// S8.20
+#[test]
+fn context_of_servers_needs_its_capability_where_there_is_one() {
+    let mut params = sampling();
+    params.include_context = Some(IncludeContext::AllServers);
+    let mut s = at("2025-11-25", json!({"sampling": {}}));
+    let refused = s.server.request::<CreateMessage>(s.now, &params, RequestOptions::default());
+    assert_eq!(needs(refused), ClientCapability::SamplingContext);
+    let mut s = at("2025-06-18", json!({"sampling": {}}));
+    s.server.request::<CreateMessage>(s.now, &params, RequestOptions::default()).unwrap();
+    assert_eq!(s.line()["params"]["includeContext"], "allServers");
+}
+
+#[test]
+fn a_server_does_not_ask_what_only_clients_ask() {
+    let mut s = at("2025-11-25", json!({}));
+    let refused = s.server.request::<ListTools>(s.now, &PaginatedParams::new(), RequestOptions::default());
+    assert!(matches!(refused, Err(Refusal::Revision { revision: Revision::V2025_11_25, .. })), "{refused:?}");
+    s.expect_silence();
+}
+
+/// S1.9, S2.2
+#[test]
+fn a_modern_only_server_asks_nothing() {
+    let mut config = config();
+    config.eras = Eras::ModernOnly;
+    let mut s = Scripted::new(config);
+    let refused = s.server.request::<ListRoots>(s.now, &ListRootsParams::new(), RequestOptions::default());
+    assert!(matches!(refused, Err(Refusal::Revision { revision: Revision::V2026_07_28, .. })), "{refused:?}");
+}
+
+/// S1.18
+#[test]
+fn before_it_is_ready_a_client_may_be_pinged_and_nothing_else() {
+    let mut s = Scripted::new(config());
+    let ping = s.server.request::<Ping>(s.now, &PingParams::new(), RequestOptions::default());
+    assert!(matches!(ping, Err(Refusal::NotReady)));
+    s.ask(1, "initialize", crate::server_common::initialize("2025-11-25"));
+    s.line();
+    let asked = s.server.request::<ListRoots>(s.now, &ListRootsParams::new(), RequestOptions::default());
+    assert!(matches!(asked, Err(Refusal::NotReady)));
+    s.server.request::<Ping>(s.now, &PingParams::new(), RequestOptions::default()).unwrap();
+    assert_eq!(s.line()["method"], "ping");
+}
+
+#[test]
+fn progress_of_the_client_extends_the_wait() {
+    let mut s = at("2025-11-25", json!({"roots": {}}));
+    let options = RequestOptions::default()
+        .timeout(Duration::from_secs(10))
+        .maximum(Duration::from_secs(25))
+        .progress(mcp_proto::peer::ProgressOption::Ask);
+    let (_, id) = roots(&mut s, options);
+    for step in 1..=2 {
+        s.advance(Duration::from_secs(9));
+        s.notify("notifications/progress", json!({"progressToken": id, "progress": step}));
+    }
+    assert!(outcomes(&mut s).is_empty());
+    s.advance(Duration::from_secs(7));
+    assert!(matches!(outcomes(&mut s)[..], [Outcome::TimedOut { maximum: true, .. }]));
+}
+
+/// S6.1
+#[test]
+fn late_and_unknown_answers_change_nothing() {
+    let mut s = at("2025-11-25", json!({"roots": {}}));
+    let (request, id) = roots(&mut s, RequestOptions::default());
+    s.server.cancel(s.now, request, Some("never mind"));
+    assert_eq!(s.line()["params"], json!({"requestId": id, "reason": "never mind"}));
+    assert!(matches!(outcomes(&mut s)[..], [Outcome::Cancelled]));
+    s.say(&json!({"jsonrpc": "2.0", "id": id, "result": {"roots": []}}).to_string());
+    assert!(s.events().is_empty(), "it crossed the cancellation");
+    s.say(r#"{"jsonrpc":"2.0","id":4711,"result":{}}"#);
+    let events = s.events();
+    let [Event::Diagnostic(Diagnostic::UnknownAnswer(Some(Id::Number(4711))))] = &events[..] else {
+        panic!("{events:?}")
+    };
+    s.expect_silence();
+}
+
+/// Contract 9
+#[test]
+fn an_answer_that_can_not_be_read_ends_its_request() {
+    let mut s = at("2025-11-25", json!({"roots": {}}));
+    let (_, id) = roots(&mut s, RequestOptions::default());
+    s.say(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"roots":[}}"#));
+    let ended = outcomes(&mut s);
+    assert!(matches!(&ended[..], [Outcome::Invalid(InvalidAnswer::Malformed(_))]), "{ended:?}");
+    s.expect_silence();
+
+    // Cut off before anything says what it is: its id says so.
+    let (_, id) = roots(&mut s, RequestOptions::default());
+    s.say(&format!(r#"{{"jsonrpc":"2.0","id":{id},"#));
+    let ended = outcomes(&mut s);
+    assert!(matches!(&ended[..], [Outcome::Invalid(InvalidAnswer::Malformed(_))]), "{ended:?}");
+    s.expect_silence();
+}
+
+#[test]
+fn the_end_of_the_connection_is_told_to_every_request_with_its_reason() {
+    let mut s = at("2025-11-25", json!({"roots": {}}));
+    roots(&mut s, RequestOptions::default());
+    s.server.handle_eof(s.now, "exit status 3");
+    let ended = outcomes(&mut s);
+    assert!(
+        matches!(&ended[..], [Outcome::Lost(Lost::Disconnected(why))] if why == "exit status 3"),
+        "{ended:?}"
+    );
+}
+
+#[test]
+fn closing_gives_requests_up_on_the_wire() {
+    let mut s = at("2025-11-25", json!({"roots": {}}));
+    let (_, id) = roots(&mut s, RequestOptions::default());
+    s.server.close(s.now);
+    let line = s.line();
+    assert_eq!((&line["method"], &line["params"]["requestId"]), (&json!("notifications/cancelled"), &id));
+    assert!(matches!(outcomes(&mut s)[..], [Outcome::Lost(Lost::Closed)]));
+}

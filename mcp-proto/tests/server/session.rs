@@ -1,0 +1,218 @@
+//! The handshake, batches, and how a connection ends.
+
+use core::time::Duration;
+
+use mcp_proto::peer::server::{Answer, Closed, Eras, Event, ListKind};
+use serde_json::{Value, json};
+
+use crate::server_common::{Scripted, config, initialize, tools};
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Initialize,
+    Initialized,
+    Request,
+}
+
+/// What the server shows of its session.
+fn phase(s: &Scripted) -> &'static str {
+    match s.server.session() {
+        None => "none",
+        Some(session) if session.initialized => "operating",
+        Some(_) => "awaiting",
+    }
+}
+
+/// The table at the head of `session.rs`, row by row: what comes, how it is answered, what follows.
+#[test]
+fn a_session_goes_through_its_phases() {
+    use Step::{Initialize, Initialized, Request};
+    let table: &[(&[Step], Step, &str, &str)] = &[
+        (&[], Initialize, "result", "awaiting"),
+        (&[], Initialized, "nothing", "none"),
+        (&[], Request, "error", "none"),
+        (&[Initialize], Initialize, "result", "awaiting"),
+        (&[Initialize], Initialized, "nothing", "operating"),
+        (&[Initialize], Request, "request", "awaiting"),
+        (&[Initialize, Initialized], Initialize, "result", "awaiting"),
+        (&[Initialize, Initialized], Initialized, "nothing", "operating"),
+        (&[Initialize, Initialized], Request, "request", "operating"),
+    ];
+    for (before, comes, answer, follows) in table {
+        let mut s = Scripted::new(config());
+        let take = |s: &mut Scripted, step| {
+            match step {
+                Initialize => s.ask(1, "initialize", initialize("2025-06-18")),
+                Initialized => s.notify("notifications/initialized", json!({})),
+                Request => s.ask(2, "tools/list", json!({})),
+            }
+            let asked = s.events().into_iter().any(|event| matches!(event, Event::Request { .. }));
+            match s.try_line() {
+                Some(line) if line["error"].is_object() => "error",
+                Some(_) => "result",
+                None if asked => "request",
+                None => "nothing",
+            }
+        };
+        for step in *before {
+            take(&mut s, *step);
+        }
+        assert_eq!((take(&mut s, *comes), phase(&s)), (*answer, *follows), "{before:?} {comes:?}");
+    }
+}
+
+#[test]
+fn a_legacy_only_server_has_no_modern_methods_before_the_handshake_either() {
+    let mut config = config();
+    config.eras = Eras::LegacyOnly;
+    let mut s = Scripted::new(config);
+    s.modern(1, "server/discover", json!({}));
+    assert_eq!(s.code(), -32601);
+    s.modern(2, "tools/list", json!({}));
+    let code = s.code();
+    assert!(code == -32600 || code == -32602, "{code}");
+}
+
+/// S1.11
+#[test]
+fn parameters_are_an_object_of_valid_json() {
+    let mut s = Scripted::new(config());
+    // Not what its first element would be by name.
+    let positional = json!([crate::server_common::meta_of_request()]);
+    s.ask(1, "server/discover", positional);
+    assert_eq!(s.code(), -32602);
+    s.say(r#"{"jsonrpc":"2.0","id":2,"method":"server/discover","params":{"a":tru}}"#);
+    let line = s.line();
+    assert_eq!((&line["id"], &line["error"]["code"]), (&json!(2), &json!(-32700)), "{line}");
+}
+
+// --- Batches ---
+
+fn request(id: i64, method: &str, params: Value) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+}
+
+/// R1
+#[test]
+fn a_modern_request_has_no_place_in_a_batch() {
+    let mut s = Scripted::legacy_at("2025-03-26");
+    let modern = request(2, "tools/list", json!({"_meta": crate::server_common::meta_of_request()}));
+    let batch = json!([request(1, "ping", json!({})), modern]);
+    s.say(&batch.to_string());
+    let line = s.line();
+    assert_eq!((&line[0]["result"], &line[1]["error"]["code"]), (&json!({}), &json!(-32600)), "{line}");
+}
+
+/// R1
+#[test]
+fn a_batch_is_answered_in_full_while_the_server_closes() {
+    let mut s = Scripted::legacy_at("2025-03-26");
+    s.ask(9, "tools/list", json!({}));
+    s.request();
+    s.server.close(s.now);
+    let cancelled =
+        json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 9}});
+    let batch = json!([request(1, "tools/list", json!({})), cancelled, request(2, "tools/list", json!({}))]);
+    s.say(&batch.to_string());
+    let line = s.line();
+    assert_eq!(
+        (&line[0]["error"]["code"], &line[1]["error"]["code"]),
+        (&json!(-32603), &json!(-32603)),
+        "{line}"
+    );
+    assert!(s.server.is_closed());
+}
+
+/// R1
+#[test]
+fn a_batch_may_mix_what_is_broken_what_is_answered_and_what_is_not() {
+    let mut s = Scripted::legacy_at("2025-03-26");
+    s.say(
+        r#"[{"jsonrpc":"2.0","id":1,"method":"ping"},5,{"jsonrpc":"2.0","method":"notifications/nonsense"},
+            {"jsonrpc":"2.0","id":2,"method":7},{"jsonrpc":"2.0","id":3,"result":{}},
+            {"jsonrpc":"2.0","id":4,"method":"tools/list"}]"#
+            .replace('\n', " ")
+            .as_str(),
+    );
+    s.expect_silence();
+    let asked = s.request();
+    s.server.respond(s.now, asked, Answer::Result(&tools()));
+    let line = s.line();
+    let ids: Vec<_> = line.as_array().unwrap().iter().map(|answer| answer["id"].clone()).collect();
+    assert_eq!(ids, [json!(1), Value::Null, json!(2), json!(4)]);
+    s.expect_silence();
+}
+
+// --- The end ---
+
+/// R1, contract 9
+#[test]
+fn an_answer_in_a_batch_that_can_not_be_read_ends_its_request() {
+    let mut s = Scripted::legacy_at("2025-03-26");
+    let options = mcp_proto::peer::RequestOptions::default();
+    s.server.request::<mcp_proto::schema::Ping>(s.now, &Default::default(), options).unwrap();
+    let id = s.line()["id"].clone();
+    s.say(
+        &json!([{"jsonrpc": "2.0", "id": id, "result": {}, "error": {"code": 1, "message": "m"}}])
+            .to_string(),
+    );
+    s.expect_silence();
+    let invalid =
+        |event: &Event| matches!(event, Event::Outcome { outcome: mcp_proto::peer::Outcome::Invalid(_), .. });
+    assert!(s.events().iter().any(invalid));
+}
+
+fn closed(s: &mut Scripted) -> Option<Closed> {
+    let closed = |event| if let Event::Closed(closed) = event { Some(closed) } else { None };
+    s.events().into_iter().find_map(closed)
+}
+
+/// S1.1
+#[test]
+fn what_the_application_leaves_unanswered_is_answered_with_an_error_at_the_end() {
+    for closing in [true, false] {
+        let mut s = Scripted::new(config());
+        s.modern(1, "tools/list", json!({}));
+        let asked = s.request();
+        if closing {
+            s.server.close(s.now);
+        } else {
+            s.server.handle_eof(s.now, "");
+        }
+        s.expect_silence();
+        s.advance(Duration::from_secs(60));
+        let line = s.line();
+        assert_eq!((&line["id"], &line["error"]["code"]), (&json!(1), &json!(-32603)));
+        assert!(closed(&mut s).is_some());
+        s.server.respond(s.now, asked, Answer::Result(&tools()));
+        s.expect_silence();
+    }
+}
+
+#[test]
+fn nothing_is_answered_once_the_connection_is_over() {
+    let mut s = Scripted::new(config());
+    s.server.close(s.now);
+    assert_eq!(closed(&mut s), Some(Closed::Done));
+    s.modern(1, "tools/list", json!({}));
+    s.say("nonsense");
+    s.server.handle_timeout(s.now);
+    s.expect_silence();
+    assert!(s.events().is_empty());
+}
+
+/// S5.7, S1.3: what changes between the two halves of the handshake is told after the second.
+#[test]
+fn a_change_during_the_handshake_is_told_after_it() {
+    let mut s = Scripted::new(config());
+    s.ask(1, "initialize", initialize("2025-11-25"));
+    s.line();
+    let now = s.now;
+    s.server.list_changed(now, ListKind::Tools);
+    s.server.list_changed(now, ListKind::Tools);
+    s.expect_silence();
+    assert_eq!(s.server.poll_timeout(), None);
+    s.notify("notifications/initialized", json!({}));
+    assert_eq!(s.line()["method"], "notifications/tools/list_changed");
+    s.expect_silence();
+}

@@ -1,0 +1,144 @@
+//! Who is told of which changes.
+
+use mcp_proto::peer::server::{Event, ListKind, ServerConfig};
+use mcp_proto::schema::ServerCapability;
+use mcp_proto::schema::tasks::{TaskStatus, TaskUpdatedParams};
+use serde_json::{Value, json};
+
+use crate::server_common::{Scripted, config};
+
+const TASKS: &str = "io.modelcontextprotocol/tasks";
+const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
+
+fn listen(s: &mut Scripted, id: impl Into<Value>, filter: Value) -> Value {
+    s.modern(id, "subscriptions/listen", json!({"notifications": filter}));
+    s.line()
+}
+
+fn told(s: &mut Scripted) -> Vec<(String, Value)> {
+    let told = |line: Value| {
+        let subscription = line["params"]["_meta"][SUBSCRIPTION].clone();
+        (line["method"].as_str().unwrap_or_default().to_string(), subscription)
+    };
+    s.lines().into_iter().map(told).collect()
+}
+
+/// S5.2, S5.3
+#[test]
+fn each_subscription_is_told_under_its_own_id() {
+    let mut s = Scripted::new(config());
+    assert_eq!(
+        listen(&mut s, "one", json!({"toolsListChanged": true}))["params"]["_meta"][SUBSCRIPTION],
+        "one"
+    );
+    listen(&mut s, 0, json!({"toolsListChanged": true, "promptsListChanged": true}));
+    listen(&mut s, "", json!({"promptsListChanged": true}));
+    s.server.list_changed(s.now, ListKind::Tools);
+    let changed = "notifications/tools/list_changed".to_string();
+    assert_eq!(told(&mut s), [(changed.clone(), json!("one")), (changed, json!(0))]);
+    s.server.list_changed(s.now, ListKind::Prompts);
+    let changed = "notifications/prompts/list_changed".to_string();
+    assert_eq!(told(&mut s), [(changed.clone(), json!(0)), (changed, json!(""))]);
+}
+
+/// S5.1
+#[test]
+fn what_the_server_does_not_declare_is_not_granted() {
+    let mut config = ServerConfig::new(mcp_proto::schema::Implementation::new("s", "1"));
+    config.capabilities = config.capabilities.with(ServerCapability::Tools);
+    let mut s = Scripted::new(config);
+    let asked = json!({
+        "toolsListChanged": true, "promptsListChanged": true, "resourcesListChanged": true,
+        "resourceSubscriptions": ["x://y"], "taskIds": ["t"], "somethingNew": true,
+    });
+    assert_eq!(listen(&mut s, 1, asked)["params"]["notifications"], json!({}));
+    s.server.list_changed(s.now, ListKind::Tools);
+    s.expect_silence();
+}
+
+#[test]
+fn a_resource_named_twice_is_granted_and_told_once() {
+    let mut s = Scripted::new(config());
+    let acknowledged = listen(&mut s, 1, json!({"resourceSubscriptions": ["a:", "b:", "a:"]}));
+    assert_eq!(acknowledged["params"]["notifications"]["resourceSubscriptions"], json!(["a:", "b:"]));
+    s.server.resource_updated(s.now, "a:");
+    assert_eq!(s.lines().len(), 1);
+}
+
+/// S6.1, S5.1
+#[test]
+fn a_subscription_that_its_client_ends_is_told_nothing_more() {
+    let mut s = Scripted::new(config());
+    listen(&mut s, 1, json!({"toolsListChanged": true, "resourceSubscriptions": ["a:"]}));
+    s.notify("notifications/cancelled", json!({"requestId": 1}));
+    s.server.list_changed(s.now, ListKind::Tools);
+    s.server.resource_updated(s.now, "a:");
+    s.expect_silence();
+    // The id is free again.
+    assert_eq!(listen(&mut s, 1, json!({}))["method"], "notifications/subscriptions/acknowledged");
+}
+
+#[test]
+fn the_application_learns_which_resources_matter_to_anybody() {
+    let mut s = Scripted::legacy_at("2025-11-25");
+    let edges = |s: &mut Scripted| -> Vec<(bool, String)> {
+        let edge = |event| match event {
+            Event::Subscribed { uri } => Some((true, uri)),
+            Event::Unsubscribed { uri } => Some((false, uri)),
+            _ => None,
+        };
+        s.events().into_iter().filter_map(edge).collect()
+    };
+    s.ask(1, "resources/subscribe", json!({"uri": "a:"}));
+    assert_eq!(edges(&mut s), [(true, "a:".into())]);
+    s.ask(2, "resources/subscribe", json!({"uri": "a:"}));
+    s.modern(3, "subscriptions/listen", json!({"notifications": {"resourceSubscriptions": ["a:", "b:"]}}));
+    assert_eq!(edges(&mut s), [(true, "b:".into())], "the first is known already");
+    s.ask(4, "resources/unsubscribe", json!({"uri": "a:"}));
+    assert_eq!(edges(&mut s), [], "one still listens");
+    s.notify("notifications/cancelled", json!({"requestId": 3}));
+    assert_eq!(edges(&mut s), [(false, "a:".into()), (false, "b:".into())]);
+}
+
+// --- Tasks ---
+
+fn with_tasks() -> Scripted {
+    let mut config = config();
+    config.capabilities = config.capabilities.with(ServerCapability::TasksExtension);
+    Scripted::new(config)
+}
+
+fn task(id: &str) -> TaskUpdatedParams {
+    TaskUpdatedParams::new(id, TaskStatus::Working, "2026-08-01T00:00:00Z", "2026-08-01T00:00:00Z", None)
+}
+
+/// S11.6
+#[test]
+fn tasks_are_listened_for_only_by_clients_that_know_them() {
+    let mut s = with_tasks();
+    s.modern(1, "subscriptions/listen", json!({"notifications": {"taskIds": ["t-1"]}}));
+    let error = s.line()["error"].take();
+    assert_eq!(error["code"], -32021);
+    assert_eq!(error["data"]["requiredCapabilities"]["extensions"], json!({TASKS: {}}));
+}
+
+/// S11.10
+#[test]
+fn a_task_is_told_of_to_those_who_named_it() {
+    let mut s = with_tasks();
+    let capabilities = json!({"io.modelcontextprotocol/clientCapabilities": {"extensions": {TASKS: {}}}});
+    for (id, tasks) in [(1, json!(["t-1"])), (2, json!(["t-2"]))] {
+        s.modern(
+            id,
+            "subscriptions/listen",
+            json!({"notifications": {"taskIds": tasks}, "_meta": capabilities}),
+        );
+        assert_eq!(s.line()["params"]["notifications"]["taskIds"], tasks);
+    }
+    s.server.task_updated(s.now, &task("t-1"));
+    let line = s.line();
+    assert_eq!((&line["method"], &line["params"]["taskId"]), (&json!("notifications/tasks"), &json!("t-1")));
+    assert_eq!(line["params"]["_meta"][SUBSCRIPTION], 1);
+    s.server.task_updated(s.now, &task("t-3"));
+    s.expect_silence();
+}

@@ -1,0 +1,529 @@
+//! Envelopes from outside: what is taken, what is refused and why, what is recovered.
+
+use bytes::Bytes;
+use mcp_proto::rpc::{
+    Batch, Flaw, Frame, Id, Kind, Malformed, MalformedKind, Message, Recovered, code, read, recover,
+    recover_ends,
+};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+fn frame(text: impl AsRef<[u8]>) -> Result<Frame, Malformed> {
+    read(&Bytes::copy_from_slice(text.as_ref()), 128)
+}
+
+fn message(text: impl AsRef<[u8]>) -> Message {
+    match frame(text.as_ref()) {
+        Ok(Frame::Single(message)) => message,
+        other => panic!("{other:?} for {}", String::from_utf8_lossy(text.as_ref())),
+    }
+}
+
+fn malformed(text: impl AsRef<[u8]>) -> Malformed {
+    match frame(text.as_ref()) {
+        Err(malformed) => malformed,
+        other => panic!("{other:?} for {}", String::from_utf8_lossy(text.as_ref())),
+    }
+}
+
+fn batch(text: &str) -> Batch {
+    match frame(text) {
+        Ok(Frame::Batch(batch)) => batch,
+        other => panic!("{other:?} for {text}"),
+    }
+}
+
+/// The parts of a message as one value, to compare with.
+fn parts(message: &Message) -> Value {
+    let id = |id: &Id| serde_json::to_value(id).unwrap();
+    match message {
+        Message::Request(request) => json!({
+            "id": id(&request.id),
+            "method": *request.method,
+            "params": request.params.as_ref().map(|params| params.decode::<Value>().unwrap()),
+        }),
+        Message::Notification(notification) => json!({
+            "method": *notification.method,
+            "params": notification.params.as_ref().map(|params| params.decode::<Value>().unwrap()),
+        }),
+        Message::Response(response) => match &response.outcome {
+            Ok(result) => json!({
+                "id": response.id.as_ref().map(id),
+                "result": result.decode::<Value>().unwrap(),
+            }),
+            Err(error) => json!({
+                "id": response.id.as_ref().map(id),
+                "code": error.code,
+                "message": error.message,
+                "data": error.data.as_ref().map(|data| data.decode::<Value>().unwrap()),
+            }),
+        },
+    }
+}
+
+/// C1.1
+#[test]
+fn a_request_has_an_id_and_a_method() {
+    let request = message(r#"{"jsonrpc":"2.0","id":0,"method":"tools/list","params":{"cursor":""}}"#);
+    assert_eq!(parts(&request), json!({"id": 0, "method": "tools/list", "params": {"cursor": ""}}));
+    let request = message(r#"{"jsonrpc":"2.0","id":"","method":"ping"}"#);
+    assert_eq!(parts(&request), json!({"id": "", "method": "ping", "params": null}));
+}
+
+/// C1.4
+#[test]
+fn a_notification_has_no_id() {
+    let notification = message(r#"{"jsonrpc":"2.0","method":"notifications/initialized","params":[]}"#);
+    assert_eq!(notification.kind(), Kind::Notification);
+    assert_eq!(parts(&notification), json!({"method": "notifications/initialized", "params": []}));
+}
+
+#[test]
+fn a_result_may_be_any_json() {
+    for result in ["{}", "null", "[1,[]]", "\"text\"", "-1.5e+3", "true"] {
+        let text = format!(r#"{{"result":{result},"jsonrpc":"2.0","id":"a"}}"#);
+        let Message::Response(response) = message(text) else { panic!("{result}") };
+        assert_eq!(response.id, Some(Id::from("a")));
+        assert_eq!(response.outcome.unwrap().as_str(), result);
+    }
+}
+
+/// C1.9
+#[test]
+fn an_error_may_lack_its_id() {
+    for id in ["", r#""id":null,"#] {
+        let error = message(format!(
+            r#"{{"jsonrpc":"2.0",{id}"error":{{"code":-32700,"message":"Parse \u0065rror","data":[ 1 ],"more":0}}}}"#
+        ));
+        assert_eq!(parts(&error), json!({"id": null, "code": -32700, "message": "Parse error", "data": [1]}));
+    }
+}
+
+#[test]
+fn null_beside_an_outcome_counts_as_absent() {
+    let result = message(r#"{"jsonrpc":"2.0","id":1,"result":{},"error":null}"#);
+    assert_eq!(parts(&result), json!({"id": 1, "result": {}}));
+    let error = message(r#"{"jsonrpc":"2.0","id":1,"result":null,"error":{"code":1,"message":""}}"#);
+    assert_eq!(parts(&error), json!({"id": 1, "code": 1, "message": "", "data": null}));
+}
+
+#[test]
+fn null_params_count_as_none() {
+    let request = message(r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":null}"#);
+    assert_eq!(parts(&request), json!({"id": 1, "method": "ping", "params": null}));
+}
+
+#[test]
+fn nested_values_share_the_memory_of_the_frame() {
+    let text = Bytes::from_static(br#"{"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":1}}"#);
+    let Ok(Frame::Single(Message::Request(request))) = read(&text, 128) else { panic!() };
+    assert_eq!(request.params.unwrap().as_bytes().as_ptr(), text[49..].as_ptr());
+    assert_eq!(request.method.as_ptr(), text[34..].as_ptr());
+}
+
+#[test]
+fn member_names_are_compared_unescaped_and_unknown_ones_ignored() {
+    let request = message(
+        "\r\n{ \"jsonrpc\"\t: \"2\\u002e0\" , \"other\" : [{\"id\":2}] , \"\\u0069d\" : 7 , \"method\" : \"p\\u0069ng\" } ",
+    );
+    assert_eq!(parts(&request), json!({"id": 7, "method": "ping", "params": null}));
+}
+
+#[test]
+fn ids_go_to_the_ends_of_64_bits() {
+    for id in [i64::MIN, -1, 0, i64::MAX] {
+        let request = message(format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping"}}"#));
+        assert_eq!(parts(&request)["id"], json!(id));
+    }
+}
+
+/// C1.22: what is wrong with each, where, and the code to answer with.
+#[test]
+fn what_is_not_json_says_where() {
+    let syntax = |expected| MalformedKind::Syntax { expected };
+    let cases: [(&[u8], MalformedKind, usize); 26] = [
+        (b"", MalformedKind::Truncated, 0),
+        (b"  ", MalformedKind::Truncated, 2),
+        (b"{", MalformedKind::Truncated, 1),
+        (b"[", MalformedKind::Truncated, 1),
+        (b"tru", MalformedKind::Truncated, 3),
+        (b"-", MalformedKind::Truncated, 1),
+        (br#"{"jsonrpc":"2.0","id":1"#, MalformedKind::Truncated, 23),
+        (br#"{"jsonrpc":"2.0","id":1,"result":{"a":"b"#, MalformedKind::Truncated, 40),
+        (br#"{"jsonrpc":"2.0","id":1,"result":{"a":"b\"#, MalformedKind::Truncated, 41),
+        (br#"{"jsonrpc":"2.0","id":1,"result":{"a":[]"#, MalformedKind::Truncated, 40),
+        (b"{\"a\":\"\xFF\"}", MalformedKind::NotUtf8, 6),
+        (b"{\"a\":\"\xED\xA0\x80\"}", MalformedKind::NotUtf8, 6),
+        (b"Server listening on stdio", syntax("a value"), 0),
+        (b"{}x", syntax("the end of the message"), 2),
+        (b"{}{}", syntax("the end of the message"), 2),
+        (b"{\"a\" 1}", syntax("a colon"), 5),
+        (b"{\"a\":1 \"b\":2}", syntax("a comma or the end of the object"), 7),
+        (b"{\"a\":1,}", syntax("a member name"), 7),
+        (b"{,}", syntax("a member name"), 1),
+        (b"{\"a\":01}", syntax("a comma or the end of the object"), 6),
+        (b"{\"a\":+1}", syntax("a value"), 5),
+        (b"{\"a\":1.}", syntax("a digit"), 7),
+        (b"{\"a\":[1}]}", syntax("the bracket that closes what was opened"), 7),
+        (b"\0{}", syntax("a value"), 0),
+        (b"{\"a\":[1,\0]}", syntax("no control character outside of a string"), 8),
+        (b"{\"a\":[1,\\\"]\"]}", syntax("no control character outside of a string"), 8),
+    ];
+    for (text, kind, offset) in cases {
+        let found = malformed(text);
+        assert_eq!((&found.kind, found.offset), (&kind, offset), "{}", String::from_utf8_lossy(text));
+        assert_eq!(found.code(), code::PARSE_ERROR);
+    }
+}
+
+#[test]
+fn strings_of_the_envelope_are_valid_strings() {
+    for (text, offset) in [
+        (r#"{"jsonrpc":"2.0","id":1,"method":"\ud800"}"#, 33),
+        (r#"{"jsonrpc":"2.0","id":"\ud800","method":"ping"}"#, 22),
+        (r#"{"jsonrpc":"2.0","id":1,"method":"\x"}"#, 33),
+        ("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"a\0b\"}", 33),
+        (r#"{"jsonrpc":"2.0","\ud800":1,"method":"ping"}"#, 17),
+    ] {
+        let found = malformed(text);
+        let kind = MalformedKind::Syntax { expected: "a string of valid characters and escapes" };
+        assert_eq!((&found.kind, found.offset), (&kind, offset), "{text}");
+    }
+}
+
+#[test]
+fn what_is_not_a_message_says_why() {
+    let cases = [
+        ("5", Flaw::NotAnObject, 0),
+        (" \"text\"", Flaw::NotAnObject, 1),
+        ("{}", Flaw::VersionMissing, 0),
+        (r#"{"id":1,"method":"ping"}"#, Flaw::VersionMissing, 0),
+        (r#"{"jsonrpc":2.0,"id":1,"method":"ping"}"#, Flaw::VersionUnknown, 11),
+        (r#"{"jsonrpc":"1.0","id":1,"method":"ping"}"#, Flaw::VersionUnknown, 11),
+        (r#"{"jsonrpc":"2.0"}"#, Flaw::Purposeless, 0),
+        (r#"{"jsonrpc":"2.0","id":1}"#, Flaw::Purposeless, 0),
+        (r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#, Flaw::IdNull, 22),
+        (r#"{"jsonrpc":"2.0","id":1.5,"method":"ping"}"#, Flaw::IdNotInteger, 22),
+        (r#"{"jsonrpc":"2.0","id":1.0,"method":"ping"}"#, Flaw::IdNotInteger, 22),
+        (r#"{"jsonrpc":"2.0","id":1e3,"method":"ping"}"#, Flaw::IdNotInteger, 22),
+        (r#"{"jsonrpc":"2.0","id":9223372036854775808,"method":"ping"}"#, Flaw::IdNotInteger, 22),
+        (r#"{"jsonrpc":"2.0","id":[1],"method":"ping"}"#, Flaw::IdType, 22),
+        (r#"{"jsonrpc":"2.0","id":true,"method":"ping"}"#, Flaw::IdType, 22),
+        (r#"{"jsonrpc":"2.0","id":1,"method":7}"#, Flaw::MethodType, 33),
+        (r#"{"jsonrpc":"2.0","id":1,"method":null}"#, Flaw::MethodType, 33),
+        (r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":7}"#, Flaw::ParamsType, 49),
+        (r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":"a"}"#, Flaw::ParamsType, 49),
+        (r#"{"jsonrpc":"2.0","id":1,"method":"ping","result":{}}"#, Flaw::MethodAndOutcome, 49),
+        (r#"{"jsonrpc":"2.0","result":{}}"#, Flaw::IdMissing, 0),
+        (r#"{"jsonrpc":"2.0","id":null,"result":{}}"#, Flaw::IdNull, 22),
+        (r#"{"jsonrpc":"2.0","id":1,"result":{},"error":{"code":1,"message":""}}"#, Flaw::ResultAndError, 44),
+        (r#"{"jsonrpc":"2.0","id":1,"error":null}"#, Flaw::ErrorType, 32),
+        (r#"{"jsonrpc":"2.0","id":1,"error":"no"}"#, Flaw::ErrorType, 32),
+        (r#"{"jsonrpc":"2.0","id":1,"error":{"message":""}}"#, Flaw::ErrorCode, 32),
+        (r#"{"jsonrpc":"2.0","id":1,"error":{"code":1.5,"message":""}}"#, Flaw::ErrorCode, 32),
+        (r#"{"jsonrpc":"2.0","id":1,"error":{"code":1}}"#, Flaw::ErrorMessage, 32),
+        (r#"{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":null}}"#, Flaw::ErrorMessage, 52),
+        (r#"{"jsonrpc":"2.0","id":1,"error":{"code":1,"code":2}}"#, Flaw::Duplicate("code"), 42),
+    ];
+    for (text, flaw, offset) in cases {
+        let found = malformed(text);
+        assert_eq!((&found.kind, found.offset), (&MalformedKind::NotAMessage(flaw), offset), "{text}");
+        assert_eq!(found.code(), code::INVALID_REQUEST);
+    }
+}
+
+#[test]
+fn no_member_that_counts_may_come_twice() {
+    for name in ["jsonrpc", "id", "method", "params", "result", "error"] {
+        let found =
+            malformed(format!(r#"{{"{name}":"2.0","\u00{:x}{}":"2.0"}}"#, name.as_bytes()[0], &name[1..]));
+        assert_eq!(found.kind, MalformedKind::NotAMessage(Flaw::Duplicate(name)));
+        assert_eq!(found.offset, name.len() + 10);
+    }
+}
+
+#[test]
+fn a_fault_reads_as_a_sentence() {
+    let found = malformed(r#"{"jsonrpc":"2.0","id":1.5,"method":"ping"}"#);
+    assert_eq!(found.to_string(), "not a JSON-RPC message: `id` is not an integer of 64 bits at byte 22");
+    let found = Malformed::too_long(b"{", b"", 17_000_000);
+    assert_eq!(found.to_string(), "a message of 17000000 bytes is over the limit");
+    assert_eq!(malformed("{]").to_string(), "not JSON: expected a member name at byte 1");
+}
+
+#[test]
+fn nesting_is_limited_without_recursion() {
+    let nested = |levels: usize| {
+        let (open, close) = ("[".repeat(levels), "]".repeat(levels));
+        format!(r#"{{"jsonrpc":"2.0","id":9,"result":{open}{close}}}"#)
+    };
+    let Message::Response(deepest) = message(nested(127)) else { panic!() };
+    deepest.outcome.unwrap().decode::<Value>().expect("serde_json's own limit is not met");
+    for levels in [128, 100_000] {
+        let found = malformed(nested(levels));
+        assert_eq!(found.kind, MalformedKind::TooDeep { limit: 128 });
+        assert_eq!(found.code(), code::INVALID_REQUEST);
+        assert_eq!(found.recovered.id, Some(Id::Number(9)), "{levels}");
+    }
+    assert_eq!(malformed("[".repeat(100_000)).kind, MalformedKind::TooDeep { limit: 128 });
+    assert_eq!(malformed("{\"a\":".repeat(100_000)).kind, MalformedKind::TooDeep { limit: 128 });
+}
+
+#[test]
+fn the_limit_of_nesting_is_the_callers_up_to_128() {
+    let depth = |text: &str, limit| read(&Bytes::copy_from_slice(text.as_bytes()), limit).map(drop);
+    let text = r#"{"jsonrpc":"2.0","id":1,"result":{"a":[]}}"#;
+    assert_eq!(depth(text, 3), Ok(()));
+    assert_eq!(depth(text, 2).unwrap_err().offset, 38);
+    assert_eq!(depth(text, 1).unwrap_err().offset, 33);
+    assert_eq!(depth(text, 0).unwrap_err().offset, 0);
+    assert_eq!(depth(&format!("[{text}]"), 4), Ok(()));
+    assert_eq!(depth(&format!("[{text}]"), 3).unwrap_err().kind, MalformedKind::TooDeep { limit: 3 });
+    let deep = "[".repeat(129) + &"]".repeat(129);
+    assert_eq!(depth(&deep, usize::MAX).unwrap_err().kind, MalformedKind::TooDeep { limit: 128 });
+}
+
+#[test]
+fn strings_and_containers_of_any_length_are_delimited() {
+    for length in 0..300 {
+        let text = "x".repeat(length) + "\\\"\\\\";
+        let params = format!(r#"{{"{text}":["{text}","]}}"],"n":{{}}}}"#);
+        let Message::Notification(found) =
+            message(format!(r#"{{"jsonrpc":"2.0","method":"a","params":{params} }}"#))
+        else {
+            panic!()
+        };
+        assert_eq!(found.params.unwrap().as_str(), params);
+    }
+}
+
+/// R1
+#[test]
+fn a_batch_yields_its_messages_one_by_one() {
+    let mut batch = batch(
+        r#" [ {"jsonrpc":"2.0","id":1,"method":"ping"} , {"jsonrpc":"2.0","method":"note"},{"jsonrpc":"2.0","id":2,"result":{}}] "#,
+    );
+    assert_eq!((batch.len(), batch.is_empty()), (3, false));
+    let kinds: Vec<Kind> = batch.by_ref().map(|message| message.unwrap().kind()).collect();
+    assert_eq!(kinds, [Kind::Request, Kind::Notification, Kind::Response]);
+    assert!(batch.is_empty());
+}
+
+/// R1
+#[test]
+fn a_malformed_message_does_not_cost_the_rest_of_its_batch() {
+    let mut batch = batch(
+        r#"[1,{"jsonrpc":"2.0","id":1.5,"method":"a"},{"x" 1},{"jsonrpc":"2.0","id":3,"method":"b"},[]]"#,
+    );
+    let mut next = || batch.next().unwrap();
+    assert_eq!(next().unwrap_err().kind, MalformedKind::NotAMessage(Flaw::NotAnObject));
+    let fraction = next().unwrap_err();
+    assert_eq!((fraction.offset, fraction.recovered.kind), (25, Some(Kind::Request)));
+    assert_eq!(next().unwrap_err().kind, MalformedKind::Syntax { expected: "a colon" });
+    assert_eq!(parts(&next().unwrap())["method"], "b");
+    assert_eq!(next().unwrap_err().kind, MalformedKind::NotAMessage(Flaw::NotAnObject));
+    assert!(batch.next().is_none());
+}
+
+/// R1
+#[test]
+fn an_empty_batch_is_known_as_such() {
+    assert!(batch("[ ]").is_empty());
+}
+
+#[test]
+fn a_batch_is_bounded() {
+    let of = |count: usize| format!("[{}]", vec!["{}"; count].join(","));
+    assert_eq!(batch(&of(Batch::MAX)).len(), Batch::MAX);
+    assert_eq!(malformed(of(Batch::MAX + 1)).kind, MalformedKind::BatchTooLong);
+}
+
+#[test]
+fn a_malformed_message_gives_what_could_be_read_of_it() {
+    let found = malformed(r#"{"jsonrpc":"2.0","id":"a","method":"tools/call","params":7}"#).recovered;
+    let expected =
+        Recovered { id: Some(Id::from("a")), kind: Some(Kind::Request), method: Some("tools/call".into()) };
+    assert_eq!(found, expected);
+    let found = malformed(b"{\"result\":{\"text\":\"\xFF\"},\"id\":7}").recovered;
+    assert_eq!(found, Recovered { id: Some(Id::Number(7)), kind: Some(Kind::Response), method: None });
+    let found = malformed(r#"{"jsonrpc":"1.0","method":"ping"}"#).recovered;
+    assert_eq!(found.kind, Some(Kind::Notification));
+    let found = malformed(r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#).recovered;
+    assert_eq!((found.id, found.kind), (None, Some(Kind::Request)));
+}
+
+#[test]
+fn an_id_that_is_ambiguous_or_may_be_cut_off_is_not_recovered() {
+    assert_eq!(recover(br#"{"id":1,"id":2,"method":"ping"}"#).id, None);
+    assert_eq!(recover(br#"{"jsonrpc":"2.0","id":12"#).id, None);
+    assert_eq!(recover(br#"{"jsonrpc":"2.0","id":12,"#).id, Some(Id::Number(12)));
+    assert_eq!(recover(br#"{"params":{"id":1,"#).id, None);
+    assert_eq!(recover(br#"[{"id":1,"method":"ping"}]"#), Recovered::default());
+}
+
+#[test]
+fn a_notification_is_only_known_by_its_end() {
+    assert_eq!(recover(br#"{"jsonrpc":"2.0","method":"ping","#).kind, None);
+    assert_eq!(recover(br#"{"jsonrpc":"2.0","method":"ping"}"#).kind, Some(Kind::Notification));
+}
+
+#[test]
+fn members_behind_a_long_value_are_read_from_the_end() {
+    let found = recover_ends(br#"{"result":{"te"#, br#"}]}} , "jsonrpc" : "2.0" , "\u0069d" : "a\\\"b" } "#);
+    assert_eq!(found, Recovered { id: Some(Id::from("a\\\"b")), kind: Some(Kind::Response), method: None });
+    let found = recover_ends(br#"{"params":"#, br#"xt"}},"method":"tools/call","id":5}"#);
+    let expected =
+        Recovered { id: Some(Id::Number(5)), kind: Some(Kind::Request), method: Some("tools/call".into()) };
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn what_is_nested_or_cut_off_at_the_end_is_not_read() {
+    let ends = |tail: &str| recover_ends(br#"{"result":{"#, tail.as_bytes()).id;
+    assert_eq!(ends(r#""id":1}}"#), None, "nested");
+    assert_eq!(ends(r#""id":1}"#), None, "the name may have begun earlier");
+    assert_eq!(ends(r#"\"id":1}"#), None, "part of a longer name");
+    assert_eq!(ends(r#",\"id":1}"#), None, "part of a longer name");
+    assert_eq!(ends(r#"x"},"id":1"#), None, "not the end");
+    assert_eq!(ends(r#"x"} "id":1}"#), None, "not JSON");
+    assert_eq!(ends(r#"x"},"id":1,"id":2}"#), None, "twice");
+    assert_eq!(ends(r#"x"},"id":1}"#), Some(Id::Number(1)));
+}
+
+fn value() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<i32>().prop_map(|eighths| json!(f64::from(eighths) / 8.0)),
+        any::<String>().prop_map(Value::from),
+        "[\\\\\"{}\\[\\],: a]{0,90}".prop_map(Value::from),
+    ];
+    leaf.prop_recursive(5, 40, 6, |inner| {
+        prop_oneof![
+            proptest::collection::vec(inner.clone(), 0..6).prop_map(Value::from),
+            proptest::collection::btree_map(any::<String>(), inner, 0..6)
+                .prop_map(|map| Value::Object(map.into_iter().collect())),
+        ]
+    })
+}
+
+fn structured() -> impl Strategy<Value = Value> {
+    value().prop_map(|value| match value {
+        Value::Object(_) | Value::Array(_) => value,
+        scalar => json!([scalar]),
+    })
+}
+
+fn id() -> impl Strategy<Value = Value> {
+    prop_oneof![any::<i64>().prop_map(Value::from), any::<String>().prop_map(Value::from)]
+}
+
+/// The members of a valid message, and what is to be read of it.
+fn members() -> impl Strategy<Value = (Vec<(&'static str, Value)>, Value)> {
+    let params = || proptest::option::of(structured());
+    let call = (proptest::option::of(id()), any::<String>(), params()).prop_map(|(id, method, params)| {
+        let mut members = vec![("method", json!(method))];
+        let mut parts = json!({"method": method, "params": params});
+        members.extend(params.map(|params| ("params", params)));
+        if let Some(id) = id {
+            parts["id"] = id.clone();
+            members.push(("id", id));
+        }
+        (members, parts)
+    });
+    let result = (id(), value()).prop_map(|(id, result)| {
+        let parts = json!({"id": id, "result": result});
+        (vec![("result", result), ("id", id)], parts)
+    });
+    let error = (proptest::option::of(id()), any::<i64>(), any::<String>(), params()).prop_map(
+        |(id, code, message, data)| {
+            let mut error = json!({"code": code, "message": message});
+            let parts = json!({"id": id, "code": code, "message": message, "data": data});
+            if let Some(data) = data {
+                error["data"] = data;
+            }
+            let mut members = vec![("error", error)];
+            members.extend(id.map(|id| ("id", id)));
+            (members, parts)
+        },
+    );
+    prop_oneof![call, result, error]
+}
+
+/// A valid message as text, in any order and with any spacing.
+fn text() -> impl Strategy<Value = (String, Value)> {
+    let space = || prop::sample::select(vec!["", "", "", " ", "\t", "\r\n  "]);
+    let style = proptest::collection::vec((any::<bool>(), space(), space()), 6);
+    (members(), style, value(), any::<prop::sample::Index>()).prop_map(
+        |((mut members, parts), style, other, rotate)| {
+            members.push(("jsonrpc", json!("2.0")));
+            members.push(("other", other));
+            let rotation = rotate.index(members.len());
+            members.rotate_left(rotation);
+            let members: Vec<String> = members
+                .into_iter()
+                .zip(style)
+                .map(|((name, value), (escaped, before, after))| {
+                    let name = match escaped {
+                        true => format!("\\u{:04x}{}", name.as_bytes()[0], &name[1..]),
+                        false => name.to_owned(),
+                    };
+                    format!(r#"{before}"{name}"{after}:{before}{value}{after}"#)
+                })
+                .collect();
+            (format!("{{{}}}", members.join(",")), parts)
+        },
+    )
+}
+
+/// What serde_json takes is at most not a message, and what it refuses for its encoding is refused.
+fn agrees(bytes: &[u8]) {
+    let valid = serde_json::from_slice::<Value>(bytes).is_ok();
+    match frame(bytes) {
+        Err(malformed) => {
+            let flawed = matches!(malformed.kind, MalformedKind::NotAMessage(_));
+            assert!(flawed || !valid, "{malformed} for {}", String::from_utf8_lossy(bytes));
+        }
+        Ok(_) => assert!(std::str::from_utf8(bytes).is_ok()),
+    }
+    #[cfg(feature = "fuzzing")]
+    mcp_proto::fuzzing::envelope(bytes);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_valid_message_is_read_as_serde_json_reads_it((text, expected) in text()) {
+        serde_json::from_str::<Value>(&text).unwrap();
+        prop_assert_eq!(parts(&message(&text)), expected);
+    }
+
+    #[test]
+    fn mutations_agree_with_serde_json(
+        (text, _) in text(), edits in proptest::collection::vec((any::<prop::sample::Index>(), 0..4u8, any::<u8>()), 1..4)
+    ) {
+        let mut bytes = text.into_bytes();
+        for (place, edit, byte) in edits {
+            let place = place.index(bytes.len());
+            match edit {
+                0 => bytes[place] = byte,
+                1 => bytes.insert(place, b"\"\\{}[],:0\0 "[usize::from(byte) % 11]),
+                2 => drop(bytes.remove(place)),
+                _ => bytes.truncate(place.max(1)),
+            }
+            if bytes.is_empty() {
+                bytes.push(byte);
+            }
+        }
+        agrees(&bytes);
+    }
+
+    #[test]
+    fn any_bytes_are_read_without_a_panic(
+        bytes in proptest::collection::vec(prop::sample::select(b"{}[]\":,\\ \n\0\x801-.eu\"id\"".to_vec()), 0..80)
+    ) {
+        agrees(&bytes);
+    }
+}
