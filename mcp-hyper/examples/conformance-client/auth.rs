@@ -128,7 +128,10 @@ async fn location(url: &str) -> Outcome<String> {
 
 /// Uses a server that demands a token.
 pub(crate) async fn use_server(client: &Client, scenario: &str) -> Outcome {
-    let used = basics::call_listed(client, "test-tool").await;
+    let used = match client.ready().await {
+        Ok(_) => basics::call_listed(client, "test-tool").await,
+        Err(error) => Err(error.into()),
+    };
     if !is_refused(scenario) {
         return used;
     }
