@@ -3,9 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use mcp_proto::bind::http::server::HttpServerConfig;
 #[cfg(feature = "auth")]
 use mcp_proto::auth::{Fetch, Reach};
+use mcp_proto::bind::http::server::HttpServerConfig;
 #[cfg(feature = "auth")]
 use mcp_proto::front::guard::{Fetched, Guard};
 use mcp_proto::front::http::{HttpServer, http_server};

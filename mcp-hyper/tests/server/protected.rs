@@ -29,10 +29,13 @@ fn tools() -> Router {
         .tool_with(Tool::new("who", "", json!({ "type": "object" })), async |NoArguments {}, cx: Context| {
             cx.access().map_or_else(String::new, |access| access.principal.as_str().to_owned())
         })
-        .tool_with(Tool::new("write", "", json!({ "type": "object" })), async |NoArguments {}, cx: Context| {
-            cx.require(["write"])?;
-            Ok::<_, HandlerError>("written")
-        })
+        .tool_with(
+            Tool::new("write", "", json!({ "type": "object" })),
+            async |NoArguments {}, cx: Context| {
+                cx.require(["write"])?;
+                Ok::<_, HandlerError>("written")
+            },
+        )
 }
 
 /// An issuer: its metadata and its key, which is `seed`. Counts what it is asked.
@@ -248,7 +251,8 @@ fn exchanges_may_be_made_by_somebody_else() {
     let asked = Arc::new(AtomicUsize::new(0));
     let count = asked.clone();
     let server = Server::start_with(|options, url| {
-        let guard = Guard::new(Protection::new(url, ISSUER).unwrap(), JwtVerifier::new(JwtConfig::new(ISSUER)));
+        let guard =
+            Guard::new(Protection::new(url, ISSUER).unwrap(), JwtVerifier::new(JwtConfig::new(ISSUER)));
         options.protect_with(guard, move |fetch, reach| {
             count.fetch_add(1, SeqCst);
             async move {

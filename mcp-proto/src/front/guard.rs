@@ -64,9 +64,9 @@ use crate::auth::server::{Access, Admission, Authorized, Presented, Proofs, Prot
 use crate::auth::{Fetch, FetchId, Now, Reach};
 use crate::bind::http::server::{Answer, RequestHead};
 
-pub use checking::{Checking, IntrospectionVerifier};
 #[cfg(feature = "auth-jwt")]
 pub use checking::JwtVerifier;
+pub use checking::{Checking, IntrospectionVerifier};
 
 /// Says what tokens allow. Closures do: `|presented| async { … }`.
 ///

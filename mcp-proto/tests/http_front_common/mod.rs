@@ -120,8 +120,7 @@ impl<H: Mode> Web<H> {
             use front::Clock as _;
             use front::guard::Admitted;
 
-            let now =
-                mcp_proto::auth::Now { instant: self.clock.now(), unix: self.clock.unix_time() };
+            let now = mcp_proto::auth::Now { instant: self.clock.now(), unix: self.clock.unix_time() };
             let mut verifying = match guard.admit(head, now) {
                 Admitted::Answer(answer) => return self.server.answered(answer),
                 Admitted::Verifying(verifying) => verifying,

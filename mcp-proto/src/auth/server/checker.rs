@@ -1,15 +1,20 @@
 //! Who says what a token allows.
 
+use alloc::boxed::Box;
 use alloc::string::String;
 use core::fmt;
 
 use super::Access;
+#[cfg(feature = "auth-jwt")]
+use super::jwt::Signed;
 use crate::auth::{Fetch, FetchId, Now, Reach, Secret, text};
 
 /// Verifies tokens, with what is fetched on its behalf.
 ///
 /// ```text
-/// check(token) → Verdict::Wait(id): ask again once the exchange `id` has ended
+/// check(token) → Verdict::Good | Verdict::Refused
+///              | Verdict::Signed: verify it, for which the checker is not needed
+///              | Verdict::Wait(id): ask again once the exchange `id` has ended
 /// drain poll_fetch → make the exchange, then handle_answer or handle_failed
 /// ```
 pub trait Checker: Send {
@@ -31,7 +36,10 @@ pub trait Checker: Send {
 #[derive(Clone, Debug)]
 pub enum Verdict {
     /// It is good.
-    Good(Access),
+    Good(Box<Access>),
+    /// It is good if its signature is.
+    #[cfg(feature = "auth-jwt")]
+    Signed(Signed),
     /// It is not, or nobody can tell.
     Refused(VerifyError),
     /// It is not known before this exchange has ended: ask again then.
@@ -40,7 +48,7 @@ pub enum Verdict {
 
 impl From<Result<Access, VerifyError>> for Verdict {
     fn from(checked: Result<Access, VerifyError>) -> Self {
-        checked.map_or_else(Self::Refused, Self::Good)
+        checked.map_or_else(Self::Refused, |access| Self::Good(Box::new(access)))
     }
 }
 

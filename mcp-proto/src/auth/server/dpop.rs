@@ -55,12 +55,7 @@ const NONCE_SECONDS: u64 = 5 * 60;
 
 impl Dpop {
     fn of(policy: DpopPolicy) -> Self {
-        Self {
-            policy,
-            algorithms: JwtAlgorithm::ALL.into(),
-            window: Duration::from_secs(60),
-            nonces: None,
-        }
+        Self { policy, algorithms: JwtAlgorithm::ALL.into(), window: Duration::from_secs(60), nonces: None }
     }
 
     /// Tokens that are bound to keys are taken, and others as well.
@@ -165,7 +160,8 @@ impl Dpop {
 
     fn nonces_allow(&self, nonce: Option<&str>, now: UnixTime) -> bool {
         let made = |ago| self.nonce(now, ago);
-        self.nonces.is_none() || (nonce.is_some() && [0, 1].map(made).iter().any(|made| made.as_deref() == nonce))
+        self.nonces.is_none()
+            || (nonce.is_some() && [0, 1].map(made).iter().any(|made| made.as_deref() == nonce))
     }
 
     /// The nonce that is given out now, or was so many turns ago: a hash of the key and of the time, cut in half, so that

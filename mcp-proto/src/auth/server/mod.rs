@@ -50,7 +50,7 @@ pub use credentials::Presented;
 pub use dpop::{Dpop, DpopPolicy};
 pub use introspection::{IntrospectionChecker, IntrospectionConfig, MissingAudience};
 #[cfg(feature = "auth-jwt")]
-pub use jwt::{JwtAlgorithm, JwtChecker, JwtConfig, KeySource, TokenTypes, TrustedIssuer};
+pub use jwt::{JwtAlgorithm, JwtChecker, JwtConfig, KeySource, Signed, TokenTypes, TrustedIssuer};
 pub use proofs::Proofs;
 pub(crate) use protection::written;
 pub use protection::{Admission, Protection, ProtectionError};

@@ -80,8 +80,7 @@ impl Rules {
     /// The answer to a request that is refused. `unnamed` is the id of an error that answers no request in particular.
     pub(super) fn refuse(&self, fault: &Fault, unnamed: ErrorId<'static>) -> Answer {
         let status = fault.status();
-        let mut answer =
-            Answer::refusal(status, unnamed, code::INVALID_REQUEST, clean(fault.description()));
+        let mut answer = Answer::refusal(status, unnamed, code::INVALID_REQUEST, clean(fault.description()));
         match fault {
             Fault::Unavailable => return answer.with("retry-after", RETRY_AFTER),
             Fault::Nonce(nonce) => answer = answer.with("dpop-nonce", nonce.clone()),

@@ -12,11 +12,11 @@ use core::task::{Context, Poll, Waker};
 use std::sync::Mutex;
 
 use super::{Fetched, Verification, Verifier};
-#[cfg(feature = "auth-jwt")]
-use crate::auth::server::{JwtChecker, JwtConfig};
 use crate::auth::server::{
     Access, Checker, IntrospectionChecker, IntrospectionConfig, Presented, Verdict, VerifyError,
 };
+#[cfg(feature = "auth-jwt")]
+use crate::auth::server::{JwtChecker, JwtConfig};
 use crate::auth::{Fetch, FetchId, Now, Reach, ReachError};
 use crate::front::signal::{Waiters, Wakers, lock};
 
@@ -173,11 +173,17 @@ impl<C: Checker> Future for Asking<C> {
             let verdict = state.checker.check(this.presented.now, &this.presented.token);
             state.collect(&mut wakers);
             match verdict {
-                Verdict::Good(access) => Poll::Ready(Ok(access)),
-                Verdict::Refused(error) => Poll::Ready(Err(error)),
-                Verdict::Wait(_) if state.waiters >= WAITING => {
-                    Poll::Ready(Err(VerifyError::unavailable("too many requests wait for their tokens to be checked")))
+                Verdict::Good(access) => Poll::Ready(Ok(*access)),
+                // Not under the lock.
+                #[cfg(feature = "auth-jwt")]
+                Verdict::Signed(signed) => {
+                    drop(state);
+                    Poll::Ready(signed.verify(&this.presented.token))
                 }
+                Verdict::Refused(error) => Poll::Ready(Err(error)),
+                Verdict::Wait(_) if state.waiters >= WAITING => Poll::Ready(Err(VerifyError::unavailable(
+                    "too many requests wait for their tokens to be checked",
+                ))),
                 Verdict::Wait(id) => {
                     let mut key = None;
                     state.waiting.entry(id).or_default().wait(&mut key, left.clone(), &mut wakers);

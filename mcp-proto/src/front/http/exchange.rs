@@ -208,7 +208,9 @@ impl<H: Mode> HttpExchange<H> {
                 }
                 Err(answer) => Stage::Answer(answer),
             },
-            Routed::Open(post) => Stage::Answer(self.service.open_session(post, self.caller.principal.clone())),
+            Routed::Open(post) => {
+                Stage::Answer(self.service.open_session(post, self.caller.principal.clone()))
+            }
             Routed::Session { id, post } | Routed::LegacyPost { id, post } => match self.session(id) {
                 Some(cell) => match cell.post(post, self.caller.allowed.clone()) {
                     Posted::Answer(answer) => Stage::Answer(answer),

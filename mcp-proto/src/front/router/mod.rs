@@ -8,10 +8,10 @@ mod error;
 mod output;
 mod prompts;
 mod registry;
-#[cfg(feature = "auth")]
-mod scopes;
 #[cfg(feature = "schemars")]
 mod schema;
+#[cfg(feature = "auth")]
+mod scopes;
 #[cfg(feature = "seal")]
 mod seals;
 mod tasks;

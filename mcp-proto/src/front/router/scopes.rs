@@ -34,7 +34,11 @@ impl<M: Mode> Router<M> {
     /// assert!(router.check().is_ok());
     /// ```
     #[must_use]
-    pub fn tool_scopes<'a>(mut self, tool: impl Into<String>, scopes: impl IntoIterator<Item = &'a str>) -> Self {
+    pub fn tool_scopes<'a>(
+        mut self,
+        tool: impl Into<String>,
+        scopes: impl IntoIterator<Item = &'a str>,
+    ) -> Self {
         let tool = tool.into();
         match written(scopes) {
             Ok(scopes) => {

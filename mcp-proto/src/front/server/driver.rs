@@ -5,13 +5,13 @@ use alloc::sync::Arc;
 use core::fmt;
 use core::task::{Context as TaskContext, Poll};
 
-use super::{Allowed, Connection};
 #[cfg(feature = "seal")]
 use super::asks::Rounds;
 use super::context::{Context, Served};
 use super::core::{ServerCore, Work};
 use super::handled::Handled;
 use super::machine::ServerMachine;
+use super::{Allowed, Connection};
 use crate::Instant;
 use crate::front::handling::{Tasks, contain};
 use crate::front::reply::Reply;

@@ -32,9 +32,9 @@ use crate::peer::{InboundId, Outcome, Outgoing, RequestId};
 use crate::schema::tasks::TaskUpdatedParams;
 use crate::schema::{Json, LoggingLevel, LoggingMessageParams, Method, ProgressParams};
 
+pub(super) use self::access::Allowed;
 #[cfg(feature = "seal")]
 pub(super) use self::asks::Sealing;
-pub(super) use self::access::Allowed;
 pub(super) use self::core::ServerCore;
 pub use asks::{Ask, Completion};
 #[cfg(feature = "seal")]

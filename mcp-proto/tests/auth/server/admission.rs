@@ -188,7 +188,9 @@ fn the_body_is_an_error_that_answers_no_request() {
 #[test]
 fn a_token_for_somebody_else_is_refused() {
     let other = |audience: &str| Access::new(Principal::new("ada"), audience);
-    for audience in ["https://mcp.example", "https://mcp.example/mcp2", "https://other.example/mcp", "mcp", ""] {
+    for audience in
+        ["https://mcp.example", "https://mcp.example/mcp2", "https://other.example/mcp", "mcp", ""]
+    {
         let answer = settle(&protection(), other(audience)).unwrap_err();
         assert_eq!(answer.status, 401, "{audience}");
         assert_eq!(demand(&answer).error.as_deref(), Some("invalid_token"));
@@ -269,8 +271,7 @@ fn what_nobody_can_tell_is_503_and_why_is_not_told() {
 fn descriptions_stay_within_their_quotes() {
     let presented = present(&protection(), &[("authorization", "Bearer abc")]);
     let why = format!("\", realm=\"x\r\nset-cookie: a\\{}", "ä".repeat(1000));
-    let answer =
-        protection().settle(&presented, Err(VerifyError::invalid(why)), &Proofs::new()).unwrap_err();
+    let answer = protection().settle(&presented, Err(VerifyError::invalid(why)), &Proofs::new()).unwrap_err();
     let [challenge] = *header(&answer, "www-authenticate") else { panic!() };
     assert!(challenge.bytes().all(|byte| (b' '..=b'~').contains(&byte)) && challenge.len() < 500);
     let demand = demand(&answer);

@@ -175,7 +175,11 @@ fn a_proof_of_anything_else_is_refused() {
     for (what, change) in changes {
         let refused = server.prove(at(0), &says(change));
         let answer = refused.err().unwrap_or_else(|| panic!("{what} is let in"));
-        assert_eq!((answer.status, demand(&answer).error.as_deref()), (401, Some("invalid_dpop_proof")), "{what}");
+        assert_eq!(
+            (answer.status, demand(&answer).error.as_deref()),
+            (401, Some("invalid_dpop_proof")),
+            "{what}"
+        );
     }
     for garbage in ["", "a.b.c", "e30.e30.", &"a".repeat(20_000)] {
         refused(server.prove(at(0), garbage), "invalid_dpop_proof");
@@ -187,8 +191,7 @@ fn a_proof_by_another_key_than_the_tokens_is_refused() {
     let server = Server::new(Dpop::accepted());
     let eve = Es256::from_entropy(&[6; 32]).unwrap();
     let token = Secret::new(TOKEN);
-    let other =
-        proof(&eve, "POST", "https://mcp.example/mcp", Some(&token), None, at(0).unix, "a").unwrap();
+    let other = proof(&eve, "POST", "https://mcp.example/mcp", Some(&token), None, at(0).unix, "a").unwrap();
     refused(server.prove(at(0), &other), "invalid_token");
     // The key of one, signed by the other.
     let mixed = says(|header, _| header["jwk"] = serde_json::from_str(&eve.public_jwk()).unwrap());
@@ -199,7 +202,8 @@ fn a_proof_by_another_key_than_the_tokens_is_refused() {
 #[test]
 fn the_url_of_a_proof_may_be_written_in_any_of_its_spellings() {
     let server = Server::new(Dpop::accepted());
-    let spellings = ["HTTPS://MCP.Example:443/mcp", "https://mcp.example/mcp?session=1", "https://mcp.example/mcp#a"];
+    let spellings =
+        ["HTTPS://MCP.Example:443/mcp", "https://mcp.example/mcp?session=1", "https://mcp.example/mcp#a"];
     for (number, url) in spellings.into_iter().enumerate() {
         let proof = says(|_, claims| {
             claims["htu"] = json!(url);
@@ -235,7 +239,9 @@ fn a_proof_with_a_bad_token_does_not_count() {
 
 #[test]
 fn a_proof_is_good_at_its_time() {
-    for (made, now, good) in [(100, 100, true), (100, 160, true), (100, 161, false), (161, 101, true), (162, 101, false)] {
+    for (made, now, good) in
+        [(100, 100, true), (100, 160, true), (100, 161, false), (161, 101, true), (162, 101, false)]
+    {
         let proved = Server::new(Dpop::accepted()).prove(at(now), &proves(at(made), None, "a"));
         assert_eq!(proved.is_ok(), good, "made at {made}, used at {now}");
     }

@@ -189,14 +189,11 @@ fn the_scopes_of_a_tool_are_looked_at_before_it_begins() {
     assert_eq!((head.status, demand(&head).scope), (403, Some(Scopes::parse("mcp files:admin"))));
     assert_eq!(begun.load(Ordering::Relaxed), 0);
     // What it needs beside comes in one demand with that.
-    web.guard = Some(Guard::new(
-        Protection::new(RESOURCE, ISSUER).unwrap(),
-        async |_: Presented| {
-            let mut access = Access::new(Principal::new("ada"), RESOURCE);
-            access.scopes = Scopes::parse("files:admin");
-            Ok(access)
-        },
-    ));
+    web.guard = Some(Guard::new(Protection::new(RESOURCE, ISSUER).unwrap(), async |_: Presented| {
+        let mut access = Access::new(Principal::new("ada"), RESOURCE);
+        access.scopes = Scopes::parse("files:admin");
+        Ok(access)
+    }));
     let head = web.call("declared", json!({})).head();
     assert_eq!(demand(&head).scope, Some(Scopes::parse("files:admin files:purge")));
     assert_eq!(begun.load(Ordering::Relaxed), 1);
@@ -234,7 +231,8 @@ fn scopes_of_tools_hold_for_a_handler_of_every_call() {
 fn scopes_of_a_tool_that_is_not_there_are_a_mistake() {
     let router = Router::new("a", "1").tool_scopes("nothing", ["a"]);
     assert_eq!(router.check(), Err(RouterError::NoTool { tool: "nothing".into() }));
-    let router = Router::new("a", "1").tool_with(tool("t"), async |NoArguments {}, _| "").tool_scopes("t", ["a b"]);
+    let router =
+        Router::new("a", "1").tool_with(tool("t"), async |NoArguments {}, _| "").tool_scopes("t", ["a b"]);
     assert!(matches!(router.check(), Err(RouterError::Scope { .. })));
 }
 

@@ -4,8 +4,8 @@ use core::task::{Context, Poll, Waker};
 
 use mcp_proto::Bytes;
 use mcp_proto::auth::server::{
-    Access, Admission, Checker, IntrospectionChecker, IntrospectionConfig, MissingAudience, Presented, Verdict,
-    VerifyError,
+    Access, Admission, Checker, IntrospectionChecker, IntrospectionConfig, MissingAudience, Presented,
+    Verdict, VerifyError,
 };
 use mcp_proto::auth::{Fetch, Now, Secret};
 use mcp_proto::bind::http::Verb;
@@ -44,7 +44,7 @@ fn ask(checker: &mut IntrospectionChecker, now: Now, token: &str, answer: &Value
 #[track_caller]
 fn good(verdict: Verdict) -> Access {
     match verdict {
-        Verdict::Good(access) => access,
+        Verdict::Good(access) => *access,
         other => panic!("{other:?}"),
     }
 }
@@ -65,7 +65,8 @@ fn the_issuer_is_asked_with_the_token_in_a_form_and_a_password() {
     let Fetch { verb, url, headers, body, .. } = checker.poll_fetch().unwrap().0;
     assert_eq!((verb, url.as_str()), (Verb::Post, ENDPOINT));
     assert_eq!(body, "token=t%2Bk%2F%3D&token_type_hint=access_token");
-    let header = |name: &str| headers.iter().find(|(known, _)| *known == name).map(|(_, value)| value.expose());
+    let header =
+        |name: &str| headers.iter().find(|(known, _)| *known == name).map(|(_, value)| value.expose());
     assert_eq!(header("content-type"), Some("application/x-www-form-urlencoded"));
     // "mcp+server:p%3Ass+w%25rd"
     assert_eq!(header("authorization"), Some("Basic bWNwK3NlcnZlcjpwJTNBc3MrdyUyNXJk"));
@@ -196,8 +197,7 @@ fn a_password_is_not_sent_just_anywhere() {
 #[test]
 fn requests_wait_for_the_issuer_together() {
     let verifier = Checking::of(checker());
-    let Admission::Verify(presented) =
-        admit(&protection(), "POST", "/mcp", &[("authorization", "Bearer t")])
+    let Admission::Verify(presented) = admit(&protection(), "POST", "/mcp", &[("authorization", "Bearer t")])
     else {
         panic!()
     };
@@ -224,8 +224,7 @@ fn requests_wait_for_the_issuer_together() {
 #[test]
 fn only_so_many_requests_wait() {
     let verifier = Checking::of(checker());
-    let Admission::Verify(presented) =
-        admit(&protection(), "POST", "/mcp", &[("authorization", "Bearer t")])
+    let Admission::Verify(presented) = admit(&protection(), "POST", "/mcp", &[("authorization", "Bearer t")])
     else {
         panic!()
     };

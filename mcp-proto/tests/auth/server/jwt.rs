@@ -5,7 +5,8 @@ use core::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use mcp_proto::auth::server::{
-    Access, Checker, JwtAlgorithm, JwtChecker, JwtConfig, KeySource, TokenTypes, TrustedIssuer, Verdict, VerifyError,
+    Access, Checker, JwtAlgorithm, JwtChecker, JwtConfig, KeySource, TokenTypes, TrustedIssuer, Verdict,
+    VerifyError,
 };
 use mcp_proto::auth::{Es256, Fetch, Now, Secret, Signer};
 use proptest::prelude::*;
@@ -62,7 +63,7 @@ fn fetching() -> JwtChecker {
 #[track_caller]
 fn good(verdict: Verdict) -> Access {
     match verdict {
-        Verdict::Good(access) => access,
+        Verdict::Good(access) => *access,
         other => panic!("{other:?}"),
     }
 }
@@ -92,11 +93,25 @@ fn fetch(checker: &mut JwtChecker, url: &str) -> Fetch {
 
 /// Checks a token, and fetches this if that is wanted.
 fn check(checker: &mut JwtChecker, now: Now, token: &Secret, set: &str) -> Verdict {
-    if let Verdict::Wait(id) = checker.check(now, token) {
+    if let Verdict::Wait(id) = checker.judge(now, token) {
         assert_eq!(checker.poll_fetch().unwrap().0.id, id);
         checker.handle_answer(now, id, 200, set.as_bytes());
     }
-    checker.check(now, token)
+    checker.judge(now, token)
+}
+
+trait Judge {
+    /// Checks a token, its signature as well.
+    fn judge(&mut self, now: Now, token: &Secret) -> Verdict;
+}
+
+impl Judge for JwtChecker {
+    fn judge(&mut self, now: Now, token: &Secret) -> Verdict {
+        match self.check(now, token) {
+            Verdict::Signed(signed) => signed.verify(token).into(),
+            verdict => verdict,
+        }
+    }
 }
 
 // --- What tokens say ---
@@ -104,7 +119,7 @@ fn check(checker: &mut JwtChecker, now: Now, token: &Secret, set: &str) -> Verdi
 /// S10.2
 #[test]
 fn a_token_of_a_trusted_issuer_allows_what_it_says() {
-    let access = good(fixed().check(at(0), &signed(1, &header(), &claims())));
+    let access = good(fixed().judge(at(0), &signed(1, &header(), &claims())));
     assert_eq!(access.principal.as_str(), "https://login.example#ada");
     assert_eq!(access.scopes.to_string(), "a b");
     assert_eq!(access.client_id.as_deref(), Some("editor"));
@@ -135,12 +150,12 @@ fn a_token_is_refused_for_what_it_says() {
     for (name, value) in cases {
         let mut claims = claims();
         claims[name] = value;
-        invalid(fixed().check(at(0), &signed(1, &header(), &claims)));
+        invalid(fixed().judge(at(0), &signed(1, &header(), &claims)));
     }
     let mut nobody = claims();
     nobody["sub"] = json!("");
     nobody["client_id"] = Value::Null;
-    assert_eq!(invalid(fixed().check(at(0), &signed(1, &header(), &nobody))), "it names nobody");
+    assert_eq!(invalid(fixed().judge(at(0), &signed(1, &header(), &nobody))), "it names nobody");
 }
 
 #[test]
@@ -148,7 +163,7 @@ fn clocks_may_differ_a_little() {
     for (name, value) in [("exp", NOW - 29), ("nbf", NOW + 30)] {
         let mut claims = claims();
         claims[name] = json!(value);
-        good(fixed().check(at(0), &signed(1, &header(), &claims)));
+        good(fixed().judge(at(0), &signed(1, &header(), &claims)));
     }
 }
 
@@ -159,7 +174,7 @@ fn what_is_said_in_other_ways_is_understood() {
         "iss": ISSUER, "aud": ["https://other.example", RESOURCE], "exp": NOW as f64 + 0.5, "azp": "robot",
         "scp": ["a", "b c"], "cnf": {"jkt": "thumb"},
     });
-    let access = good(fixed().check(at(0), &signed(1, &header(), &said)));
+    let access = good(fixed().judge(at(0), &signed(1, &header(), &said)));
     assert_eq!(access.principal.as_str(), "https://login.example?client_id=robot");
     assert_eq!(access.scopes.to_string(), "a b c");
     assert_eq!(access.audiences, ["https://other.example", RESOURCE]);
@@ -170,7 +185,7 @@ fn what_is_said_in_other_ways_is_understood() {
 fn a_token_of_another_type_is_refused() {
     let types = |typ: Value| json!({"alg": "ES256", "kid": "one", "typ": typ});
     for typ in ["dpop+jwt", "logout+jwt", "application/secevent+jwt", "at+jwt2", ""] {
-        invalid(fixed().check(at(0), &signed(1, &types(json!(typ)), &claims())));
+        invalid(fixed().judge(at(0), &signed(1, &types(json!(typ)), &claims())));
     }
     let mut strict = JwtConfig::of([TrustedIssuer::new(ISSUER, KeySource::Fixed(keys(&[jwk(1, "one")])))]);
     strict.types = TokenTypes::AccessTokens;
@@ -181,8 +196,8 @@ fn a_token_of_another_type_is_refused() {
         (Value::Null, false),
     ] {
         let token = signed(1, &types(typ), &claims());
-        good(fixed().check(at(0), &token));
-        let verdict = JwtChecker::new(strict.clone()).check(at(0), &token);
+        good(fixed().judge(at(0), &token));
+        let verdict = JwtChecker::new(strict.clone()).judge(at(0), &token);
         assert_eq!(matches!(verdict, Verdict::Good(_)), taken);
     }
 }
@@ -195,9 +210,9 @@ fn every_algorithm_is_understood_as_others_use_it() {
     for (algorithm, token) in TOKENS {
         let source = KeySource::Fixed(KEYS.into());
         let mut config = JwtConfig::of([TrustedIssuer::new(ISSUER, source)]);
-        good(JwtChecker::new(config.clone()).check(at(0), &Secret::new(token)));
+        good(JwtChecker::new(config.clone()).judge(at(0), &Secret::new(token)));
         config.algorithms.retain(|allowed| allowed.as_str() != algorithm);
-        let why = invalid(JwtChecker::new(config).check(at(0), &Secret::new(token)));
+        let why = invalid(JwtChecker::new(config).judge(at(0), &Secret::new(token)));
         assert_eq!(why, "its algorithm is not accepted");
     }
 }
@@ -214,10 +229,10 @@ fn a_signature_that_is_changed_anywhere_is_wrong() {
             let mut other = signature.clone();
             other[at_byte] ^= 1;
             let token = Secret::new(format!("{signed}.{}", BASE64.encode(other)));
-            assert_eq!(invalid(checker.check(at(0), &token)), "its signature is wrong", "{algorithm}");
+            assert_eq!(invalid(checker.judge(at(0), &token)), "its signature is wrong", "{algorithm}");
         }
         for other in [&signature[1..], &[]] {
-            invalid(checker.check(at(0), &Secret::new(format!("{signed}.{}", BASE64.encode(other)))));
+            invalid(checker.judge(at(0), &Secret::new(format!("{signed}.{}", BASE64.encode(other)))));
         }
     }
 }
@@ -227,11 +242,11 @@ fn a_signature_that_is_changed_anywhere_is_wrong() {
 fn there_is_no_algorithm_that_anybody_could_sign_with() {
     for alg in ["none", "None", "HS256", "HS512", "es256", "ES256 ", "ES512", "ES256K", "RSA1_5", ""] {
         let token = signed(1, &json!({"alg": alg, "kid": "one"}), &claims());
-        assert_eq!(invalid(fixed().check(at(0), &token)), "its algorithm is not accepted", "{alg}");
+        assert_eq!(invalid(fixed().judge(at(0), &token)), "its algorithm is not accepted", "{alg}");
         assert_eq!(JwtAlgorithm::parse(alg), None);
     }
     let unsigned = format!("{}.{}.", BASE64.encode(r#"{"alg":"none"}"#), BASE64.encode(claims().to_string()));
-    invalid(fixed().check(at(0), &Secret::new(unsigned)));
+    invalid(fixed().judge(at(0), &Secret::new(unsigned)));
 }
 
 #[test]
@@ -244,7 +259,7 @@ fn a_key_is_good_for_what_it_says_it_is() {
     };
     let token = signed(1, &header(), &claims());
     for (name, value) in [("use", json!("sig")), ("alg", json!("ES256")), ("key_ops", json!(["verify"]))] {
-        good(with(name, value).check(at(0), &token));
+        good(with(name, value).judge(at(0), &token));
     }
     for (name, value) in [
         ("use", json!("enc")),
@@ -256,7 +271,7 @@ fn a_key_is_good_for_what_it_says_it_is() {
         // A private key that was published is anybody's.
         ("d", json!("AQ")),
     ] {
-        let verdict = with(name, value.clone()).check(at(0), &token);
+        let verdict = with(name, value.clone()).judge(at(0), &token);
         assert!(matches!(verdict, Verdict::Refused(_)), "{name} {value}");
     }
 }
@@ -282,15 +297,15 @@ fn odd_keys_are_left_out() {
             let source = KeySource::Fixed(keys(&[key.clone()]));
             let mut checker = JwtChecker::new(JwtConfig::of([TrustedIssuer::new(ISSUER, source)]));
             let token = signed(1, &json!({"alg": alg, "kid": "one"}), &claims());
-            assert!(matches!(checker.check(at(0), &token), Verdict::Refused(_)), "{key}");
+            assert!(matches!(checker.judge(at(0), &token), Verdict::Refused(_)), "{key}");
         }
     }
     let checker = |set: &str| {
         JwtChecker::new(JwtConfig::of([TrustedIssuer::new(ISSUER, KeySource::Fixed(set.into()))]))
     };
-    invalid(checker(KEYS).check(at(0), &Secret::new(WEAK)));
+    invalid(checker(KEYS).judge(at(0), &Secret::new(WEAK)));
     for set in ["", "{}", "[]", r#"{"keys":{}}"#, r#"{"keys":[]}"#] {
-        unavailable(checker(set).check(at(0), &Secret::new(TOKENS[0].1)));
+        unavailable(checker(set).judge(at(0), &Secret::new(TOKENS[0].1)));
     }
 }
 
@@ -299,8 +314,11 @@ fn odd_keys_are_left_out() {
 fn a_token_without_the_name_of_its_key_is_tried_with_those_that_fit() {
     let set = keys(&[jwk(2, "two"), jwk(1, "one")]);
     let mut checker = JwtChecker::new(JwtConfig::of([TrustedIssuer::new(ISSUER, KeySource::Fixed(set))]));
-    good(checker.check(at(0), &signed(1, &json!({"alg": "ES256"}), &claims())));
-    assert_eq!(invalid(checker.check(at(0), &signed(3, &json!({"alg": "ES256"}), &claims()))), "its signature is wrong");
+    good(checker.judge(at(0), &signed(1, &json!({"alg": "ES256"}), &claims())));
+    assert_eq!(
+        invalid(checker.judge(at(0), &signed(3, &json!({"alg": "ES256"}), &claims()))),
+        "its signature is wrong"
+    );
 }
 
 #[test]
@@ -308,13 +326,13 @@ fn what_must_be_understood_and_is_not_is_refused() {
     let mut header = header();
     header["crit"] = json!(["b64"]);
     header["b64"] = json!(false);
-    invalid(fixed().check(at(0), &signed(1, &header, &claims())));
+    invalid(fixed().judge(at(0), &signed(1, &header, &claims())));
 }
 
 #[test]
 fn what_is_no_token_is_refused() {
     for text in ["", ".", "..", "...", "a.b.c", "e30.e30.", "e30=.e30.AA", &"a".repeat(20_000)] {
-        invalid(fixed().check(at(0), &Secret::new(text)));
+        invalid(fixed().judge(at(0), &Secret::new(text)));
     }
 }
 
@@ -327,7 +345,7 @@ fn no_changed_token_is_good() {
         let mut text = token.expose().to_owned();
         let other = if &text[at_byte..=at_byte] == "A" { "B" } else { "A" };
         text.replace_range(at_byte..=at_byte, other);
-        assert!(!matches!(checker.check(at(0), &Secret::new(text)), Verdict::Good(_)), "{at_byte}");
+        assert!(!matches!(checker.judge(at(0), &Secret::new(text)), Verdict::Good(_)), "{at_byte}");
     }
 }
 
@@ -338,7 +356,7 @@ proptest! {
     #[test]
     fn any_text_and_any_key_set_is_borne(header in ".{0,60}", payload in ".{0,60}", set in ".{0,80}") {
         let text = format!("{}.{}.{}", BASE64.encode(&header), BASE64.encode(&payload), BASE64.encode(&set));
-        let _ = fixed().check(at(0), &Secret::new(text));
+        let _ = fixed().judge(at(0), &Secret::new(text));
         let unsigned = format!("{}.{}.", BASE64.encode(r#"{"alg":"ES256"}"#), BASE64.encode(claims().to_string()));
         let _ = check(&mut fetching(), at(0), &Secret::new(unsigned), &set);
     }
@@ -352,7 +370,7 @@ fn keys_are_found_by_the_metadata_of_the_issuer() {
     let mut claims = claims();
     claims["iss"] = json!("https://login.example/tenant");
     let token = signed(1, &header(), &claims);
-    assert!(matches!(checker.check(at(0), &token), Verdict::Wait(_)));
+    assert!(matches!(checker.judge(at(0), &token), Verdict::Wait(_)));
     let first = fetch(&mut checker, "https://login.example/.well-known/oauth-authorization-server/tenant");
     checker.handle_answer(at(0), first.id, 404, b"");
     let second = fetch(&mut checker, "https://login.example/.well-known/openid-configuration/tenant");
@@ -363,10 +381,10 @@ fn keys_are_found_by_the_metadata_of_the_issuer() {
         "jwks_uri": "https://keys.example/set",
     });
     checker.handle_answer(at(0), third.id, 200, metadata.to_string().as_bytes());
-    assert!(matches!(checker.check(at(0), &token), Verdict::Wait(_)), "the keys are still to come");
+    assert!(matches!(checker.judge(at(0), &token), Verdict::Wait(_)), "the keys are still to come");
     let keys_at = fetch(&mut checker, "https://keys.example/set");
     checker.handle_answer(at(0), keys_at.id, 200, keys(&[jwk(1, "one")]).as_bytes());
-    good(checker.check(at(0), &token));
+    good(checker.judge(at(0), &token));
     assert_eq!(checker.poll_fetch(), None);
 }
 
@@ -374,7 +392,8 @@ fn keys_are_found_by_the_metadata_of_the_issuer() {
 #[test]
 fn metadata_of_another_issuer_or_keys_out_of_reach_are_not_used() {
     let metadata = |issuer: &str, keys: &str| {
-        json!({"issuer": issuer, "token_endpoint": "https://login.example/token", "jwks_uri": keys}).to_string()
+        json!({"issuer": issuer, "token_endpoint": "https://login.example/token", "jwks_uri": keys})
+            .to_string()
     };
     for document in [
         metadata("https://evil.example", "https://login.example/keys"),
@@ -387,12 +406,12 @@ fn metadata_of_another_issuer_or_keys_out_of_reach_are_not_used() {
     ] {
         let mut checker = JwtChecker::new(JwtConfig::new(ISSUER));
         let token = signed(1, &header(), &claims());
-        assert!(matches!(checker.check(at(0), &token), Verdict::Wait(_)));
+        assert!(matches!(checker.judge(at(0), &token), Verdict::Wait(_)));
         while let Some((fetch, _)) = checker.poll_fetch() {
             assert!(fetch.url.contains("/.well-known/"), "{}", fetch.url);
             checker.handle_answer(at(0), fetch.id, 200, document.as_bytes());
         }
-        unavailable(checker.check(at(0), &token));
+        unavailable(checker.judge(at(0), &token));
     }
 }
 
@@ -400,8 +419,8 @@ fn metadata_of_another_issuer_or_keys_out_of_reach_are_not_used() {
 fn keys_are_fetched_once_for_all_who_wait() {
     let mut checker = fetching();
     let token = signed(1, &header(), &claims());
-    let Verdict::Wait(first) = checker.check(at(0), &token) else { panic!() };
-    let Verdict::Wait(second) = checker.check(at(1), &token) else { panic!() };
+    let Verdict::Wait(first) = checker.judge(at(0), &token) else { panic!() };
+    let Verdict::Wait(second) = checker.judge(at(1), &token) else { panic!() };
     assert_eq!(first, second);
     assert!(checker.poll_fetch().is_some());
     assert_eq!(checker.poll_fetch(), None);
@@ -415,7 +434,7 @@ fn a_new_key_is_fetched_when_a_token_names_it() {
     let new = signed(2, &json!({"alg": "ES256", "kid": "two"}), &claims());
     let set = keys(&[jwk(1, "one"), jwk(2, "two")]);
     good(check(&mut checker, at(60), &new, &set));
-    good(checker.check(at(60), &signed(1, &header(), &claims())));
+    good(checker.judge(at(60), &signed(1, &header(), &claims())));
 }
 
 /// Tokens by keys that never were must not make this server a nuisance to the issuer.
@@ -426,13 +445,16 @@ fn unknown_keys_have_nothing_fetched_more_often_than_was_said() {
     good(check(&mut checker, at(0), &signed(1, &header(), &claims()), &set));
     let mut fetches = 0;
     for second in 1..=120 {
-        let token = signed(2, &json!({"alg": "ES256", "kid": format!("{second}")}), &claims());
-        if let Verdict::Wait(id) = checker.check(at(second), &token) {
+        let header = json!({"alg": "ES256", "kid": format!("{second}")});
+        let unsigned =
+            format!("{}.{}.AA", BASE64.encode(header.to_string()), BASE64.encode(claims().to_string()));
+        let token = Secret::new(unsigned);
+        if let Verdict::Wait(id) = checker.judge(at(second), &token) {
             fetches += 1;
             assert!(checker.poll_fetch().is_some());
             checker.handle_answer(at(second), id, 200, set.as_bytes());
         }
-        let why = invalid(checker.check(at(second), &token));
+        let why = invalid(checker.judge(at(second), &token));
         assert_eq!(why, "it is signed by a key that its issuer does not have");
     }
     assert_eq!(fetches, 4, "one in 30 s");
@@ -447,7 +469,7 @@ fn tokens_that_are_refused_for_what_they_say_have_nothing_fetched() {
     foreign["iss"] = json!("https://evil.example");
     let mut checker = fetching();
     for claims in [expired, foreign] {
-        invalid(checker.check(at(0), &signed(1, &header(), &claims)));
+        invalid(checker.judge(at(0), &signed(1, &header(), &claims)));
     }
     assert_eq!(checker.poll_fetch(), None);
 }
@@ -459,13 +481,13 @@ fn a_key_that_was_withdrawn_is_good_until_keys_are_fetched_again() {
     lasting["exp"] = json!(NOW + 100_000);
     let token = signed(1, &header(), &lasting);
     good(check(&mut checker, at(0), &token, &keys(&[jwk(1, "one")])));
-    good(checker.check(at(599), &token));
+    good(checker.judge(at(599), &token));
     assert_eq!(checker.poll_fetch(), None);
     // Nobody waits for the new keys as long as the old ones do.
-    good(checker.check(at(600), &token));
+    good(checker.judge(at(600), &token));
     let fetch = checker.poll_fetch().unwrap().0;
     checker.handle_answer(at(600), fetch.id, 200, keys(&[jwk(2, "two")]).as_bytes());
-    invalid(checker.check(at(601), &token));
+    invalid(checker.judge(at(601), &token));
 }
 
 #[test]
@@ -475,50 +497,54 @@ fn keys_that_can_not_be_fetched_again_are_good_for_an_hour() {
     lasting["exp"] = json!(NOW + 100_000);
     let token = signed(1, &header(), &lasting);
     good(check(&mut checker, at(0), &token, &keys(&[jwk(1, "one")])));
-    for (second, status, body) in [(600, 500, ""), (1200, 200, "{}"), (1800, 200, r#"{"keys":[]}"#), (3599, 404, "")] {
-        good(checker.check(at(second), &token));
+    for (second, status, body) in
+        [(600, 500, ""), (1200, 200, "{}"), (1800, 200, r#"{"keys":[]}"#), (3599, 404, "")]
+    {
+        good(checker.judge(at(second), &token));
         let fetch = checker.poll_fetch().unwrap().0;
         checker.handle_answer(at(second), fetch.id, status, body.as_bytes());
-        good(checker.check(at(second), &token));
+        good(checker.judge(at(second), &token));
     }
-    unavailable(checker.check(at(3600), &token));
-    assert!(matches!(checker.check(at(3629), &token), Verdict::Wait(_)));
+    unavailable(checker.judge(at(3600), &token));
+    assert!(matches!(checker.judge(at(3629), &token), Verdict::Wait(_)));
 }
 
 #[test]
 fn while_there_are_no_keys_nobody_can_tell_and_it_is_tried_again_after_a_pause() {
     let mut checker = fetching();
     let token = signed(1, &header(), &claims());
-    let Verdict::Wait(id) = checker.check(at(0), &token) else { panic!() };
+    let Verdict::Wait(id) = checker.judge(at(0), &token) else { panic!() };
     assert_eq!(checker.poll_fetch().unwrap().0.id, id);
     checker.handle_failed(at(0), id, "connection refused");
-    assert_eq!(unavailable(checker.check(at(29), &token)), "connection refused");
+    assert_eq!(unavailable(checker.judge(at(29), &token)), "connection refused");
     good(check(&mut checker, at(30), &token, &keys(&[jwk(1, "one")])));
 }
 
 #[test]
 fn only_so_many_keys_are_kept() {
-    let mut config = JwtConfig::of([TrustedIssuer::new(ISSUER, KeySource::Fixed(keys(&[jwk(2, "two"), jwk(1, "one")])))]);
+    let mut config =
+        JwtConfig::of([TrustedIssuer::new(ISSUER, KeySource::Fixed(keys(&[jwk(2, "two"), jwk(1, "one")])))]);
     config.keys = 1;
     let mut checker = JwtChecker::new(config);
-    good(checker.check(at(0), &signed(2, &json!({"alg": "ES256", "kid": "two"}), &claims())));
-    invalid(checker.check(at(0), &signed(1, &header(), &claims())));
+    good(checker.judge(at(0), &signed(2, &json!({"alg": "ES256", "kid": "two"}), &claims())));
+    invalid(checker.judge(at(0), &signed(1, &header(), &claims())));
 }
 
 /// One issuer can not speak for another.
 #[test]
 fn each_issuer_has_keys_of_its_own() {
     const OTHER: &str = "https://other.example";
-    let of = |issuer: &str, seed: u8| {
-        TrustedIssuer::new(issuer, KeySource::Fixed(keys(&[jwk(seed, "one")])))
-    };
+    let of = |issuer: &str, seed: u8| TrustedIssuer::new(issuer, KeySource::Fixed(keys(&[jwk(seed, "one")])));
     let mut checker = JwtChecker::new(JwtConfig::of([of(ISSUER, 1), of(OTHER, 2)]));
     let mut other = claims();
     other["iss"] = json!(OTHER);
-    good(checker.check(at(0), &signed(1, &header(), &claims())));
-    assert_eq!(good(checker.check(at(0), &signed(2, &header(), &other))).principal.as_str(), "https://other.example#ada");
-    invalid(checker.check(at(0), &signed(1, &header(), &other)));
-    invalid(checker.check(at(0), &signed(2, &header(), &claims())));
+    good(checker.judge(at(0), &signed(1, &header(), &claims())));
+    assert_eq!(
+        good(checker.judge(at(0), &signed(2, &header(), &other))).principal.as_str(),
+        "https://other.example#ada"
+    );
+    invalid(checker.judge(at(0), &signed(1, &header(), &other)));
+    invalid(checker.judge(at(0), &signed(2, &header(), &claims())));
 }
 
 /// An answer that nobody has asked for is ignored.
@@ -527,7 +553,7 @@ fn answers_out_of_turn_are_ignored() {
     let mut checker = fetching();
     checker.handle_answer(at(0), mcp_proto::auth::FetchId::new(7), 200, keys(&[jwk(1, "one")]).as_bytes());
     checker.handle_failed(at(0), mcp_proto::auth::FetchId::new(1), "gone");
-    assert!(matches!(checker.check(at(0), &signed(1, &header(), &claims())), Verdict::Wait(_)));
+    assert!(matches!(checker.judge(at(0), &signed(1, &header(), &claims())), Verdict::Wait(_)));
 }
 
 /// A clock that is set changes what has expired, and nothing about when keys are fetched.
@@ -536,7 +562,7 @@ fn keys_are_fetched_by_the_clock_that_nobody_sets() {
     let mut checker = fetching();
     good(check(&mut checker, at(0), &signed(1, &header(), &claims()), &keys(&[jwk(1, "one")])));
     let set = Now { unix: at(0).unix + Duration::from_secs(86_400), ..at(1) };
-    assert_eq!(invalid(checker.check(set, &signed(1, &header(), &claims()))), "it has expired");
+    assert_eq!(invalid(checker.judge(set, &signed(1, &header(), &claims()))), "it has expired");
     assert_eq!(checker.poll_fetch(), None);
-    good(checker.check(at(2), &signed(1, &header(), &claims())));
+    good(checker.judge(at(2), &signed(1, &header(), &claims())));
 }

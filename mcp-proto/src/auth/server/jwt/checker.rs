@@ -1,12 +1,13 @@
 //! The checker of signed tokens.
 
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 use core::fmt;
 
 use super::issuer::{Issuer, Judged, Numbers};
-use super::{Jws, JwtConfig};
+use super::{Jws, JwtConfig, Signed};
 use crate::auth::server::claims::{Claims, Confirmation, principal, time};
 use crate::auth::server::{Access, Checker, Verdict, VerifyError};
 use crate::auth::{Fetch, FetchId, Now, Reach, Secret};
@@ -33,7 +34,8 @@ impl JwtChecker {
     /// As `config` has it. Nothing is fetched before there is a token to check.
     #[must_use]
     pub fn new(config: JwtConfig) -> Self {
-        let issuer = |trusted: &super::TrustedIssuer| Issuer::new(trusted.issuer.clone(), &trusted.keys, &config);
+        let issuer =
+            |trusted: &super::TrustedIssuer| Issuer::new(trusted.issuer.clone(), &trusted.keys, &config);
         let issuers = config.issuers.iter().map(issuer).collect();
         Self { config, issuers, fetches: VecDeque::new(), numbers: 0 }
     }
@@ -61,8 +63,9 @@ impl JwtChecker {
         let mut numbers = Numbers(&mut self.numbers);
         let (judged, aside) = issuer.judge(now.instant, &jws, &self.config, &mut numbers);
         self.fetches.extend(aside);
-        match judged {
-            Judged::Good => {}
+        let signed = match judged {
+            Judged::Good => None,
+            Judged::By(keys, named) => Some((keys, named)),
             Judged::Bad(why) => return Err(why),
             Judged::Wait(id) => return Ok(Verdict::Wait(id)),
             Judged::Fetch(fetch) => {
@@ -71,14 +74,14 @@ impl JwtChecker {
                 return Ok(Verdict::Wait(id));
             }
             Judged::NoKeys(why) => return Ok(Verdict::Refused(VerifyError::unavailable(why))),
-        }
+        };
         if claims.cnf.as_ref().is_some_and(Confirmation::is_strange) {
             return Err("it is bound to what this server does not see");
         }
         let client_id = claims.client_id.as_ref().or(claims.azp.as_ref());
         let principal = principal(&issuer.name, claims.sub.as_deref(), client_id.map(|id| id.as_str()))
             .ok_or("it names nobody")?;
-        Ok(Verdict::Good(Access {
+        let access = Box::new(Access {
             principal,
             scopes: claims.scopes(),
             client_id: client_id.cloned(),
@@ -87,7 +90,11 @@ impl JwtChecker {
             key: claims.cnf.and_then(|bound| bound.jkt),
             audiences: claims.aud.0,
             claims: Json::new(jws.payload().to_string()).unwrap_or_else(|_| Json::empty_object()),
-        }))
+        });
+        Ok(match signed {
+            Some((keys, named)) => Verdict::Signed(Signed { keys, named, access }),
+            None => Verdict::Good(access),
+        })
     }
 }
 

@@ -1,7 +1,7 @@
 //! The keys of one issuer, and how they are come by.
 
 use alloc::string::{String, ToString};
-use alloc::vec::Vec;
+use alloc::sync::Arc;
 
 use bytes::Bytes;
 
@@ -20,7 +20,7 @@ pub(super) struct Issuer {
     pub(super) name: String,
     source: Source,
     reach: Option<Reach>,
-    keys: Vec<PublicKey>,
+    keys: Arc<[PublicKey]>,
     /// When the keys came.
     fetched: Option<Instant>,
     /// When they were last asked for.
@@ -47,6 +47,8 @@ enum Step {
 /// What the keys say of a signature.
 pub(super) enum Judged {
     Good,
+    /// It is by the key of this number, if it is not wrong.
+    By(Arc<[PublicKey]>, usize),
     /// By none of them.
     Bad(&'static str),
     /// This is to be fetched first.
@@ -74,12 +76,12 @@ impl Issuer {
         if let Err(error) = &reach {
             problem = error.to_string();
         }
-        let mut keys = Vec::new();
+        let mut keys = Arc::default();
         let source = match source {
             KeySource::Metadata => Source::Metadata,
             KeySource::Url(url) => Source::Url(url.clone()),
             KeySource::Fixed(set) => {
-                keys = read_set(set.as_bytes(), config.keys).unwrap_or_default();
+                keys = read_set(set.as_bytes(), config.keys).unwrap_or_default().into();
                 problem = "there are no keys for signatures in the set".into();
                 Source::Fixed
             }
@@ -108,11 +110,11 @@ impl Issuer {
             if self.keys.is_empty() {
                 return (Judged::NoKeys(self.problem.clone()), None);
             }
-            return (self.look(jws).map_or_else(Judged::Bad, |()| Judged::Good), None);
+            return (self.look(jws).unwrap_or_else(Judged::Bad), None);
         }
         let age = self.fetched.map(|fetched| now.saturating_since(fetched));
         if age.is_some_and(|age| age >= config.stale) {
-            self.keys.clear();
+            self.keys = Arc::default();
             self.fetched = None;
         }
         let looked = self.look(jws);
@@ -121,7 +123,7 @@ impl Issuer {
         let rested = self.asked.is_none_or(|asked| now.saturating_since(asked) >= config.pause);
         let fetch = if wanted && rested && self.fetching.is_none() { self.begin(now, numbers) } else { None };
         match (looked, fetch, self.fetching) {
-            (Ok(()), fetch, _) => (Judged::Good, fetch),
+            (Ok(judged), fetch, _) => (judged, fetch),
             (Err(_), Some(fetch), _) => (Judged::Fetch(fetch), None),
             (Err(_), None, Some((id, _))) => (Judged::Wait(id), None),
             (Err(why), None, None) if self.fetched.is_some() => (Judged::Bad(why), None),
@@ -129,16 +131,18 @@ impl Issuer {
         }
     }
 
-    /// Whether one of the keys has signed this.
-    fn look(&self, jws: &Jws<'_>) -> Result<(), &'static str> {
-        let named = |key: &&PublicKey| {
-            key.fits(jws.algorithm) && (jws.header.kid.is_none() || key.id == jws.header.kid)
-        };
-        let mut fitting = self.keys.iter().filter(named).take(TRIED).peekable();
-        if fitting.peek().is_none() {
-            return Err("it is signed by a key that its issuer does not have");
+    /// Which of the keys it is by; why by none of them.
+    fn look(&self, jws: &Jws<'_>) -> Result<Judged, &'static str> {
+        let unknown = "it is signed by a key that its issuer does not have";
+        if jws.header.kid.is_some() {
+            let named = |key: &PublicKey| key.fits(jws.algorithm) && key.id == jws.header.kid;
+            let named = self.keys.iter().position(named).ok_or(unknown)?;
+            return Ok(Judged::By(self.keys.clone(), named));
         }
-        if fitting.any(|key| key.has_signed(jws)) { Ok(()) } else { Err("its signature is wrong") }
+        // One that names none is tried with some here: if it is wrong, it may be by a new one.
+        let mut fitting = self.keys.iter().filter(|key| key.fits(jws.algorithm)).take(TRIED).peekable();
+        fitting.peek().ok_or(unknown)?;
+        if fitting.any(|key| key.has_signed(jws)) { Ok(Judged::Good) } else { Err("its signature is wrong") }
     }
 
     // --- Fetching ---
@@ -211,11 +215,13 @@ impl Issuer {
                 let keys = (status == 200).then(|| read_set(body, config.keys)).flatten();
                 match keys.filter(|keys| !keys.is_empty()) {
                     Some(keys) => {
-                        self.keys = keys;
+                        self.keys = keys.into();
                         self.fetched = Some(now);
                         self.problem.clear();
                     }
-                    None => self.problem = alloc::format!("there are no keys in the answer of status {status}"),
+                    None => {
+                        self.problem = alloc::format!("there are no keys in the answer of status {status}")
+                    }
                 }
                 None
             }

@@ -6,10 +6,12 @@ mod config;
 mod issuer;
 mod jws;
 mod key;
+mod signed;
 
 pub use algorithm::JwtAlgorithm;
 pub use checker::JwtChecker;
 pub use config::{JwtConfig, KeySource, TokenTypes, TrustedIssuer};
+pub use signed::Signed;
 
 pub(super) use jws::Jws;
 pub(super) use key::PublicKey;

@@ -42,8 +42,6 @@ mod session;
 mod sessions;
 
 pub use answer::{Answer, BodyKind, Chunk, Headers, ResponseHead};
-#[cfg(feature = "auth")]
-pub(crate) use {answer::CHALLENGE, intake::unnamed};
 pub use config::{HttpServerConfig, LegacyPaths, Setup};
 pub use exchange::Exchange;
 pub use id::SessionId;
@@ -52,3 +50,5 @@ pub use origin::{Hosts, Origins};
 pub use route::{ModernRequest, Post, Routed};
 pub use session::{Posted, Session, StreamId};
 pub use sessions::{Full, Sessions};
+#[cfg(feature = "auth")]
+pub(crate) use {answer::CHALLENGE, intake::unnamed};
