@@ -1,7 +1,7 @@
 //! A client over HTTP under arbitrary operations: whatever the server, the application, the driver and the clock do.
 
 use alloc::borrow::ToOwned;
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -12,7 +12,7 @@ use bytes::Bytes;
 use serde::Deserialize;
 
 use crate::Instant;
-use crate::bind::http::client::{Action, HttpClient, HttpClientConfig, Listen};
+use crate::bind::http::client::{Action, Challenge, HttpClient, HttpClientConfig, Listen, Unauthorized};
 use crate::bind::http::{End, ExchangeId, Sent, Verb};
 use crate::peer::client::{ClientConfig, Event, Keepalive, Mode, Since, WatchId, WatchState};
 use crate::peer::{InboundId, Lost, Refusal, Reissue, RequestId, RequestOptions};
@@ -204,6 +204,7 @@ struct Harness {
     order: Vec<RequestId>,
     open: BTreeMap<ExchangeId, Exchange>,
     seen: BTreeSet<ExchangeId>,
+    held: VecDeque<Challenge>,
     markers: u64,
     /// The tool calls that the server may have acted on.
     acted_on: BTreeSet<Marker>,
@@ -237,6 +238,9 @@ impl Harness {
         let mut config = HttpClientConfig::new(config, "http://localhost/mcp");
         config.seed = run.seed;
         config.dialect_002 = run.dialect;
+        if run.mode >= 128 {
+            config.authorization = Unauthorized::Park;
+        }
         config.listen = if run.listen { Listen::IfOffered } else { Listen::Never };
         let now = Instant::ORIGIN;
         let mut harness = Self {
@@ -246,6 +250,7 @@ impl Harness {
             order: Vec::new(),
             open: BTreeMap::new(),
             seen: BTreeSet::new(),
+            held: VecDeque::new(),
             markers: 0,
             acted_on: BTreeSet::new(),
             inbound: Vec::new(),
@@ -268,6 +273,7 @@ impl Harness {
         assert_eq!(harness.client.poll_timeout(), None, "nothing is waited for after the end");
         assert_eq!(harness.client.queued(), 0, "nothing waits to be sent after the end");
         assert!(harness.open.is_empty(), "every exchange is ended or broken off");
+        assert!(harness.held.is_empty(), "what nobody waits for is not held");
         harness.transcript
     }
 
@@ -358,7 +364,10 @@ impl Harness {
                 assert!(next.is_none_or(|next| next > now), "contract 5: {next:?} at {now:?}");
             }
             Operation::PollEvents => self.events(),
-            Operation::PollActions => self.actions(),
+            Operation::PollActions => {
+                self.actions();
+                self.see_to_one();
+            }
             Operation::Watch { interest, before } => {
                 let since = if *before { Since::Before } else { Since::Now };
                 let watch = self.client.watch(now, super::interest(*interest), since);
@@ -555,12 +564,31 @@ impl Harness {
                     self.open.insert(request.exchange, Exchange { id: sent.id, marker, begun: false });
                     self.note(&(&request.url, &request.headers, &request.body));
                 }
+                Action::Challenge(challenge) => {
+                    assert!(self.seen.contains(&challenge.exchange), "what was never opened is not held");
+                    self.note(&challenge);
+                    self.held.push_back(challenge);
+                }
                 Action::Abort(exchange) => {
                     assert!(self.seen.contains(&exchange), "what was never opened is not broken off");
                     self.open.remove(&exchange);
+                    self.held.retain(|challenge| challenge.exchange != exchange);
                     self.note(&exchange);
                 }
             }
+        }
+    }
+
+    /// Somebody sees to the oldest challenge.
+    fn see_to_one(&mut self) {
+        if let Some(Challenge { exchange, attempt, .. }) = self.held.pop_front() {
+            if attempt < 2 {
+                self.client.resume(self.now, exchange);
+            } else {
+                self.client.refuse(self.now, exchange, "enough");
+            }
+            self.client.resume(self.now, exchange);
+            self.client.refuse(self.now, exchange, "twice");
         }
     }
 
