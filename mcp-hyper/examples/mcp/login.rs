@@ -14,7 +14,7 @@ use serde_json::json;
 
 use crate::connect;
 use crate::failure::Failure;
-use crate::options::{Common, Login};
+use crate::options::{Common, LoginOptions};
 use crate::show;
 use crate::terminal::{GOOD, NAME, QUIET, Screen, harmless, styled};
 
@@ -26,7 +26,7 @@ const SECRET: &str = "MCP_CLIENT_SECRET";
 /// Logs in, has a browser open the page for it, and waits for the person in front of it.
 pub(crate) async fn login(
     url: &str,
-    login: &Login,
+    login: &LoginOptions,
     common: &Common,
     screen: &mut Screen,
 ) -> Result<(), Failure> {

@@ -186,7 +186,7 @@ pub(crate) enum Command {
         #[arg(value_name = "URL")]
         url: String,
         #[command(flatten)]
-        login: Login,
+        login: LoginOptions,
     },
     /// Give back the tokens of a server, and forget them
     Logout {
@@ -213,7 +213,7 @@ pub(crate) enum Command {
 
 /// How to log in.
 #[derive(Debug, Args)]
-pub(crate) struct Login {
+pub(crate) struct LoginOptions {
     /// Print the page to agree on, and open no browser
     #[arg(long)]
     pub(crate) no_browser: bool,

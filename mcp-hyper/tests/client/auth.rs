@@ -4,6 +4,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::{Arc, Mutex};
 
 use hyper::rt::Timer as HyperTimer;
@@ -12,6 +13,7 @@ use mcp_hyper::mcp_proto::auth::client::{AuthConfig, AuthError, Event, Page, Red
 use mcp_hyper::mcp_proto::front::Client;
 use mcp_hyper::{ClientOptions, Endpoint, Runtime, Smol, Stream, WireEvent};
 use smol::channel::{Receiver, unbounded};
+use smol::future::{or, poll_once};
 
 use crate::client_common::town::{Gate, Town, agree, ok, visit};
 use crate::client_common::{call, connect, modern, run};
@@ -250,12 +252,19 @@ fn a_token_that_is_on_its_way_is_kept_although_the_client_is_closed() {
         let store = MemoryStore::new();
         let (authorization, pages) = person();
         let options = modern().authorization(authorization.store(store.clone()));
-        let (client, _handle, driver) = start(options, &town.url());
-        agree(&pages.recv().await.unwrap().url).await;
-        waiting.recv().await.unwrap();
-        client.close().await;
+        let (client, driver) = options.connect(town.url()).unwrap();
+        let mut driver = pin!(driver);
+        let asked = async {
+            agree(&pages.recv().await.unwrap().url).await;
+            waiting.recv().await.unwrap();
+            client.close().await;
+            true
+        };
+        let ended = async { driver.as_mut().await.is_err() };
+        assert!(or(asked, ended).await, "it ended before the client was closed");
+        assert!(poll_once(driver.as_mut()).await.is_none(), "it does not wait for the token");
         go.send(()).await.unwrap();
-        driver.await;
+        driver.await.unwrap();
         let (handle, driver) = modern().authorization(nobody().store(store)).authorize(town.url()).unwrap();
         let _driver = smol::spawn(driver);
         assert!(handle.token().await.is_ok());
