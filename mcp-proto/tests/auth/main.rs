@@ -2,6 +2,7 @@
 #![cfg(feature = "auth")]
 
 mod challenges;
+mod client;
 mod keys;
 mod metadata;
 mod reach;
