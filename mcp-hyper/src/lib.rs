@@ -36,7 +36,8 @@
 //! | `seal` (default) | servers that ask clients of 2026-07-28 within their handlers |
 //! | `platform-roots` (default) | TLS that trusts what the system trusts |
 //! | `bundled-roots` | TLS that trusts what Mozilla trusts, if not `platform-roots` |
-//! | `auth` | OAuth: [`auth::Authorization`] |
+//! | `auth` | OAuth: [`auth::Authorization`] for clients, [`ServerOptions::protect`] for servers |
+//! | `auth-jwt` | the same for servers by signed tokens, and with proofs of possession |
 //! | `tls` | TLS with [roots of the application](ClientOptions::tls); both others imply it |
 #![forbid(unsafe_code)]
 #![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]

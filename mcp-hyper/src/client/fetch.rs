@@ -1,12 +1,17 @@
 //! Exchanges with authorization servers: one request, one answer that is read whole, and the end of the connection.
 
 use std::fmt;
-use std::future::poll_fn;
-use std::pin::Pin;
+use std::future::{Future as _, poll_fn};
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use futures_lite::future::or;
+use futures_util::Stream as _;
 use futures_util::future::AbortHandle;
+use futures_util::stream::FuturesUnordered;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Request, StatusCode};
 use hyper::body::{Body as _, Incoming};
@@ -14,12 +19,13 @@ use mcp_proto::auth::{Fetch, Reach};
 use mcp_proto::bind::http::Verb;
 
 use super::body::Whole;
-use super::connector::{Connection, Connector, Http2};
+use super::connector::{Backlog, Connection, Connector, Http2};
 use super::exchange::{Step, Task};
 use super::failure::chain;
 use super::headers::USER_AGENT;
+use super::proxy::Proxy;
 use super::target::Target;
-use crate::runtime::Runtime;
+use crate::runtime::{Runtime, Smol};
 
 /// An answer.
 pub(crate) struct Fetched {
@@ -45,6 +51,45 @@ pub(super) fn task<R: Runtime>(
         let fetched = perform(&connector, fetch, reach).await;
         Step::Fetched { id, fetched }
     }))
+}
+
+/// How long an exchange by itself may take, from the look-up of its host to the last byte of the answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Makes an exchange that belongs to no client: with smol's sockets, by the proxies of the environment, and trusting what
+/// is trusted by default. Says why not, for people.
+pub(crate) async fn once(fetch: Fetch, reach: Reach) -> Result<Fetched, String> {
+    let connector = Connector {
+        runtime: Smol,
+        proxy: Proxy::from_environment().map_err(|error| error.to_string())?,
+        unix_socket: None,
+        prior_knowledge: false,
+        timeout: PATIENCE,
+        #[cfg(feature = "tls")]
+        tls: None,
+        background: Backlog::default(),
+    };
+    let background = connector.background.clone();
+    let mut performing = pin!(perform(&connector, fetch, reach));
+    let mut connections = FuturesUnordered::new();
+    let performed = poll_fn(|cx| {
+        loop {
+            let polled = performing.as_mut().poll(cx);
+            let more = background.take();
+            let news = !more.is_empty();
+            connections.extend(more);
+            while let Poll::Ready(Some(())) = Pin::new(&mut connections).poll_next(cx) {}
+            // What was opened just now has not been polled for it.
+            if polled.is_ready() || !news {
+                return polled;
+            }
+        }
+    });
+    or(performed, async {
+        Smol.timer().sleep(PATIENCE).await;
+        Err(format!("no answer within {PATIENCE:?}"))
+    })
+    .await
 }
 
 /// Makes the exchange; says why not, for people. How long it may take is for others to say.

@@ -37,7 +37,7 @@ pub use authorized::AuthDriver;
 #[cfg(feature = "auth")]
 pub(crate) use body::Whole;
 #[cfg(feature = "auth")]
-pub(crate) use fetch::Fetched;
+pub(crate) use fetch::{Fetched, once as fetch};
 pub use headers::{HeaderError, HeaderProblem};
 pub use options::{ClientOptions, ConnectError};
 pub use proxy::{Proxy, ProxyError};
