@@ -140,12 +140,15 @@ impl Desk {
         }
     }
 
-    /// An exchange has ended. If it was refused, that is told before anything else is asked.
+    /// An exchange has ended. There may be a challenge about it yet.
     pub(crate) fn note_end(&mut self, exchange: ExchangeId) {
-        for ended in std::mem::replace(&mut self.ended, vec![exchange]) {
-            if ended != exchange {
-                self.asked.remove(&ended);
-            }
+        self.ended.push(exchange);
+    }
+
+    /// Everything has been told of the exchanges that have ended.
+    pub(crate) fn forget_ended(&mut self) {
+        for exchange in self.ended.drain(..) {
+            self.asked.remove(&exchange);
         }
     }
 
@@ -222,7 +225,9 @@ impl Desk {
 
     fn tell_time(&self, cx: &Context<'_>) -> bool {
         self.shared.lock(|state, now| {
-            state.driver = Some(cx.waker().clone());
+            if !state.driver.as_ref().is_some_and(|driver| driver.will_wake(cx.waker())) {
+                state.driver = Some(cx.waker().clone());
+            }
             let due = state.machine.poll_timeout().is_some_and(|due| due <= now.instant);
             if due {
                 state.machine.handle_timeout(now);
