@@ -63,19 +63,46 @@ fn a_server_over_http_holds_its_contracts_under_any_operations() {
     run(fuzzing::http_server);
 }
 
+/// C12.2
+#[test]
+fn challenges_are_read_and_written_and_never_panic() {
+    run(fuzzing::challenge);
+}
+
+/// C12.3, C12.5
+#[test]
+fn metadata_is_read_or_refused_and_never_panics() {
+    run(fuzzing::metadata);
+}
+
+/// C12.26
+#[test]
+fn no_address_gets_past_the_guard_of_urls() {
+    run(fuzzing::reach);
+}
+
+#[test]
+fn answers_of_token_endpoints_are_read_or_refused_and_never_panic() {
+    run(fuzzing::token_answer);
+}
+
 /// The committed corpora, and every input that once broke something.
 #[test]
 fn the_corpora_run_clean() {
-    let targets: [(&str, Body); 9] = [
+    let targets: [(&str, Body); 13] = [
+        ("challenge", fuzzing::challenge),
         ("client", fuzzing::client),
         ("envelope", fuzzing::envelope),
         ("header", fuzzing::header),
         ("http_client", fuzzing::http_client),
         ("http_server", fuzzing::http_server),
         ("lines", fuzzing::lines),
+        ("metadata", fuzzing::metadata),
+        ("reach", fuzzing::reach),
         ("schema", fuzzing::schema),
         ("server", fuzzing::server),
         ("sse", fuzzing::sse),
+        ("token_answer", fuzzing::token_answer),
     ];
     let corpus = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus");
     for (target, body) in targets {

@@ -59,6 +59,66 @@ use crate::time::{RuntimeClock, Timers};
 /// # Ok(())
 /// # }
 /// ```
+///
+/// # Behind a balancer
+///
+/// Clients of 2026-07-28 have no sessions: each of their requests may go to another instance, round robin, if the instances
+/// have the same
+///
+/// - keys for request states ([`Router::seal`]), so that what one has asked, another goes on with;
+/// - [store of tasks](mcp_proto::front::tasks::TaskStore), so that each answers for the tasks of all. What `tasks/update`
+///   and `tasks/cancel` bring reaches the instance that runs the task within its
+///   [poll interval](mcp_proto::front::tasks::TaskConfig::poll_interval);
+/// - [store of used states](Router::single_use), if states are to be used once.
+///
+/// What the application itself says to an [`HttpServer`], such as which list has changed, it has to say to each instance;
+/// of a task, those hear who listen at the instance that runs it.
+///
+/// The sessions of older clients stay with the instance that has opened them: its memory has their streams, and what they
+/// are asked. An instance answers 404 to a session that it does not know, whereupon clients open another. A hash of the
+/// header `Mcp-Session-Id` does not find the instance, as the id is not yet there when the session is opened. A balancer
+/// that has no table of sessions may put a name of the instance before the id in the answer, and send requests by it. With
+/// nginx, for two instances, which must be given the id without the name:
+///
+/// ```nginx
+/// upstream any { server 10.0.0.1:8000; server 10.0.0.2:8000; }
+/// upstream one { server 10.0.0.1:8000; }
+/// upstream two { server 10.0.0.2:8000; }
+///
+/// map $http_mcp_session_id $target {
+///     default any;
+///     ~^one\. one;
+///     ~^two\. two;
+/// }
+/// map $http_mcp_session_id $session {
+///     default $http_mcp_session_id;
+///     ~^(one|two)\.(?<given>.+)$ $given;
+/// }
+/// map $upstream_addr $instance {
+///     ~10\.0\.0\.1:8000$ one;
+///     ~10\.0\.0\.2:8000$ two;
+/// }
+/// map $upstream_http_mcp_session_id $shown {
+///     "" "";
+///     default $instance.$upstream_http_mcp_session_id;
+/// }
+///
+/// server {
+///     location /mcp {
+///         proxy_pass http://$target;
+///         proxy_http_version 1.1;
+///         proxy_set_header Connection "";
+///         proxy_set_header Host $http_host;
+///         proxy_set_header Mcp-Session-Id $session;
+///         proxy_hide_header Mcp-Session-Id;
+///         add_header Mcp-Session-Id $shown always;
+///         # Events go out when they come.
+///         proxy_buffering off;
+///     }
+/// }
+/// ```
+///
+/// `Host` goes through, as it is checked: [`hosts`](HttpServerConfig::hosts) are those that clients know.
 #[must_use = "options do nothing until something is served with them"]
 pub struct ServerOptions<H: Mode = Multi> {
     router: Arc<Router<H>>,

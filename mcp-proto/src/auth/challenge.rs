@@ -102,6 +102,11 @@ impl Challenge {
         let mut parameters = self.parameters.iter();
         parameters.find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
     }
+
+    /// Each parameter, by name and value, as it was written.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.parameters.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
 }
 
 impl fmt::Display for Challenge {
@@ -243,15 +248,14 @@ impl Demand {
         ranked().next()?;
         let say = |name| ranked().find_map(|challenge| challenge.get(name)).filter(|value| !value.is_empty());
         let nonce = of("DPoP").filter_map(|challenge| challenge.get("error")).find(|error| *error == NONCE);
-        let tell = |text: &str| Some(shown(text)).filter(|text| !text.is_empty());
         Some(Self {
             resource_metadata: say("resource_metadata")
                 .filter(|url| url.len() <= URL_BYTES)
                 .map(String::from),
             scope: say("scope").map(Scopes::parse).filter(|scopes| !scopes.is_empty()),
             // It stands in the way of everything else that may be wrong.
-            error: nonce.or_else(|| say("error")).and_then(tell),
-            error_description: say("error_description").and_then(tell),
+            error: nonce.or_else(|| say("error")).and_then(shown),
+            error_description: say("error_description").and_then(shown),
             wants_dpop: of("DPoP").next().is_some(),
         })
     }

@@ -35,7 +35,7 @@ pub enum PrivateNetworks {
 /// # Ok::<(), ReachError>(())
 /// ```
 ///
-/// <https://modelcontextprotocol.io/docs/2026-07-28/tutorials/security/security_best_practices#server-side-request-forgery-ssrf>
+/// <https://modelcontextprotocol.io/docs/2026-07-28/tutorials/security/security_best_practices>
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reach {
     loopback: bool,
@@ -100,7 +100,7 @@ impl Reach {
 /// # Errors
 /// If not.
 ///
-/// <https://modelcontextprotocol.io/docs/2026-07-28/tutorials/security/security_best_practices#oauth-authorization-url-validation>
+/// <https://modelcontextprotocol.io/docs/2026-07-28/tutorials/security/security_best_practices>
 pub fn check_page_url(url: &str) -> Result<(), ReachError> {
     let parts = plain(url)?;
     if parts.secure || is_loopback(parts.host) { Ok(()) } else { Err(ReachError::Unencrypted) }

@@ -5,9 +5,10 @@ use alloc::string::String;
 /// How many characters of such a text are kept.
 const SHOWN: usize = 500;
 
-/// What may be shown of a text: its beginning, without characters that steer a terminal or turn text around.
-pub(crate) fn shown(text: &str) -> String {
-    text.chars().filter(|&letter| !steers(letter)).take(SHOWN).collect()
+/// What may be shown of a text, if anything: its beginning, without characters that steer a terminal or turn text around.
+pub(crate) fn shown(text: &str) -> Option<String> {
+    let shown: String = text.chars().filter(|&letter| !steers(letter)).take(SHOWN).collect();
+    (!shown.is_empty()).then_some(shown)
 }
 
 fn steers(letter: char) -> bool {

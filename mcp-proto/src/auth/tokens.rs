@@ -134,9 +134,8 @@ pub fn read_token_answer(status: u16, body: &[u8]) -> Result<Granted, TokenRefus
 
 /// Why a server refuses, if it says so as RFC 6749 section 5.2 has it.
 fn refusal(members: &Members<'_>) -> Option<TokenRefusal> {
-    let error = members.text("error", 256).ok().flatten().map(|error| shown(&error))?;
-    let description = members.text("error_description", DOCUMENT_BYTES).ok().flatten();
-    let description = description.map(|description| shown(&description)).filter(|text| !text.is_empty());
+    let text = |name, most| members.text(name, most).ok().flatten().and_then(|text| shown(&text));
+    let (error, description) = (text("error", 256)?, text("error_description", DOCUMENT_BYTES));
     Some(TokenRefusal::Refused { error, description })
 }
 

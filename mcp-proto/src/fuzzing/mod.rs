@@ -9,15 +9,19 @@
     reason = "a panic is how a fuzz target reports"
 )]
 
+mod challenge;
 mod client;
 mod envelope;
 mod header;
 mod http_client;
 mod http_server;
 mod lines;
+mod metadata;
+mod reach;
 mod schema;
 mod server;
 mod sse;
+mod token_answer;
 
 use alloc::format;
 use alloc::string::String;
@@ -26,11 +30,15 @@ use arbitrary::{Arbitrary, Unstructured};
 
 use crate::rpc::Id;
 
+pub use challenge::challenge;
 pub use envelope::envelope;
 pub use header::header;
 pub use lines::lines;
+pub use metadata::metadata;
+pub use reach::reach;
 pub use schema::schema;
 pub use sse::sse;
+pub use token_answer::token_answer;
 
 /// Runs a body on structured input made from a fuzzer's bytes.
 fn structured<T: for<'a> Arbitrary<'a>>(data: &[u8], body: impl FnOnce(&T)) {

@@ -1,5 +1,7 @@
 //! What stores of tasks do, and what a server does that has a slow, a failing or a shared one.
 
+mod instances;
+
 use core::future::poll_fn;
 use core::task::{Poll, Waker};
 use core::time::Duration;
@@ -22,6 +24,7 @@ use serde_json::{Value, json};
 /// A store in memory that does what it is asked for only when the test lets it.
 #[derive(Default)]
 struct Slow {
+    shared: bool,
     shelf: MemoryStore,
     gate: Mutex<Gate>,
 }
@@ -45,6 +48,10 @@ impl Slow {
 
     fn break_down(&self) {
         self.gate.lock().unwrap().broken = true;
+    }
+
+    fn repair(&self) {
+        self.gate.lock().unwrap().broken = false;
     }
 
     async fn pass(&self) -> Result<(), StoreError> {
@@ -95,10 +102,18 @@ impl TaskStore for Slow {
     fn expire(&self, now: UnixTime) -> StoreFuture<'_, ()> {
         self.shelf.expire(now)
     }
+
+    fn is_shared(&self) -> bool {
+        self.shared
+    }
+}
+
+fn tool(name: &str) -> Tool {
+    Tool::new(name, "A tool", json!({"type": "object"}))
 }
 
 fn hold() -> Tool {
-    Tool::new("hold", "A tool", json!({"type": "object"}))
+    tool("hold")
 }
 
 fn web(store: Arc<dyn TaskStore>) -> (Web, Held) {
@@ -106,17 +121,16 @@ fn web(store: Arc<dyn TaskStore>) -> (Web, Held) {
     let holding = held.clone();
     let mut config = TaskConfig::default();
     config.store = store;
-    let router = Router::new("worker", "1").tasks(config).task_tool(
-        hold(),
-        TaskChoice::Required,
-        move |NoArguments {}, cx: Context| holding.hold(cx),
-    );
+    let router = Router::new("worker", "1")
+        .tasks(config)
+        .task_tool(hold(), TaskChoice::Required, move |NoArguments {}, cx: Context| holding.hold(cx))
+        .task_tool(tool("two"), TaskChoice::Required, instances::two);
     (Web::new(router), held)
 }
 
 fn ask<H: Mode>(web: &mut Web<H>, method: &str, params: Value) -> Caller<H> {
-    let extension = json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
-    let mut caller = web.ask_with(method, params, extension);
+    let capabilities = json!({"elicitation": {}, "extensions": {"io.modelcontextprotocol/tasks": {}}});
+    let mut caller = web.ask_with(method, params, capabilities);
     settle(web, &mut caller);
     caller
 }
@@ -135,7 +149,12 @@ fn answer<H: Mode>(web: &mut Web<H>, method: &str, params: Value) -> Value {
 
 #[track_caller]
 fn begin<H: Mode>(web: &mut Web<H>) -> Value {
-    let created = answer(web, "tools/call", json!({"name": "hold"}));
+    begin_tool(web, "hold")
+}
+
+#[track_caller]
+fn begin_tool<H: Mode>(web: &mut Web<H>, tool: &str) -> Value {
+    let created = answer(web, "tools/call", json!({"name": tool}));
     assert_eq!(created["result"]["resultType"], "task", "{created}");
     created["result"]["taskId"].clone()
 }
@@ -208,50 +227,6 @@ fn what_a_failing_store_does_not_keep_is_kept_for_its_time() {
     assert_eq!(answer(&mut web, "tasks/get", json!({"taskId": id}))["error"]["code"], -32602);
 }
 
-// --- Several instances ---
-
-/// S11.9: each instance compares the owner.
-#[test]
-fn another_instance_knows_the_task_and_its_end() {
-    let store: Arc<dyn TaskStore> = Arc::new(MemoryStore::default());
-    let (mut one, held) = web(store.clone());
-    let (mut other, _) = web(store);
-    let id = begin(&mut one);
-    assert_eq!(status(&mut other, &id), "working");
-    other.principal = Some(Principal::new("bob"));
-    assert_eq!(answer(&mut other, "tasks/get", json!({"taskId": id}))["error"]["code"], -32602);
-    other.principal = None;
-    held.release("done");
-    one.turn();
-    assert_eq!(status(&mut other, &id), "completed");
-    let update = json!({"taskId": id, "inputResponses": {}});
-    assert_eq!(answer(&mut other, "tasks/update", update)["result"]["resultType"], "complete");
-}
-
-#[test]
-fn another_instance_can_not_take_input_for_a_task() {
-    let store: Arc<dyn TaskStore> = Arc::new(MemoryStore::default());
-    let (mut one, _held) = web(store.clone());
-    let (mut other, _) = web(store);
-    let id = begin(&mut one);
-    let update = json!({"taskId": id, "inputResponses": {}});
-    assert_eq!(answer(&mut other, "tasks/update", update)["error"]["code"], -32603);
-}
-
-#[test]
-fn a_task_that_another_instance_has_cancelled_ends_when_it_has_something_to_say() {
-    let store: Arc<dyn TaskStore> = Arc::new(MemoryStore::default());
-    let (mut one, held) = web(store.clone());
-    let (mut other, _) = web(store);
-    let id = begin(&mut one);
-    answer(&mut other, "tasks/cancel", json!({"taskId": id}));
-    assert_eq!((status(&mut other, &id), held.dropped()), (json!("cancelled"), 0));
-    held.context().status("still here");
-    one.turn();
-    assert_eq!((status(&mut one, &id), held.dropped()), (json!("cancelled"), 1));
-    assert_eq!(status(&mut other, &id), "cancelled");
-}
-
 // --- Handlers of one thread ---
 
 #[test]
@@ -292,6 +267,7 @@ fn at(millis: u64) -> UnixTime {
 fn a_record_is_written_as_json_and_read_again() {
     let mut requests = InputRequests::default();
     requests.insert("roots", ListRootsParams::new());
+    let answers = [("who".to_owned(), Json::new(r#"{"action":"decline"}"#).unwrap())];
     let error = ErrorObject::new(-32000, "broken").with_data(mcp_proto::rpc::Raw::new("[1]").unwrap());
     let standings = [
         Standing::Working,
@@ -304,6 +280,7 @@ fn a_record_is_written_as_json_and_read_again() {
         let mut one = record("x", Some("alice"), Some(7));
         one.standing = standing;
         one.message = Some("so it is".into());
+        one.answers = answers.clone().into();
         assert_eq!(TaskRecord::from_json(one.to_json().unwrap().as_str()).unwrap(), one);
     }
     let text = record("x", None, None).to_json().unwrap().as_str().replace("working", "completed");

@@ -72,9 +72,9 @@ async def try_tools(client, steps, logged):
             await client.call_tool("log", {"text": "look here"})
             shown["logged"] = logged
             expect("look here" in logged, "no log message arrived")
-    if "ask" in tools:
-        with steps.step("call ask") as shown:
-            shown["text"] = (await client.call_tool("ask", {})).content[0].text
+    for asking in {"ask", "introduce"} & set(tools):
+        with steps.step(f"call {asking}") as shown:
+            shown["text"] = (await client.call_tool(asking, {})).content[0].text
             expect("blue" in shown["text"], "the answer got lost")
     if "sample" in tools:
         with steps.step("call sample") as shown:

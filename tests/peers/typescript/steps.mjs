@@ -113,9 +113,9 @@ async function tryTools(client, callTool, logged) {
             assert.ok(logged.includes('look here'), 'no log message arrived');
         });
     }
-    if (tools.includes('ask')) {
-        await step('call ask', async (shown) => {
-            shown.text = (await callTool('ask', {})).content[0].text;
+    for (const asking of ['ask', 'introduce'].filter((name) => tools.includes(name))) {
+        await step(`call ${asking}`, async (shown) => {
+            shown.text = (await callTool(asking, {})).content[0].text;
             assert.match(shown.text, /blue/);
         });
     }

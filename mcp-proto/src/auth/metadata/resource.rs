@@ -83,7 +83,7 @@ impl ResourceMetadata {
                 .unwrap_or_default(),
             scopes_supported: members.scopes("scopes_supported")?,
             dpop_bound: members.flag("dpop_bound_access_tokens_required")?,
-            name: name.map(|name| shown(&name)),
+            name: name.and_then(|name| shown(&name)),
         })
     }
 

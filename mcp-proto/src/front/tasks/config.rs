@@ -28,6 +28,9 @@ pub struct TaskConfig {
     /// The most that a client of 2025-11-25 may ask for in place of [`ttl`](Self::ttl). Default 24 hours.
     pub ttl_most: Duration,
     /// How often a client should ask for a task. Default one second: a person waits for most of them.
+    ///
+    /// So often, but ten times a second at most, a task that runs is looked up in a store that is
+    /// [shared](TaskStore::is_shared): that is how long it takes input and cancellation to arrive from another instance.
     pub poll_interval: Duration,
     /// How many tasks may run at once, over all connections of the router. One more is refused with -32603. Default
     /// 1,000.

@@ -1,5 +1,6 @@
 //! The tasks of a router, over all its connections.
 
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
@@ -92,7 +93,7 @@ impl Desk {
         }
         let record = self.config.store.get(id).await.map_err(failed)?;
         let theirs = |record: &TaskRecord| record.owner.as_ref() == owner && !record.is_expired(now);
-        record.filter(theirs).map(Found::Stored).ok_or_else(|| unknown(id))
+        record.filter(theirs).map(|record| Found::Stored(Box::new(record))).ok_or_else(|| unknown(id))
     }
 }
 
@@ -101,16 +102,7 @@ pub(super) enum Found {
     /// It runs in this process.
     Here(Arc<Live>),
     /// It does not, or not any more.
-    Stored(TaskRecord),
-}
-
-impl Found {
-    pub(super) fn into_record(self) -> TaskRecord {
-        match self {
-            Self::Here(live) => live.record(),
-            Self::Stored(record) => record,
-        }
-    }
+    Stored(Box<TaskRecord>),
 }
 
 /// That a task belongs to somebody else is not told.

@@ -1,6 +1,7 @@
 //! Where tasks run: with a connection, or with a server over HTTP.
 
 use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -8,6 +9,7 @@ use std::sync::Mutex;
 
 use super::desk::failed;
 use super::live::Live;
+use super::pause::{Pause, Pauses};
 use super::{Desk, Detached, Standing, StoreError, TaskRecord};
 use crate::UnixTime;
 use crate::front::handling::SendFuture;
@@ -37,6 +39,8 @@ pub(crate) struct Home {
     /// The driver's waker slot, and the tasks that it is to poll.
     pub(super) signal: Arc<Signal<TaskKey>>,
     pub(super) audience: Audience,
+    /// Requests that wait for a while.
+    pub(super) pauses: Pauses,
     intake: Mutex<Intake>,
 }
 
@@ -75,12 +79,17 @@ pub(crate) struct Start {
 
 impl Home {
     pub(in crate::front) fn new(desk: Arc<Desk>, clock: Arc<dyn Clock>, audience: Audience) -> Self {
-        let intake = Mutex::default();
-        Self { desk, clock, signal: Arc::default(), audience, intake }
+        let (pauses, intake) = (Pauses::default(), Mutex::default());
+        Self { desk, clock, signal: Arc::default(), audience, pauses, intake }
     }
 
     pub(super) fn now(&self) -> UnixTime {
         self.clock.unix_time()
+    }
+
+    /// Waits for so long, for a request of a client.
+    pub(super) fn pause(&self, duration: Duration) -> Pause<'_> {
+        Pause::new(self, self.clock.now() + duration)
     }
 
     /// Begins a task. The call is answered once the store has it; if nobody waits for that answer any more, there is no
@@ -101,6 +110,7 @@ impl Home {
             poll_interval: self.desk.config.poll_interval,
             message: None,
             standing: Standing::Working,
+            answers: BTreeMap::new(),
         };
         let era = context.era();
         let live = self.order(seed, work, context)?;
@@ -143,6 +153,7 @@ impl Home {
 
     /// Nothing runs any more. Returns what had not begun.
     pub(super) fn close(&self) -> Vec<Order> {
+        self.pauses.close();
         let mut intake = lock(&self.intake);
         intake.closed = true;
         core::mem::take(&mut intake.orders)

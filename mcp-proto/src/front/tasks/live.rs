@@ -10,6 +10,7 @@ use core::task::{Poll, Waker};
 use core::time::Duration;
 use std::sync::Mutex;
 
+use super::answers::fitting;
 use super::home::TaskKey;
 use super::methods::related;
 use super::wire::tool_error;
@@ -19,10 +20,8 @@ use crate::front::Clock;
 use crate::front::signal::{TaskWaker, Waiters, Wakers, lock};
 use crate::peer::server::exceeds;
 use crate::peer::{InboundId, Principal};
-use crate::rpc::{ErrorObject, Raw, code};
-use crate::schema::{
-    ElicitParams, InputRequest, InputRequests, InputResponse, InputResponses, Json, Meta, Number, meta,
-};
+use crate::rpc::{ErrorObject, Raw};
+use crate::schema::{InputRequest, InputRequests, InputResponses, Json, Meta, Number, meta};
 
 /// A task that runs.
 pub(crate) struct Live {
@@ -54,6 +53,9 @@ struct State {
     /// Whether those who listen have not been told of the last change, and whether the store has not.
     untold: bool,
     unsaved: bool,
+    /// How many changes there were, and how many of them the store has been told, or has failed to take.
+    changes: u64,
+    kept: u64,
     waiters: Waiters,
 }
 
@@ -76,6 +78,29 @@ impl State {
             requests.insert(key.as_str(), ask.request.clone());
         }
         Standing::InputRequired(requests)
+    }
+
+    fn note_change(&mut self) {
+        self.changes = self.changes.saturating_add(1);
+        self.untold = true;
+        self.unsaved = true;
+    }
+
+    /// What is asked for under this key and was not answered.
+    fn open(&self, key: &str) -> Option<&InputRequest> {
+        self.asks.get(key).filter(|ask| ask.answer.is_none()).map(|ask| &ask.request)
+    }
+
+    /// Takes answers to what is open. `None` if there are none.
+    fn answer(&mut self, answers: BTreeMap<String, Json>) -> Option<()> {
+        let mut any = None;
+        for (key, answer) in answers {
+            if let Some(ask) = self.asks.get_mut(&key).filter(|ask| ask.answer.is_none()) {
+                ask.answer = Some(answer.into());
+                any = Some(());
+            }
+        }
+        any
     }
 }
 
@@ -141,8 +166,7 @@ impl Live {
             let changed = if state.end.is_none() { act(&mut state) } else { None };
             if changed.is_some() {
                 state.updated_at = Some(state.updated_at.unwrap_or(self.seed.updated_at).max(now));
-                state.untold = true;
-                state.unsaved = true;
+                state.note_change();
                 wakers.wake_all(&mut state.waiters);
             }
             changed
@@ -177,14 +201,19 @@ impl Live {
         });
     }
 
+    /// Others have ended it; what was here is not what counts.
+    pub(super) fn overrule(&self, end: Standing) {
+        self.end(end.clone());
+        lock(&self.state).end = Some(end);
+    }
+
     /// Its result can not be kept.
     pub(super) fn spoil(&self, why: ErrorObject) {
         let mut state = lock(&self.state);
         state.spoilt = true;
         state.message = Some(why.message.clone());
         state.end = Some(Standing::Failed(why));
-        state.untold = true;
-        state.unsaved = true;
+        state.note_change();
     }
 
     /// Whether a report of progress is further than the last.
@@ -209,13 +238,35 @@ impl Live {
         core::mem::take(&mut state.untold).then(|| self.shown(&state))
     }
 
-    /// Whether there is something that the store does not know; it is told then.
-    pub(super) fn take_unsaved(&self) -> bool {
-        core::mem::take(&mut lock(&self.state).unsaved)
+    /// After how many changes there is something that the store does not know, if there is; it is told then.
+    pub(super) fn take_unsaved(&self) -> Option<u64> {
+        let mut state = lock(&self.state);
+        core::mem::take(&mut state.unsaved).then_some(state.changes)
     }
 
     pub(super) fn mark_unsaved(&self) {
         lock(&self.state).unsaved = true;
+    }
+
+    /// The store has been told of so many changes, or has failed to take them.
+    pub(super) fn set_kept(&self, changes: u64) {
+        let mut wakers = Wakers::default();
+        {
+            let mut state = lock(&self.state);
+            state.kept = state.kept.max(changes);
+            wakers.wake_all(&mut state.waiters);
+        }
+        wakers.release();
+    }
+
+    /// There is nothing that the store would have to be told.
+    pub(super) fn settle(&self) {
+        let changes = {
+            let mut state = lock(&self.state);
+            state.unsaved = false;
+            state.changes
+        };
+        self.set_kept(changes);
     }
 
     /// Whether the store has it.
@@ -231,6 +282,16 @@ impl Live {
 
     // --- Waiting ---
 
+    /// As it is now, once the store has been told. If it has ended by then, what it has come to is that of the store.
+    pub(super) async fn kept(&self) -> TaskRecord {
+        let (record, changes) = {
+            let state = lock(&self.state);
+            (self.shown(&state), state.changes)
+        };
+        self.until(|state| (state.kept >= changes).then_some(())).await;
+        if record.standing.is_terminal() { self.record() } else { record }
+    }
+
     /// Waits until the store has it, or has refused it.
     pub(super) async fn created(&self) -> Result<(), StoreError> {
         self.until(|state| state.created.clone()).await
@@ -239,11 +300,6 @@ impl Live {
     /// Waits until it has ended.
     pub(in crate::front) async fn over(&self) {
         self.until(|state| state.end.as_ref().map(drop)).await;
-    }
-
-    /// Waits until it has ended; what it has come to.
-    pub(super) async fn ended(&self) -> Standing {
-        self.until(|state| state.end.clone()).await
     }
 
     /// Waits until a request of the client waits for the result; says which.
@@ -289,47 +345,24 @@ impl Live {
     ///
     /// # Errors
     /// What to answer if one does not fit what was asked; then none is taken.
-    pub(super) fn take_answers(&self, responses: InputResponses) -> Result<(), ErrorObject> {
+    pub(super) fn take_answers(&self, responses: &InputResponses) -> Result<(), ErrorObject> {
         let mut refused = None;
-        self.change(|state| {
-            let is_open = |key: &str| state.asks.get(key).is_some_and(|ask: &Ask| ask.answer.is_none());
-            let mut taken = BTreeMap::new();
-            for (key, response) in responses.iter().filter(|(key, _)| is_open(key)) {
-                let Some(ask) = state.asks.get(key) else { continue };
-                let encode = |()| Raw::encode(response).map_err(|error| error.to_string());
-                match fits(&ask.request, response).and_then(encode) {
-                    Ok(raw) => taken.insert(key.to_string(), raw),
-                    Err(why) => {
-                        let message = format!("the response {key:?} does not fit what was asked for: {why}");
-                        refused = Some(ErrorObject::new(code::INVALID_PARAMS, message));
-                        return None;
-                    }
-                };
+        self.change(|state| match fitting(responses, |key| state.open(key)) {
+            Ok(answers) => state.answer(answers),
+            Err(error) => {
+                refused = Some(error);
+                None
             }
-            if taken.is_empty() {
-                return None;
-            }
-            for (key, raw) in taken {
-                if let Some(ask) = state.asks.get_mut(&key) {
-                    ask.answer = Some(raw);
-                }
-            }
-            Some(())
         });
         refused.map_or(Ok(()), Err)
     }
-}
 
-/// Whether a response can be that to a request, and why not.
-fn fits(request: &InputRequest, response: &InputResponse) -> Result<(), String> {
-    match (request, response) {
-        (InputRequest::Elicit(ElicitParams::Form(form)), InputResponse::Elicit(answer)) => {
-            form.check(answer).map_err(|error| error.to_string())
+    /// Learns what other instances have made of it, as the store has it.
+    pub(super) fn learn(&self, kept: TaskRecord) {
+        if kept.standing.is_terminal() {
+            return self.end(kept.standing);
         }
-        (InputRequest::Elicit(_), InputResponse::Elicit(_))
-        | (InputRequest::CreateMessage(_), InputResponse::CreateMessage(_))
-        | (InputRequest::ListRoots(_), InputResponse::ListRoots(_)) => Ok(()),
-        _ => Err("it answers something else".into()),
+        self.change(|state| state.answer(kept.answers));
     }
 }
 

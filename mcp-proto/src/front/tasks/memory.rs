@@ -176,4 +176,9 @@ impl TaskStore for MemoryStore {
         lock(&self.shelf).expire(now);
         done(Ok(()))
     }
+
+    /// No other process has it, and no router looks for what another one might have changed.
+    fn is_shared(&self) -> bool {
+        false
+    }
 }

@@ -1,21 +1,25 @@
 //! What clients ask of tasks: `tasks/*`, in either form.
 
 use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::desk::{Found, failed};
-use super::record::TaskRecord;
-use super::{Home, Standing, StoreError};
+use super::live::Live;
+use super::runner::looking;
+use super::{Home, Standing, StoreError, TaskRecord};
 use crate::front::Context;
 use crate::front::handling::SendFuture;
 use crate::front::reply::{Reply, decode_params};
 use crate::peer::server::missing_capabilities;
 use crate::rpc::{ErrorObject, Raw, code};
 use crate::schema::tasks::{CancelTask, GetTask, UpdateTask, legacy};
-use crate::schema::{ClientCapabilities, ClientCapability, EmptyResult, Era, Json, Method, meta};
+use crate::schema::{
+    ClientCapabilities, ClientCapability, EmptyResult, Era, InputResponses, Json, Method, meta,
+};
 
 /// What is asked.
 enum Asking {
@@ -74,6 +78,33 @@ impl Asked {
         self.home.desk.look(id, self.context.principal(), self.home.now()).await
     }
 
+    /// How a task is doing, what other instances have made of it included.
+    async fn record(&self, id: &str) -> Result<TaskRecord, ErrorObject> {
+        let live = match self.look(id).await? {
+            Found::Here(live) => live,
+            Found::Stored(record) => return Ok(*record),
+        };
+        let store = &self.home.desk.config.store;
+        if store.is_shared()
+            && !live.is_over()
+            && let Ok(Some(kept)) = store.get(id).await
+        {
+            live.learn(kept);
+        }
+        Ok(self.shown(&live).await)
+    }
+
+    /// How a task is doing that runs here. What other instances can not know yet is told once they can: the client may
+    /// answer it at one of them.
+    async fn shown(&self, live: &Live) -> TaskRecord {
+        if self.home.desk.config.store.is_shared() { live.kept().await } else { live.record() }
+    }
+
+    /// What is to reach the instance that runs a task needs a store by which it does.
+    fn shared(&self) -> Result<(), ErrorObject> {
+        if self.home.desk.config.store.is_shared() { Ok(()) } else { Err(elsewhere()) }
+    }
+
     fn params<M: Method>(&self) -> Result<M::Params, ErrorObject> {
         decode_params::<M>(self.params.clone())
     }
@@ -93,7 +124,7 @@ impl Asked {
     async fn get(&self) -> Result<Reply, ErrorObject> {
         self.declared()?;
         let params = self.params::<GetTask>()?;
-        Ok(Reply::result(self.look(&params.task_id).await?.into_record().detailed()))
+        Ok(Reply::result(self.record(&params.task_id).await?.detailed()))
     }
 
     /// S11.8
@@ -101,11 +132,35 @@ impl Asked {
         self.declared()?;
         let params = self.params::<UpdateTask>()?;
         match self.look(&params.task_id).await? {
-            Found::Here(live) => live.take_answers(params.input_responses)?,
-            Found::Stored(record) if record.standing.is_terminal() => {}
-            Found::Stored(_) => return Err(elsewhere()),
+            Found::Here(live) => live.take_answers(&params.input_responses)?,
+            Found::Stored(record) => self.leave_answers(*record, &params.input_responses).await?,
         }
         Ok(Reply::result(EmptyResult::new()))
+    }
+
+    /// Leaves answers in the store, where the instance that runs the task finds them.
+    async fn leave_answers(
+        &self,
+        mut record: TaskRecord,
+        responses: &InputResponses,
+    ) -> Result<(), ErrorObject> {
+        loop {
+            if !record.standing.is_terminal() {
+                self.shared()?;
+            }
+            if !record.take_answers(responses)? {
+                return Ok(());
+            }
+            record.updated_at = self.home.now().max(record.updated_at);
+            match self.home.desk.config.store.update(record.clone()).await {
+                Ok(()) => return Ok(()),
+                Err(StoreError::Conflict) => match self.look(&record.id).await? {
+                    Found::Here(live) => return live.take_answers(responses),
+                    Found::Stored(newer) => record = *newer,
+                },
+                Err(error) => return Err(failed(error)),
+            }
+        }
     }
 
     /// Whatever the task has come to, the wish is acknowledged.
@@ -123,14 +178,15 @@ impl Asked {
             let record = match found {
                 Found::Here(live) => {
                     live.end(Standing::Cancelled);
-                    return Ok(live.record());
+                    return Ok(self.shown(&live).await);
                 }
-                Found::Stored(record) if record.standing.is_terminal() => return Ok(record),
-                Found::Stored(record) => record,
+                Found::Stored(record) if record.standing.is_terminal() => return Ok(*record),
+                Found::Stored(record) => *record,
             };
-            // The instance that runs it learns of it when it has something to store.
+            // The instance that runs it learns of it when it next looks, or has something to store.
             let updated_at = self.home.now().max(record.updated_at);
-            let cancelled = TaskRecord { updated_at, standing: Standing::Cancelled, ..record };
+            let cancelled =
+                TaskRecord { updated_at, standing: Standing::Cancelled, answers: BTreeMap::new(), ..record };
             match self.home.desk.config.store.update(cancelled.clone()).await {
                 Ok(()) => return Ok(cancelled),
                 Err(StoreError::Conflict) => found = self.look(&cancelled.id).await?,
@@ -143,20 +199,27 @@ impl Asked {
 
     async fn legacy_get(&self) -> Result<Reply, ErrorObject> {
         let params = self.params::<legacy::GetTask>()?;
-        Ok(Reply::result(self.look(&params.task_id).await?.into_record().legacy_info()))
+        Ok(Reply::result(self.record(&params.task_id).await?.legacy_info()))
     }
 
     /// Waits until the task has ended, and says what the call would have said.
     async fn legacy_result(&self) -> Result<Reply, ErrorObject> {
         let params = self.params::<legacy::TaskResult>()?;
-        let (id, standing) = match self.look(&params.task_id).await? {
-            Found::Here(live) => {
-                // What the task asks the client goes out with this request.
-                let _awaiting = live.await_by(self.context.id());
-                (params.task_id, live.ended().await)
+        let id = params.task_id;
+        let standing = loop {
+            match self.look(&id).await? {
+                Found::Here(live) => {
+                    // What the task asks the client goes out with this request.
+                    let _awaiting = live.await_by(self.context.id());
+                    live.over().await;
+                    break self.shown(&live).await.standing;
+                }
+                Found::Stored(record) if record.standing.is_terminal() => break record.standing,
+                Found::Stored(record) => {
+                    self.shared()?;
+                    self.home.pause(looking(record.poll_interval)).await?;
+                }
             }
-            Found::Stored(record) if record.standing.is_terminal() => (record.id, record.standing),
-            Found::Stored(_) => return Err(elsewhere()),
         };
         match standing {
             Standing::Completed(result) => result_of(&id, &result).map(Reply::result),

@@ -30,9 +30,11 @@
 //!
 //! Records of tasks are kept in a [`TaskStore`]; the handlers run in the driver that the call came to: a connection's own,
 //! or, over HTTP, that of the server. They are dropped with it, and their tasks fail. Several instances of a server may
-//! share a store: every instance then answers `tasks/get`, and a task is cancelled from any. What only the instance that
-//! runs a task can do (taking input, waiting for the result in 2025-11-25) is refused by the others with -32603. Clients of
-//! 2026-07-28 name the task in the header `Mcp-Name`, by which a balancer can find the instance.
+//! share a [store](TaskStore::is_shared): every one of them then answers `tasks/get`, takes input, cancels, and waits for
+//! the result (2025-11-25). The one that runs the task finds in the store what the others have left there; it looks at the
+//! [poll interval](TaskConfig::poll_interval). Only the instance that runs a task tells those who listen for it, and asks
+//! a client of 2025-11-25 for input, in the session of the call. With a store that is not shared, what another instance
+//! would have to do is refused with -32603.
 //!
 //! A task belongs to the [principal](crate::peer::Principal) that has called the tool, and to any other it does not exist.
 //! Where there are no principals, whoever knows its identifier may use it: that is 128 random bits.
@@ -40,6 +42,7 @@
 //! <https://modelcontextprotocol.io/extensions/tasks>,
 //! <https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks>
 
+mod answers;
 mod asking;
 mod config;
 mod context;
@@ -49,6 +52,7 @@ mod home;
 mod live;
 mod memory;
 mod methods;
+mod pause;
 mod record;
 mod runner;
 mod store;

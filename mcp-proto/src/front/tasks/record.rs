@@ -1,5 +1,6 @@
 //! A task, as a store keeps it.
 
+use alloc::collections::BTreeMap;
 use alloc::string::String;
 use core::time::Duration;
 
@@ -33,6 +34,8 @@ pub struct TaskRecord {
     pub message: Option<String>,
     /// How it is doing.
     pub standing: Standing,
+    /// Answers that other instances have taken, by the keys of what was asked, until the one that runs the task has them.
+    pub answers: BTreeMap<String, Json>,
 }
 
 /// How a task is doing.
@@ -115,6 +118,7 @@ impl TaskRecord {
             asked,
             result,
             error,
+            answers: self.answers.clone(),
         })
     }
 
@@ -144,6 +148,7 @@ impl TaskRecord {
             poll_interval: Duration::from_millis(kept.poll_interval),
             message: kept.message,
             standing,
+            answers: kept.answers,
         })
     }
 
@@ -162,7 +167,9 @@ impl TaskRecord {
                 error.message.len().saturating_add(data)
             }
         };
-        [size_of::<Self>(), self.id.len(), owner, message, standing]
+        let answer = |(key, answer): (&String, &Json)| key.len().saturating_add(answer.as_str().len());
+        let answers = self.answers.iter().map(answer).fold(0, usize::saturating_add);
+        [size_of::<Self>(), self.id.len(), owner, message, standing, answers]
             .into_iter()
             .fold(0, usize::saturating_add)
     }
@@ -184,6 +191,8 @@ struct Kept {
     asked: Option<InputRequiredResult>,
     result: Option<Json>,
     error: Option<TaskError>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    answers: BTreeMap<String, Json>,
 }
 
 /// A duration in whole milliseconds.

@@ -25,8 +25,15 @@ use crate::schema::{Era, ResultType};
 /// How often the store is asked to forget tasks whose time is over, while there may be such.
 const CLEANING: Duration = Duration::from_secs(60);
 
-/// How often in a row a record is read again because somebody else has changed it. Others only ever cancel.
+/// How often in a row a record is read again because somebody else has changed it. Others only ever cancel, and answer
+/// what is asked.
 const CONFLICTS: u8 = 8;
+
+/// How long to wait before a task is looked up again, given its poll interval. A store is not asked more often than this,
+/// however often clients ask.
+pub(super) fn looking(poll_interval: Duration) -> Duration {
+    poll_interval.max(Duration::from_millis(100))
+}
 
 /// Runs tasks. It belongs to a driver, which polls it.
 pub(crate) struct Runner<H: Mode> {
@@ -35,13 +42,16 @@ pub(crate) struct Runner<H: Mode> {
     runs: BTreeMap<TaskKey, Run<H>>,
     /// When the time of each is over.
     timers: BTreeSet<(Instant, TaskKey)>,
+    /// When each is to be looked up in the store, if others may change it there.
+    looks: BTreeSet<(Instant, TaskKey)>,
     cleaning: Cleaning,
 }
 
 impl<H: Mode> Runner<H> {
     pub(in crate::front) fn new(home: Arc<Home>, router: Arc<Router<H>>) -> Self {
         let cleaning = Cleaning::new(&home);
-        Self { home, router, runs: BTreeMap::new(), timers: BTreeSet::new(), cleaning }
+        let (runs, timers, looks) = (BTreeMap::new(), BTreeSet::new(), BTreeSet::new());
+        Self { home, router, runs, timers, looks, cleaning }
     }
 
     /// Does what there is to do, and leaves the driver's waker for when there is more.
@@ -60,6 +70,13 @@ impl<H: Mode> Runner<H> {
             self.timers.pop_first();
             self.expire(key);
         }
+        while let Some(&(due, key)) = self.looks.first()
+            && due <= now
+        {
+            self.looks.pop_first();
+            self.look(key, now);
+        }
+        self.home.pauses.wake(now);
         self.cleaning.poll(&self.home, now);
         let mut wakers = Wakers::default();
         let rest = self.home.signal.park(cx.waker().clone(), &mut wakers);
@@ -73,7 +90,8 @@ impl<H: Mode> Runner<H> {
     /// When [`poll`](Self::poll) is due, if the waker is not called before.
     pub(in crate::front) fn next_timeout(&self) -> Option<Instant> {
         let timer = self.timers.first().map(|(due, _)| *due);
-        [timer, self.cleaning.due()].into_iter().flatten().min()
+        let look = self.looks.first().map(|(due, _)| *due);
+        [timer, look, self.home.pauses.due(), self.cleaning.due()].into_iter().flatten().min()
     }
 
     fn start(&mut self, order: Order, now: Instant) {
@@ -85,7 +103,23 @@ impl<H: Mode> Runner<H> {
         }
         let run = Run::new(&self.home, order, deadline);
         self.runs.insert(key, run);
+        self.look_later(key, now);
         self.run(key);
+    }
+
+    /// Others may have changed a task.
+    fn look(&mut self, key: TaskKey, now: Instant) {
+        let Some(run) = self.runs.get_mut(&key) else { return };
+        run.look(&self.home);
+        self.look_later(key, now);
+        self.run(key);
+    }
+
+    fn look_later(&mut self, key: TaskKey, now: Instant) {
+        let Some(run) = self.runs.get_mut(&key) else { return };
+        run.next_look =
+            self.home.desk.config.store.is_shared().then(|| now + looking(run.live.seed().poll_interval));
+        self.looks.extend(run.next_look.map(|due| (due, key)));
     }
 
     fn run(&mut self, key: TaskKey) {
@@ -109,7 +143,11 @@ impl<H: Mode> Runner<H> {
         if let Some(deadline) = run.deadline {
             self.timers.remove(&(deadline, key));
         }
+        if let Some(due) = run.next_look {
+            self.looks.remove(&(due, key));
+        }
         self.home.desk.dismiss(&run.live);
+        run.live.settle();
         run.live.waker().retire();
     }
 }
@@ -128,6 +166,7 @@ impl<H: Mode> Drop for Runner<H> {
             // A store that does things at once is told; another finds out when the time of the task is over.
             let _ = run.poll(&self.home, &self.router);
             self.home.desk.dismiss(&run.live);
+            run.live.settle();
             run.live.waker().retire();
         }
     }
@@ -148,6 +187,12 @@ struct Run<H: Mode> {
     /// How the client was last told that it is doing.
     told: TaskStatus,
     deadline: Option<Instant>,
+    next_look: Option<Instant>,
+    /// After how many changes the store is being told, and of which those who listen are told then.
+    saving: u64,
+    telling: Option<TaskRecord>,
+    /// Whether the store has failed to take a change.
+    behind: bool,
     /// How often in a row somebody else had changed the record.
     conflicts: u8,
     /// Whether what it has come to is kept here in place of a store that fails, until its time is over.
@@ -160,7 +205,9 @@ type Storing = Pin<Box<dyn Future<Output = Stored> + Send>>;
 enum Stored {
     Created(Result<(), StoreError>),
     Updated(Result<(), StoreError>),
+    /// Read because somebody else has changed it, and because somebody might have.
     Read(Result<Option<TaskRecord>, StoreError>),
+    Looked(Result<Option<TaskRecord>, StoreError>),
 }
 
 impl<H: Mode> Run<H> {
@@ -182,6 +229,10 @@ impl<H: Mode> Run<H> {
             version: None,
             told: TaskStatus::Working,
             deadline,
+            next_look: None,
+            saving: 0,
+            telling: None,
+            behind: false,
             conflicts: 0,
             patient: false,
         }
@@ -208,11 +259,10 @@ impl<H: Mode> Run<H> {
                 answered = true;
                 self.poll_handler(router, &mut cx);
             }
-            if let Some(record) = self.live.take_untold() {
-                self.tell(home, &record);
-            }
-            if self.storing.is_none() && self.live.take_unsaved() {
-                self.save(home);
+            if self.storing.is_none()
+                && let Some(changes) = self.live.take_unsaved()
+            {
+                self.save(home, changes);
                 continue;
             }
             let done = self.live.is_over() && self.storing.is_none() && !self.patient;
@@ -301,11 +351,53 @@ impl<H: Mode> Run<H> {
         Some(stored)
     }
 
-    fn save(&mut self, home: &Home) {
+    fn save(&mut self, home: &Home, changes: u64) {
         let Some(version) = self.version else { return };
+        self.saving = changes;
+        self.telling = self.live.take_untold().or(self.telling.take());
         let record = TaskRecord { version, ..self.live.record() };
         let store = home.desk.config.store.clone();
         self.storing = Some(Box::pin(async move { Stored::Updated(store.update(record).await) }));
+    }
+
+    /// The store has what it was told, or has failed. Those who listen are told no sooner: what they answer may reach an
+    /// instance that knows the store alone.
+    fn saved(&mut self, home: &Home) {
+        self.live.set_kept(self.saving);
+        if let Some(record) = self.telling.take() {
+            self.tell(home, &record);
+        }
+    }
+
+    /// Looks whether others have changed it. What is being stored would find that out as well.
+    fn look(&mut self, home: &Home) {
+        if self.storing.is_some() || self.version.is_none() || self.live.is_over() {
+            return;
+        }
+        if core::mem::take(&mut self.behind) {
+            return self.live.mark_unsaved();
+        }
+        let (store, id) = (home.desk.config.store.clone(), self.live.seed().id.clone());
+        self.storing = Some(Box::pin(async move { Stored::Looked(store.get(&id).await) }));
+    }
+
+    /// Learns what others have made of it.
+    fn learn(&mut self, home: &Home, record: Option<TaskRecord>) {
+        match record {
+            // Answers that were taken need not be there any longer.
+            Some(record) if !record.standing.is_terminal() => {
+                self.version = Some(record.version);
+                self.live.learn(record);
+                return self.live.mark_unsaved();
+            }
+            Some(record) => self.live.overrule(record.standing),
+            // It was forgotten: its time is over.
+            None => self.live.overrule(Standing::Cancelled),
+        }
+        self.live.settle();
+        if let Some(record) = self.live.take_untold() {
+            self.tell(home, &record);
+        }
     }
 
     fn take_note(&mut self, home: &Home, stored: Stored) {
@@ -320,44 +412,31 @@ impl<H: Mode> Run<H> {
             Stored::Updated(Ok(())) => {
                 self.conflicts = 0;
                 self.version = self.version.map(|version| version.saturating_add(1));
+                self.saved(home);
             }
             Stored::Updated(Err(StoreError::Conflict)) if self.conflicts < CONFLICTS => {
                 self.conflicts = self.conflicts.saturating_add(1);
                 let (store, id) = (home.desk.config.store.clone(), self.live.seed().id.clone());
                 self.storing = Some(Box::pin(async move { Stored::Read(store.get(&id).await) }));
             }
-            Stored::Updated(Err(error)) => self.not_saved(&error),
-            Stored::Read(Ok(Some(record))) => {
-                self.version = Some(record.version);
-                if record.standing.is_terminal() {
-                    // Another instance has ended it.
-                    self.live.end(record.standing);
-                    self.live.take_unsaved();
-                } else {
-                    self.live.mark_unsaved();
-                }
-            }
-            // It was forgotten: its time is over.
-            Stored::Read(Ok(None)) => {
-                self.live.end(Standing::Cancelled);
-                self.live.take_unsaved();
-            }
-            Stored::Read(Err(error)) => self.not_saved(&error),
+            Stored::Updated(Err(error)) | Stored::Read(Err(error)) => self.not_saved(home, &error),
+            Stored::Looked(Ok(Some(record))) if Some(record.version) <= self.version => {}
+            // There is a next time.
+            Stored::Looked(Err(_)) => {}
+            Stored::Read(Ok(record)) | Stored::Looked(Ok(record)) => self.learn(home, record),
         }
     }
 
-    /// What the next change will tell the store anyway is let go. What the task has come to is not.
-    fn not_saved(&mut self, error: &StoreError) {
-        if !self.live.is_over() {
-            return;
+    /// What the next change will tell the store anyway is let go, until others look. What the task has come to is not.
+    fn not_saved(&mut self, home: &Home, error: &StoreError) {
+        let is_over = self.live.is_over();
+        if is_over && *error == StoreError::Full && !self.patient && !self.live.is_spoilt() {
+            let message = "there is no room to keep the result of the task";
+            return self.live.spoil(ErrorObject::new(code::INTERNAL_ERROR, message));
         }
-        match (error, self.patient) {
-            (StoreError::Full, false) if !self.live.is_spoilt() => {
-                let message = "there is no room to keep the result of the task";
-                self.live.spoil(ErrorObject::new(code::INTERNAL_ERROR, message));
-            }
-            _ => self.patient = self.deadline.is_some(),
-        }
+        self.saved(home);
+        self.behind = !is_over;
+        self.patient = is_over && self.deadline.is_some();
     }
 }
 

@@ -59,6 +59,13 @@ pub trait TaskStore: Send + Sync {
     /// # Errors
     /// If they are still there.
     fn expire(&self, now: UnixTime) -> StoreFuture<'_, ()>;
+
+    /// Whether other instances of the server may change its tasks. Each task that runs is then looked up at its
+    /// [poll interval](super::TaskConfig::poll_interval), and whenever a client asks for it; and what
+    /// it asks or has come to is shown once the store has it, as the client may go on at another instance. Default `true`.
+    fn is_shared(&self) -> bool {
+        true
+    }
 }
 
 /// One page of a list of tasks.

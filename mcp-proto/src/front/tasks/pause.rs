@@ -1,0 +1,114 @@
+//! Waiting for a while. Handlers of requests have no timers of their own; the runner has.
+
+use alloc::collections::BTreeMap;
+use core::future::Future;
+use core::pin::Pin;
+use core::task::{Context, Poll, Waker};
+use std::sync::Mutex;
+
+use super::Home;
+use super::home::ended;
+use crate::Instant;
+use crate::front::signal::{Wakers, lock};
+use crate::rpc::ErrorObject;
+
+/// Those who wait, at most one for each request that is being answered.
+#[derive(Default)]
+pub(super) struct Pauses(Mutex<Table>);
+
+#[derive(Default)]
+struct Table {
+    waiting: BTreeMap<Key, Waker>,
+    last: u64,
+    closed: bool,
+}
+
+/// Until when, and a number.
+type Key = (Instant, u64);
+
+impl Pauses {
+    /// When the next is over.
+    pub(super) fn due(&self) -> Option<Instant> {
+        lock(&self.0).waiting.first_key_value().map(|((due, _), _)| *due)
+    }
+
+    /// Wakes those whose time has come.
+    pub(super) fn wake(&self, now: Instant) {
+        let mut wakers = Wakers::default();
+        {
+            let mut table = lock(&self.0);
+            let later = table.waiting.split_off(&(now, u64::MAX));
+            for waker in core::mem::replace(&mut table.waiting, later).into_values() {
+                wakers.wake(Some(waker));
+            }
+        }
+        wakers.release();
+    }
+
+    /// Nobody wakes any more: all who wait are told.
+    pub(super) fn close(&self) {
+        let mut wakers = Wakers::default();
+        {
+            let mut table = lock(&self.0);
+            table.closed = true;
+            for waker in core::mem::take(&mut table.waiting).into_values() {
+                wakers.wake(Some(waker));
+            }
+        }
+        wakers.release();
+    }
+}
+
+/// A wait.
+pub(super) struct Pause<'a> {
+    home: &'a Home,
+    until: Instant,
+    key: Option<Key>,
+}
+
+impl<'a> Pause<'a> {
+    pub(super) fn new(home: &'a Home, until: Instant) -> Self {
+        Self { home, until, key: None }
+    }
+}
+
+impl Future for Pause<'_> {
+    /// An error if the server ends first.
+    type Output = Result<(), ErrorObject>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let Self { home, until, key } = self.get_mut();
+        let mut wakers = Wakers::default();
+        let left = cx.waker().clone();
+        let is_over = home.clock.now() >= *until;
+        let is_new = key.is_none();
+        let polled = {
+            let mut table = lock(&home.pauses.0);
+            if table.closed {
+                Poll::Ready(Err(ended()))
+            } else if is_over {
+                Poll::Ready(Ok(()))
+            } else {
+                let key = *key.get_or_insert_with(|| {
+                    table.last = table.last.saturating_add(1);
+                    (*until, table.last)
+                });
+                wakers.spend(table.waiting.insert(key, left));
+                Poll::Pending
+            }
+        };
+        wakers.release();
+        if is_new && polled.is_pending() {
+            // The driver's timer may have to be earlier now.
+            home.signal.notify();
+        }
+        polled
+    }
+}
+
+impl Drop for Pause<'_> {
+    fn drop(&mut self) {
+        let waker = self.key.and_then(|key| lock(&self.home.pauses.0).waiting.remove(&key));
+        drop(waker);
+    }
+}

@@ -1,0 +1,79 @@
+//! Metadata of resources and of authorization servers.
+
+use alloc::string::String;
+
+use serde_json::{Value, json};
+
+use crate::auth::{IssuerMatch, ResourceMetadata, ServerMetadata, URL_BYTES, canonical_resource};
+
+/// Reads the input as both kinds of metadata, and as a URL.
+pub fn metadata(data: &[u8]) {
+    if let Ok(metadata) = ResourceMetadata::read(data) {
+        resource(data, &metadata);
+    }
+    if let Ok(metadata) = ServerMetadata::read(data) {
+        server(data, &metadata);
+    }
+    url(&String::from_utf8_lossy(data));
+}
+
+/// What another reader takes for a member. It refuses some of what nobody asks for.
+fn member(data: &[u8], name: &str) -> Option<Value> {
+    serde_json::from_slice::<Value>(data).ok().map(|document| document[name].clone())
+}
+
+fn resource(data: &[u8], metadata: &ResourceMetadata) {
+    assert!((1..=URL_BYTES).contains(&metadata.resource.len()) && metadata.authorization_servers.len() <= 16);
+    assert!(metadata.authorization_servers.iter().all(|issuer| issuer.len() <= URL_BYTES));
+    assert!(member(data, "resource").is_none_or(|resource| resource == metadata.resource.as_str()));
+    let written = json!({
+        "resource": metadata.resource,
+        "authorization_servers": metadata.authorization_servers,
+        "scopes_supported": metadata.scopes_supported.as_ref().map(|scopes| scopes.iter().collect::<alloc::vec::Vec<_>>()),
+        "dpop_bound_access_tokens_required": metadata.dpop_bound,
+        "resource_name": metadata.name,
+    });
+    let again = ResourceMetadata::read(alloc::format!("{written}").as_bytes());
+    assert_eq!(again.as_ref(), Ok(metadata), "other metadata is read again");
+}
+
+fn server(data: &[u8], metadata: &ServerMetadata) {
+    assert!((1..=URL_BYTES).contains(&metadata.issuer.len()));
+    assert!(member(data, "issuer").is_none_or(|issuer| issuer == metadata.issuer.as_str()));
+    assert!(metadata.is_of(&metadata.issuer, IssuerMatch::Exact));
+    assert!(metadata.is_of(&metadata.issuer, IssuerMatch::RootSlash));
+    let written = json!({
+        "issuer": metadata.issuer,
+        "authorization_endpoint": metadata.authorization_endpoint,
+        "token_endpoint": metadata.token_endpoint,
+        "registration_endpoint": metadata.registration_endpoint,
+        "revocation_endpoint": metadata.revocation_endpoint,
+        "introspection_endpoint": metadata.introspection_endpoint,
+        "jwks_uri": metadata.jwks_uri,
+        "scopes_supported": metadata.scopes_supported.as_ref().map(|scopes| scopes.iter().collect::<alloc::vec::Vec<_>>()),
+        "code_challenge_methods_supported": metadata.code_challenge_methods,
+        "token_endpoint_auth_methods_supported": metadata.token_auth_methods,
+        "token_endpoint_auth_signing_alg_values_supported": metadata.token_auth_algorithms,
+        "client_id_metadata_document_supported": metadata.client_id_documents,
+        "authorization_response_iss_parameter_supported": metadata.iss_in_answers,
+        "dpop_signing_alg_values_supported": metadata.dpop_algorithms,
+        "grant_types_supported": metadata.grant_types,
+    });
+    let again = ServerMetadata::read(alloc::format!("{written}").as_bytes());
+    assert_eq!(again.as_ref(), Ok(metadata), "other metadata is read again");
+}
+
+/// A URL that a document may name: where its metadata would be, and what it is the metadata of.
+fn url(url: &str) {
+    let Ok(canonical) = canonical_resource(url) else { return };
+    assert_eq!(canonical_resource(&canonical).as_ref(), Ok(&canonical), "the one form is two");
+    let origin: String = canonical.split('/').take(3).collect::<alloc::vec::Vec<_>>().join("/");
+    let origin = origin.split('?').next().unwrap();
+    for place in ResourceMetadata::places(url).into_iter().chain(ServerMetadata::places(url)) {
+        let rest = place.strip_prefix(origin).expect("another server is asked");
+        assert!(rest.starts_with('/') && rest.contains("/.well-known/"));
+    }
+    let of = |resource: &str| ResourceMetadata { resource: resource.into(), ..ResourceMetadata::default() };
+    assert!(of(&canonical).is_for(url) && of(origin).is_for(url), "it is not what it is");
+    assert!(!of(&alloc::format!("{origin}.evil.example")).is_for(url), "it is what it is not");
+}

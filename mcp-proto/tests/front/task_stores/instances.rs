@@ -1,0 +1,299 @@
+//! Several instances of a server that have one store.
+
+use futures_lite::future::try_zip;
+use mcp_proto::front::{Clock as _, HandlerError};
+use mcp_proto::schema::{ElicitParams, ElicitResult, ElicitSchema, PrimitiveSchema, StringSchema};
+
+use super::*;
+
+fn name() -> ElicitParams {
+    let field: PrimitiveSchema = StringSchema::new().into();
+    ElicitParams::form("What is your name?", ElicitSchema::new([("name", field)]))
+}
+
+fn named(answer: &ElicitResult) -> String {
+    serde_json::to_value(answer).unwrap()["content"]["name"].as_str().unwrap_or("nobody").to_owned()
+}
+
+/// Asks for two names at once.
+pub(super) async fn two(_: NoArguments, cx: Context) -> Result<String, HandlerError> {
+    let (one, other) = try_zip(cx.elicit("one", name()), cx.elicit("other", name())).await?;
+    Ok(format!("{} and {}", named(&one), named(&other)))
+}
+
+/// S11.9: each instance compares the owner.
+#[test]
+fn another_instance_knows_the_task_and_its_end() {
+    let store: Arc<dyn TaskStore> = Arc::new(MemoryStore::default());
+    let (mut one, held) = web(store.clone());
+    let (mut other, _) = web(store);
+    let id = begin(&mut one);
+    assert_eq!(status(&mut other, &id), "working");
+    other.principal = Some(Principal::new("bob"));
+    assert_eq!(answer(&mut other, "tasks/get", json!({"taskId": id}))["error"]["code"], -32602);
+    other.principal = None;
+    held.release("done");
+    one.turn();
+    assert_eq!(status(&mut other, &id), "completed");
+    let update = json!({"taskId": id, "inputResponses": {}});
+    assert_eq!(answer(&mut other, "tasks/update", update)["result"]["resultType"], "complete");
+}
+
+/// A store that says that it is shared, and does so many things.
+fn shared(permits: usize) -> Arc<Slow> {
+    let store = Arc::new(Slow { shared: true, ..Slow::default() });
+    store.permit(permits);
+    store
+}
+
+fn two_instances() -> (Web, Web, [Held; 2]) {
+    two_instances_with(shared(1000))
+}
+
+fn two_instances_with(store: Arc<Slow>) -> (Web, Web, [Held; 2]) {
+    let ((one, held), (other, idle)) = (web(store.clone()), web(store));
+    (one, other, [held, idle])
+}
+
+fn get<H: Mode>(web: &mut Web<H>, id: &Value) -> Value {
+    answer(web, "tasks/get", json!({"taskId": id}))["result"].take()
+}
+
+/// What a task asks for.
+fn keys(task: &Value) -> Vec<&str> {
+    task["inputRequests"].as_object().into_iter().flatten().map(|(key, _)| key.as_str()).collect()
+}
+
+fn update<H: Mode>(web: &mut Web<H>, id: &Value, responses: Value) -> Value {
+    answer(web, "tasks/update", json!({"taskId": id, "inputResponses": responses}))
+}
+
+fn accept(name: &str) -> Value {
+    json!({"action": "accept", "content": {"name": name}})
+}
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// S11.8: the instance that runs the task finds the answers when it next looks.
+#[test]
+fn another_instance_takes_input_for_a_task() {
+    let (mut one, mut other, _) = two_instances();
+    let id = begin_tool(&mut one, "two");
+    one.turn();
+    assert_eq!(keys(&get(&mut other, &id)), ["one", "other"]);
+    assert_eq!(update(&mut other, &id, json!({"one": accept("Ada")}))["result"]["resultType"], "complete");
+    assert_eq!(keys(&get(&mut other, &id)), ["other"]);
+    // It is answered: another answer means nothing.
+    update(&mut other, &id, json!({"one": accept("Eve"), "nonesuch": accept("Eve")}));
+    update(&mut other, &id, json!({"other": accept("Bob")}));
+    assert_eq!(get(&mut other, &id)["status"], "working");
+    one.advance(SECOND);
+    for web in [&mut one, &mut other] {
+        let task = get(web, &id);
+        assert_eq!(task["status"], "completed", "{task}");
+        assert_eq!(task["result"]["content"][0]["text"], "Ada and Bob");
+    }
+}
+
+/// S11.8: a client that is sent from one instance to the other never sees what it has answered asked again.
+#[test]
+fn whoever_is_asked_for_a_task_knows_what_others_have_taken() {
+    let (mut one, mut other, _) = two_instances();
+    let id = begin_tool(&mut one, "two");
+    one.turn();
+    update(&mut other, &id, json!({"one": accept("Ada")}));
+    assert_eq!(keys(&get(&mut one, &id)), ["other"]);
+    update(&mut one, &id, json!({"other": accept("Bob")}));
+    one.turn();
+    assert_eq!(get(&mut one, &id)["result"]["content"][0]["text"], "Ada and Bob");
+    one.turn();
+    assert_eq!(get(&mut other, &id)["result"]["content"][0]["text"], "Ada and Bob");
+}
+
+/// What one writes does not undo what the other has written meanwhile.
+#[test]
+fn two_instances_take_input_at_once() {
+    let (mut one, mut other, _) = two_instances();
+    let id = begin_tool(&mut one, "two");
+    one.turn();
+    update(&mut other, &id, json!({"one": accept("Ada")}));
+    // The first has not looked, and is about to write.
+    update(&mut one, &id, json!({"other": accept("Bob")}));
+    one.turn();
+    one.turn();
+    assert_eq!(get(&mut other, &id)["result"]["content"][0]["text"], "Ada and Bob");
+}
+
+/// S11.8, S4.8
+#[test]
+fn another_instance_refuses_an_answer_that_does_not_fit() {
+    let (mut one, mut other, _) = two_instances();
+    let id = begin_tool(&mut one, "two");
+    one.turn();
+    for odd in [json!({"roots": []}), json!({"action": "accept", "content": {"name": 7}})] {
+        let refused = update(&mut other, &id, json!({"one": accept("Ada"), "other": odd}));
+        assert_eq!(refused["error"]["code"], -32602, "{refused}");
+        assert_eq!(keys(&get(&mut other, &id)), ["one", "other"]);
+    }
+    // S11.9
+    other.principal = Some(Principal::new("bob"));
+    let refused = update(&mut other, &id, json!({"one": accept("Ada")}));
+    assert_eq!(refused["error"]["code"], -32602, "{refused}");
+    assert_eq!(keys(&get(&mut one, &id)), ["one", "other"]);
+}
+
+#[test]
+fn a_task_that_another_instance_has_cancelled_ends_when_that_is_looked_up() {
+    let (mut one, mut other, [held, _]) = two_instances();
+    let id = begin(&mut one);
+    answer(&mut other, "tasks/cancel", json!({"taskId": id}));
+    assert_eq!((status(&mut other, &id), held.dropped()), (json!("cancelled"), 0));
+    one.advance(SECOND / 2);
+    assert_eq!(held.dropped(), 0);
+    one.advance(SECOND / 2);
+    assert_eq!((status(&mut one, &id), held.dropped()), (json!("cancelled"), 1));
+    assert_eq!(status(&mut other, &id), "cancelled");
+}
+
+#[test]
+fn a_task_that_another_instance_has_cancelled_ends_when_it_has_something_to_say() {
+    let (mut one, mut other, [held, _]) = two_instances();
+    let id = begin(&mut one);
+    answer(&mut other, "tasks/cancel", json!({"taskId": id}));
+    held.context().status("still here");
+    one.turn();
+    assert_eq!((status(&mut one, &id), held.dropped()), (json!("cancelled"), 1));
+    assert_eq!(status(&mut other, &id), "cancelled");
+}
+
+/// The result of a task that was begun at `one`, asked for at the other.
+fn legacy_result_elsewhere(one: &mut Web, other: &mut Web) -> (Value, Caller) {
+    let session = one.open();
+    let call = json!({"name": "hold", "arguments": {}, "task": {}});
+    let created = one.post_request(&session, "tools/call", call).message();
+    let id = created["result"]["task"]["taskId"].clone();
+    assert!(id.is_string(), "{created}");
+    let session = other.open();
+    let mut waiting = other.post_request(&session, "tasks/result", json!({"taskId": id}));
+    waiting.expect_silence();
+    (id, waiting)
+}
+
+/// S11.11: whatever session the client has by then, and wherever.
+#[test]
+fn another_instance_waits_for_the_result_of_a_legacy_task() {
+    let (mut one, mut other, [held, _]) = two_instances();
+    let (id, mut waiting) = legacy_result_elsewhere(&mut one, &mut other);
+    other.advance(SECOND);
+    waiting.expect_silence();
+    held.release("done");
+    one.turn();
+    waiting.expect_silence();
+    other.advance(SECOND);
+    let result = waiting.message();
+    assert_eq!(result["result"]["content"][0]["text"], "done", "{result}");
+    assert_eq!(result["result"]["_meta"]["io.modelcontextprotocol/related-task"]["taskId"], id);
+}
+
+#[test]
+fn whoever_waits_for_the_result_elsewhere_is_told_that_there_is_none() {
+    let (mut one, mut other, [held, _]) = two_instances();
+    let (id, mut waiting) = legacy_result_elsewhere(&mut one, &mut other);
+    answer(&mut other, "tasks/cancel", json!({"taskId": id}));
+    other.advance(SECOND);
+    assert_eq!(waiting.message()["error"]["code"], -32603);
+    one.advance(SECOND);
+    assert_eq!(held.dropped(), 1);
+}
+
+/// S11.8: otherwise an instance that knows the store alone would let the answer go.
+#[test]
+fn what_is_asked_is_shown_and_told_once_the_store_has_it() {
+    let store = shared(1);
+    let (mut one, mut other, _) = two_instances_with(store.clone());
+    let id = begin_tool(&mut one, "two");
+    let listen = json!({"notifications": {"taskIds": [id]}});
+    let mut listener = ask(&mut one, "subscriptions/listen", listen);
+    assert_eq!(listener.message()["params"]["notifications"], json!({"taskIds": [id]}));
+    let mut asking = ask(&mut one, "tasks/get", json!({"taskId": id}));
+    assert!(!asking.has_head());
+    listener.expect_silence();
+    store.permit(1000);
+    settle(&mut one, &mut asking);
+    assert_eq!(keys(&asking.json()["result"]), ["one", "other"]);
+    assert_eq!(keys(&listener.message()["params"]), ["one", "other"]);
+    update(&mut other, &id, json!({"one": accept("Ada"), "other": accept("Bob")}));
+    one.advance(SECOND);
+    assert_eq!(get(&mut one, &id)["result"]["content"][0]["text"], "Ada and Bob");
+}
+
+/// Otherwise the next instance would say that it goes on.
+#[test]
+fn the_end_of_a_task_is_shown_once_the_store_has_it() {
+    let store = shared(1);
+    let (mut one, mut other, [held, _]) = two_instances_with(store.clone());
+    let id = begin(&mut one);
+    held.release("done");
+    one.turn();
+    let mut asking = ask(&mut one, "tasks/get", json!({"taskId": id}));
+    assert!(!asking.has_head());
+    store.permit(1);
+    settle(&mut one, &mut asking);
+    assert_eq!(asking.json()["result"]["status"], "completed");
+    assert_eq!(status(&mut other, &id), "completed");
+}
+
+#[test]
+fn the_first_to_end_a_task_has_ended_it() {
+    let store = shared(1);
+    let (mut one, mut other, [held, _]) = two_instances_with(store.clone());
+    let id = begin(&mut one);
+    held.release("done");
+    one.turn();
+    let mut asking = ask(&mut one, "tasks/get", json!({"taskId": id}));
+    // What the first has to say waits for a permit as well, and comes too late.
+    let mut cancelled = block_on(store.get(id.as_str().unwrap())).unwrap().unwrap();
+    cancelled.standing = Standing::Cancelled;
+    block_on(store.shelf.update(cancelled)).unwrap();
+    store.permit(1000);
+    settle(&mut one, &mut asking);
+    assert_eq!(asking.json()["result"]["status"], "cancelled");
+    assert_eq!(status(&mut other, &id), "cancelled");
+}
+
+#[test]
+fn a_shared_store_that_has_failed_is_told_later() {
+    let store = shared(1000);
+    let (mut one, mut other, [held, _]) = two_instances_with(store.clone());
+    let id = begin(&mut one);
+    store.break_down();
+    held.context().status("half done");
+    one.turn();
+    store.repair();
+    assert_eq!(get(&mut other, &id)["statusMessage"], Value::Null);
+    one.advance(SECOND);
+    assert_eq!(get(&mut other, &id)["statusMessage"], "half done");
+}
+
+// --- A store that is not shared ---
+
+#[test]
+fn without_a_shared_store_no_other_instance_takes_input() {
+    let store: Arc<dyn TaskStore> = Arc::new(MemoryStore::default());
+    let (mut one, _held) = web(store.clone());
+    let (mut other, _) = web(store);
+    let id = begin(&mut one);
+    assert_eq!(update(&mut other, &id, json!({}))["error"]["code"], -32603);
+}
+
+#[test]
+fn nobody_looks_into_a_store_that_is_not_shared() {
+    for (store, looks) in
+        [(Arc::new(MemoryStore::default()) as Arc<dyn TaskStore>, false), (shared(1000), true)]
+    {
+        let (mut web, _held) = web(store);
+        begin(&mut web);
+        let due = web.driver.as_ref().unwrap().next_timeout().unwrap();
+        assert_eq!(due <= web.clock.now() + SECOND, looks, "{due:?}");
+    }
+}

@@ -1,0 +1,131 @@
+//! The client of 2026-07-28: every request goes to the next instance.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use mcp_proto::front::{Begun, Client, TaskHandle};
+use mcp_proto::peer::client::Mode;
+use mcp_proto::schema::tasks::TaskStatus;
+use serde_json::json;
+use smol::Timer;
+
+use crate::trace::{Trace, connect, ensure, expected, shown};
+use crate::{Outcome, legacy};
+
+/// There is nothing that takes so long.
+const DEADLINE: Duration = Duration::from_secs(20);
+
+/// Checks one part with so many calls, and says what was seen.
+pub(crate) async fn check(socket: &Path, part: &str, calls: &str) -> Outcome {
+    let calls = calls.parse()?;
+    if calls == 0 {
+        return Err("without a call there is nothing to see".into());
+    }
+    let deadline = async {
+        Timer::after(DEADLINE).await;
+        Err(format!("not done within {DEADLINE:?}").into())
+    };
+    let checks = async {
+        match part {
+            "sessions" => return legacy::sessions(socket, calls).await,
+            "results" => return legacy::results(socket, calls).await,
+            _ => {}
+        }
+        let (client, trace) = connect(socket, Mode::ModernOnly)?;
+        client.ready().await?;
+        match part {
+            "trips" => trips(&client, &trace, calls).await,
+            "tasks" => tasks(&client, &trace, calls).await,
+            "cancellation" => cancellation(&client, calls).await,
+            _ => Err(format!("there is no part {part:?}").into()),
+        }
+    };
+    smol::future::or(checks, deadline).await
+}
+
+/// What one instance has asked, another goes on with.
+async fn trips(client: &Client, trace: &Trace, calls: u32) -> Outcome {
+    trace.take();
+    let (mut all, mut spread) = (BTreeMap::new(), 0);
+    for n in 0..calls {
+        let said = client.call_tool("trip", json!({"n": n})).await?.text_content();
+        ensure(said == expected(n), || format!("trip {n}: {said}"))?;
+        let seen = trace.take();
+        ensure(seen.values().sum::<usize>() == 3, || format!("trip {n} took {}", shown(&seen)))?;
+        spread += u32::from(seen.len() > 1);
+        for (instance, count) in seen {
+            *all.entry(instance).or_default() += count;
+        }
+    }
+    ensure(spread == calls, || format!("only {spread} of {calls} calls were spread: {}", shown(&all)))?;
+    println!("{calls} calls that ask twice, each answered by both instances: {}", shown(&all));
+    Ok(())
+}
+
+/// The input of a task reaches it through whichever instance.
+async fn tasks(client: &Client, trace: &Trace, calls: u32) -> Outcome {
+    trace.take();
+    let begun = (0..calls).map(|n| {
+        let client = client.clone();
+        smol::spawn(async move {
+            let Begun::Task(task) = client.call_tool("parcel", json!({"n": n})).task().await? else {
+                return Err("no task".into());
+            };
+            let said = task.wait().await?.text_content();
+            ensure(said == expected(n), || format!("parcel {n}: {said}"))?;
+            Outcome::Ok(task)
+        })
+    });
+    for ended in begun.collect::<Vec<_>>() {
+        let task = ended.await?;
+        // Each instance knows by now.
+        for _ in 0..2 {
+            let status = task.status().await?.status;
+            ensure(status == TaskStatus::Completed, || format!("a task that has ended is {status:?}"))?;
+        }
+    }
+    let seen = trace.take();
+    ensure(seen.len() > 1, || format!("one instance alone: {}", shown(&seen)))?;
+    println!("{calls} tasks at once that ask twice: {}", shown(&seen));
+    Ok(())
+}
+
+/// A task is cancelled by whichever instance, and its handler ends.
+async fn cancellation(client: &Client, calls: u32) -> Outcome {
+    let mut tasks: Vec<TaskHandle> = Vec::new();
+    for _ in 0..calls {
+        let Begun::Task(task) = client.call_tool("wait", json!({})).task().await? else {
+            return Err("no task".into());
+        };
+        tasks.push(task);
+    }
+    let before = until_waiting(client, calls).await?;
+    ensure(before.values().all(|count| *count > 0), || format!("they wait at {}", shown(&before)))?;
+    for task in &tasks {
+        task.cancel().await?;
+        for _ in 0..2 {
+            let status = task.status().await?.status;
+            ensure(status == TaskStatus::Cancelled, || format!("a cancelled task is {status:?}"))?;
+        }
+    }
+    until_waiting(client, 0).await?;
+    println!("{calls} tasks cancelled, and none is left: there were {}", shown(&before));
+    Ok(())
+}
+
+/// Waits until so many handlers wait at both instances together.
+async fn until_waiting(client: &Client, wanted: u32) -> Outcome<BTreeMap<String, usize>> {
+    loop {
+        let mut each = BTreeMap::new();
+        while each.len() < 2 {
+            let said = client.call_tool("waiting", json!({})).await?.text_content();
+            let (instance, count) = said.split_once(' ').ok_or("no count")?;
+            each.insert(instance.to_owned(), count.parse()?);
+        }
+        if each.values().sum::<usize>() == usize::try_from(wanted)? {
+            return Ok(each);
+        }
+        Timer::after(Duration::from_millis(50)).await;
+    }
+}

@@ -1,0 +1,72 @@
+//! Clients of 2025-11-25: each session stays with the instance that has opened it.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use mcp_proto::front::{Begun, Client};
+use mcp_proto::peer::client::Mode;
+use serde_json::json;
+
+use crate::Outcome;
+use crate::trace::{Trace, connect, ensure, expected, shown};
+
+/// How many sessions are open at once.
+const SESSIONS: usize = 4;
+
+/// What a server asks in a session, and the answers, find each other.
+pub(crate) async fn sessions(socket: &Path, calls: u32) -> Outcome {
+    let sessions = open(socket).await?;
+    for n in 0..calls {
+        for (client, _) in &sessions {
+            let said = client.call_tool("trip", json!({"n": n})).await?.text_content();
+            ensure(said == expected(n), || format!("trip {n} of a session: {said}"))?;
+        }
+    }
+    let mut at = BTreeMap::new();
+    for (client, trace) in sessions {
+        client.close().await;
+        let seen = trace.take();
+        ensure(seen.len() == 1, || format!("a session was not kept together: {}", shown(&seen)))?;
+        for instance in seen.into_keys() {
+            *at.entry(instance).or_default() += 1;
+        }
+    }
+    ensure(at.len() > 1, || format!("all sessions were opened at one instance: {}", shown(&at)))?;
+    println!("{SESSIONS} sessions, each with {calls} calls that ask twice and kept together: {}", shown(&at));
+    Ok(())
+}
+
+/// A client that has a new session by the time of the result, at the other instance.
+pub(crate) async fn results(socket: &Path, calls: u32) -> Outcome {
+    let sessions = open(socket).await?;
+    let [(one, at_one), (other, at_other), ..] = sessions.as_slice() else {
+        return Err("too few sessions".into());
+    };
+    ensure(at_one.seen() != at_other.seen(), || "both sessions are at one instance".to_owned())?;
+    let mut tasks = Vec::new();
+    for _ in 0..calls {
+        let Begun::Task(task) = one.call_tool("nap", json!({})).task().await? else {
+            return Err("no task of 2025-11-25".into());
+        };
+        tasks.push(task.id().to_owned());
+    }
+    for task in tasks {
+        for client in [other, one] {
+            let said = client.resume_task(task.as_str()).wait().await?.text_content();
+            ensure(said == "rested", || format!("the result of a task elsewhere: {said}"))?;
+        }
+    }
+    println!("{calls} tasks of a session, their results in another, at the other instance");
+    Ok(())
+}
+
+async fn open(socket: &Path) -> Outcome<Vec<(Client, Trace)>> {
+    let mut sessions = Vec::new();
+    for _ in 0..SESSIONS {
+        let (client, trace) = connect(socket, Mode::LegacyOnly)?;
+        client.ready().await?;
+        client.list_tools().await?;
+        sessions.push((client, trace));
+    }
+    Ok(sessions)
+}

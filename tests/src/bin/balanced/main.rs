@@ -1,0 +1,42 @@
+//! A server of which several instances run behind a balancer, and the client that finds out whether that works.
+//!
+//! ```text
+//! balanced serve NAME KEY STORE
+//! balanced check SOCKET PART CALLS
+//! ```
+//!
+//! `tests/balanced` runs it: two instances that share `KEY`, a file of 32 bytes, and `STORE`, a folder for tasks; nginx
+//! before them, at a Unix socket; and the client, which makes so many calls for one part of what there is to check.
+
+mod check;
+mod legacy;
+mod serve;
+mod store;
+mod trace;
+
+use std::error::Error;
+use std::path::Path;
+use std::process::ExitCode;
+
+/// What may go wrong, in words.
+type Outcome<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
+
+fn main() -> ExitCode {
+    let arguments: Vec<_> = std::env::args().skip(1).collect();
+    let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
+    let outcome = match arguments.as_slice() {
+        ["serve", name, key, store] => smol::block_on(serve::serve(name, Path::new(key), Path::new(store))),
+        ["check", socket, part, calls] => smol::block_on(check::check(Path::new(socket), part, calls)),
+        _ => {
+            eprintln!("balanced serve NAME KEY STORE | balanced check SOCKET PART CALLS");
+            return ExitCode::from(2);
+        }
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("balanced: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

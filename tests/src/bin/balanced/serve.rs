@@ -1,0 +1,112 @@
+//! One instance of the server.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use mcp_hyper::ServerOptions;
+use mcp_proto::front::tasks::{TaskChoice, TaskConfig};
+use mcp_proto::front::{Context, HandlerError, NoArguments, Router};
+use mcp_proto::peer::server::{SealKey, Sealer};
+use mcp_proto::schema::{ElicitParams, ElicitSchema, ElicitValue, PrimitiveSchema, StringSchema, Tool};
+use serde::Deserialize;
+use serde_json::json;
+use smol::Timer;
+use smol::net::TcpListener;
+
+use crate::Outcome;
+use crate::store::FolderStore;
+
+/// Serves on a port that the system chooses, and says which.
+pub(crate) async fn serve(name: &str, key: &Path, store: &Path) -> Outcome {
+    let key: [u8; 32] = std::fs::read(key)?.try_into().map_err(|_| "the key does not have 32 bytes")?;
+    let mut tasks = TaskConfig::default();
+    tasks.store = Arc::new(FolderStore::new(store));
+    tasks.poll_interval = Duration::from_millis(100);
+    let sealer = Sealer::new(SealKey::new(key), []);
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    println!("{}", listener.local_addr()?);
+    let router = router(name, sealer, tasks);
+    let options = ServerOptions::new(router).on_error(|error| eprintln!("{error}"));
+    let (_server, driver) = options.listen(listener);
+    driver.await?;
+    Ok(())
+}
+
+#[derive(Deserialize)]
+struct Numbered {
+    n: u32,
+}
+
+/// The tools:
+/// - `trip`, which asks twice within the call;
+/// - `parcel`, which asks the same as a task;
+/// - `nap`, a task that takes half a second;
+/// - `wait`, a task that has to be cancelled;
+/// - `waiting`, which says how many of these wait at which instance.
+fn router(name: &str, sealer: Sealer, tasks: TaskConfig) -> Router {
+    let numbered = |name: &str, what: &str| {
+        let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
+        Tool::new(name, what, schema)
+    };
+    let plain = |name: &str, what: &str| Tool::new(name, what, json!({"type": "object"}));
+    let waiting = Arc::new(AtomicUsize::new(0));
+    let (counted, name) = (waiting.clone(), name.to_owned());
+    Router::new("balanced", env!("CARGO_PKG_VERSION"))
+        .seal(sealer)
+        .tasks(tasks)
+        .tool_with(numbered("trip", "Asks where to and when"), ask_twice)
+        .task_tool(numbered("parcel", "Asks where to and when"), TaskChoice::Optional, ask_twice)
+        .task_tool(plain("nap", "Takes a while"), TaskChoice::Optional, async |NoArguments {}, _: Context| {
+            Timer::after(Duration::from_millis(500)).await;
+            "rested"
+        })
+        .task_tool(
+            plain("wait", "Waits to be cancelled"),
+            TaskChoice::Required,
+            move |NoArguments {}, _: Context| {
+                let one = Waiting::new(waiting.clone());
+                async move {
+                    let never: String = std::future::pending().await;
+                    drop(one);
+                    never
+                }
+            },
+        )
+        .tool_with(plain("waiting", "How many wait here"), move |NoArguments {}, _: Context| {
+            let said = format!("{name} {}", counted.load(Ordering::SeqCst));
+            async move { said }
+        })
+}
+
+async fn ask_twice(Numbered { n }: Numbered, cx: Context) -> Result<String, HandlerError> {
+    let city = ask(&cx, n, "city").await?;
+    let day = ask(&cx, n, "day").await?;
+    Ok(format!("{n}: {city}, {day}"))
+}
+
+async fn ask(cx: &Context, n: u32, field: &str) -> Result<String, HandlerError> {
+    let form = ElicitSchema::new([(field, PrimitiveSchema::from(StringSchema::new()))]);
+    let answer = cx.elicit(field, ElicitParams::form(format!("call {n}"), form)).await?;
+    match answer.content.as_ref().and_then(|content| content.get(field)) {
+        Some(ElicitValue::String(text)) => Ok(text.clone()),
+        _ => Err(HandlerError::new(format!("without the {field} there is nothing to say"))),
+    }
+}
+
+/// A handler that waits, until it is dropped.
+struct Waiting(Arc<AtomicUsize>);
+
+impl Waiting {
+    fn new(count: Arc<AtomicUsize>) -> Self {
+        count.fetch_add(1, Ordering::SeqCst);
+        Self(count)
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
