@@ -2,6 +2,7 @@
 #![cfg(feature = "auth")]
 
 mod challenges;
+mod client;
 #[cfg(feature = "server")]
 #[path = "../front_common/mod.rs"]
 mod front_common;

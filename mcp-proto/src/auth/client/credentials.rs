@@ -5,9 +5,9 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use crate::Instant;
 use crate::auth::{Es256, Granted, Now, Scopes, Secret, Signer, TokenKind, dpop};
 use crate::bind::http::Verb;
+use crate::{Instant, UnixTime};
 
 use super::config::Grant;
 use super::error::AuthError;
@@ -36,8 +36,13 @@ pub(super) enum Via {
 
 /// The life of a token, at least ten seconds: no request would ever go out with one that ends before it can be used, and
 /// each would ask for another.
-pub(super) fn believed(lifetime: Duration) -> Duration {
+fn believed(lifetime: Duration) -> Duration {
     lifetime.max(Duration::from_secs(10))
+}
+
+/// When a token ends by the time of day; at the far end of time it does not.
+pub(super) fn end(now: Now, lifetime: Duration) -> Option<UnixTime> {
+    Some(now.unix + believed(lifetime)).filter(|end| *end > now.unix)
 }
 
 impl AuthClient {
@@ -111,17 +116,16 @@ impl AuthClient {
         if Origin::of(url).as_ref() != Some(&self.origin) {
             return nothing();
         }
+        if matches!(self.flow.as_ref().map(|flow| &flow.want), Some(Want::Logout)) {
+            return nothing();
+        }
         if !self.loaded {
             if self.flow.is_none() {
                 self.begin(now, Want::Known, Asked::default());
             }
-            // What is kept may have been told at once, or the store's answer is due.
             return Admission::Wait;
         }
         let Some(tokens) = &self.record.tokens else { return nothing() };
-        if matches!(self.flow.as_ref().map(|flow| &flow.want), Some(Want::Logout)) {
-            return nothing();
-        }
         let helpless = self.is_interactive() && !self.can_renew();
         if self.has_ended(now) {
             if self.flow.is_some() {

@@ -93,7 +93,9 @@ pub enum Event {
     Failed(AuthError),
     /// Tokens are there, but could not be kept: they end with this process.
     NotKept(String),
-    /// What was known is forgotten, and kept no more.
+    /// What is kept could not be removed: the next process finds it. [`LoggedOut`](Self::LoggedOut) follows.
+    NotForgotten(String),
+    /// This process knows nothing any more, and nothing is kept, unless it was told otherwise just before.
     LoggedOut,
 }
 

@@ -242,6 +242,10 @@ impl AuthClient {
         match next {
             Ok(flow) => self.flow = Some(flow),
             Err(end) => {
+                if matches!(end, End::Failed(_)) {
+                    // What led nowhere is looked for again.
+                    self.found = None;
+                }
                 self.tell(match end {
                     End::Ready => Event::Ready(self.stamp),
                     End::Failed(error) => Event::Failed(error),
@@ -273,7 +277,7 @@ impl AuthClient {
                 End::Ready
             }
             // Nothing is kept any more: that the authorization server does not know yet changes nothing here.
-            (Want::Logout, End::Failed(error)) if !matches!(error, AuthError::Store(_)) => End::LoggedOut,
+            (Want::Logout, End::Failed(_)) => End::LoggedOut,
             (_, end) => end,
         }
     }

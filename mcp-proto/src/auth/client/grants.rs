@@ -8,14 +8,14 @@ use crate::auth::{Es256, Granted, Now, Scopes, Secret, ServerMetadata, Signer, T
 
 use super::AuthClient;
 use super::config::{DpopKey, Grant, IdentityProvider, ProviderPlace};
-use super::credentials::{Via, believed};
+use super::credentials::{Via, end};
 use super::error::AuthError;
 use super::event::{Action, AssertionPurpose, AssertionRequest};
 use super::exchange::{Form, Presented, TokenRequest};
 use super::fetching::{Reply, Request};
 use super::flow::{Flow, Next, Search, Step};
 use super::record::{Client, Era, Source, Tokens};
-use super::save::Change;
+use super::save::{Awaits, Change, Question};
 
 const JWT_BEARER: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
 const TOKEN_EXCHANGE: &str = "urn:ietf:params:oauth:grant-type:token-exchange";
@@ -127,7 +127,7 @@ impl AuthClient {
 
     /// Asks the host for an assertion.
     fn ask_host(&mut self, flow: Box<Flow>) -> Next {
-        if self.host_busy {
+        if self.host.is_some() {
             return Ok(flow.at(Step::AskingLater));
         }
         let server = flow.found.as_ref().map(|found| found.metadata.issuer.clone());
@@ -139,13 +139,13 @@ impl AuthClient {
             _ => (AssertionPurpose::Grant, server),
         };
         let resource = self.resource_for(&flow);
-        self.host_busy = true;
+        self.host = Some(Awaits { what: Question::Assertion, polled: false });
         self.actions.push_back(Action::Assertion(AssertionRequest { purpose, audience, resource }));
         Ok(flow.at(Step::Asking))
     }
 
     pub(super) fn asserted(&mut self, now: Now, assertion: Result<Secret, String>) {
-        if !core::mem::take(&mut self.host_busy) {
+        if self.host.take_if(|host| host.is(Question::Assertion)).is_none() {
             return;
         }
         self.step(now, |client, mut flow| match flow.take_step() {
@@ -312,7 +312,7 @@ impl AuthClient {
             kind: granted.kind,
             refresh: granted.refresh,
             issued: now.unix,
-            expires: granted.lifetime.map(|lifetime| now.unix + believed(lifetime)),
+            expires: granted.lifetime.and_then(|lifetime| end(now, lifetime)),
             granted: granted.scope,
             asked: flow.scopes.clone(),
             era,

@@ -2,10 +2,12 @@
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
+use alloc::string::String;
 
 use crate::auth::Now;
 
 use super::AuthClient;
+use super::event::Event;
 use super::exchange::{Form, Presented, TokenRequest};
 use super::flow::{End, Flow, Next, Step};
 use super::record::Record;
@@ -14,10 +16,22 @@ use super::save::Change;
 impl AuthClient {
     /// Removes what is kept.
     pub(super) fn forget(&mut self, now: Now, mut flow: Box<Flow>) -> Next {
+        self.recall(&mut flow);
+        self.save(now, flow, Change::Nothing)
+    }
+
+    /// What is kept can not be removed; what else can be done is done.
+    pub(super) fn unforgotten(&mut self, now: Now, mut flow: Box<Flow>, detail: String) -> Next {
+        self.tell(Event::NotForgotten(detail));
+        self.recall(&mut flow);
+        self.forgotten(now, flow)
+    }
+
+    /// Notes what there is to give back.
+    fn recall(&mut self, flow: &mut Flow) {
         let tokens = self.record.tokens.clone();
         flow.credentials = tokens.as_ref().map(|tokens| self.known_as(&tokens.issuer, &tokens.client_id));
         flow.forgotten = tokens;
-        self.save(now, flow, Change::Nothing)
     }
 
     /// Gives the token back, now that nothing is kept.

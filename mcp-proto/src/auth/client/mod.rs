@@ -69,6 +69,7 @@ use credentials::Fresh;
 use fetching::InFlight;
 use flow::{Asked, Flow, Found, Step, Want};
 use origin::Origin;
+use save::Awaits;
 
 /// The client of OAuth for one server, and one account there.
 ///
@@ -121,10 +122,10 @@ pub struct AuthClient {
     next: Option<(Want, Asked)>,
     in_flight: Option<InFlight>,
     next_fetch: u64,
-    /// Whether the store has yet to answer.
-    store_busy: bool,
-    /// Whether the host has.
-    host_busy: bool,
+    /// What the store has yet to answer.
+    awaits: Option<Awaits>,
+    /// What the host has yet to answer.
+    host: Option<Awaits>,
     actions: VecDeque<Action>,
     events: VecDeque<Event>,
 }
@@ -163,8 +164,8 @@ impl AuthClient {
             next: None,
             in_flight: None,
             next_fetch: 1,
-            store_busy: false,
-            host_busy: false,
+            awaits: None,
+            host: None,
             actions: VecDeque::new(),
             events: VecDeque::new(),
         })
@@ -198,15 +199,14 @@ impl AuthClient {
         }
     }
 
-    /// Forgets everything, and gives the token back. [`Event::LoggedOut`] tells that nothing is kept any more; whatever
-    /// waits fails first.
+    /// Forgets everything, and gives the token back. [`Event::LoggedOut`] tells how that ended; whatever waits fails first.
     pub fn logout(&mut self, now: Now) {
-        self.next = None;
-        if self.flow.as_ref().is_some_and(|flow| flow.want == Want::Logout) {
-            return;
-        }
-        if self.drop_flow().is_some() {
+        let leaving = self.flow.as_ref().is_some_and(|flow| flow.want == Want::Logout);
+        if self.next.take().is_some() | (!leaving && self.drop_flow().is_some()) {
             self.tell(Event::Failed(AuthError::LoggedOut));
+        }
+        if leaving {
+            return;
         }
         self.begin(now, Want::Logout, Asked::default());
     }
@@ -276,7 +276,16 @@ impl AuthClient {
     /// The next thing to carry out.
     #[must_use]
     pub fn poll_action(&mut self) -> Option<Action> {
-        self.actions.pop_front()
+        let action = self.actions.pop_front()?;
+        let asked = match action {
+            Action::Load | Action::Store { .. } => &mut self.awaits,
+            Action::Assertion(_) => &mut self.host,
+            _ => &mut None,
+        };
+        if let Some(awaits) = asked {
+            awaits.polled = true;
+        }
+        Some(action)
     }
 
     /// The next thing to tell the application.

@@ -10,7 +10,7 @@ use crate::Instant;
 use crate::auth::{Granted, Now, TokenKind, TokenRefusal};
 
 use super::config::{ClientCredentials, ClientProof};
-use super::credentials::{Via, believed};
+use super::credentials::{Via, end};
 use super::error::AuthError;
 use super::event::Stamp;
 use super::exchange::{Form, Presented, TokenRequest};
@@ -48,14 +48,14 @@ impl AuthClient {
                 let lease = lease.clone();
                 self.watch(now, flow, lease)
             }
-            _ => self.take_lease(now, flow, of),
+            _ => self.take_lease(now, flow, of, None),
         }
     }
 
-    fn take_lease(&mut self, now: Now, flow: Box<Flow>, of: Tokens) -> Next {
+    fn take_lease(&mut self, now: Now, flow: Box<Flow>, of: Tokens, over: Option<Lease>) -> Next {
         let until = now.unix + self.config.refresh_lease;
         let lease = Lease { by: self.name.clone(), until };
-        self.save(now, flow, Change::Lease { lease, of })
+        self.save(now, flow, Change::Lease { lease, of, over })
     }
 
     fn watch(&mut self, now: Now, flow: Box<Flow>, lease: Lease) -> Next {
@@ -68,7 +68,7 @@ impl AuthClient {
     pub(super) fn watch_again(&mut self, mut flow: Box<Flow>) -> Next {
         if let Step::Watching(watch) = &mut flow.step {
             watch.next = None;
-            if !self.store_busy {
+            if self.awaits.is_none() {
                 self.ask_to_load();
             }
         }
@@ -93,7 +93,7 @@ impl AuthClient {
             Some(lease) if lease != watch.lease && lease.by != self.name && lease.until > now.unix => {
                 self.watch(now, flow, lease)
             }
-            _ => self.take_lease(now, flow, of),
+            lease => self.take_lease(now, flow, of, lease),
         }
     }
 
@@ -150,7 +150,7 @@ impl AuthClient {
             access: granted.access,
             refresh: granted.refresh.or_else(|| of.refresh.clone()),
             issued: now.unix,
-            expires: granted.lifetime.map(|lifetime| now.unix + believed(lifetime)),
+            expires: granted.lifetime.and_then(|lifetime| end(now, lifetime)),
             granted: granted.scope.or_else(|| of.granted.clone()),
             ..of.clone()
         }

@@ -8,8 +8,31 @@ use crate::auth::{Now, Secret};
 use super::AuthClient;
 use super::error::AuthError;
 use super::event::{Action, Event, Saved, Stored};
-use super::flow::{End, Flow, Next, Step};
+use super::flow::{End, Flow, Next, Step, Want};
 use super::record::{Client, Lease, Record, Source, Tokens};
+
+/// What the store or the host has yet to answer.
+pub(super) struct Awaits {
+    pub(super) what: Question,
+    /// Whether it has been asked: before that nothing is an answer.
+    pub(super) polled: bool,
+}
+
+impl Awaits {
+    pub(super) fn is(&self, what: Question) -> bool {
+        self.polled && self.what == what
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Question {
+    /// What the store holds.
+    Load,
+    /// What became of a change.
+    Store,
+    /// An assertion.
+    Assertion,
+}
 
 /// A change that is being written.
 pub(super) struct Save {
@@ -25,8 +48,8 @@ const CONFLICTS: u32 = 16;
 
 /// A change to what is kept, whatever that is by now.
 pub(super) enum Change {
-    /// This process renews that token.
-    Lease { lease: Lease, of: Tokens },
+    /// This process renews that token, and nobody else does; that lease counts no more.
+    Lease { lease: Lease, of: Tokens, over: Option<Lease> },
     /// It does not any more.
     Unlease { lease: Lease, error: AuthError },
     /// The token can not be renewed.
@@ -43,12 +66,15 @@ pub(super) enum Change {
 
 impl Change {
     /// The record with this change, unless that has lost its point.
-    fn apply(&self, base: &Record) -> Option<Record> {
+    fn apply(&self, now: Now, base: &Record) -> Option<Record> {
         let mut record = base.clone();
         let has = |tokens: &Tokens| base.tokens.as_ref().is_some_and(|known| known.access == tokens.access);
         match self {
-            Self::Lease { lease, of } => {
-                if !has(of) {
+            Self::Lease { lease, of, over } => {
+                let taken = base.lease.as_ref().is_some_and(|there| {
+                    there.by != lease.by && there.until > now.unix && over.as_ref() != Some(there)
+                });
+                if !has(of) || taken {
                     return None;
                 }
                 record.lease = Some(lease.clone());
@@ -102,7 +128,7 @@ fn forget_client(record: &mut Record, issuer: &str, id: &str) {
 impl AuthClient {
     /// Begins a flow by reading what is kept.
     pub(super) fn load(&mut self, flow: Box<Flow>) -> Next {
-        if self.store_busy {
+        if self.awaits.is_some() {
             return Ok(flow.at(Step::Queued));
         }
         self.ask_to_load();
@@ -110,18 +136,22 @@ impl AuthClient {
     }
 
     pub(super) fn ask_to_load(&mut self) {
-        self.store_busy = true;
+        self.awaits = Some(Awaits { what: Question::Load, polled: false });
         self.actions.push_back(Action::Load);
     }
 
     pub(super) fn store_answered(&mut self, now: Now, loaded: Result<Option<Stored>, String>) {
-        if !core::mem::take(&mut self.store_busy) {
+        if self.awaits.take_if(|awaits| awaits.is(Question::Load)).is_none() {
             return;
         }
         self.step(now, |client, mut flow| match flow.take_step() {
             Step::Queued => client.load(flow),
             Step::Loading => {
-                client.adopt(loaded.map_err(AuthError::Store)?);
+                match loaded {
+                    Ok(stored) => client.adopt(stored),
+                    Err(detail) if flow.want == Want::Logout => return client.unforgotten(now, flow, detail),
+                    Err(detail) => return Err(AuthError::Store(detail).into()),
+                }
                 client.decide(now, flow)
             }
             Step::Watching(watch) => {
@@ -142,19 +172,19 @@ impl AuthClient {
         if forget && self.version.is_none() {
             return self.forgotten(now, flow);
         }
-        let record = match change.apply(&self.record) {
+        let record = match change.apply(now, &self.record) {
             Some(record) => record,
             None if forget => Record::default(),
             None => return self.overtaken(now, flow, change),
         };
-        self.store_busy = true;
+        self.awaits = Some(Awaits { what: Question::Store, polled: false });
         self.actions
             .push_back(Action::Store { record: (!forget).then(|| record.clone()), expected: self.version });
         Ok(flow.at(Step::Saving(Save { change, record, conflicts })))
     }
 
     pub(super) fn stored(&mut self, now: Now, saved: Result<Saved, String>) {
-        if !core::mem::take(&mut self.store_busy) {
+        if self.awaits.take_if(|awaits| awaits.is(Question::Store)).is_none() {
             return;
         }
         self.step(now, |client, mut flow| match flow.take_step() {
@@ -192,7 +222,7 @@ impl AuthClient {
     /// The change is written.
     fn changed(&mut self, now: Now, flow: Box<Flow>, change: Change) -> Next {
         match change {
-            Change::Lease { lease, of } => self.renew(now, flow, lease, of),
+            Change::Lease { lease, of, .. } => self.renew(now, flow, lease, of),
             Change::Unlease { error, .. } | Change::Stranger { error, .. } => Err(error.into()),
             Change::Spent { .. } => self.spent(now, flow),
             Change::Client { .. } => self.grant(now, flow),
@@ -232,7 +262,8 @@ impl AuthClient {
                 self.spent(now, flow)
             }
             Change::Unlease { error, .. } | Change::Stranger { error, .. } => Err(error.into()),
-            Change::Lease { .. } | Change::Nothing => Err(AuthError::Store(detail).into()),
+            Change::Lease { .. } => Err(AuthError::Store(detail).into()),
+            Change::Nothing => self.unforgotten(now, flow, detail),
         }
     }
 }

@@ -70,7 +70,7 @@ impl VerifyError {
 
     /// Nobody can tell at the moment. `why` is not shown to the client.
     pub fn unavailable(why: impl AsRef<str>) -> Self {
-        Self::Unavailable(text::shown(why.as_ref()))
+        Self::Unavailable(text::shown(why.as_ref()).unwrap_or_default())
     }
 }
 

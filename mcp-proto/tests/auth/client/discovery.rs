@@ -18,18 +18,18 @@ fn the_resource_is_looked_for_where_the_challenge_says_then_at_the_path_then_at_
     world.documents.insert(ROOT.into(), document.clone());
     world.challenge = r#"Bearer resource_metadata="https://mcp.example.com/about""#.into();
     assert_eq!(host.call(&mut world), Outcome::Answered(2));
-    assert_eq!(world.log[..3], [
-        "GET https://mcp.example.com/about".to_owned(),
-        format!("GET {PATH}"),
-        format!("GET {ROOT}")
-    ]);
+    assert_eq!(
+        world.log[..3],
+        ["GET https://mcp.example.com/about".to_owned(), format!("GET {PATH}"), format!("GET {ROOT}")]
+    );
     // Where the challenge says is enough.
     let mut world = World::new();
     world.documents.clear();
     let issuer = Issuer::new(ISSUER);
     world.publish(&issuer);
     world.documents.insert("https://mcp.example.com/about".into(), document);
-    world.challenge = r#"Basic realm="a, b", Bearer resource_metadata="https://mcp.example.com/about""#.into();
+    world.challenge =
+        r#"Basic realm="a, b", Bearer resource_metadata="https://mcp.example.com/about""#.into();
     assert_eq!(Host::new(config(), 1).call(&mut world), Outcome::Answered(2));
     assert_eq!(world.count("oauth-protected-resource"), 0);
 }
@@ -37,7 +37,9 @@ fn the_resource_is_looked_for_where_the_challenge_says_then_at_the_path_then_at_
 /// C12.4.
 #[test]
 fn what_is_said_of_another_resource_is_not_used() {
-    for other in ["https://evil.example.com/mcp", "https://mcp.example.com/other", "https://mcp.example.com/mcp/x"] {
+    for other in
+        ["https://evil.example.com/mcp", "https://mcp.example.com/other", "https://mcp.example.com/mcp/x"]
+    {
         let (mut world, mut host) = (World::new(), Host::new(config(), 1));
         world.describe(json!({ "resource": other }));
         let error = AuthError::OtherResource { resource: other.into() };
@@ -68,7 +70,11 @@ fn the_application_may_say_what_a_token_is_for() {
 #[test]
 fn the_authorization_server_is_looked_for_in_every_place() {
     for (issuer, place, tries) in [
-        ("https://auth.example.com/a", "https://auth.example.com/.well-known/oauth-authorization-server/a", 1),
+        (
+            "https://auth.example.com/a",
+            "https://auth.example.com/.well-known/oauth-authorization-server/a",
+            1,
+        ),
         ("https://auth.example.com/a", "https://auth.example.com/.well-known/openid-configuration/a", 2),
         ("https://auth.example.com/a", "https://auth.example.com/a/.well-known/openid-configuration", 3),
         ("https://auth.example.com", "https://auth.example.com/.well-known/openid-configuration", 2),
@@ -144,11 +150,14 @@ fn a_server_of_2025_03_26_has_its_metadata_at_its_origin() {
     let (mut world, mut host) = (World::legacy(), Host::new(config(), 1));
     assert_eq!(host.call(&mut world), Outcome::Answered(2));
     let last: Vec<_> = world.log.iter().skip_while(|line| !line.contains("authorization-server")).collect();
-    assert_eq!(last, [
-        "GET https://mcp.example.com/.well-known/oauth-authorization-server",
-        "POST https://mcp.example.com/register",
-        "POST https://mcp.example.com/token"
-    ]);
+    assert_eq!(
+        last,
+        [
+            "GET https://mcp.example.com/.well-known/oauth-authorization-server",
+            "POST https://mcp.example.com/register",
+            "POST https://mcp.example.com/token"
+        ]
+    );
 }
 
 /// 2025-03-26: without metadata there are default endpoints.
@@ -255,7 +264,9 @@ fn redirects_are_followed_hop_by_hop_and_not_far() {
     assert_eq!(world.count(PATH), 4);
     // What is posted is not carried on.
     let (mut world, mut host) = (World::new(), Host::new(config(), 1));
-    world.documents.insert(format!("{ISSUER}/token"), Answer::status(307).with("Location", "https://evil.example/"));
+    world
+        .documents
+        .insert(format!("{ISSUER}/token"), Answer::status(307).with("Location", "https://evil.example/"));
     assert!(matches!(host.call(&mut world), Outcome::Failed(_)));
     assert_eq!(world.count("evil"), 0);
 }
@@ -263,7 +274,9 @@ fn redirects_are_followed_hop_by_hop_and_not_far() {
 /// C12.2: whatever stands in the header, the answer is bounded and never a panic.
 #[test]
 fn a_header_of_garbage_is_a_challenge_without_words() {
-    for header in ["", ",,,", "Bearer", "Bearer resource_metadata=\"", "\u{0}\u{7f}", "Bearer scope=\"\u{202e}\""] {
+    for header in
+        ["", ",,,", "Bearer", "Bearer resource_metadata=\"", "\u{0}\u{7f}", "Bearer scope=\"\u{202e}\""]
+    {
         let (mut world, mut host) = (World::new(), Host::new(config(), 1));
         let refused = Refused { status: 401, header: Some(header), used: None, attempt: 0, nonce: None };
         assert_eq!(host.machine.challenged(host.now, &refused), Standing::Wait);

@@ -12,12 +12,15 @@ use super::sim::{Host, ISSUER, Outcome, People, SERVER, World};
 fn a_refusal_leads_to_a_page_and_the_request_is_sent_again_with_a_token() {
     let (mut world, mut host) = (World::new(), Host::new(config(), 1));
     assert_eq!(host.call(&mut world), Outcome::Answered(2));
-    assert_eq!(world.log, [
-        "GET https://mcp.example.com/.well-known/oauth-protected-resource/mcp",
-        "GET https://auth.example.com/.well-known/oauth-authorization-server",
-        "POST https://auth.example.com/register",
-        "POST https://auth.example.com/token",
-    ]);
+    assert_eq!(
+        world.log,
+        [
+            "GET https://mcp.example.com/.well-known/oauth-protected-resource/mcp",
+            "GET https://auth.example.com/.well-known/oauth-authorization-server",
+            "POST https://auth.example.com/register",
+            "POST https://auth.example.com/token",
+        ]
+    );
     let page = &world.issuer().pages[0];
     assert_eq!(page["resource"], SERVER);
     assert!(!page.contains_key("scope"));
@@ -69,10 +72,7 @@ fn a_token_goes_to_its_own_server_alone() {
 #[test]
 fn a_server_that_is_not_reached_safely_gets_no_client() {
     let refused = |url| AuthClient::new(config(), url, [1; 32]).err();
-    assert_eq!(
-        refused("http://mcp.example.com/mcp"),
-        Some(AuthConfigError::Server(ReachError::Unencrypted))
-    );
+    assert_eq!(refused("http://mcp.example.com/mcp"), Some(AuthConfigError::Server(ReachError::Unencrypted)));
     assert!(refused("ftp://mcp.example.com/").is_some());
     assert_eq!(refused("http://localhost:3000/mcp"), None);
     for (uri, good) in [
@@ -153,7 +153,8 @@ fn a_server_that_refuses_everything_is_left_alone() {
 #[test]
 fn other_refusals_are_nothing_that_a_token_would_change() {
     let (_, mut host) = (World::new(), Host::new(config(), 1));
-    for (status, header) in [(403, None), (403, Some("Bearer error=\"forbidden\"")), (500, None), (200, None)] {
+    for (status, header) in [(403, None), (403, Some("Bearer error=\"forbidden\"")), (500, None), (200, None)]
+    {
         let refused = Refused { status, header, used: None, attempt: 0, nonce: None };
         assert_eq!(host.machine.challenged(host.now, &refused), Standing::Never(AuthError::Forbidden));
     }
@@ -195,22 +196,28 @@ fn whatever_waits_fails_when_somebody_logs_out() {
     host.drive(&mut world);
     host.machine.logout(host.now);
     host.settle(&mut world);
-    assert_eq!(host.events[1..], [
-        Event::PageObsolete,
-        Event::Failed(AuthError::LoggedOut),
-        Event::LoggedOut
-    ]);
+    assert_eq!(
+        host.events[1..],
+        [Event::PageObsolete, Event::Failed(AuthError::LoggedOut), Event::LoggedOut]
+    );
 }
 
 /// A record that can not be removed is told of: the token is still there.
 #[test]
-fn logging_out_fails_if_what_is_kept_stays() {
+fn a_logout_tells_if_what_is_kept_stays() {
     let (mut world, mut host) = (World::new(), Host::new(config(), 1));
     host.call(&mut world);
     world.store.read_only = true;
     host.machine.logout(host.now);
     host.settle(&mut world);
-    assert_eq!(host.events.last(), Some(&Event::Failed(AuthError::Store("the disk is full".into()))));
+    assert!(host.events.ends_with(&[Event::NotForgotten("the disk is full".into()), Event::LoggedOut]));
+    // It is given back all the same, and not used any more.
+    assert_eq!((world.issuer().revoked.len(), host.machine.status()), (1, None));
+    let mut host = Host::new(config(), 2);
+    world.store.broken = true;
+    host.machine.logout(host.now);
+    host.settle(&mut world);
+    assert_eq!(host.events, [Event::NotForgotten("the disk is gone".into()), Event::LoggedOut]);
 }
 
 /// An authorization server that is down keeps nobody from logging out.

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use mcp_proto::auth::client::{
-    AssertionPurpose, AuthClient, AuthConfig, AuthConfigError, AuthError, AuthMethod, ClientCredentials, Grant,
-    IdentityProvider, ProviderPlace, Registered, SubjectKind,
+    AssertionPurpose, AuthClient, AuthConfig, AuthConfigError, AuthError, AuthMethod, ClientCredentials,
+    Grant, IdentityProvider, ProviderPlace, Registered, SubjectKind,
 };
 use mcp_proto::auth::{Es256, Secret, TokenRefusal};
 use serde_json::json;
@@ -184,7 +184,9 @@ fn a_workload_presents_an_assertion_of_its_own() {
     credentials.method = Some(AuthMethod::None);
     let (mut world, mut host) = (knowing(), Host::new(with(Grant::JwtBearer, credentials), 1));
     world.issuer().clients.insert("workload".into(), None);
-    world.metadata(json!({ "token_endpoint_auth_methods_supported": ["none"], "registration_endpoint": null }));
+    world.metadata(
+        json!({ "token_endpoint_auth_methods_supported": ["none"], "registration_endpoint": null }),
+    );
     world.issuer().secrets.push("assert-workload-1".into());
     host.assertion = Ok(Secret::new("assert-workload-1"));
     assert_eq!(host.call(&mut world), Outcome::Answered(2));

@@ -11,8 +11,8 @@ mod properties;
 mod registration;
 mod renewal;
 mod scopes;
-mod sim;
 mod sharing;
+mod sim;
 
 use mcp_proto::auth::client::AuthConfig;
 use sim::REDIRECT;

@@ -12,7 +12,9 @@ fn open(world: &mut World) -> (Host, String) {
     host.people = People::Ignore;
     host.machine.login(host.now);
     host.drive(world);
-    let Some(Event::NeedsAuthorization(page)) = host.events.last().cloned() else { panic!("{:?}", host.events) };
+    let Some(Event::NeedsAuthorization(page)) = host.events.last().cloned() else {
+        panic!("{:?}", host.events)
+    };
     assert_eq!(page.issuer, world.trusts);
     let back = world.issuer().agree(&page.url);
     (host, back)
@@ -117,7 +119,8 @@ fn the_error_of_another_issuer_is_not_shown() {
     let mut world = World::new();
     let (mut host, back) = open(&mut world);
     let state = Redirect::read(&back).state.unwrap();
-    let mut redirect = Redirect::read("?error=please_call&error_description=+44+20+7946&iss=https://evil.example");
+    let mut redirect =
+        Redirect::read("?error=please_call&error_description=+44+20+7946&iss=https://evil.example");
     redirect.state = Some(state);
     let finished = host.machine.finish(host.now, redirect);
     host.show(&finished);
@@ -137,8 +140,12 @@ fn a_person_who_does_not_agree_ends_it() {
         super::sim::REDIRECT,
         state.expose()
     );
-    let error = AuthError::Denied { error: "access_denied".into(), description: Some("not[31m today".into()) };
-    assert_eq!(host.machine.finish(host.now, Redirect::read(&query)), Err(FinishError::Failed(error.clone())));
+    let error =
+        AuthError::Denied { error: "access_denied".into(), description: Some("not[31m today".into()) };
+    assert_eq!(
+        host.machine.finish(host.now, Redirect::read(&query)),
+        Err(FinishError::Failed(error.clone()))
+    );
     host.drive(&mut world);
     assert_eq!(host.events.last(), Some(&Event::Failed(error)));
 }

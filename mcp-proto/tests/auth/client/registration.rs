@@ -2,7 +2,8 @@
 
 use mcp_proto::auth::Secret;
 use mcp_proto::auth::client::{
-    ApplicationType, AuthClient, AuthConfig, AuthConfigError, AuthError, AuthMethod, ClientCredentials, Registered,
+    ApplicationType, AuthClient, AuthConfig, AuthConfigError, AuthError, AuthMethod, ClientCredentials,
+    Registered,
 };
 use serde_json::json;
 
@@ -36,7 +37,11 @@ fn registration_is_what_is_done_if_nothing_else_is_possible() {
         assert_eq!(Host::new(config, 1).call(&mut world), Outcome::Answered(2));
         assert_eq!(world.issuer().pages[0]["client_id"], "known");
     }
-    for (reads, name) in [(json!(true), DOCUMENT), (json!(false), "client-1-of-auth.example.com"), (json!(null), "client-1-of-auth.example.com")] {
+    for (reads, name) in [
+        (json!(true), DOCUMENT),
+        (json!(false), "client-1-of-auth.example.com"),
+        (json!(null), "client-1-of-auth.example.com"),
+    ] {
         let mut world = World::new();
         world.metadata(json!({ "client_id_metadata_document_supported": reads }));
         let mut config = config();
@@ -82,17 +87,20 @@ fn a_registration_says_what_kind_of_client_it_is() {
     let (mut world, mut host) = (World::new(), Host::new(config, 1));
     world.describe(json!({ "scopes_supported": ["mcp:basic"] }));
     assert_eq!(host.call(&mut world), Outcome::Answered(2));
-    assert_eq!(world.issuer().registrations, [json!({
-        "client_name": "a host",
-        "client_uri": "https://app.example",
-        "logo_uri": "https://app.example/logo.png",
-        "redirect_uris": [REDIRECT],
-        "grant_types": ["authorization_code", "refresh_token"],
-        "response_types": ["code"],
-        "token_endpoint_auth_method": "none",
-        "application_type": "native",
-        "scope": "mcp:basic",
-    })]);
+    assert_eq!(
+        world.issuer().registrations,
+        [json!({
+            "client_name": "a host",
+            "client_uri": "https://app.example",
+            "logo_uri": "https://app.example/logo.png",
+            "redirect_uris": [REDIRECT],
+            "grant_types": ["authorization_code", "refresh_token"],
+            "response_types": ["code"],
+            "token_endpoint_auth_method": "none",
+            "application_type": "native",
+            "scope": "mcp:basic",
+        })]
+    );
     let mut web = AuthConfig::new("a site", "https://app.example/back");
     web.client.application_type = ApplicationType::Web;
     let (mut world, mut host) = (World::new(), Host::new(web, 1));
@@ -140,7 +148,8 @@ fn a_server_that_trusts_another_authorization_server_has_the_client_register_the
     assert_ne!(first.client_id, second.client_id);
     // The first was not asked to renew what nobody wants any more.
     assert_eq!(world.issuers[ISSUER].renewals, 0);
-    let seen = |issuer: &Issuer| format!("{:?} {:?} {:?}", issuer.pages, issuer.requests, issuer.authorizations);
+    let seen =
+        |issuer: &Issuer| format!("{:?} {:?} {:?}", issuer.pages, issuer.requests, issuer.authorizations);
     let seen = seen(&world.issuers[other]);
     for secret in &world.issuers[ISSUER].secrets {
         assert!(!seen.contains(secret.as_str()));
@@ -242,7 +251,8 @@ fn how_a_password_is_sent_may_be_said_by_whoever_gave_it_out() {
     // By the registration, for the server of no metadata and for the one that says otherwise.
     for (method, header) in [("client_secret_post", false), ("client_secret_basic", true)] {
         let (mut world, mut host) = (World::new(), Host::new(config(), 1));
-        world.issuer().registers = json!({ "client_secret": "secret-1", "token_endpoint_auth_method": method });
+        world.issuer().registers =
+            json!({ "client_secret": "secret-1", "token_endpoint_auth_method": method });
         assert_eq!(host.call(&mut world), Outcome::Answered(2));
         assert_eq!(world.issuer().authorizations[0].is_some(), header);
     }

@@ -231,7 +231,7 @@ impl Issuer {
     /// The exchange under way has come to nothing. Returns the next.
     pub(super) fn handle_failed(&mut self, detail: &str, numbers: &mut Numbers<'_>) -> Option<Fetch> {
         let (_, step) = self.fetching.take()?;
-        self.problem = crate::auth::text::shown(detail);
+        self.problem = crate::auth::text::shown(detail).unwrap_or_default();
         match step {
             Step::Metadata(place) => self.fetch_metadata(place.saturating_add(1), numbers),
             Step::Keys => None,

@@ -123,7 +123,13 @@ impl Host {
             Some(Err(detail)) => self.machine.handle_failed(self.now, fetch.id, &detail),
             Some(Ok(answer)) => {
                 let body = Bytes::from(answer.body);
-                self.machine.handle_answer(self.now, fetch.id, answer.status, &answer.fields.as_slice(), body);
+                self.machine.handle_answer(
+                    self.now,
+                    fetch.id,
+                    answer.status,
+                    &answer.fields.as_slice(),
+                    body,
+                );
             }
         }
     }
@@ -156,7 +162,7 @@ impl Host {
     /// A request that is sent as often as it takes.
     pub(crate) fn call(&mut self, world: &mut World) -> Outcome {
         let mut call = Call::default();
-        loop {
+        for _ in 0..50 {
             match self.advance(world, &mut call) {
                 Some(Outcome::Waiting) => {
                     let before = self.verdicts();
@@ -171,6 +177,7 @@ impl Host {
                 None => {}
             }
         }
+        panic!("it never ends: {:?}", world.log);
     }
 
     /// Sends a request once, if it may go out. `None` if it is to be sent again at once.

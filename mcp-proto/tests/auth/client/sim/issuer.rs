@@ -221,7 +221,8 @@ impl Issuer {
                 let Some(code) = self.codes.remove(&form["code"]) else { return refused("invalid_grant") };
                 let digest = Sha256::digest(&form["code_verifier"]);
                 let challenge = base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(digest);
-                if (code.challenge, code.client, code.redirect) != (challenge, who, form["redirect_uri"].clone())
+                if (code.challenge, code.client, code.redirect)
+                    != (challenge, who, form["redirect_uri"].clone())
                     || form["resource"] != code.resource
                 {
                     return refused("invalid_grant");

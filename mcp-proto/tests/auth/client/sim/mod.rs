@@ -10,7 +10,9 @@ pub(crate) use issuer::Issuer;
 pub(crate) use store::Store;
 pub(crate) use world::{Fault, World};
 
+use mcp_proto::auth::{SignError, Signer};
 use serde_json::Value;
+use sha2::{Digest, Sha256};
 
 pub(crate) const SERVER: &str = "https://mcp.example.com/mcp";
 pub(crate) const ISSUER: &str = "https://auth.example.com";
@@ -43,6 +45,27 @@ impl Answer {
 /// A request that was not sent yet.
 pub(crate) fn call() -> Call {
     Call::default()
+}
+
+/// A key that costs nothing: what it signs is checked elsewhere.
+pub(crate) struct PaperKey;
+
+impl Signer for PaperKey {
+    fn algorithm(&self) -> &str {
+        "ES256"
+    }
+
+    fn key_id(&self) -> Option<&str> {
+        None
+    }
+
+    fn public_jwk(&self) -> String {
+        r#"{"crv":"P-256","kty":"EC","x":"paper","y":"paper"}"#.into()
+    }
+
+    fn sign(&self, input: &[u8]) -> Result<Vec<u8>, SignError> {
+        Ok(Sha256::digest(input).to_vec())
+    }
 }
 
 /// The members of a form or a query.

@@ -21,13 +21,16 @@ impl Store {
     }
 
     pub(crate) fn stored(&self) -> Option<Stored> {
-        self.kept.as_ref().map(|(json, version)| Stored {
-            record: Record::read(json).unwrap(),
-            version: Version(*version),
-        })
+        self.kept
+            .as_ref()
+            .map(|(json, version)| Stored { record: Record::read(json).unwrap(), version: Version(*version) })
     }
 
-    pub(crate) fn store(&mut self, record: Option<Record>, expected: Option<Version>) -> Result<Saved, String> {
+    pub(crate) fn store(
+        &mut self,
+        record: Option<Record>,
+        expected: Option<Version>,
+    ) -> Result<Saved, String> {
         if self.broken || self.read_only {
             return Err("the disk is full".into());
         }
