@@ -213,6 +213,22 @@ pub(crate) enum Command {
     },
 }
 
+/// How to log in.
+#[derive(Debug, Args)]
+pub(crate) struct LoginOptions {
+    /// Print the page to agree on, and open no browser
+    #[arg(long)]
+    pub(crate) no_browser: bool,
+
+    /// The port of this machine that the page leads back to; any that is free unless given
+    #[arg(long, value_name = "PORT", default_value_t, hide_default_value = true)]
+    pub(crate) port: u16,
+
+    /// What to ask for, where the server does not say, in place of all that it has to offer
+    #[arg(long, value_name = "SCOPES")]
+    pub(crate) scope: Option<String>,
+}
+
 /// What the server demands of its clients.
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Demanding tokens")]
@@ -235,22 +251,6 @@ pub(crate) struct Demands {
     /// Take no tokens but those that are bound to a key, with a proof that the client holds it (DPoP)
     #[arg(long, requires = "issuer")]
     pub(crate) dpop: bool,
-}
-
-/// How to log in.
-#[derive(Debug, Args)]
-pub(crate) struct LoginOptions {
-    /// Print the page to agree on, and open no browser
-    #[arg(long)]
-    pub(crate) no_browser: bool,
-
-    /// The port of this machine that the page leads back to; any that is free unless given
-    #[arg(long, value_name = "PORT", default_value_t, hide_default_value = true)]
-    pub(crate) port: u16,
-
-    /// What to ask for, where the server does not say, in place of all that it has to offer
-    #[arg(long, value_name = "SCOPES")]
-    pub(crate) scope: Option<String>,
 }
 
 const ARGUMENTS: &str = "\

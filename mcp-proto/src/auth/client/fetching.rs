@@ -109,7 +109,7 @@ impl AuthClient {
 
     pub(super) fn fetch_failed(&mut self, id: FetchId, detail: &str) -> Option<Reply> {
         let fetch = self.in_flight.take_if(|fetch| fetch.id == id)?;
-        let detail = withheld(&shown(detail), &fetch.secrets);
+        let detail = withheld(&shown(detail).unwrap_or_default(), &fetch.secrets);
         Some(Reply::None(AuthError::Unreachable { url: place(&fetch.url), detail }))
     }
 
@@ -147,7 +147,7 @@ impl AuthClient {
 
 /// A URL as errors show it: a beginning without the query.
 pub(super) fn place(url: &str) -> String {
-    shown(url.split(['?', '#']).next().unwrap_or_default())
+    shown(url.split(['?', '#']).next().unwrap_or_default()).unwrap_or_default()
 }
 
 /// A text of others, unless it says something secret that they were told.
