@@ -1,9 +1,10 @@
 //! One exchange at a time, with redirects followed hop by hop.
 
-use alloc::string::String;
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use bytes::Bytes;
+use iri_string::types::{UriAbsoluteStr, UriReferenceStr};
 
 use crate::Instant;
 use crate::auth::text::shown;
@@ -12,7 +13,6 @@ use crate::bind::http::{Fields, Verb};
 
 use super::error::AuthError;
 use super::event::Action;
-use super::origin::follow;
 use super::{AuthClient, after};
 
 /// The exchange that is under way.
@@ -109,7 +109,7 @@ impl AuthClient {
 
     pub(super) fn fetch_failed(&mut self, id: FetchId, detail: &str) -> Option<Reply> {
         let fetch = self.in_flight.take_if(|fetch| fetch.id == id)?;
-        let detail = withheld(&shown(detail), &fetch.secrets);
+        let detail = withheld(&shown(detail).unwrap_or_default(), &fetch.secrets);
         Some(Reply::None(AuthError::Unreachable { url: place(&fetch.url), detail }))
     }
 
@@ -145,9 +145,15 @@ impl AuthClient {
     }
 }
 
+/// What a redirect from `base` leads to.
+fn follow(base: &str, location: &str) -> Option<String> {
+    let base = UriAbsoluteStr::new(base.split('#').next().unwrap_or_default()).ok()?;
+    Some(UriReferenceStr::new(location).ok()?.resolve_against(base).to_string())
+}
+
 /// A URL as errors show it: a beginning without the query.
 pub(super) fn place(url: &str) -> String {
-    shown(url.split(['?', '#']).next().unwrap_or_default())
+    shown(url.split(['?', '#']).next().unwrap_or_default()).unwrap_or_default()
 }
 
 /// A text of others, unless it says something secret that they were told.

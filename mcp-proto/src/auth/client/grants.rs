@@ -302,9 +302,9 @@ impl AuthClient {
         flow: &Flow,
         (issuer, era): (&str, Era),
         client_id: String,
-    ) -> Tokens {
+    ) -> Arc<Tokens> {
         self.issued(now, &granted, Via::Grant);
-        Tokens {
+        Arc::new(Tokens {
             issuer: issuer.into(),
             client_id,
             resource: self.resource_for(flow),
@@ -316,7 +316,7 @@ impl AuthClient {
             granted: granted.scope,
             asked: flow.scopes.clone(),
             era,
-        }
+        })
     }
 
     /// Goes on if no token was granted. A registration that is not known there any more is of no more use.

@@ -172,8 +172,8 @@ impl AuthClient {
                 fault.map(|fault| (fault.error, fault.error_description)).unwrap_or_default();
             return Err(AuthError::RegistrationRefused {
                 status,
-                error: error.map(|text| shown(&text)),
-                description: description.map(|text| shown(&text)),
+                error: error.and_then(|text| shown(&text)),
+                description: description.and_then(|text| shown(&text)),
             }
             .into());
         };

@@ -122,3 +122,15 @@ fn a_server_that_never_likes_the_nonce_is_left_alone() {
     assert!(matches!(host.call(&mut world), Outcome::Failed(_)));
     assert_eq!(world.count("/token"), 1 + 2);
 }
+
+/// A token whose key is lost is of no use.
+#[test]
+fn a_token_whose_key_is_lost_is_asked_for_anew() {
+    let mut given = config();
+    given.dpop = Some(DpopKey::Given(Arc::new(super::sim::PaperKey)));
+    let (mut world, mut host) = (offering(), Host::new(given, 1));
+    assert_eq!(host.call(&mut world), Outcome::Answered(2));
+    let mut host = Host::new(config(), 2);
+    assert_eq!(host.call(&mut world), Outcome::Answered(2));
+    assert_eq!((host.pages(), host.machine.status().unwrap().kind), (1, TokenKind::Bearer));
+}
