@@ -174,7 +174,33 @@ pub(crate) enum Command {
         /// Serve HTTP+SSE of 2024-11-05 as well, for the oldest clients
         #[arg(long, requires = "http")]
         legacy_sse: bool,
+        #[command(flatten)]
+        demands: Demands,
     },
+}
+
+/// What the server demands of its clients.
+#[derive(Debug, Default, Args)]
+#[command(next_help_heading = "Demanding tokens")]
+pub(crate) struct Demands {
+    /// Demand an access token of this issuer: one that is a JWT, signed by a key that the issuer publishes
+    #[arg(long, value_name = "URL", requires = "http")]
+    pub(crate) issuer: Option<String>,
+    /// The URL by which clients know this server, and issuers name it in tokens [default: where it listens]
+    #[arg(long, value_name = "URL", requires = "issuer")]
+    pub(crate) resource: Option<String>,
+    /// Another name of this server in tokens; may be repeated
+    #[arg(long, value_name = "NAME", requires = "issuer")]
+    pub(crate) audience: Vec<String>,
+    /// A scope that every request needs; may be repeated
+    #[arg(long, value_name = "SCOPE", requires = "issuer")]
+    pub(crate) scope: Vec<String>,
+    /// A scope that calls of one tool need besides; may be repeated
+    #[arg(long, value_name = "TOOL=SCOPE", value_parser = variable, requires = "issuer")]
+    pub(crate) tool_scope: Vec<(String, String)>,
+    /// Take no tokens but those that are bound to a key, with a proof that the client holds it (DPoP)
+    #[arg(long, requires = "issuer")]
+    pub(crate) dpop: bool,
 }
 
 const ARGUMENTS: &str = "\
@@ -236,6 +262,18 @@ mod tests {
         assert_eq!((name.as_str(), arguments.as_slice()), ("add", ["a=1".to_owned()].as_slice()));
         assert_eq!(server.command, ["npx", "-y", "--json", "server"]);
         assert!(options.common.json);
+    }
+
+    #[test]
+    fn tokens_are_demanded_by_their_issuer_over_http_alone() {
+        let serve = |more: &[&str]| Options::try_parse_from([&["mcp", "serve"], more].concat());
+        let http = ["--http", "127.0.0.1:0"];
+        let issuer = ["--issuer", "https://login.example"];
+        assert!(serve(&[&http[..], &issuer, &["--tool-scope", "add=sums", "--dpop"]].concat()).is_ok());
+        assert!(serve(&issuer).is_err());
+        for other in [["--scope", "a"], ["--resource", "https://a"], ["--audience", "a"]] {
+            assert!(serve(&[http, other].concat()).is_err());
+        }
     }
 
     #[test]

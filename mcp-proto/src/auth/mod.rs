@@ -24,6 +24,8 @@ mod pkce;
 mod reach;
 mod scope;
 mod secret;
+#[cfg(feature = "server")]
+pub mod server;
 mod text;
 mod tokens;
 mod url;
