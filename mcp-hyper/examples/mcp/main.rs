@@ -12,6 +12,7 @@ mod connect;
 mod demo;
 mod demo_server;
 mod failure;
+mod login;
 mod names;
 mod options;
 mod progress;
@@ -77,6 +78,9 @@ async fn run(command: Command, common: &Common) -> Result<(), Failure> {
         Command::Serve { http: Some(address), legacy_sse, demands } => {
             serve::http(address, legacy_sse, &demands).await
         }
+        Command::Login { url, login } => login::login(&url, &login, common, screen).await,
+        Command::Logout { url } => login::logout(&url, common, screen).await,
+        Command::Whoami { url } => login::whoami(&url, common, screen, json).await,
         Command::Tools { name, server } => {
             with_server(&server.command, common, async |connection| {
                 tools::tools(connection, name.as_deref(), screen, json).await

@@ -74,13 +74,15 @@ impl Authorization {
         }
     }
 
-    /// Where tokens are kept. Default: a [`MemoryStore`] of this client's own.
+    /// Where tokens are kept, under the server's URL as
+    /// [`canonical_resource`](mcp_proto::auth::canonical_resource) has it. Default: a [`MemoryStore`] of this client's own.
     pub fn store(mut self, store: impl TokenStore) -> Self {
         self.store = Arc::new(store);
         self
     }
 
-    /// Whose tokens these are, where one store has several of one server. Default: nobody's in particular.
+    /// Whose tokens these are, where one store has several of one server: they are kept under the server's URL, `#` and
+    /// this. Default: nobody's in particular.
     pub fn account(mut self, account: impl Into<String>) -> Self {
         self.account = Some(account.into());
         self
