@@ -97,7 +97,7 @@ pub(super) struct Flow {
     pub(super) scopes: Option<Scopes>,
     /// The key that the token shall be bound to.
     pub(super) key: Option<Arc<dyn Signer>>,
-    /// The same, if it has yet to be kept.
+    /// The same as it is kept, if this machine made it.
     pub(super) new_key: Option<Secret>,
     /// Whether the server's metadata was looked for.
     pub(super) looked: bool,

@@ -81,6 +81,8 @@ impl AuthClient {
             flow.key = Some(Arc::new(key));
         } else {
             flow.key = self.signer();
+            // Another process may keep another key by then.
+            flow.new_key = self.record.key.clone().filter(|_| matches!(choice, DpopKey::Kept));
         }
         Ok(())
     }

@@ -111,7 +111,7 @@ impl AuthClient {
             form: form.with("resource", &of.resource),
             client: Some(Presented::at(&found.metadata, self.known_as(&of.issuer, &of.client_id))),
             bound,
-            until: after(now.instant, self.config.refresh_lease),
+            until: after(now.instant, lease.until.saturating_since(now.unix).min(self.config.refresh_lease)),
             again: false,
         };
         match self.request_token(now, &request) {
