@@ -1,6 +1,6 @@
 //! What becomes of requests that the server refuses.
 
-use crate::auth::{Demand, Now};
+use crate::auth::{Demand, Now, TokenKind};
 
 use super::AuthClient;
 use super::credentials::Via;
@@ -42,7 +42,10 @@ impl AuthClient {
             return Standing::Never(final_error());
         }
         let current = refused.used == Some(self.stamp) && self.record.tokens.is_some();
-        let again = refused.attempt > 0 && current;
+        // A proof may have been refused for its nonce before the token was looked at.
+        let nonces =
+            u32::from(self.record.tokens.as_ref().is_some_and(|tokens| tokens.kind == TokenKind::Dpop));
+        let again = refused.attempt > nonces && current;
         if !more && again && self.via() == Some(Via::Grant) {
             return Standing::Never(final_error());
         }

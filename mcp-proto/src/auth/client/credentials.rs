@@ -13,7 +13,6 @@ use super::config::Grant;
 use super::error::AuthError;
 use super::event::{Admission, Stamp};
 use super::flow::{Asked, Want};
-use super::origin::Origin;
 use super::record::Record;
 use super::{AuthClient, after};
 
@@ -72,7 +71,7 @@ impl AuthClient {
         self.fresh.as_ref().filter(|fresh| fresh.access == tokens.access).map(|fresh| fresh.via)
     }
 
-    /// Whether the present token has ended, by either clock.
+    /// Whether the present token has ended, by either clock, or its key is lost.
     pub(super) fn has_ended(&self, now: Now) -> bool {
         self.ends_by(now.instant, now)
     }
@@ -81,7 +80,7 @@ impl AuthClient {
     pub(super) fn ends_soon(&self, now: Now) -> bool {
         let life = self.record.tokens.as_ref().and_then(|tokens| {
             let end = tokens.expires?;
-            Some(end.saturating_since(tokens.issued) / 2)
+            end.saturating_since(tokens.issued).checked_div(2)
         });
         let margin = life.map_or(self.config.refresh_margin, |half| self.config.refresh_margin.min(half));
         let later = Now { instant: now.instant + margin, unix: now.unix + margin };
@@ -90,6 +89,9 @@ impl AuthClient {
 
     fn ends_by(&self, instant: Instant, now: Now) -> bool {
         let Some(tokens) = &self.record.tokens else { return true };
+        if tokens.kind == TokenKind::Dpop && self.signer().is_none() {
+            return true;
+        }
         let fresh = self.fresh.as_ref().filter(|fresh| fresh.access == tokens.access);
         tokens.expires.is_some_and(|end| end <= now.unix)
             || fresh.and_then(|fresh| fresh.until).is_some_and(|end| end <= instant)
@@ -113,7 +115,7 @@ impl AuthClient {
 
     pub(super) fn admit(&mut self, now: Now, verb: Verb, url: &str) -> Admission {
         let nothing = || Admission::Go { headers: Vec::new(), stamp: None };
-        if Origin::of(url).as_ref() != Some(&self.origin) {
+        if !self.is_own(url) {
             return nothing();
         }
         if matches!(self.flow.as_ref().map(|flow| &flow.want), Some(Want::Logout)) {

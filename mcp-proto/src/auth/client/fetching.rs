@@ -1,9 +1,10 @@
 //! One exchange at a time, with redirects followed hop by hop.
 
-use alloc::string::String;
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use bytes::Bytes;
+use iri_string::types::{UriAbsoluteStr, UriReferenceStr};
 
 use crate::Instant;
 use crate::auth::text::shown;
@@ -12,7 +13,6 @@ use crate::bind::http::{Fields, Verb};
 
 use super::error::AuthError;
 use super::event::Action;
-use super::origin::follow;
 use super::{AuthClient, after};
 
 /// The exchange that is under way.
@@ -143,6 +143,12 @@ impl AuthClient {
         }
         Some(Reply::Answer { url: fetch.url, status, body, secrets: fetch.secrets })
     }
+}
+
+/// What a redirect from `base` leads to.
+fn follow(base: &str, location: &str) -> Option<String> {
+    let base = UriAbsoluteStr::new(base.split('#').next().unwrap_or_default()).ok()?;
+    Some(UriReferenceStr::new(location).ok()?.resolve_against(base).to_string())
 }
 
 /// A URL as errors show it: a beginning without the query.

@@ -97,14 +97,14 @@ pub(super) struct Flow {
     pub(super) scopes: Option<Scopes>,
     /// The key that the token shall be bound to.
     pub(super) key: Option<Arc<dyn Signer>>,
-    /// The same, if it has yet to be kept.
+    /// The same as it is kept, if this machine made it.
     pub(super) new_key: Option<Secret>,
     /// Whether the server's metadata was looked for.
     pub(super) looked: bool,
     /// Whether the token can not be renewed after all.
     pub(super) spent: bool,
     /// What there was, if it is to be forgotten, and what this client presented itself as then.
-    pub(super) forgotten: Option<Tokens>,
+    pub(super) forgotten: Option<Arc<Tokens>>,
     pub(super) credentials: Option<ClientCredentials>,
 }
 
@@ -137,9 +137,9 @@ pub(super) enum Step {
     /// Another process renews.
     Watching(Watch),
     /// The authorization server is asked for another token.
-    Renewing { request: TokenRequest, lease: Lease, replaced: Tokens },
+    Renewing { request: TokenRequest, lease: Lease, replaced: Arc<Tokens> },
     /// The store is written to.
-    Saving(Save),
+    Saving(Box<Save>),
     /// The token is given back.
     Revoking,
 }

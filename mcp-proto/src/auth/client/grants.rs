@@ -81,6 +81,8 @@ impl AuthClient {
             flow.key = Some(Arc::new(key));
         } else {
             flow.key = self.signer();
+            // Another process may keep another key by then.
+            flow.new_key = self.record.key.clone().filter(|_| matches!(choice, DpopKey::Kept));
         }
         Ok(())
     }
@@ -302,9 +304,9 @@ impl AuthClient {
         flow: &Flow,
         (issuer, era): (&str, Era),
         client_id: String,
-    ) -> Tokens {
+    ) -> Arc<Tokens> {
         self.issued(now, &granted, Via::Grant);
-        Tokens {
+        Arc::new(Tokens {
             issuer: issuer.into(),
             client_id,
             resource: self.resource_for(flow),
@@ -316,7 +318,7 @@ impl AuthClient {
             granted: granted.scope,
             asked: flow.scopes.clone(),
             era,
-        }
+        })
     }
 
     /// Goes on if no token was granted. A registration that is not known there any more is of no more use.

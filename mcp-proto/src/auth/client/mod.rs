@@ -31,7 +31,6 @@ mod fetching;
 mod flow;
 mod grants;
 mod logout;
-mod origin;
 mod page;
 mod record;
 mod register;
@@ -49,6 +48,7 @@ use bytes::Bytes;
 
 use crate::Instant;
 use crate::auth::dpop::Nonces;
+use crate::auth::url::Parts;
 use crate::auth::{FetchId, Now, Reach, Secret, Signer, canonical_resource};
 use crate::bind::http::{Fields, Verb};
 
@@ -68,7 +68,6 @@ use chance::Chance;
 use credentials::Fresh;
 use fetching::InFlight;
 use flow::{Asked, Flow, Found, Step, Want};
-use origin::Origin;
 use save::Awaits;
 
 /// The client of OAuth for one server, and one account there.
@@ -96,7 +95,8 @@ pub struct AuthClient {
     config: AuthConfig,
     /// The server's URL.
     server: String,
-    origin: Origin,
+    /// The only origin that tokens go to.
+    origin: String,
     /// The same as a resource, if nobody says otherwise.
     resource: String,
     reach: Reach,
@@ -139,7 +139,7 @@ impl AuthClient {
         let reach = Reach::of(server_url, config.private_networks).map_err(AuthConfigError::Server)?;
         let server = String::from(server_url.split('#').next().unwrap_or_default());
         let resource = canonical_resource(&server).map_err(AuthConfigError::Server)?;
-        let origin = Origin::of(&server).ok_or(AuthConfigError::Resource)?;
+        let origin = Parts::of(&server).map_err(AuthConfigError::Server)?.origin();
         config.check(&reach)?;
         let mut chance = Chance::new(seed);
         let name = chance.text();
@@ -185,7 +185,7 @@ impl AuthClient {
 
     /// Keeps the `DPoP-Nonce` header of an answer of the server, whatever its status.
     pub fn keep_nonce(&mut self, url: &str, nonce: &str) {
-        if Origin::of(url).as_ref() == Some(&self.origin) {
+        if self.is_own(url) {
             self.nonces.keep(url, nonce);
         }
     }
@@ -199,7 +199,8 @@ impl AuthClient {
         }
     }
 
-    /// Forgets everything, and gives the token back. [`Event::LoggedOut`] tells how that ended; whatever waits fails first.
+    /// Forgets everything, and gives the token back. [`Event::LoggedOut`] tells when that is done, after
+    /// [`Event::NotForgotten`] if what is kept could not be removed. Whatever waits fails first.
     pub fn logout(&mut self, now: Now) {
         let leaving = self.flow.as_ref().is_some_and(|flow| flow.want == Want::Logout);
         if self.next.take().is_some() | (!leaving && self.drop_flow().is_some()) {
@@ -258,10 +259,10 @@ impl AuthClient {
     /// It is as late as [`poll_timeout`](Self::poll_timeout) said.
     pub fn handle_timeout(&mut self, now: Now) {
         let due = |deadline: Option<Instant>| deadline.is_some_and(|deadline| deadline <= now.instant);
-        if due(self.fetch_deadline()) {
-            if let Some(reply) = self.fetch_timed_out() {
-                self.replied(now, reply);
-            }
+        if due(self.fetch_deadline())
+            && let Some(reply) = self.fetch_timed_out()
+        {
+            self.replied(now, reply);
         }
         let Some(flow) = self.flow.as_ref().filter(|flow| due(flow.deadline())) else { return };
         match flow.step {
@@ -330,6 +331,11 @@ impl AuthClient {
             kind: tokens.kind,
             resource: tokens.resource.clone(),
         })
+    }
+
+    /// Whether a URL is of the server.
+    fn is_own(&self, url: &str) -> bool {
+        Parts::of(url).is_ok_and(|parts| parts.origin() == self.origin)
     }
 
     /// Has the application told. What a later event makes pointless is not told.

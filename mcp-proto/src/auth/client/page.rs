@@ -184,8 +184,8 @@ impl AuthClient {
             _ => {}
         }
         if let Some(error) = redirect.error {
-            let description = redirect.error_description.and_then(|text| shown(&text));
             let error = shown(&error).unwrap_or_default();
+            let description = redirect.error_description.and_then(|text| shown(&text));
             return Err(AuthError::Denied { error, description }.into());
         }
         let code = redirect.code.filter(|code| !code.expose().is_empty()).ok_or(AuthError::NoCode)?;

@@ -3,6 +3,7 @@
 use alloc::borrow::Cow;
 use alloc::collections::BTreeMap;
 use alloc::string::{String, ToString};
+use alloc::sync::Arc;
 use core::fmt;
 use core::time::Duration;
 
@@ -17,7 +18,7 @@ use super::config::{AuthMethod, ClientCredentials, ClientProof};
 /// server. All of it is secret; [`Debug`](fmt::Debug) shows nothing.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Record {
-    pub(super) tokens: Option<Tokens>,
+    pub(super) tokens: Option<Arc<Tokens>>,
     /// What authorization servers gave out, by issuer.
     pub(super) clients: BTreeMap<String, Client>,
     /// The key that tokens are bound to, in PEM.
@@ -87,7 +88,7 @@ impl Record {
     pub fn to_json(&self) -> Secret {
         let form = Form {
             version: 1,
-            tokens: self.tokens.as_ref().map(TokensForm::of),
+            tokens: self.tokens.as_deref().map(TokensForm::of),
             clients: self
                 .clients
                 .iter()
@@ -116,7 +117,7 @@ impl Record {
             clients.insert(issuer.into_owned(), client.read()?);
         }
         Ok(Self {
-            tokens: form.tokens.map(TokensForm::read).transpose()?,
+            tokens: form.tokens.map(TokensForm::read).transpose()?.map(Arc::new),
             clients,
             key: form.key.map(secret),
             lease: form.lease.map(|lease| Lease { by: lease.by.into_owned(), until: time(lease.until) }),

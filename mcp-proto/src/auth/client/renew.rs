@@ -5,6 +5,7 @@
 
 use alloc::boxed::Box;
 use alloc::string::String;
+use alloc::sync::Arc;
 
 use crate::Instant;
 use crate::auth::{Granted, Now, TokenKind, TokenRefusal};
@@ -52,7 +53,7 @@ impl AuthClient {
         }
     }
 
-    fn take_lease(&mut self, now: Now, flow: Box<Flow>, of: Tokens, over: Option<Lease>) -> Next {
+    fn take_lease(&mut self, now: Now, flow: Box<Flow>, of: Arc<Tokens>, over: Option<Lease>) -> Next {
         let until = now.unix + self.config.refresh_lease;
         let lease = Lease { by: self.name.clone(), until };
         self.save(now, flow, Change::Lease { lease, of, over })
@@ -98,7 +99,7 @@ impl AuthClient {
     }
 
     /// Renews the token: the lease is ours.
-    pub(super) fn renew(&mut self, now: Now, flow: Box<Flow>, lease: Lease, of: Tokens) -> Next {
+    pub(super) fn renew(&mut self, now: Now, flow: Box<Flow>, lease: Lease, of: Arc<Tokens>) -> Next {
         let (Some(found), Some(refresh)) = (flow.found.clone(), of.refresh.clone()) else {
             return self.decide(now, flow);
         };
@@ -110,7 +111,7 @@ impl AuthClient {
             form: form.with("resource", &of.resource),
             client: Some(Presented::at(&found.metadata, self.known_as(&of.issuer, &of.client_id))),
             bound,
-            until: after(now.instant, self.config.refresh_lease),
+            until: after(now.instant, lease.until.saturating_since(now.unix).min(self.config.refresh_lease)),
             again: false,
         };
         match self.request_token(now, &request) {
@@ -123,7 +124,7 @@ impl AuthClient {
         &mut self,
         now: Now,
         flow: Box<Flow>,
-        (mut request, lease, of): (TokenRequest, Lease, Tokens),
+        (mut request, lease, of): (TokenRequest, Lease, Arc<Tokens>),
         reply: Reply,
     ) -> Next {
         match self.token_replied(now, &mut request, reply) {
@@ -144,16 +145,16 @@ impl AuthClient {
         }
     }
 
-    fn renewed(&mut self, now: Now, granted: Granted, of: &Tokens) -> Tokens {
+    fn renewed(&mut self, now: Now, granted: Granted, of: &Tokens) -> Arc<Tokens> {
         self.issued(now, &granted, Via::Renewal);
-        Tokens {
+        Arc::new(Tokens {
             access: granted.access,
             refresh: granted.refresh.or_else(|| of.refresh.clone()),
             issued: now.unix,
             expires: granted.lifetime.and_then(|lifetime| end(now, lifetime)),
             granted: granted.scope.or_else(|| of.granted.clone()),
             ..of.clone()
-        }
+        })
     }
 
     /// What this client presented itself as, when it got its token.

@@ -2,6 +2,7 @@
 
 use alloc::boxed::Box;
 use alloc::string::String;
+use alloc::sync::Arc;
 
 use crate::auth::{Now, Secret};
 
@@ -49,17 +50,17 @@ const CONFLICTS: u32 = 16;
 /// A change to what is kept, whatever that is by now.
 pub(super) enum Change {
     /// This process renews that token, and nobody else does; that lease counts no more.
-    Lease { lease: Lease, of: Tokens, over: Option<Lease> },
+    Lease { lease: Lease, of: Arc<Tokens>, over: Option<Lease> },
     /// It does not any more.
     Unlease { lease: Lease, error: AuthError },
     /// The token can not be renewed.
-    Spent { of: Tokens, client: Option<String> },
+    Spent { of: Arc<Tokens>, client: Option<String> },
     /// This client is not known there any more.
     Stranger { issuer: String, id: String, error: AuthError },
     /// This client registered.
     Client { issuer: String, client: Client },
     /// There is a token, in the place of that one if it was renewed.
-    Tokens { tokens: Tokens, replaced: Option<Tokens>, pin: Option<Client>, key: Option<Secret> },
+    Tokens { tokens: Arc<Tokens>, replaced: Option<Arc<Tokens>>, pin: Option<Client>, key: Option<Secret> },
     /// Everything is forgotten.
     Nothing,
 }
@@ -90,7 +91,7 @@ impl Change {
                     return None;
                 }
                 if let Some(tokens) = &mut record.tokens {
-                    tokens.refresh = None;
+                    Arc::make_mut(tokens).refresh = None;
                 }
                 if let Some(client) = client {
                     forget_client(&mut record, &of.issuer, client);
@@ -180,7 +181,7 @@ impl AuthClient {
         self.awaits = Some(Awaits { what: Question::Store, polled: false });
         self.actions
             .push_back(Action::Store { record: (!forget).then(|| record.clone()), expected: self.version });
-        Ok(flow.at(Step::Saving(Save { change, record, conflicts })))
+        Ok(flow.at(Step::Saving(Box::new(Save { change, record, conflicts }))))
     }
 
     pub(super) fn stored(&mut self, now: Now, saved: Result<Saved, String>) {
@@ -246,7 +247,7 @@ impl AuthClient {
     }
 
     /// The change could not be written. What can be done without is done without.
-    fn unwritten(&mut self, now: Now, flow: Box<Flow>, save: Save, detail: String) -> Next {
+    fn unwritten(&mut self, now: Now, flow: Box<Flow>, save: Box<Save>, detail: String) -> Next {
         match save.change {
             Change::Tokens { .. } => {
                 self.take(save.record);

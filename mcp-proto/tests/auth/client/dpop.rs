@@ -2,12 +2,15 @@
 
 use std::sync::Arc;
 
-use mcp_proto::auth::client::{AuthConfig, AuthError, DpopKey};
+use mcp_proto::auth::client::{
+    Admission, AuthConfig, AuthError, DpopKey, Event, Redirect, Refused, Standing,
+};
 use mcp_proto::auth::{Es256, TokenKind};
+use mcp_proto::bind::http::Verb;
 use serde_json::json;
 
 use super::config;
-use super::sim::{Host, Outcome, World};
+use super::sim::{Host, Outcome, People, SERVER, World};
 
 fn bound() -> AuthConfig {
     let mut config = config();
@@ -121,4 +124,59 @@ fn a_server_that_never_likes_the_nonce_is_left_alone() {
     world.end_tokens();
     assert!(matches!(host.call(&mut world), Outcome::Failed(_)));
     assert_eq!(world.count("/token"), 1 + 2);
+}
+
+/// A token whose key is lost is of no use.
+#[test]
+fn a_token_whose_key_is_lost_is_asked_for_anew() {
+    let mut given = config();
+    given.dpop = Some(DpopKey::Given(Arc::new(super::sim::PaperKey)));
+    let (mut world, mut host) = (offering(), Host::new(given, 1));
+    assert_eq!(host.call(&mut world), Outcome::Answered(2));
+    let mut host = Host::new(config(), 2);
+    assert_eq!(host.call(&mut world), Outcome::Answered(2));
+    assert_eq!((host.pages(), host.machine.status().unwrap().kind), (1, TokenKind::Bearer));
+}
+
+/// A server may look at the nonce first: that the token has ended shows with the second answer.
+#[test]
+fn a_token_may_turn_out_to_have_ended_after_the_nonce_was_right() {
+    let (mut world, mut host) = (offering(), Host::new(bound(), 1));
+    host.call(&mut world);
+    let Admission::Go { stamp, .. } = host.machine.credentials(host.now, Verb::Post, SERVER) else {
+        panic!()
+    };
+    let nonce = Refused {
+        status: 401,
+        header: Some(r#"DPoP error="use_dpop_nonce""#),
+        used: stamp,
+        attempt: 0,
+        nonce: Some("nonce"),
+    };
+    assert_eq!(host.machine.challenged(host.now, &nonce), Standing::Again);
+    let ended = Refused { header: Some(r#"DPoP error="invalid_token""#), attempt: 1, nonce: None, ..nonce };
+    assert_eq!(host.machine.challenged(host.now, &ended), Standing::Wait);
+    // Without the nonce that it asks for, nothing helps.
+    let nonce = Refused { nonce: None, ..nonce };
+    assert!(matches!(host.machine.challenged(host.now, &nonce), Standing::Never(_)));
+}
+
+/// Meanwhile another process has logged out and in again, with a key of its own.
+#[test]
+fn a_token_is_kept_with_the_key_it_is_bound_to() {
+    let (mut world, mut first, mut second) = (offering(), Host::new(bound(), 1), Host::new(bound(), 2));
+    first.call(&mut world);
+    first.people = People::Ignore;
+    first.machine.login(first.now);
+    first.drive(&mut world);
+    second.machine.logout(second.now);
+    second.machine.login(second.now);
+    second.settle(&mut world);
+    let Some(Event::NeedsAuthorization(page)) = first.events.last().cloned() else { panic!() };
+    let back = world.issuer().agree(&page.url);
+    assert_eq!(first.machine.finish(first.now, Redirect::read(&back)), Ok(()));
+    first.drive(&mut world);
+    for mut host in [first, Host::new(bound(), 3)] {
+        assert_eq!(host.call(&mut world), Outcome::Answered(1));
+    }
 }

@@ -241,3 +241,17 @@ fn a_store_that_can_not_be_written_costs_no_renewal_and_no_token() {
     assert_eq!(host.call(&mut world), Outcome::Failed(AuthError::Store("the disk is gone".into())));
     assert_eq!(host.pages(), 0);
 }
+
+/// Whoever's turn is over may not be at it any more.
+#[test]
+fn a_renewal_ends_with_its_lease() {
+    let mut slow = config();
+    slow.exchange_timeout = Duration::from_secs(300);
+    let (mut world, mut host) = (World::new(), Host::new(slow, 1));
+    host.call(&mut world);
+    world.end_tokens();
+    world.faulty = Some(("/token".into(), Fault::Silence));
+    let start = host.now.instant;
+    assert!(matches!(host.call(&mut world), Outcome::Failed(AuthError::Unreachable { .. })));
+    assert_eq!(host.now.instant.saturating_since(start), Duration::from_secs(30));
+}

@@ -294,7 +294,7 @@ fn odd_keys_are_left_out() {
     ];
     for key in odd {
         for alg in ["ES256", "EdDSA", "RS256", "PS512"] {
-            let source = KeySource::Fixed(keys(&[key.clone()]));
+            let source = KeySource::Fixed(keys(core::slice::from_ref(&key)));
             let mut checker = JwtChecker::new(JwtConfig::of([TrustedIssuer::new(ISSUER, source)]));
             let token = signed(1, &json!({"alg": alg, "kid": "one"}), &claims());
             assert!(matches!(checker.judge(at(0), &token), Verdict::Refused(_)), "{key}");
