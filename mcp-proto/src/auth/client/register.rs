@@ -16,7 +16,7 @@ use crate::auth::{Now, Scopes, Secret, ServerMetadata};
 use crate::bind::http::Verb;
 
 use super::AuthClient;
-use super::config::{AuthMethod, ClientCredentials, Grant};
+use super::config::{AuthMethod, ClientCredentials, Grant, Person};
 use super::error::AuthError;
 use super::exchange::Presented;
 use super::fetching::{Reply, Request};
@@ -68,6 +68,9 @@ impl AuthClient {
         let Some(found) = flow.found.clone() else { return self.look_for_resource(now, flow) };
         let server = &found.metadata;
         flow.scopes = self.scopes_for(&flow, &server.issuer);
+        if self.is_interactive() && self.config.person == Person::Absent {
+            return Err(AuthError::NeedsPerson { scopes: flow.scopes }.into());
+        }
         self.choose_key(&mut flow, server)?;
         if let Some((credentials, pin)) = self.configured(&server.issuer)? {
             flow.pin = pin;
