@@ -3,6 +3,9 @@
 //! It is the example `mcp`, which `cargo test` builds along with the tests; to run these alone, build it first.
 #![cfg(unix)]
 
+#[path = "client_common/town.rs"]
+mod town;
+
 use std::path::PathBuf;
 use std::process::Output;
 use std::time::Duration;
@@ -10,7 +13,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use smol::Timer;
 use smol::future::{FutureExt as _, block_on};
-use smol::process::Command;
+use smol::io::{AsyncBufReadExt as _, BufReader};
+use smol::process::{Command, Stdio};
+use smol::stream::StreamExt as _;
 
 /// The program, where cargo puts examples.
 fn program() -> PathBuf {
@@ -292,4 +297,71 @@ fn the_server_answers_what_was_asked_before_its_input_ended() {
     assert!(output.status.success());
     let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(answer["id"], 1);
+}
+
+/// Logs in as a person would, and gives back what was said.
+fn log_in(url: &str, tokens: &str) -> Ran {
+    let late = async {
+        Timer::after(Duration::from_secs(20)).await;
+        panic!("still not done after twenty seconds")
+    };
+    let login = async {
+        let mut command = Command::new(program());
+        command.args(["login", url, "--no-browser", "--tokens", tokens]);
+        let mut child =
+            command.stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true).spawn().unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let mut err = String::new();
+        while let Some(line) = lines.next().await {
+            let line = line.unwrap();
+            err.push_str(&line);
+            if let Some(page) = line.trim().strip_prefix("http://") {
+                let shown = town::agree(&format!("http://{page}")).await;
+                assert_eq!(shown.status, 200, "{}", shown.body);
+            }
+        }
+        let output = child.output().await.unwrap();
+        let out = String::from_utf8(output.stdout).unwrap();
+        Ran { code: output.status.code().unwrap(), out, err }
+    };
+    block_on(login.or(late))
+}
+
+/// C12.2, C12.24, C12.25
+#[test]
+fn logging_in_lets_the_other_commands_in_until_logging_out() {
+    let folder = std::env::temp_dir().join(format!("mcp-cli-tokens-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&folder);
+    let tokens = folder.to_str().unwrap();
+    let town = block_on(town::Town::new());
+    let url = town.url();
+    let tools = ["tools", "--tokens", tokens, "--", &url];
+    let hint = format!("To log in: mcp login {url}");
+
+    let before = mcp(&tools);
+    assert_eq!(before.code, 3);
+    assert!(before.err.contains("wants to know who asks") && before.err.contains(&hint), "{}", before.err);
+    assert!(town.asked("/register").is_empty(), "nobody has asked for that");
+
+    let login = log_in(&url, tokens);
+    assert_eq!(login.code, 0, "{}", login.err);
+    assert!(login.out.contains("Logged in") && login.out.contains(town.base()), "{}", login.out);
+    let whoami = mcp(&["whoami", &url, "--tokens", tokens, "--json"]);
+    let known: Value = serde_json::from_str(&whoami.out).unwrap();
+    assert_eq!((&known["clientId"], &known["scope"]), (&json!("client-1"), &json!("tools")));
+    let after = mcp(&[&["--trace"], &tools[..]].concat());
+    assert_eq!(after.code, 0, "{}", after.err);
+
+    let logout = mcp(&["logout", &url, "--tokens", tokens]);
+    assert_eq!(logout.code, 0, "{}", logout.err);
+    assert_eq!(town.asked("/revoke").len(), 1);
+    for ran in [mcp(&["whoami", &url, "--tokens", tokens]), mcp(&tools)] {
+        assert_eq!(ran.code, 3);
+        assert!(ran.err.contains(&hint), "{}", ran.err);
+    }
+    for ran in [before, login, whoami, after, logout] {
+        let said = ran.out + &ran.err;
+        assert!(!said.contains("token-1") && !said.contains("refresh-1"), "{said}");
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
 }

@@ -14,6 +14,8 @@ mod connect;
 mod demo_server;
 #[path = "../examples/mcp/failure.rs"]
 mod failure;
+#[path = "../examples/mcp/login.rs"]
+mod login;
 #[path = "../examples/mcp/names.rs"]
 mod names;
 #[path = "../examples/mcp/options.rs"]

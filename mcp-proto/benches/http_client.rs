@@ -116,7 +116,7 @@ impl Http {
         loop {
             match self.client.poll_action().expect("something is sent") {
                 Action::Open(request) => return request,
-                Action::Abort(_) => {}
+                Action::Abort(_) | Action::Challenge(_) => {}
             }
         }
     }

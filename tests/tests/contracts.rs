@@ -5,13 +5,16 @@ use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use mcp_proto::bind::StreamClient;
-use mcp_proto::peer::client::{self, ClientConfig, LinkAction, Mode, State};
-use mcp_proto::peer::server::{self, Answer, Eras, ServerConfig};
+use mcp_proto::peer::client::{
+    self, ClientConfig, Interest, LinkAction, Mode, Since, State, TaskCommand, WatchId, WatchState,
+};
+use mcp_proto::peer::server::{self, Answer, Eras, ListKind, ServerConfig};
 use mcp_proto::peer::{AnyResult, InboundId, Outcome, Refusal, RequestId, RequestOptions};
+use mcp_proto::schema::tasks::{CreateTaskResult, GetTaskResult, TaskStatus};
 use mcp_proto::schema::{
-    CallTool, CallToolParams, CallToolResult, ClientCapability, EmptyParams, Implementation,
-    InputRequiredResult, List, ListRootsParams, ListRootsResult, ListTools, ListToolsResult, PaginatedParams,
-    Ping, ProgressParams, ServerCapability,
+    CacheHint, CallTool, CallToolParams, CallToolResult, ClientCapability, EmptyParams, EmptyResult, Era,
+    Implementation, InputRequiredResult, ListRootsParams, ListRootsResult, ListTools, ListToolsResult,
+    Method as _, PaginatedParams, Ping, ProgressParams, ServerCapability, Tool,
 };
 use mcp_proto::testing::{Network, Pair};
 use mcp_proto::{Bytes, Instant};
@@ -19,14 +22,33 @@ use proptest::prelude::*;
 
 #[derive(Clone, Debug)]
 enum Action {
-    Call { timeout: Option<u16> },
+    Call {
+        timeout: Option<u16>,
+    },
     List,
     Cancel(usize),
-    Answer { newest: bool },
+    Answer {
+        newest: bool,
+    },
     Progress,
     Fail,
-    Ask { inputs: bool },
-    Give { well: bool },
+    Ask {
+        inputs: bool,
+    },
+    Give {
+        well: bool,
+    },
+    /// The oldest call that can be a task becomes one.
+    Begin,
+    /// Something about the newest task.
+    Task {
+        command: TaskCommand,
+    },
+    Watch {
+        on: bool,
+    },
+    /// The list of tools changes.
+    Change,
     Advance(u16),
     Cut,
     Close,
@@ -42,6 +64,11 @@ fn action() -> impl Strategy<Value = Action> {
         1 => Just(Action::Fail),
         2 => any::<bool>().prop_map(|inputs| Action::Ask { inputs }),
         3 => prop::bool::weighted(0.8).prop_map(|well| Action::Give { well }),
+        2 => Just(Action::Begin),
+        2 => prop::sample::select(vec![TaskCommand::Follow, TaskCommand::Status, TaskCommand::Cancel])
+            .prop_map(|command| Action::Task { command }),
+        2 => prop::bool::weighted(0.8).prop_map(|on| Action::Watch { on }),
+        2 => Just(Action::Change),
         3 => (0..3000_u16).prop_map(Action::Advance),
         1 => Just(Action::Cut),
         1 => Just(Action::Close),
@@ -62,12 +89,33 @@ fn setting() -> impl Strategy<Value = Setting> {
     (eras, mode, any::<bool>()).prop_map(|(eras, mode, reopen)| Setting { eras, mode, reopen, chunk: None })
 }
 
+/// A request that the server's application has not answered.
+struct Held {
+    id: InboundId,
+    method: String,
+    /// The task that it is about.
+    task: Option<String>,
+    /// Whether it may become one.
+    may: bool,
+}
+
+/// How long lists may be kept.
+const KEPT: Duration = Duration::from_secs(1_000_000);
+
 /// Two peers with applications: one that asks, and one that answers when it is told to.
 struct World {
     pair: Pair,
     accepted: Vec<RequestId>,
     outcomes: BTreeMap<RequestId, Outcome>,
-    held: Vec<(InboundId, String)>,
+    held: Vec<Held>,
+    /// The tasks of the server, and how often each was asked for: they end at the third question, or when cancelled.
+    tasks: BTreeMap<String, (u32, TaskStatus)>,
+    watch: Option<WatchId>,
+    /// The list of tools: as it is, and as it was when the client was last told that it has changed.
+    version: u32,
+    told_version: u32,
+    /// What was told when each list was asked for.
+    lists: BTreeMap<RequestId, u32>,
     /// What the client's application is asked for.
     asked: Vec<InboundId>,
     progress: u32,
@@ -82,7 +130,11 @@ impl World {
         client.capabilities = client.capabilities.with(ClientCapability::Roots);
         let mut server = ServerConfig::new(Implementation::new("server", "1"));
         server.eras = setting.eras;
-        server.capabilities = server.capabilities.with(ServerCapability::Tools);
+        server.capabilities = server
+            .capabilities
+            .with(ServerCapability::ToolsListChanged)
+            .with(ServerCapability::TasksExtension);
+        server.cache_of.insert(ListTools::NAME, CacheHint::private(KEPT));
         let mut pair = Pair::new(client, server);
         pair.network = Network { chunk: setting.chunk, ..Network::default() };
         Self {
@@ -90,6 +142,11 @@ impl World {
             accepted: Vec::new(),
             outcomes: BTreeMap::new(),
             held: Vec::new(),
+            tasks: BTreeMap::new(),
+            watch: None,
+            version: 0,
+            told_version: 0,
+            lists: BTreeMap::new(),
             asked: Vec::new(),
             progress: 0,
             told: String::new(),
@@ -119,6 +176,7 @@ impl World {
             Action::List => {
                 let params = PaginatedParams::default();
                 let accepted = self.pair.client.request::<ListTools>(now, &params, RequestOptions::default());
+                self.lists.extend(accepted.iter().map(|&request| (request, self.told_version)));
                 self.accepted.extend(accepted);
             }
             Action::Cancel(which) => {
@@ -131,28 +189,50 @@ impl World {
                     return;
                 }
                 let index = if *newest { self.held.len() - 1 } else { 0 };
-                let (request, method) = self.held.remove(index);
-                if method == "tools/list" {
-                    let result = ListToolsResult::new(List::new());
-                    self.pair.server.respond(now, request, Answer::Result(&result));
-                } else {
-                    self.pair.server.respond(now, request, Answer::Result(&CallToolResult::text("done")));
+                let held = self.held.remove(index);
+                self.answer(&held);
+            }
+            Action::Begin => {
+                let Some(at) = self.held.iter().position(|held| held.may) else { return };
+                let held = self.held.remove(at);
+                let id = format!("task {}", self.tasks.len());
+                let created: CreateTaskResult = task(&id, "working");
+                self.tasks.insert(id, (0, TaskStatus::Working));
+                self.pair.server.respond(now, held.id, Answer::Result(&created.stamped()));
+            }
+            Action::Task { command } => {
+                let Some(id) = self.tasks.keys().next_back() else { return };
+                let accepted = self.pair.client.task(now, id, *command, RequestOptions::default());
+                self.accepted.extend(accepted);
+            }
+            Action::Watch { on: true } => {
+                if self.watch.is_none() {
+                    self.watch = self.pair.client.watch(now, Interest::new().tools(), Since::Now).ok();
                 }
+            }
+            Action::Watch { on: false } => {
+                if let Some(watch) = self.watch.take() {
+                    self.pair.client.unwatch(now, watch);
+                }
+            }
+            Action::Change => {
+                self.version += 1;
+                self.pair.server.list_changed(now, ListKind::Tools);
             }
             Action::Progress => {
                 self.progress += 1;
-                if let Some((request, _)) = self.held.first() {
-                    self.pair.server.progress(now, *request, &ProgressParams::new(0, self.progress));
+                if let Some(held) = self.held.first() {
+                    self.pair.server.progress(now, held.id, &ProgressParams::new(0, self.progress));
                 }
             }
             Action::Fail => {
-                if let Some((request, _)) = self.held.pop() {
+                if let Some(held) = self.held.pop() {
                     let error = mcp_proto::rpc::ErrorObject::new(-32603, "failed");
-                    self.pair.server.respond(now, request, Answer::Error(error));
+                    self.pair.server.respond(now, held.id, Answer::Error(error));
                 }
             }
             Action::Ask { inputs } => {
-                let Some((request, method)) = self.held.pop() else { return };
+                let Some(held) = self.held.pop() else { return };
                 let mut needed = InputRequiredResult::new();
                 needed.request_state = Some("s".into());
                 if *inputs {
@@ -160,11 +240,10 @@ impl World {
                     needed.input_requests = Some(requests.into_iter().collect());
                 }
                 // A legacy request can not be answered so, nor a list; then it fails.
-                let answer = match method.as_str() {
-                    "tools/call" => Answer::InputRequired(&needed),
-                    _ => Answer::Result(&ListToolsResult::new(List::new())),
-                };
-                self.pair.server.respond(now, request, answer);
+                match held.method.as_str() {
+                    "tools/call" => self.pair.server.respond(now, held.id, Answer::InputRequired(&needed)),
+                    _ => self.answer(&held),
+                }
             }
             Action::Give { well } => {
                 let Some(asked) = self.asked.pop() else { return };
@@ -182,12 +261,59 @@ impl World {
         self.pair.drive();
     }
 
+    /// Answers as a server would that means well.
+    fn answer(&mut self, held: &Held) {
+        let now = self.pair.now();
+        let done = CallToolResult::text("done");
+        if held.method == "tools/list" {
+            let tool = Tool::new("t", self.version.to_string(), serde_json::json!({"type": "object"}));
+            let result = ListToolsResult::new([tool]);
+            return self.pair.server.respond(now, held.id, Answer::Result(&result));
+        }
+        let known = match &held.task {
+            Some(id) => self.tasks.get_mut(id).map(|known| (id, known)),
+            None => None,
+        };
+        let Some((id, (questions, status))) = known else {
+            return self.pair.server.respond(now, held.id, Answer::Result(&done));
+        };
+        if held.method == "tasks/cancel" && *status == TaskStatus::Working {
+            *status = TaskStatus::Cancelled;
+        }
+        if held.method != "tasks/get" {
+            return self.pair.server.respond(now, held.id, Answer::Result(&EmptyResult::new()));
+        }
+        *questions += 1;
+        if *questions > 2 && *status == TaskStatus::Working {
+            *status = TaskStatus::Completed;
+        }
+        let mut result: GetTaskResult = task(id, status.as_str());
+        if *status == TaskStatus::Completed {
+            result.result = Some(serde_json::json!({"content": [{"type": "text", "text": "done"}]}).into());
+        }
+        self.pair.server.respond(now, held.id, Answer::Result(&result));
+    }
+
+    /// A list is none from before what was told when it was asked for.
+    fn check_list(&self, request: RequestId, outcome: &Outcome) {
+        let (Some(&told), Outcome::Result(list)) = (self.lists.get(&request), outcome) else { return };
+        let list: ListToolsResult = list.decode().unwrap();
+        let version: u32 = list.tools[0].description.as_deref().unwrap().parse().unwrap();
+        assert!(version >= told, "the list of tools is stale: {version}, and {told} was told");
+    }
+
     fn drain(&mut self) {
         while let Some(event) = self.pair.server.poll_event() {
             self.told += &format!("server {event:?}\n");
             match event {
-                server::Event::Request { id, method, .. } => self.held.push((id, method.to_string())),
-                server::Event::Cancelled { id, .. } => self.held.retain(|(held, _)| *held != id),
+                server::Event::Request { id, method, params, context } => {
+                    let params: Option<serde_json::Value> = params.and_then(|params| params.decode().ok());
+                    let task = params.and_then(|params| params["taskId"].as_str().map(Into::into));
+                    let extended = context.client_capabilities.has(ClientCapability::TasksExtension);
+                    let may = extended && context.era == Era::Modern && &*method == "tools/call";
+                    self.held.push(Held { id, method: method.to_string(), task, may });
+                }
+                server::Event::Cancelled { id, .. } => self.held.retain(|held| held.id != id),
                 _ => {}
             }
         }
@@ -196,6 +322,7 @@ impl World {
             match event {
                 client::Event::Outcome { request, outcome } => {
                     assert!(self.accepted.contains(&request), "an outcome of a request that was never made");
+                    self.check_list(request, &outcome);
                     assert!(self.outcomes.insert(request, outcome).is_none(), "contract 1: a second outcome");
                 }
                 client::Event::Request { id, .. } => {
@@ -205,11 +332,33 @@ impl World {
                     assert!(!over, "asked on behalf of what is over");
                     self.asked.push(id);
                 }
+                client::Event::TaskStatus { request, .. } => {
+                    let over = self.outcomes.contains_key(&request);
+                    assert!(!over, "how a task is doing comes before the outcome");
+                }
+                client::Event::Changed { watch, .. } => {
+                    assert_eq!(self.watch, Some(watch), "something is told to a watch that is over");
+                    self.told_version = self.version;
+                }
+                client::Event::Watch { watch, state } => match state {
+                    WatchState::On { missing } if !missing.has_tools() => self.told_version = self.version,
+                    WatchState::Ended(_) if self.watch == Some(watch) => self.watch = None,
+                    _ => {}
+                },
                 client::Event::RequestCancelled { id, .. } => self.asked.retain(|&asked| asked != id),
                 _ => {}
             }
         }
     }
+}
+
+/// A task, as it is told of.
+fn task<T: serde::de::DeserializeOwned>(id: &str, status: &str) -> T {
+    let at = "2026-01-01T00:00:00Z";
+    let task = serde_json::json!({
+        "taskId": id, "status": status, "createdAt": at, "lastUpdatedAt": at, "ttlMs": null,
+    });
+    serde_json::from_value(task).unwrap()
 }
 
 proptest! {

@@ -3,6 +3,7 @@
 //! The suite starts it once for each scenario, with the URL of a server as the last argument and the scenario's name in
 //! `MCP_CONFORMANCE_SCENARIO`.
 
+mod auth;
 mod basics;
 mod headers;
 mod input;
@@ -50,7 +51,9 @@ async fn run() -> Outcome<String> {
 
 async fn connected(url: &str, scenario: &str) -> Outcome {
     let options = ClientOptions::new("conformance-client", env!("CARGO_PKG_VERSION"));
-    let (client, driver) = options.handlers(input::handlers()).connect(url)?;
+    let (authorization, pages) = auth::authorization(scenario)?;
+    let (client, driver) = options.handlers(input::handlers()).authorization(authorization).connect(url)?;
+    let _person = driver.auth().map(|handle| smol::spawn(auth::agree(pages, handle)));
     let driver = smol::spawn(driver);
     let outcome = perform(&client, scenario).await;
     client.close().await;
@@ -74,7 +77,7 @@ async fn perform(client: &Client, scenario: &str) -> Outcome {
         "sep-2640-client-no-prefetch" => skills::list(client).await.map(drop),
         _ if scenario.starts_with("sep-2640-client-verify-") => skills::refuse(client).await,
         "sep-2322-client-request-state" => rounds::request_state(client).await,
-        _ if scenario.starts_with("auth/") => basics::call_listed(client, "test-tool").await,
+        _ if scenario.starts_with("auth/") => auth::use_server(client, scenario).await,
         _ => basics::introduction(client).await,
     }
 }

@@ -12,6 +12,7 @@ use mcp_smol::{ClientOptions, Command, Environment};
 
 use crate::asked;
 use crate::failure::Failure;
+use crate::login;
 use crate::options::{Common, EraOption};
 use crate::reports::Reports;
 use crate::trace::{self, Trace};
@@ -35,7 +36,7 @@ pub(crate) async fn with_server<T>(
     work: impl AsyncFnOnce(&Connection) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
     let (client, driver) = match url(command) {
-        Some(url) => over_http(url, common)?,
+        Some(url) => over_http(url, common).await?,
         None => as_child(command, common)?,
     };
     let driver = smol::spawn(driver);
@@ -49,7 +50,12 @@ pub(crate) async fn with_server<T>(
     if let Some(reports) = reports {
         reports.finish().await;
     }
-    result
+    match (result, url(command)) {
+        (Err(Failure::Unauthorized(said)), Some(url)) => {
+            Err(Failure::Server(format!("{said}\nTo log in: mcp login {url}")))
+        }
+        (result, _) => result,
+    }
 }
 
 async fn connected(client: &Client, common: &Common) -> Result<Connection, Failure> {
@@ -68,7 +74,17 @@ fn url(command: &[OsString]) -> Option<&str> {
     word.to_str().filter(|word| word.starts_with("http://") || word.starts_with("https://"))
 }
 
-fn over_http(url: &str, common: &Common) -> Result<(Client, Driver), Failure> {
+async fn over_http(url: &str, common: &Common) -> Result<(Client, Driver), Failure> {
+    let mut options = options(common);
+    if let Some(authorization) = login::stored(url, common).await? {
+        options = options.authorization(authorization);
+    }
+    let (client, driver) = options.connect(url).map_err(|error| Failure::Usage(error.to_string()))?;
+    Ok((client, Box::pin(driver)))
+}
+
+/// How to talk to a server at a URL, but for logging in.
+pub(crate) fn options(common: &Common) -> mcp_hyper::ClientOptions {
     let mut options = mcp_hyper::ClientOptions::new("mcp", env!("CARGO_PKG_VERSION"))
         .mode(mode(common))
         .handlers(asked::handlers())
@@ -79,8 +95,7 @@ fn over_http(url: &str, common: &Common) -> Result<(Client, Driver), Failure> {
     if common.trace {
         options = options.on_wire(trace::http);
     }
-    let (client, driver) = options.connect(url).map_err(|error| Failure::Usage(error.to_string()))?;
-    Ok((client, Box::pin(driver)))
+    options
 }
 
 fn as_child(command: &[OsString], common: &Common) -> Result<(Client, Driver), Failure> {

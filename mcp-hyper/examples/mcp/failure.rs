@@ -14,6 +14,8 @@ pub(crate) enum Failure {
     Usage(String),
     /// The connection or the protocol failed, or the server refused.
     Server(String),
+    /// The server wants to know who asks.
+    Unauthorized(String),
     /// Standard output failed.
     Output(io::Error),
 }
@@ -23,7 +25,7 @@ impl Failure {
         match self {
             Self::Tool => ExitCode::from(1),
             Self::Usage(_) => ExitCode::from(2),
-            Self::Server(_) => ExitCode::from(3),
+            Self::Server(_) | Self::Unauthorized(_) => ExitCode::from(3),
             // Whoever reads has seen enough.
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
             Self::Output(_) => ExitCode::from(3),
@@ -39,7 +41,9 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tool => f.write_str("the tool reports a failure"),
-            Self::Usage(message) | Self::Server(message) => f.write_str(message),
+            Self::Usage(message) | Self::Server(message) | Self::Unauthorized(message) => {
+                f.write_str(message)
+            }
             Self::Output(error) => write!(f, "standard output: {error}"),
         }
     }
@@ -47,6 +51,9 @@ impl fmt::Display for Failure {
 
 impl From<front::Error> for Failure {
     fn from(error: front::Error) -> Self {
+        if let Some(http) = error.unauthorized() {
+            return Self::Unauthorized(format!("the server wants to know who asks: {http}"));
+        }
         let hint = if error.is_timeout() { "\nTo wait longer: --timeout SECONDS" } else { "" };
         Self::Server(format!("{error}{hint}"))
     }

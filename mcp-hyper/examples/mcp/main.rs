@@ -12,10 +12,12 @@ mod connect;
 mod demo;
 mod demo_server;
 mod failure;
+mod login;
 mod names;
 mod options;
 mod progress;
 mod prompts;
+mod protect;
 mod reports;
 mod resources;
 mod serve;
@@ -73,7 +75,12 @@ async fn run(command: Command, common: &Common) -> Result<(), Failure> {
         Command::Demo { http: false } => demo::demo(common, screen).await,
         Command::Demo { http: true } => demo::demo_over_http(common, screen).await,
         Command::Serve { http: None, .. } => serve::stdio().await,
-        Command::Serve { http: Some(address), legacy_sse } => serve::http(address, legacy_sse).await,
+        Command::Serve { http: Some(address), legacy_sse, demands } => {
+            serve::http(address, legacy_sse, &demands).await
+        }
+        Command::Login { url, login } => login::login(&url, &login, common, screen).await,
+        Command::Logout { url } => login::logout(&url, common, screen).await,
+        Command::Whoami { url } => login::whoami(&url, common, screen, json).await,
         Command::Tools { name, server } => {
             with_server(&server.command, common, async |connection| {
                 tools::tools(connection, name.as_deref(), screen, json).await

@@ -14,6 +14,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 ///     mcp tools -- npx -y @modelcontextprotocol/server-everything
 ///     mcp call add a=2 b=3 -- npx -y @modelcontextprotocol/server-everything
 ///     mcp tools -- https://example.com/mcp
+///     mcp login https://example.com/mcp
 ///
 /// Exit codes: 0 done, 1 the tool reports a failure, 2 wrong usage, 3 the connection or the protocol failed.
 #[derive(Debug, Parser)]
@@ -52,6 +53,19 @@ pub(crate) struct Common {
     /// Send a header with every request to a server at a URL; may be repeated
     #[arg(long = "header", global = true, value_parser = header, value_name = "NAME: VALUE")]
     pub(crate) headers: Vec<(String, String)>,
+
+    /// What this client is known by at the server's authorization server, if it was registered there beforehand; the
+    /// password to that is taken from the variable MCP_CLIENT_SECRET
+    #[arg(long, global = true, value_name = "ID")]
+    pub(crate) client_id: Option<String>,
+
+    /// Look for authorization servers in private networks too
+    #[arg(long, global = true)]
+    pub(crate) private_networks: bool,
+
+    /// The folder to keep tokens in [default: mcp/tokens below the folder for state, as ~/.local/state]
+    #[arg(long, global = true, value_name = "DIR")]
+    pub(crate) tokens: Option<PathBuf>,
 
     /// Set a variable in the server's environment; may be repeated
     #[arg(long = "env", global = true, value_parser = variable, value_name = "NAME=VALUE")]
@@ -166,6 +180,26 @@ pub(crate) enum Command {
         #[command(flatten)]
         server: Server,
     },
+    /// Log in to a server at a URL; other commands go out with the token from then on
+    Login {
+        /// The server's URL
+        #[arg(value_name = "URL")]
+        url: String,
+        #[command(flatten)]
+        login: LoginOptions,
+    },
+    /// Give back the tokens of a server, and forget them
+    Logout {
+        /// The server's URL
+        #[arg(value_name = "URL")]
+        url: String,
+    },
+    /// Show which token there is for a server
+    Whoami {
+        /// The server's URL
+        #[arg(value_name = "URL")]
+        url: String,
+    },
     /// Be a server for other people's clients: on standard input and output, or over HTTP
     Serve {
         /// Serve HTTP at this address, such as 127.0.0.1:8080; port 0 takes any that is free
@@ -174,7 +208,49 @@ pub(crate) enum Command {
         /// Serve HTTP+SSE of 2024-11-05 as well, for the oldest clients
         #[arg(long, requires = "http")]
         legacy_sse: bool,
+        #[command(flatten)]
+        demands: Demands,
     },
+}
+
+/// What the server demands of its clients.
+#[derive(Debug, Default, Args)]
+#[command(next_help_heading = "Demanding tokens")]
+pub(crate) struct Demands {
+    /// Demand an access token of this issuer: one that is a JWT, signed by a key that the issuer publishes
+    #[arg(long, value_name = "URL", requires = "http")]
+    pub(crate) issuer: Option<String>,
+    /// The URL by which clients know this server, and issuers name it in tokens [default: where it listens]
+    #[arg(long, value_name = "URL", requires = "issuer")]
+    pub(crate) resource: Option<String>,
+    /// Another name of this server in tokens; may be repeated
+    #[arg(long, value_name = "NAME", requires = "issuer")]
+    pub(crate) audience: Vec<String>,
+    /// A scope that every request needs; may be repeated
+    #[arg(long, value_name = "SCOPE", requires = "issuer")]
+    pub(crate) scope: Vec<String>,
+    /// A scope that calls of one tool need besides; may be repeated
+    #[arg(long, value_name = "TOOL=SCOPE", value_parser = variable, requires = "issuer")]
+    pub(crate) tool_scope: Vec<(String, String)>,
+    /// Take no tokens but those that are bound to a key, with a proof that the client holds it (DPoP)
+    #[arg(long, requires = "issuer")]
+    pub(crate) dpop: bool,
+}
+
+/// How to log in.
+#[derive(Debug, Args)]
+pub(crate) struct LoginOptions {
+    /// Print the page to agree on, and open no browser
+    #[arg(long)]
+    pub(crate) no_browser: bool,
+
+    /// The port of this machine that the page leads back to; any that is free unless given
+    #[arg(long, value_name = "PORT", default_value_t, hide_default_value = true)]
+    pub(crate) port: u16,
+
+    /// What to ask for, where the server does not say, in place of all that it has to offer
+    #[arg(long, value_name = "SCOPES")]
+    pub(crate) scope: Option<String>,
 }
 
 const ARGUMENTS: &str = "\
@@ -236,6 +312,18 @@ mod tests {
         assert_eq!((name.as_str(), arguments.as_slice()), ("add", ["a=1".to_owned()].as_slice()));
         assert_eq!(server.command, ["npx", "-y", "--json", "server"]);
         assert!(options.common.json);
+    }
+
+    #[test]
+    fn tokens_are_demanded_by_their_issuer_over_http_alone() {
+        let serve = |more: &[&str]| Options::try_parse_from([&["mcp", "serve"], more].concat());
+        let http = ["--http", "127.0.0.1:0"];
+        let issuer = ["--issuer", "https://login.example"];
+        assert!(serve(&[&http[..], &issuer, &["--tool-scope", "add=sums", "--dpop"]].concat()).is_ok());
+        assert!(serve(&issuer).is_err());
+        for other in [["--scope", "a"], ["--resource", "https://a"], ["--audience", "a"]] {
+            assert!(serve(&[http, other].concat()).is_err());
+        }
     }
 
     #[test]

@@ -9,8 +9,10 @@ use mcp_proto::bind::http::server::LegacyPaths;
 use smol::Timer;
 use smol::net::TcpListener;
 
-use crate::demo_server;
 use crate::failure::Failure;
+use crate::options::Demands;
+use crate::protect::Protected;
+use crate::{demo_server, protect};
 
 pub(crate) async fn stdio() -> Result<(), Failure> {
     if std::io::stdin().is_terminal() {
@@ -22,12 +24,17 @@ pub(crate) async fn stdio() -> Result<(), Failure> {
     served.map_err(|error| Failure::Server(format!("serving standard input and output: {error}")))
 }
 
-pub(crate) async fn http(address: SocketAddr, legacy_sse: bool) -> Result<(), Failure> {
+pub(crate) async fn http(address: SocketAddr, legacy_sse: bool, demands: &Demands) -> Result<(), Failure> {
     let failed = |error: std::io::Error| Failure::Server(format!("serving {address}: {error}"));
     let listener = TcpListener::bind(address).await.map_err(failed)?;
     let at = listener.local_addr().map_err(failed)?;
-    let _ = writeln!(anstream::stderr(), "Serving http://{at}/mcp. Ctrl-C ends it.");
-    let mut options = ServerOptions::new(demo_server::with_clock());
+    let url = format!("http://{at}/mcp");
+    let protected = protect::protection(&url, demands)?;
+    let _ = writeln!(anstream::stderr(), "Serving {url}. Ctrl-C ends it.");
+    let mut options = ServerOptions::new(protect::with_scopes(demo_server::with_clock(), demands));
+    if let Some(Protected { guard, host }) = protected {
+        options = options.protect(guard).configure(|config| config.hosts = host);
+    }
     if legacy_sse {
         options = options.configure(|config| config.legacy_sse = Some(LegacyPaths::default()));
     }

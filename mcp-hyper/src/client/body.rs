@@ -9,7 +9,7 @@ use hyper::body::{Body, Frame, SizeHint};
 
 /// A body that is there at once.
 #[derive(Debug)]
-pub(super) struct Whole(pub(super) Bytes);
+pub(crate) struct Whole(pub(crate) Bytes);
 
 impl Body for Whole {
     type Data = Bytes;

@@ -151,22 +151,74 @@ impl<R: Runtime> Connector<R> {
         or(opening, patience).await
     }
 
-    async fn open(&self, origin: &Origin) -> io::Result<Connection> {
-        let mut form = Form::Origin;
-        let mut stream = match (&self.unix_socket, self.proxy.server_for(origin)) {
-            (Some(path), _) => self.runtime.connect(&Endpoint::Unix(path.clone())).await?,
-            (None, None) => self.dial(&origin.host, origin.port).await?,
-            (None, Some(server)) => {
-                let mut stream = self.dial_proxy(server).await?;
-                if origin.scheme == Scheme::Https || self.prior_knowledge {
-                    tunnel::open(&mut *stream, origin, server.credentials.as_ref()).await?;
-                } else {
-                    form = Form::Absolute { credentials: server.credentials.clone() };
-                }
-                stream
-            }
+    /// The same, to those addresses of the name alone that are within reach. Where a proxy stands between, it is the
+    /// proxy that looks up the name.
+    #[cfg(feature = "auth")]
+    pub(super) async fn connect_within(
+        &self,
+        origin: &Origin,
+        reach: mcp_proto::auth::Reach,
+    ) -> Result<Connection, String> {
+        let opening = async {
+            let failed = |error| format!("can not connect to {}: {error}", origin.with_port());
+            self.open_within(origin, reach).await.map_err(failed)
         };
-        let mut speaks_http2 = self.prior_knowledge;
+        let patience = async {
+            self.runtime.timer().sleep(self.timeout).await;
+            Err(format!("no connection to {} within {:?}", origin.with_port(), self.timeout))
+        };
+        or(opening, patience).await
+    }
+
+    #[cfg(feature = "auth")]
+    async fn open_within(&self, origin: &Origin, reach: mcp_proto::auth::Reach) -> io::Result<Connection> {
+        if self.proxy.server_for(origin).is_some() {
+            let (stream, form) = self.open_by_proxy(origin, false).await?;
+            return self.greet(stream, origin, form, false).await;
+        }
+        let mut addresses = self.runtime.resolve(&origin.host, origin.port).await?;
+        let found = addresses.len();
+        addresses.retain(|address| reach.allows(address.ip()));
+        if found > 0 && addresses.is_empty() {
+            let what = "none of its addresses may be visited";
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, what));
+        }
+        let stream = self.dial_addresses(addresses).await?;
+        self.greet(stream, origin, Form::Origin, false).await
+    }
+
+    async fn open(&self, origin: &Origin) -> io::Result<Connection> {
+        let (stream, form) = match &self.unix_socket {
+            Some(path) => (self.runtime.connect(&Endpoint::Unix(path.clone())).await?, Form::Origin),
+            None => self.open_by_proxy(origin, self.prior_knowledge).await?,
+        };
+        self.greet(stream, origin, form, self.prior_knowledge).await
+    }
+
+    /// A stream to a server, or to the proxy that there is for it. A proxy can not forward what `speaks_http2`.
+    async fn open_by_proxy(
+        &self,
+        origin: &Origin,
+        speaks_http2: bool,
+    ) -> io::Result<(Box<dyn Stream>, Form)> {
+        let Some(server) = self.proxy.server_for(origin) else {
+            return Ok((self.dial(&origin.host, origin.port).await?, Form::Origin));
+        };
+        let mut stream = self.dial_proxy(server).await?;
+        if origin.scheme == Scheme::Https || speaks_http2 {
+            tunnel::open(&mut *stream, origin, server.credentials.as_ref()).await?;
+            return Ok((stream, Form::Origin));
+        }
+        Ok((stream, Form::Absolute { credentials: server.credentials.clone() }))
+    }
+
+    async fn greet(
+        &self,
+        mut stream: Box<dyn Stream>,
+        origin: &Origin,
+        form: Form,
+        mut speaks_http2: bool,
+    ) -> io::Result<Connection> {
         if origin.scheme == Scheme::Https {
             (stream, speaks_http2) = self.encrypt(stream, &origin.host).await?;
         }
@@ -204,7 +256,12 @@ impl<R: Runtime> Connector<R> {
 
     /// Connects to the first address that answers.
     async fn dial(&self, host: &str, port: u16) -> io::Result<Box<dyn Stream>> {
-        let mut addresses = alternating(self.runtime.resolve(host, port).await?).into_iter();
+        let addresses = self.runtime.resolve(host, port).await?;
+        self.dial_addresses(addresses).await
+    }
+
+    async fn dial_addresses(&self, addresses: Vec<SocketAddr>) -> io::Result<Box<dyn Stream>> {
+        let mut addresses = alternating(addresses).into_iter();
         let timer = self.runtime.timer();
         let mut attempts = FuturesUnordered::new();
         let mut failure = io::Error::new(io::ErrorKind::NotFound, "the name has no address");

@@ -30,6 +30,11 @@ pub(super) enum Task {
 pub(super) enum Step {
     /// Nobody is concerned.
     Nothing,
+    #[cfg(feature = "auth")]
+    Fetched {
+        id: mcp_proto::auth::FetchId,
+        fetched: Result<super::fetch::Fetched, String>,
+    },
     Connected {
         origin: Arc<Origin>,
         opened: Result<Connection, String>,
@@ -119,6 +124,13 @@ impl Task {
         };
         let (handle, registration) = AbortHandle::new_pair();
         (Self::Asking(Abortable::new(asking, registration)), handle)
+    }
+
+    /// Anything else that may be stopped.
+    #[cfg(feature = "auth")]
+    pub(super) fn stoppable(future: Pin<Box<dyn Future<Output = Step> + Send>>) -> (Self, AbortHandle) {
+        let (handle, registration) = AbortHandle::new_pair();
+        (Self::Asking(Abortable::new(future, registration)), handle)
     }
 
     /// Waits for the next piece of the body.

@@ -24,7 +24,7 @@ const RESERVED: &[HeaderName] = &[
 /// Those of which the library that defines names knows none.
 const RESERVED_TOO: &[&str] = &["http2-settings", "keep-alive", "last-event-id"];
 
-const USER_AGENT: HeaderValue =
+pub(super) const USER_AGENT: HeaderValue =
     HeaderValue::from_static(concat!(env!("CARGO_PKG_NAME"), "/", env!("CARGO_PKG_VERSION")));
 
 /// A header that can not be added.
@@ -105,11 +105,16 @@ impl Additions {
         for refresh in &mut self.refresh {
             refresh(&mut added);
         }
+        let authorized = headers.contains_key(header::AUTHORIZATION);
         let mut last = None;
         for (name, mut value) in added {
             // A name is told once, however many values follow.
             last = name.or(last);
             let Some(name) = last.as_ref().filter(|name| !is_reserved(name)) else { continue };
+            // A token that was got for this server counts for more than one that is there in any case.
+            if authorized && *name == header::AUTHORIZATION {
+                continue;
+            }
             if is_secret(name) {
                 value.set_sensitive(true);
             }
@@ -126,8 +131,9 @@ fn is_reserved(name: &HeaderName) -> bool {
 }
 
 /// Whether the value should not be shown.
-fn is_secret(name: &HeaderName) -> bool {
+pub(super) fn is_secret(name: &HeaderName) -> bool {
     *name == header::AUTHORIZATION
+        || *name == "dpop"
         || *name == header::COOKIE
         || ["key", "secret", "token"].iter().any(|word| name.as_str().contains(word))
 }

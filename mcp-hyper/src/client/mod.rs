@@ -1,9 +1,13 @@
 //! Clients: hyper connections that carry the exchanges of an HTTP client machine.
 
+#[cfg(feature = "auth")]
+mod authorized;
 mod body;
 mod connector;
 mod exchange;
 mod failure;
+#[cfg(feature = "auth")]
+mod fetch;
 mod headers;
 mod options;
 mod pool;
@@ -28,6 +32,12 @@ use crate::fields::Headers;
 use crate::runtime::{Runtime, Smol};
 use crate::time::{Alarm, RuntimeClock};
 
+#[cfg(feature = "auth")]
+pub use authorized::AuthDriver;
+#[cfg(feature = "auth")]
+pub(crate) use body::Whole;
+#[cfg(feature = "auth")]
+pub(crate) use fetch::{Fetched, once as fetch};
 pub use headers::{HeaderError, HeaderProblem};
 pub use options::{ClientOptions, ConnectError};
 pub use proxy::{Proxy, ProxyError};
@@ -37,6 +47,8 @@ pub use wire::WireEvent;
 const ROUNDS: usize = 4;
 /// How much it does in each round: of what has happened, and of what is to be done.
 const TURN: usize = 32;
+/// What becomes of an exchange that is held where nobody sees to authorization.
+const NOBODY: &str = "this program does not log in";
 
 /// Talks to the server at this URL, `http` or `https`, with default [options](ClientOptions).
 ///
@@ -78,6 +90,8 @@ pub fn connect(url: impl Into<String>) -> Result<(Client, ClientDriver), Connect
 pub struct ClientDriver<H: Mode = Multi, R = Smol> {
     front: front::ClientDriver<HttpClient, H>,
     transport: Transport<R>,
+    #[cfg(feature = "auth")]
+    desk: Option<crate::auth::Desk>,
     alarm: Alarm,
     clock: Arc<RuntimeClock>,
 }
@@ -85,21 +99,24 @@ pub struct ClientDriver<H: Mode = Multi, R = Smol> {
 impl<H: Mode, R: Runtime> ClientDriver<H, R> {
     /// Hands over what the connections bring. Ready if there was anything.
     fn poll_transport(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        self.transport.poll(self.clock.now(), cx).map(|happened| {
+        self.transport.poll(self.clock.now(), cx).map(|mut happened| {
+            self.show(&mut happened);
             self.front.lock(|machine, now| match happened {
                 Happened::Head { exchange, status, headers } => {
                     machine.handle_head(now, exchange, status.as_u16(), &Headers(&headers));
                 }
                 Happened::Body { exchange, bytes } => machine.handle_body(now, exchange, bytes),
                 Happened::End { exchange, end } => machine.handle_end(now, exchange, end),
+                #[cfg(feature = "auth")]
+                Happened::Fetched { .. } => {}
             });
         })
     }
 
     /// Carries out what the machine wants. Ready if there was anything, as more may follow from it.
     fn poll_machine(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let Self { front, transport, clock, .. } = self;
-        let polled = front.poll(cx, |machine, now| {
+        let transport = &self.transport;
+        let polled = self.front.poll(cx, |machine, now| {
             machine.handle_timeout(now);
             let action = machine.poll_action();
             let wanted: Vec<_> =
@@ -108,14 +125,58 @@ impl<H: Mode, R: Runtime> ClientDriver<H, R> {
         });
         polled.map(|(action, wanted)| {
             for exchange in wanted {
-                transport.read(exchange);
+                self.transport.read(exchange);
             }
             match action {
-                Some(Action::Open(request)) => transport.open(clock.now(), request),
-                Some(Action::Abort(exchange)) => transport.abort(clock.now(), exchange),
+                Some(Action::Open(request)) => self.open(request),
+                Some(Action::Abort(exchange)) => {
+                    #[cfg(feature = "auth")]
+                    if let Some(desk) = &mut self.desk {
+                        desk.forget(exchange);
+                    }
+                    self.transport.abort(self.clock.now(), exchange);
+                }
+                Some(Action::Challenge(challenge)) => self.challenge(&challenge),
                 None => {}
             }
         })
+    }
+
+    /// Whether something is under way that goes on after the client was closed.
+    fn is_finishing(&self) -> bool {
+        #[cfg(feature = "auth")]
+        return self.desk.as_ref().is_some_and(crate::auth::Desk::is_finishing);
+        #[cfg(not(feature = "auth"))]
+        false
+    }
+
+    fn next_timeout(&self) -> Option<mcp_proto::Instant> {
+        let timeouts = [
+            self.front.next_timeout(),
+            self.transport.poll_timeout(),
+            #[cfg(feature = "auth")]
+            self.desk.as_ref().and_then(crate::auth::Desk::poll_timeout),
+        ];
+        timeouts.into_iter().flatten().min()
+    }
+}
+
+#[cfg(not(feature = "auth"))]
+impl<H: Mode, R: Runtime> ClientDriver<H, R> {
+    fn open(&mut self, request: mcp_proto::bind::http::client::Request) {
+        self.transport.open(self.clock.now(), request);
+    }
+
+    fn challenge(&mut self, challenge: &mcp_proto::bind::http::client::Challenge) {
+        self.front.lock(|machine, now| machine.refuse(now, challenge.exchange, NOBODY));
+    }
+
+    fn show(&mut self, _: &mut Happened) {}
+
+    fn forget_ended(&mut self) {}
+
+    fn poll_desk(&mut self, _: &mut Context<'_>) -> Poll<()> {
+        Poll::Pending
     }
 }
 
@@ -130,17 +191,20 @@ impl<H: Mode, R: Runtime> Future for ClientDriver<H, R> {
             // for the end of the other.
             let happened = (0..TURN).take_while(|_| this.poll_transport(cx).is_ready()).count();
             let acted = (0..TURN).take_while(|_| this.poll_machine(cx).is_ready()).count();
-            if happened > 0 || acted > 0 {
+            if acted < TURN {
+                this.forget_ended();
+            }
+            let seen_to = (0..TURN).take_while(|_| this.poll_desk(cx).is_ready()).count();
+            if happened > 0 || acted > 0 || seen_to > 0 {
                 continue;
             }
-            if let Some(closed) = this.front.closed() {
+            if let Some(closed) = this.front.closed().filter(|_| !this.is_finishing()) {
                 return Poll::Ready(match closed {
                     Closed::Done => Ok(()),
                     closed => Err(Error::Closed(closed)),
                 });
             }
-            let timeouts = [this.front.next_timeout(), this.transport.poll_timeout()];
-            let first = timeouts.into_iter().flatten().min().and_then(|at| this.clock.at(at));
+            let first = this.next_timeout().and_then(|at| this.clock.at(at));
             if this.alarm.poll_until(first, this.clock.timers(), cx).is_pending() {
                 return Poll::Pending;
             }

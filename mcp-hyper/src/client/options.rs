@@ -58,6 +58,8 @@ pub struct ClientOptions<H: Mode = Multi, R = Smol> {
     prior_knowledge: bool,
     connect_timeout: Duration,
     idle_timeout: Duration,
+    #[cfg(feature = "auth")]
+    authorization: Option<crate::auth::Authorization>,
     #[cfg(feature = "tls")]
     tls: Option<Arc<futures_rustls::rustls::ClientConfig>>,
 }
@@ -72,6 +74,15 @@ pub enum ConnectError {
     Header(HeaderError),
     /// The environment names something as a proxy that is none.
     Proxy(ProxyError),
+    /// No token can be got for such a server, or by such a configuration.
+    #[cfg(feature = "auth")]
+    Authorization(mcp_proto::auth::client::AuthConfigError),
+    /// Nothing was said of how to log in.
+    #[cfg(feature = "auth")]
+    NoAuthorization,
+    /// The system gives no random numbers.
+    #[cfg(feature = "auth")]
+    NoEntropy,
     /// No encrypted connection can be made.
     #[cfg(feature = "tls")]
     Tls(crate::tls::TlsError),
@@ -83,6 +94,12 @@ impl fmt::Display for ConnectError {
             Self::Url(error) => error.fmt(f),
             Self::Header(error) => error.fmt(f),
             Self::Proxy(error) => error.fmt(f),
+            #[cfg(feature = "auth")]
+            Self::Authorization(error) => error.fmt(f),
+            #[cfg(feature = "auth")]
+            Self::NoAuthorization => f.write_str("nothing was said of how to log in"),
+            #[cfg(feature = "auth")]
+            Self::NoEntropy => f.write_str("the system gives no random numbers"),
             #[cfg(feature = "tls")]
             Self::Tls(error) => error.fmt(f),
         }
@@ -122,6 +139,8 @@ impl From<ClientConfig> for ClientOptions {
             prior_knowledge: false,
             connect_timeout: CONNECT_TIMEOUT,
             idle_timeout: IDLE_TIMEOUT,
+            #[cfg(feature = "auth")]
+            authorization: None,
             #[cfg(feature = "tls")]
             tls: None,
         }
@@ -161,6 +180,8 @@ impl<H: Mode, R: Runtime> ClientOptions<H, R> {
             prior_knowledge: self.prior_knowledge,
             connect_timeout: self.connect_timeout,
             idle_timeout: self.idle_timeout,
+            #[cfg(feature = "auth")]
+            authorization: self.authorization,
             #[cfg(feature = "tls")]
             tls: self.tls,
         }
@@ -179,6 +200,8 @@ impl<H: Mode, R: Runtime> ClientOptions<H, R> {
             prior_knowledge: self.prior_knowledge,
             connect_timeout: self.connect_timeout,
             idle_timeout: self.idle_timeout,
+            #[cfg(feature = "auth")]
+            authorization: self.authorization,
             #[cfg(feature = "tls")]
             tls: self.tls,
         }
@@ -265,6 +288,13 @@ impl<H: Mode, R: Runtime> ClientOptions<H, R> {
         self
     }
 
+    /// Logs in where the server demands it.
+    #[cfg(feature = "auth")]
+    pub fn authorization(mut self, authorization: crate::auth::Authorization) -> Self {
+        self.authorization = Some(authorization);
+        self
+    }
+
     /// Talks to the server at this URL; see [`connect`](crate::connect).
     ///
     /// # Errors
@@ -272,13 +302,60 @@ impl<H: Mode, R: Runtime> ClientOptions<H, R> {
     pub fn connect(mut self, url: impl Into<String>) -> Result<(Client, ClientDriver<H, R>), ConnectError> {
         self.config.url = url.into();
         self.config.client.capabilities = self.handlers.capabilities().clone();
+        let clock = Arc::new(RuntimeClock::new(self.runtime.timer()));
+        #[cfg(feature = "auth")]
+        let desk = self.desk(&clock)?;
+        #[cfg(feature = "auth")]
+        if desk.is_some() {
+            self.config.authorization = mcp_proto::bind::http::client::Unauthorized::Park;
+        }
+        let machine = HttpClient::new(self.config.clone(), clock.now()).map_err(ConnectError::Url)?;
+        let (transport, handlers) = self.transport()?;
+        let (client, front) = front::client(machine, clock.clone(), handlers);
+        let driver = ClientDriver {
+            front,
+            transport,
+            #[cfg(feature = "auth")]
+            desk,
+            alarm: Alarm::default(),
+            clock,
+        };
+        Ok((client, driver))
+    }
+
+    /// Sees to the tokens of the server at this URL without talking to it: to say whether there are any, to log out, to
+    /// log in beforehand. The [authorization](Self::authorization) must be there.
+    ///
+    /// # Errors
+    /// If one of the options, or the URL, can not be used. Nothing has been sent then.
+    #[cfg(feature = "auth")]
+    pub fn authorize(
+        mut self,
+        url: impl Into<String>,
+    ) -> Result<(crate::auth::AuthHandle, super::AuthDriver<R>), ConnectError> {
+        self.config.url = url.into();
+        let clock = Arc::new(RuntimeClock::new(self.runtime.timer()));
+        let desk = self.desk(&clock)?.ok_or(ConnectError::NoAuthorization)?;
+        let (transport, _) = self.transport()?;
+        Ok((desk.handle(), super::AuthDriver { desk, transport, alarm: Alarm::default(), clock }))
+    }
+
+    #[cfg(feature = "auth")]
+    fn desk(&mut self, clock: &Arc<RuntimeClock>) -> Result<Option<crate::auth::Desk>, ConnectError> {
+        let Some(authorization) = self.authorization.take() else { return Ok(None) };
+        let mut seed = [0; 32];
+        getrandom::fill(&mut seed).map_err(|_| ConnectError::NoEntropy)?;
+        crate::auth::Desk::new(authorization, &self.config.url, clock.clone(), seed)
+            .map(Some)
+            .map_err(ConnectError::Authorization)
+    }
+
+    fn transport(mut self) -> Result<(Transport<R>, ClientHandlers<H>), ConnectError> {
         self.additions.check().map_err(ConnectError::Header)?;
         let proxy = match self.proxy {
             Some(proxy) => proxy,
             None => Proxy::from_environment().map_err(ConnectError::Proxy)?,
         };
-        let clock = Arc::new(RuntimeClock::new(self.runtime.timer()));
-        let machine = HttpClient::new(self.config, clock.now()).map_err(ConnectError::Url)?;
         let connector = Connector {
             runtime: self.runtime,
             proxy,
@@ -289,9 +366,7 @@ impl<H: Mode, R: Runtime> ClientOptions<H, R> {
             tls: self.tls,
             background: Backlog::default(),
         };
-        let transport = Transport::new(connector, self.additions, self.wire, self.idle_timeout);
-        let (client, front) = front::client(machine, clock.clone(), self.handlers);
-        Ok((client, ClientDriver { front, transport, alarm: Alarm::default(), clock }))
+        Ok((Transport::new(connector, self.additions, self.wire, self.idle_timeout), self.handlers))
     }
 }
 

@@ -15,6 +15,8 @@ use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Request as HttpRequest, StatusCode};
 use hyper::body::Body as _;
 use mcp_proto::Instant;
+#[cfg(feature = "auth")]
+use mcp_proto::auth::{Fetch, FetchId, Reach};
 use mcp_proto::bind::http::client::Request;
 use mcp_proto::bind::http::{End, ExchangeId, Sent, Verb};
 
@@ -22,7 +24,9 @@ use super::body::Whole;
 use super::connector::{Connector, Http1};
 use super::exchange::{Answer, Step, Task, Used};
 use super::failure::Failure;
-use super::headers::Additions;
+#[cfg(feature = "auth")]
+use super::fetch::{self, Fetched};
+use super::headers::{Additions, is_secret};
 use super::pool::Pool;
 use super::target::{Origin, Target};
 use super::wire::{Tap, WireEvent};
@@ -30,9 +34,24 @@ use crate::runtime::Runtime;
 
 /// What became of an exchange.
 pub(super) enum Happened {
-    Head { exchange: ExchangeId, status: StatusCode, headers: HeaderMap },
-    Body { exchange: ExchangeId, bytes: Bytes },
-    End { exchange: ExchangeId, end: End },
+    Head {
+        exchange: ExchangeId,
+        status: StatusCode,
+        headers: HeaderMap,
+    },
+    Body {
+        exchange: ExchangeId,
+        bytes: Bytes,
+    },
+    End {
+        exchange: ExchangeId,
+        end: End,
+    },
+    #[cfg(feature = "auth")]
+    Fetched {
+        id: FetchId,
+        fetched: Result<Fetched, String>,
+    },
 }
 
 /// Carries exchanges over connections. Whatever it has under way is polled by [`poll`](Self::poll) and ends when it is dropped.
@@ -45,6 +64,8 @@ pub(super) struct Transport<R> {
     exchanges: BTreeMap<ExchangeId, Exchange>,
     /// The exchanges of which nothing is read until somebody wants it.
     unread: BTreeMap<ExchangeId, Answer>,
+    #[cfg(feature = "auth")]
+    fetches: BTreeMap<FetchId, AbortHandle>,
     tasks: FuturesUnordered<Task>,
     happened: VecDeque<Happened>,
 }
@@ -67,6 +88,8 @@ impl<R: Runtime> Transport<R> {
             pools: BTreeMap::new(),
             exchanges: BTreeMap::new(),
             unread: BTreeMap::new(),
+            #[cfg(feature = "auth")]
+            fetches: BTreeMap::new(),
             tasks: FuturesUnordered::new(),
             happened: VecDeque::new(),
         }
@@ -94,7 +117,8 @@ impl<R: Runtime> Transport<R> {
         let headers = prepared.headers_mut();
         for (name, value) in request.headers {
             let named = HeaderName::try_from(&*name).ok().zip(HeaderValue::try_from(value).ok());
-            let (name, value) = named.ok_or_else(|| format!("the header {name} can not be sent"))?;
+            let (name, mut value) = named.ok_or_else(|| format!("the header {name} can not be sent"))?;
+            value.set_sensitive(is_secret(&name));
             headers.append(name, value);
         }
         self.additions.apply(headers);
@@ -154,6 +178,23 @@ impl<R: Runtime> Transport<R> {
         self.supply(now, &origin);
     }
 
+    /// Makes an exchange with an authorization server, on a connection of its own.
+    #[cfg(feature = "auth")]
+    pub(super) fn fetch(&mut self, fetch: Fetch, reach: Reach) {
+        let id = fetch.id;
+        let (task, abort) = fetch::task(self.connector.clone(), fetch, reach);
+        self.fetches.insert(id, abort);
+        self.tasks.push(task);
+    }
+
+    /// Stops such an exchange. Nothing more is heard of it.
+    #[cfg(feature = "auth")]
+    pub(super) fn abort_fetch(&mut self, id: FetchId) {
+        if let Some(abort) = self.fetches.remove(&id) {
+            abort.abort();
+        }
+    }
+
     /// The exchanges that have answers of which nothing is being read.
     pub(super) fn unread(&self) -> impl Iterator<Item = ExchangeId> {
         self.unread.keys().copied()
@@ -195,6 +236,12 @@ impl<R: Runtime> Transport<R> {
     fn take(&mut self, now: Instant, step: Step) {
         match step {
             Step::Nothing => {}
+            #[cfg(feature = "auth")]
+            Step::Fetched { id, fetched } => {
+                if self.fetches.remove(&id).is_some() {
+                    self.happened.push_back(Happened::Fetched { id, fetched });
+                }
+            }
             Step::Connected { origin, opened } => {
                 let Some(pool) = self.pools.get_mut(&origin) else { return };
                 match opened {
@@ -304,6 +351,9 @@ impl<R: Runtime> Transport<R> {
             }
             Happened::Body { exchange, bytes } => WireEvent::Body { exchange: *exchange, bytes },
             Happened::End { exchange, end } => WireEvent::End { exchange: *exchange, end },
+            // It is full of what nobody should see.
+            #[cfg(feature = "auth")]
+            Happened::Fetched { .. } => return,
         });
     }
 

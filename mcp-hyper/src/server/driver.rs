@@ -15,6 +15,8 @@ use mcp_proto::front::{Mode, Multi, RouterError};
 
 use super::accept::{Listener, Patient};
 use super::connection::{Connection, ConnectionError};
+#[cfg(feature = "auth")]
+use super::fetching::Fetcher;
 use super::service::HttpService;
 use super::streams::ServerMode;
 use crate::time::Alarm;
@@ -26,7 +28,7 @@ const LAST_ANSWERS: Duration = Duration::from_secs(2);
 
 /// The future that runs what outlives a connection: sessions and their handlers.
 ///
-/// Nothing of 2025-11-25 and before works unless it is polled. It ends when the server has been closed, and the
+/// Nothing of 2025-11-25 and before works unless it is polled, and no token that something has to be fetched for. It ends when the server has been closed, and the
 /// connections have finished or have had their time.
 ///
 /// # Errors
@@ -44,6 +46,9 @@ pub struct ServiceDriver<H: Mode = Multi> {
     patience: Alarm,
     /// When connections are cut, once the server is closing.
     deadline: Option<Instant>,
+    /// What fetches so that tokens can be verified.
+    #[cfg(feature = "auth")]
+    fetcher: Option<Fetcher>,
 }
 
 impl<H: Mode> ServiceDriver<H> {
@@ -62,7 +67,14 @@ impl<H: Mode> ServiceDriver<H> {
             close_timeout,
             patience: Alarm::default(),
             deadline: None,
+            #[cfg(feature = "auth")]
+            fetcher: None,
         }
+    }
+
+    #[cfg(feature = "auth")]
+    pub(super) fn fetching(self, fetcher: Option<Fetcher>) -> Self {
+        Self { fetcher, ..self }
     }
 
     /// Runs sessions. Ready once the server is closed and they have ended.
@@ -91,6 +103,11 @@ impl<H: Mode> Future for ServiceDriver<H> {
             return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidInput, problem)));
         }
         let sessions = this.poll_sessions(cx);
+        #[cfg(feature = "auth")]
+        if let Some(fetcher) = &mut this.fetcher {
+            let service = &this.service;
+            fetcher.poll(|| service.shared().now(), cx);
+        }
         let shared = this.service.shared();
         if !shared.server.is_closing() {
             return Poll::Pending;

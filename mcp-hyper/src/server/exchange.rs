@@ -17,6 +17,7 @@ use mcp_proto::bind::http::server::{BodyKind, ResponseHead};
 use mcp_proto::front::http::HttpExchange;
 use mcp_proto::front::{Mode, Multi};
 
+use super::guarded::Entering;
 use super::streams::Pace;
 use super::watch::Busy;
 use crate::time::{Alarm, RuntimeClock};
@@ -65,6 +66,8 @@ pin_project_lite::pin_project! {
         request: Option<B>,
         // Until the answer is there.
         live: Option<Live<H>>,
+        // Before that, until its token is verified.
+        entering: Option<Entering<H>>,
         // When the request's body must have come.
         deadline: Option<Instant>,
         attached: Attached,
@@ -81,7 +84,13 @@ impl<B, H: Mode> ResponseFuture<B, H> {
         attached: Attached,
     ) -> Self {
         let live = Live { exchange, clock, alarm: Alarm::default() };
-        Self { request: Some(request), live: Some(live), deadline, attached }
+        Self { request: Some(request), live: Some(live), entering: None, deadline, attached }
+    }
+
+    /// It is let in first.
+    #[cfg(feature = "auth")]
+    pub(super) fn entering(request: B, entering: Entering<H>, attached: Attached) -> Self {
+        Self { request: Some(request), live: None, entering: Some(entering), deadline: None, attached }
     }
 }
 
@@ -90,6 +99,14 @@ impl<B: Body, H: Mode> Future for ResponseFuture<B, H> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
+        if let Some(entering) = this.entering.as_mut() {
+            let (exchange, clock) = ready!(entering.poll(cx));
+            if let Some(request) = this.request.as_ref().as_pin_ref() {
+                *this.deadline = entering.body_deadline(&*request);
+            }
+            *this.live = Some(Live { exchange, clock, alarm: Alarm::default() });
+            *this.entering = None;
+        }
         let Some(live) = this.live.as_mut() else { return Poll::Pending };
         let refusal = ready!(poll_request(this.request.as_mut(), live, this.deadline, cx));
         if this.request.as_ref().as_pin_ref().is_some_and(|request| !request.is_end_stream())

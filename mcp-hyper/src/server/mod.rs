@@ -5,6 +5,9 @@ mod connection;
 mod driver;
 mod entropy;
 mod exchange;
+#[cfg(feature = "auth")]
+mod fetching;
+mod guarded;
 mod limits;
 mod options;
 mod preface;

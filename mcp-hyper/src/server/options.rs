@@ -3,7 +3,11 @@
 use std::fmt;
 use std::sync::Arc;
 
+#[cfg(feature = "auth")]
+use mcp_proto::auth::{Fetch, Reach};
 use mcp_proto::bind::http::server::HttpServerConfig;
+#[cfg(feature = "auth")]
+use mcp_proto::front::guard::{Fetched, Guard};
 use mcp_proto::front::http::{HttpServer, http_server};
 use mcp_proto::front::{Mode, Multi, Router};
 use mcp_proto::peer::Principal;
@@ -12,11 +16,15 @@ use super::accept::Listener;
 use super::connection::Connection;
 use super::driver::{ConnectionTask, OnError, ServerDriver, ServerError, ServiceDriver, Spawn};
 use super::entropy::SystemEntropy;
+#[cfg(feature = "auth")]
+use super::fetching::{FetchBy, Fetcher};
 use super::limits::ServerLimits;
 use super::registry::Registry;
 use super::service::{HttpService, Principals, Shared};
 use super::streams::ServerMode;
 use super::transport::Tls;
+#[cfg(feature = "auth")]
+use crate::client::fetch;
 use crate::runtime::{Runtime, Smol};
 use crate::time::{RuntimeClock, Timers};
 
@@ -119,6 +127,8 @@ pub struct ServerOptions<H: Mode = Multi> {
     timers: Timers,
     tls: Option<Tls>,
     principal: Option<Principals>,
+    #[cfg(feature = "auth")]
+    guard: Option<(Guard, FetchBy)>,
     on_error: OnError,
 }
 
@@ -135,6 +145,8 @@ impl<H: Mode> ServerOptions<H> {
             timers: Smol.timer(),
             tls: None,
             principal: None,
+            #[cfg(feature = "auth")]
+            guard: None,
             on_error: Arc::new(|_| {}),
         }
     }
@@ -208,6 +220,56 @@ impl<H: Mode> ServerOptions<H> {
         self
     }
 
+    /// Demands a token of every request, as the guard has it, but for what the server says of itself as a protected
+    /// resource: that is served where `Protection::metadata_url` says, which has to lead here. On whose behalf a request
+    /// is made is what its token says.
+    ///
+    /// What the guard has fetched, such as the keys of an issuer, is fetched by the driver: over TLS that trusts what the
+    /// clients of this crate trust by default, with smol's sockets and by the proxies of the environment. It is to be had
+    /// otherwise by [`protect_with`](Self::protect_with).
+    ///
+    /// ```
+    /// use mcp_hyper::ServerOptions;
+    /// use mcp_hyper::mcp_proto::auth::Secret;
+    /// use mcp_hyper::mcp_proto::auth::server::{IntrospectionConfig, Protection};
+    /// use mcp_hyper::mcp_proto::front::Router;
+    /// use mcp_hyper::mcp_proto::front::guard::{Guard, IntrospectionVerifier};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// const ISSUER: &str = "https://login.example";
+    /// let password = Secret::new(std::env::var("PASSWORD").unwrap_or_default());
+    /// let asking = IntrospectionConfig::new(ISSUER, "https://login.example/introspect", "notes", password);
+    /// let protection = Protection::new("https://mcp.example/mcp", ISSUER)?.required(["notes"])?;
+    /// let options = ServerOptions::new(Router::new("notes", "1.0.0"))
+    ///     .protect(Guard::new(protection, IntrospectionVerifier::introspecting(asking)?));
+    /// # drop(options);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(feature = "auth")]
+    pub fn protect(self, guard: Guard) -> Self {
+        self.protect_with(guard, async |exchange, reach| {
+            let fetched = fetch(exchange, reach).await?;
+            Ok(Fetched { status: fetched.status.as_u16(), body: fetched.body })
+        })
+    }
+
+    /// The same, with what makes the exchanges: it must connect to no address that is not
+    /// [within reach](Reach::allows), follow no redirects, end within a few seconds, and read no more than the limit that
+    /// the exchange has.
+    #[cfg(feature = "auth")]
+    pub fn protect_with<F>(
+        self,
+        guard: Guard,
+        fetch: impl Fn(Fetch, Reach) -> F + Send + Sync + 'static,
+    ) -> Self
+    where
+        F: Future<Output = Result<Fetched, String>> + Send + 'static,
+    {
+        let by: FetchBy = Arc::new(move |exchange, reach| Box::pin(fetch(exchange, reach)));
+        Self { guard: Some((guard, by)), ..self }
+    }
+
     /// Shows what goes wrong without ending the server, for logs. `show` must not take long: the server waits for it.
     pub fn on_error(mut self, show: impl Fn(&ServerError) + Send + Sync + 'static) -> Self {
         self.on_error = Arc::new(show);
@@ -274,6 +336,8 @@ impl<H: Mode> ServerOptions<H> {
         let clock = Arc::new(RuntimeClock::new(self.timers));
         let close_timeout = self.config.server.close_timeout;
         let (server, driver) = http_server(self.router, self.config, clock.clone(), Arc::new(SystemEntropy));
+        #[cfg(feature = "auth")]
+        let (guard, fetcher) = self.guard.map(|(guard, by)| (guard.clone(), Fetcher::new(guard, by))).unzip();
         let service = HttpService::new(Shared {
             server,
             clock,
@@ -281,8 +345,12 @@ impl<H: Mode> ServerOptions<H> {
             registry: Arc::new(Registry::default()),
             tls: self.tls,
             principal: self.principal,
+            #[cfg(feature = "auth")]
+            guard,
         });
         let driver = ServiceDriver::new(service.clone(), driver, problem, close_timeout);
+        #[cfg(feature = "auth")]
+        let driver = driver.fetching(fetcher);
         (service, driver)
     }
 }

@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Instant;
 
 use futures_lite::{AsyncRead, AsyncWrite};
 use http::request::Parts;
@@ -12,12 +13,18 @@ use hyper::service::Service;
 use hyper::{Request, Response};
 use mcp_proto::bind::http::Fields;
 use mcp_proto::bind::http::server::RequestHead;
+#[cfg(feature = "auth")]
+use mcp_proto::front::Clock as _;
+#[cfg(feature = "auth")]
+use mcp_proto::front::guard::Admitted;
 use mcp_proto::front::http::HttpServer;
 use mcp_proto::front::{Mode, Multi};
 use mcp_proto::peer::Principal;
 
 use super::connection::Connection;
 use super::exchange::{Attached, ResponseBody, ResponseFuture};
+#[cfg(feature = "auth")]
+use super::guarded::Entering;
 use super::limits::ServerLimits;
 use super::registry::Registry;
 use super::streams::{Pace, Queue, ServerMode};
@@ -58,10 +65,25 @@ pub(super) struct Shared<H: Mode> {
     pub(super) registry: Arc<Registry>,
     pub(super) tls: Option<Tls>,
     pub(super) principal: Option<Principals>,
+    #[cfg(feature = "auth")]
+    pub(super) guard: Option<mcp_proto::front::guard::Guard>,
 }
 
 /// Says on whose behalf a request is made.
 pub(super) type Principals = Box<dyn Fn(&Parts) -> Option<Principal> + Send + Sync>;
+
+impl<H: Mode> Shared<H> {
+    /// When the body of a request must have come that begins now.
+    pub(super) fn body_deadline(&self, body: &impl Body) -> Option<Instant> {
+        // One that is already there needs no time.
+        if body.is_end_stream() { None } else { self.clock.after(self.limits.body_timeout) }
+    }
+
+    #[cfg(feature = "auth")]
+    pub(super) fn now(&self) -> mcp_proto::auth::Now {
+        mcp_proto::auth::Now { instant: self.clock.now(), unix: self.clock.unix_time() }
+    }
+}
 
 impl<H: Mode> HttpService<H> {
     pub(super) fn new(shared: Shared<H>) -> Self {
@@ -80,20 +102,24 @@ impl<H: Mode> HttpService<H> {
     fn exchange<B: Body>(&self, request: Request<B>, attached: Attached) -> ResponseFuture<B, H> {
         let shared = &*self.0;
         let (parts, body) = request.into_parts();
-        let fields = RequestFields {
-            headers: Headers(&parts.headers),
-            authority: parts.uri.authority().map(|authority| authority.as_str()),
-        };
-        let head = RequestHead {
-            method: parts.method.as_str(),
-            path: parts.uri.path_and_query().map_or("", |path| path.as_str()),
-            fields: &fields,
-        };
+        let fields = RequestFields::of(&parts);
+        let head = head(&parts, &fields);
+        #[cfg(feature = "auth")]
+        if let Some(guard) = &shared.guard {
+            return match guard.admit(&head, shared.now()) {
+                Admitted::Answer(answer) => {
+                    let exchange = shared.server.answered(answer);
+                    ResponseFuture::new(body, exchange, shared.clock.clone(), None, attached)
+                }
+                Admitted::Verifying(verifying) => {
+                    let entering = Entering::new(verifying, parts, self.clone());
+                    ResponseFuture::entering(body, entering, attached)
+                }
+            };
+        }
         let principal = shared.principal.as_ref().and_then(|principal| principal(&parts));
         let exchange = shared.server.exchange(&head, principal);
-        // A body that is already there needs no time.
-        let deadline =
-            if body.is_end_stream() { None } else { shared.clock.after(shared.limits.body_timeout) };
+        let deadline = shared.body_deadline(&body);
         ResponseFuture::new(body, exchange, shared.clock.clone(), deadline, attached)
     }
 }
@@ -161,11 +187,29 @@ impl<H: ServerMode> Service<Request<Incoming>> for ConnectionService<H> {
     }
 }
 
+/// The head of a request, for the machines.
+pub(super) fn head<'a>(parts: &'a Parts, fields: &'a RequestFields<'_>) -> RequestHead<'a> {
+    RequestHead {
+        method: parts.method.as_str(),
+        path: parts.uri.path_and_query().map_or("", |path| path.as_str()),
+        fields,
+    }
+}
+
 /// The headers of a request, as hyper holds them.
-struct RequestFields<'a> {
+pub(super) struct RequestFields<'a> {
     headers: Headers<'a>,
     /// HTTP/2 says the host here.
     authority: Option<&'a str>,
+}
+
+impl<'a> RequestFields<'a> {
+    pub(super) fn of(parts: &'a Parts) -> Self {
+        Self {
+            headers: Headers(&parts.headers),
+            authority: parts.uri.authority().map(|authority| authority.as_str()),
+        }
+    }
 }
 
 impl Fields for RequestFields<'_> {

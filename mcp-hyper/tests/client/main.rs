@@ -3,9 +3,13 @@
 #[path = "../client_common/mod.rs"]
 mod client_common;
 
+#[cfg(feature = "auth")]
+mod auth;
 mod connections;
 mod exchanges;
 mod http2;
 mod proxy;
 #[cfg(feature = "tls")]
 mod tls;
+#[cfg(feature = "auth")]
+mod tokens;

@@ -2,6 +2,7 @@
 #![allow(dead_code, unreachable_pub)]
 
 pub mod h2;
+pub mod town;
 
 use std::future::Future;
 use std::time::Duration;

@@ -7,4 +7,6 @@ mod embedding;
 mod exchanges;
 mod http2;
 mod limits;
+#[cfg(feature = "auth-jwt")]
+mod protected;
 mod shutdown;

@@ -14,6 +14,7 @@
 
 mod address;
 mod challenge;
+pub mod client;
 pub mod dpop;
 mod fetch;
 mod jwt;
@@ -23,6 +24,8 @@ mod pkce;
 mod reach;
 mod scope;
 mod secret;
+#[cfg(feature = "server")]
+pub mod server;
 mod text;
 mod tokens;
 mod url;

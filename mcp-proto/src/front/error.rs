@@ -143,6 +143,27 @@ impl Error {
         }
     }
 
+    /// What the server said, if it has to be told first who asks, or that is not enough for it: a status of 401, or of
+    /// 403 with a challenge.
+    #[cfg(feature = "client")]
+    pub fn unauthorized(&self) -> Option<&HttpError> {
+        use crate::peer::client::ConnectError;
+
+        fn connecting(error: &ConnectError) -> Option<&HttpError> {
+            match error {
+                ConnectError::Http { error, .. } => Some(error),
+                ConnectError::Tried(tried) => tried.last().and_then(connecting),
+                _ => None,
+            }
+        }
+        let http = match self {
+            Self::Http(error) => error,
+            Self::Closed(Closed::Connect(error)) => connecting(error)?,
+            _ => return None,
+        };
+        (http.status == 401 || (http.status == 403 && http.challenge.is_some())).then_some(http)
+    }
+
     /// The code of the other side's error.
     pub fn code(&self) -> Option<i64> {
         match self {

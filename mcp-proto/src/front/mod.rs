@@ -83,6 +83,11 @@ it.
     doc = "Over HTTP one router serves any number of connections, each request by an exchange of its own: [`http`]."
 )]
 //!
+#![cfg_attr(
+    all(feature = "auth", feature = "server"),
+    doc = "It may demand tokens of its clients: [`guard`]."
+)]
+//!
 //! # An adapter
 //!
 //! An adapter makes a machine of [`bind`](crate::bind), joins it to a handle with [`client`] or [`server`](server), and
@@ -110,6 +115,8 @@ mod clock;
 mod entropy;
 mod error;
 mod events;
+#[cfg(all(feature = "auth", feature = "server"))]
+pub mod guard;
 mod handling;
 mod mode;
 mod notification;

@@ -17,6 +17,8 @@ pub enum Reply {
     Result(Box<dyn AnyResult + Send>),
     InputRequired(InputRequiredResult),
     Error(ErrorObject),
+    /// The client is not allowed to ask for it: an error, and what to show to be allowed.
+    Denied(ErrorObject, String),
     /// There is more to do, as a task where the client can have one.
     #[cfg(feature = "server")]
     Detached(Box<super::tasks::Detachment>),
@@ -44,6 +46,7 @@ impl fmt::Debug for Reply {
             Self::Result(_) => f.write_str("Result"),
             Self::InputRequired(_) => f.write_str("InputRequired"),
             Self::Error(error) => f.debug_tuple("Error").field(error).finish(),
+            Self::Denied(error, _) => f.debug_tuple("Denied").field(error).finish(),
             #[cfg(feature = "server")]
             Self::Detached(_) => f.write_str("Detached"),
         }
@@ -75,6 +78,8 @@ enum Kind {
     Message(String),
     /// Exactly this.
     Protocol(ErrorObject),
+    /// The client is not allowed to ask for it; with what to show to be allowed.
+    Denied { error: ErrorObject, challenge: String },
     /// The resource does not exist; the code depends on the revision.
     NoResource(String),
 }
@@ -97,13 +102,33 @@ impl HandlerError {
         Self(Kind::NoResource(uri.into()))
     }
 
+    /// The client is not allowed to ask for it. Over HTTP the answer is 403 with `challenge` as `WWW-Authenticate`, as
+    /// long as nothing else was sent; otherwise it is an error of the code [`INVALID_REQUEST`](code::INVALID_REQUEST).
+    ///
+    /// For servers that check tokens in a layer of their own.
+    #[cfg_attr(feature = "auth", doc = "With the feature `auth`, `Context::require` says it better.")]
+    pub fn denied(message: impl Into<String>, challenge: impl Into<String>) -> Self {
+        let error = ErrorObject::new(code::INVALID_REQUEST, message);
+        Self(Kind::Denied { error, challenge: challenge.into() })
+    }
+
+    /// What a tool answers: the error as a result that the model is shown, or the protocol's concern.
     #[cfg(feature = "server")]
-    /// The error as a tool's result shows it, or the error to send instead of one.
-    pub(crate) fn into_message(self) -> Result<String, ErrorObject> {
+    pub(crate) fn into_message(self) -> Result<String, Reply> {
         match self.0 {
             Kind::Message(message) => Ok(message),
-            Kind::Protocol(error) => Err(error),
+            Kind::Protocol(error) => Err(Reply::Error(error)),
+            Kind::Denied { error, challenge } => Err(Reply::Denied(error, challenge)),
             Kind::NoResource(uri) => Ok(format!("there is no resource {uri}")),
+        }
+    }
+
+    /// What anything else answers; `no_resource` makes the error of a resource that does not exist.
+    #[cfg(feature = "server")]
+    pub(crate) fn into_reply(self, no_resource: impl FnOnce(&str) -> ErrorObject) -> Reply {
+        match self.0 {
+            Kind::Denied { error, challenge } => Reply::Denied(error, challenge),
+            kind => Reply::Error(Self(kind).into_object(no_resource)),
         }
     }
 
@@ -111,7 +136,7 @@ impl HandlerError {
     pub(crate) fn into_object(self, no_resource: impl FnOnce(&str) -> ErrorObject) -> ErrorObject {
         match self.0 {
             Kind::Message(message) => ErrorObject::new(code::INTERNAL_ERROR, message),
-            Kind::Protocol(error) => error,
+            Kind::Protocol(error) | Kind::Denied { error, .. } => error,
             Kind::NoResource(uri) => no_resource(&uri),
         }
     }

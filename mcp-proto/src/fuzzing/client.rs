@@ -11,7 +11,7 @@ use bytes::Bytes;
 
 use crate::Instant;
 use crate::bind::StreamClient;
-use crate::peer::client::{ClientConfig, Event, Keepalive, Mode};
+use crate::peer::client::{ClientConfig, Event, Keepalive, Mode, Since, WatchId, WatchState};
 use crate::peer::{InboundId, Lost, Refusal, RequestId, RequestOptions};
 use crate::rpc::{self, ErrorObject, Frame, Id, Message};
 use crate::schema::{
@@ -45,6 +45,11 @@ pub(super) enum Operation {
     PollEvents,
     PollTransmit,
     PollLink,
+    Watch { interest: u8, before: bool },
+    SetInterest { which: u8, interest: u8 },
+    Unwatch(u8),
+    Task { command: u8, timeout_ms: Option<u16> },
+    Tell { which: u8, what: u8 },
 }
 
 /// How the server answers.
@@ -94,6 +99,10 @@ struct Harness {
     /// The ids of what the client sent and nobody answered.
     unanswered: VecDeque<Id>,
     inbound: Vec<InboundId>,
+    /// The watches, and whether each has been told that it is over.
+    watches: BTreeMap<WatchId, bool>,
+    /// The ids of the subscriptions.
+    listens: Vec<String>,
     cut: Cut,
     transcript: String,
     closed: bool,
@@ -125,6 +134,8 @@ impl Harness {
             order: Vec::new(),
             unanswered: VecDeque::new(),
             inbound: Vec::new(),
+            watches: BTreeMap::new(),
+            listens: Vec::new(),
             cut,
             transcript: String::new(),
             closed: false,
@@ -227,6 +238,36 @@ impl Harness {
                 let action = self.client.poll_link();
                 self.note(&action);
             }
+            Operation::Watch { interest, before } => {
+                let since = if *before { Since::Before } else { Since::Now };
+                let watch = self.client.watch(now, super::interest(*interest), since);
+                self.note(&watch);
+                if let Ok(watch) = watch {
+                    assert!(self.watches.insert(watch, false).is_none(), "a handle is used twice");
+                }
+            }
+            Operation::SetInterest { which, interest } => {
+                if let Some(watch) = self.pick_watch(*which) {
+                    self.client.set_interest(now, watch, super::interest(*interest));
+                }
+            }
+            Operation::Unwatch(which) => {
+                if let Some(watch) = self.pick_watch(*which) {
+                    self.client.unwatch(now, watch);
+                }
+            }
+            Operation::Task { command, timeout_ms } => {
+                let timeout = timeout_ms.map(|ms| Duration::from_millis(ms.into()));
+                let options = RequestOptions { timeout, ..RequestOptions::default() };
+                let accepted = self.client.task(now, "t", super::task_command(*command), options);
+                self.accept(accepted);
+            }
+            Operation::Tell { which, what } => {
+                self.transmit();
+                let at = usize::from(*which) % self.listens.len().max(1);
+                let subscription = self.listens.get(at).map_or("0", String::as_str);
+                self.say(&super::told(*what, subscription));
+            }
         }
     }
 
@@ -240,8 +281,8 @@ impl Harness {
         );
         let (kept, most) = (self.client.peer().cache_use(), &self.client.peer().config().cache);
         assert!(kept.entries <= most.entries && kept.bytes <= most.bytes, "contract 8: {kept:?} of {most:?}");
-        let waiting = self.accepted.values().filter(|&&outcomes| outcomes == 0).count();
-        assert!(self.client.peer().in_flight() <= waiting, "contract 1: more in flight than were accepted");
+        // The machine asks for tasks on its own, and gives them up for requests that have their outcome.
+        assert!(self.client.peer().in_flight() <= limits.requests_out, "contract 8: too much is in flight");
     }
 
     fn accept(&mut self, accepted: Result<RequestId, Refusal>) {
@@ -314,7 +355,12 @@ impl Harness {
         for line in out.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
             let line = Bytes::copy_from_slice(line);
             match rpc::read(&line, 128) {
-                Ok(Frame::Single(Message::Request(request))) => self.unanswered.push_back(request.id),
+                Ok(Frame::Single(Message::Request(request))) => {
+                    if &*request.method == "subscriptions/listen" {
+                        self.listens.push(format!("{}", request.id));
+                    }
+                    self.unanswered.push_back(request.id);
+                }
                 Ok(Frame::Single(_)) => {}
                 other => panic!("what goes out can be read: {other:?}"),
             }
@@ -336,11 +382,35 @@ impl Harness {
                 Event::Progress { request, .. } => {
                     assert_eq!(self.accepted.get(&request), Some(&0), "progress comes before the outcome");
                 }
+                Event::TaskStatus { request, .. } => {
+                    assert_eq!(
+                        self.accepted.get(&request),
+                        Some(&0),
+                        "how it is doing comes before the outcome"
+                    );
+                }
+                Event::Changed { watch, .. } => {
+                    assert_eq!(
+                        self.watches.get(&watch),
+                        Some(&false),
+                        "a watch that is over is told of a change"
+                    );
+                }
+                Event::Watch { watch, state } => {
+                    let over = matches!(state, WatchState::Ended(_));
+                    let before = self.watches.insert(watch, over);
+                    assert_eq!(before, Some(false), "nothing follows the end of a watch: {state:?}");
+                }
                 Event::Request { id, .. } => self.inbound.push(id),
                 Event::Closed(_) => self.closed = true,
                 _ => {}
             }
         }
+    }
+
+    fn pick_watch(&self, which: u8) -> Option<WatchId> {
+        let at = usize::from(which) % self.watches.len().max(1);
+        self.watches.keys().nth(at).copied()
     }
 
     fn note(&mut self, what: &impl core::fmt::Debug) {

@@ -1,7 +1,7 @@
 //! A client over HTTP under arbitrary operations: whatever the server, the application, the driver and the clock do.
 
 use alloc::borrow::ToOwned;
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -12,11 +12,11 @@ use bytes::Bytes;
 use serde::Deserialize;
 
 use crate::Instant;
-use crate::bind::http::client::{Action, HttpClient, HttpClientConfig, Listen};
+use crate::bind::http::client::{Action, Challenge, HttpClient, HttpClientConfig, Listen, Unauthorized};
 use crate::bind::http::{End, ExchangeId, Sent, Verb};
-use crate::peer::client::{ClientConfig, Event, Keepalive, Mode};
+use crate::peer::client::{ClientConfig, Event, Keepalive, Mode, Since, WatchId, WatchState};
 use crate::peer::{InboundId, Lost, Refusal, Reissue, RequestId, RequestOptions};
-use crate::rpc::ErrorObject;
+use crate::rpc::{ErrorObject, Id};
 use crate::schema::{
     CallTool, CallToolParams, ClientCapability, EmptyParams, Implementation, Json, ListRootsResult,
     ListTools, PaginatedParams, RootsListChanged, SubscriptionFilter, SubscriptionsListen,
@@ -69,6 +69,19 @@ pub(super) enum Operation {
     Timeout,
     PollEvents,
     PollActions,
+    Watch {
+        interest: u8,
+        before: bool,
+    },
+    SetInterest {
+        which: u8,
+        interest: u8,
+    },
+    Unwatch(u8),
+    Task {
+        command: u8,
+        timeout_ms: Option<u16>,
+    },
 }
 
 #[derive(Arbitrary, Clone, Copy, Debug)]
@@ -121,6 +134,8 @@ pub(super) enum Say {
     Fragment,
     Last,
     Nothing,
+    Told(u8),
+    Task,
 }
 
 /// The configuration and the operations of one run.
@@ -189,10 +204,13 @@ struct Harness {
     order: Vec<RequestId>,
     open: BTreeMap<ExchangeId, Exchange>,
     seen: BTreeSet<ExchangeId>,
+    held: VecDeque<Challenge>,
     markers: u64,
     /// The tool calls that the server may have acted on.
     acted_on: BTreeSet<Marker>,
     inbound: Vec<InboundId>,
+    /// The watches, and whether each has been told that it is over.
+    watches: BTreeMap<WatchId, bool>,
     cut: Cut,
     transcript: String,
     closed: bool,
@@ -220,6 +238,9 @@ impl Harness {
         let mut config = HttpClientConfig::new(config, "http://localhost/mcp");
         config.seed = run.seed;
         config.dialect_002 = run.dialect;
+        if run.mode >= 128 {
+            config.authorization = Unauthorized::Park;
+        }
         config.listen = if run.listen { Listen::IfOffered } else { Listen::Never };
         let now = Instant::ORIGIN;
         let mut harness = Self {
@@ -229,9 +250,11 @@ impl Harness {
             order: Vec::new(),
             open: BTreeMap::new(),
             seen: BTreeSet::new(),
+            held: VecDeque::new(),
             markers: 0,
             acted_on: BTreeSet::new(),
             inbound: Vec::new(),
+            watches: BTreeMap::new(),
             cut,
             transcript: String::new(),
             closed: false,
@@ -250,6 +273,7 @@ impl Harness {
         assert_eq!(harness.client.poll_timeout(), None, "nothing is waited for after the end");
         assert_eq!(harness.client.queued(), 0, "nothing waits to be sent after the end");
         assert!(harness.open.is_empty(), "every exchange is ended or broken off");
+        assert!(harness.held.is_empty(), "what nobody waits for is not held");
         harness.transcript
     }
 
@@ -340,7 +364,34 @@ impl Harness {
                 assert!(next.is_none_or(|next| next > now), "contract 5: {next:?} at {now:?}");
             }
             Operation::PollEvents => self.events(),
-            Operation::PollActions => self.actions(),
+            Operation::PollActions => {
+                self.actions();
+                self.see_to_one();
+            }
+            Operation::Watch { interest, before } => {
+                let since = if *before { Since::Before } else { Since::Now };
+                let watch = self.client.watch(now, super::interest(*interest), since);
+                self.note(&watch);
+                if let Ok(watch) = watch {
+                    assert!(self.watches.insert(watch, false).is_none(), "a handle is used twice");
+                }
+            }
+            Operation::SetInterest { which, interest } => {
+                if let Some(watch) = self.pick_watch(*which) {
+                    self.client.set_interest(now, watch, super::interest(*interest));
+                }
+            }
+            Operation::Unwatch(which) => {
+                if let Some(watch) = self.pick_watch(*which) {
+                    self.client.unwatch(now, watch);
+                }
+            }
+            Operation::Task { command, timeout_ms } => {
+                let timeout = timeout_ms.map(|ms| Duration::from_millis(ms.into()));
+                let options = RequestOptions { timeout, ..RequestOptions::default() };
+                let accepted = self.client.task(now, "t", super::task_command(*command), options);
+                self.accept(accepted);
+            }
         }
     }
 
@@ -354,8 +405,8 @@ impl Harness {
         );
         let (kept, most) = (self.client.peer().cache_use(), &self.client.peer().config().cache);
         assert!(kept.entries <= most.entries && kept.bytes <= most.bytes, "contract 8: {kept:?} of {most:?}");
-        let waiting = self.accepted.values().filter(|&&outcomes| outcomes == 0).count();
-        assert!(self.client.peer().in_flight() <= waiting, "contract 1: more in flight than were accepted");
+        // The machine asks for tasks on its own, and gives them up for requests that have their outcome.
+        assert!(self.client.peer().in_flight() <= limits.requests_out, "contract 8: too much is in flight");
     }
 
     fn accept(&mut self, accepted: Result<RequestId, Refusal>) {
@@ -429,7 +480,7 @@ impl Harness {
 
     fn words(&self, id: ExchangeId, say: Say) -> String {
         let own = self.open.get(&id).and_then(|exchange| exchange.id);
-        let error;
+        let (error, task);
         let outcome = match say {
             Say::Discovered => {
                 r#""result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}}}"#
@@ -474,6 +525,11 @@ impl Harness {
             Say::Fragment => return r#"{"content":[1],"isError":false}"#.to_string(),
             Say::Last => return r#"{"result":{"content":[]}}"#.to_string(),
             Say::Nothing => return String::new(),
+            Say::Told(what) => return super::told(what, &own.unwrap_or(0).to_string()),
+            Say::Task => {
+                task = super::task(&Id::Number(own.unwrap_or(0)));
+                &task
+            }
         };
         let id = match say {
             Say::Elsewhere(id) => i64::from(id),
@@ -508,12 +564,31 @@ impl Harness {
                     self.open.insert(request.exchange, Exchange { id: sent.id, marker, begun: false });
                     self.note(&(&request.url, &request.headers, &request.body));
                 }
+                Action::Challenge(challenge) => {
+                    assert!(self.seen.contains(&challenge.exchange), "what was never opened is not held");
+                    self.note(&challenge);
+                    self.held.push_back(challenge);
+                }
                 Action::Abort(exchange) => {
                     assert!(self.seen.contains(&exchange), "what was never opened is not broken off");
                     self.open.remove(&exchange);
+                    self.held.retain(|challenge| challenge.exchange != exchange);
                     self.note(&exchange);
                 }
             }
+        }
+    }
+
+    /// Somebody sees to the oldest challenge.
+    fn see_to_one(&mut self) {
+        if let Some(Challenge { exchange, attempt, .. }) = self.held.pop_front() {
+            if attempt < 2 {
+                self.client.resume(self.now, exchange);
+            } else {
+                self.client.refuse(self.now, exchange, "enough");
+            }
+            self.client.resume(self.now, exchange);
+            self.client.refuse(self.now, exchange, "twice");
         }
     }
 
@@ -531,11 +606,35 @@ impl Harness {
                 Event::Progress { request, .. } | Event::PartialResult { request, .. } => {
                     assert_eq!(self.accepted.get(&request), Some(&0), "parts come before the outcome");
                 }
+                Event::TaskStatus { request, .. } => {
+                    assert_eq!(
+                        self.accepted.get(&request),
+                        Some(&0),
+                        "how it is doing comes before the outcome"
+                    );
+                }
+                Event::Changed { watch, .. } => {
+                    assert_eq!(
+                        self.watches.get(&watch),
+                        Some(&false),
+                        "a watch that is over is told of a change"
+                    );
+                }
+                Event::Watch { watch, state } => {
+                    let over = matches!(state, WatchState::Ended(_));
+                    let before = self.watches.insert(watch, over);
+                    assert_eq!(before, Some(false), "nothing follows the end of a watch: {state:?}");
+                }
                 Event::Request { id, .. } => self.inbound.push(id),
                 Event::Closed(_) => self.closed = true,
                 _ => {}
             }
         }
+    }
+
+    fn pick_watch(&self, which: u8) -> Option<WatchId> {
+        let at = usize::from(which) % self.watches.len().max(1);
+        self.watches.keys().nth(at).copied()
     }
 
     fn note(&mut self, what: &impl core::fmt::Debug) {
@@ -547,7 +646,7 @@ impl Harness {
 /// An error, or a result that asks for input: by the request's id, so that no state comes twice.
 fn answer_of(own: Option<i64>) -> String {
     match own.map(|id| (id, id.rem_euclid(4))) {
-        Some((id, 0)) => super::task(&crate::rpc::Id::Number(id)),
+        Some((id, 0)) => super::task(&Id::Number(id)),
         Some((id, 2)) => format!(r#""result":{{"resultType":"input_required","requestState":"{id}"}}"#),
         Some((id, 3)) => format!(
             r#""result":{{"resultType":"input_required","inputRequests":{{"a":{{"method":"roots/list"}},"b":{{"method":"roots/list"}}}},"requestState":"{id}"}}"#

@@ -5,18 +5,21 @@ use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 
 use arbitrary::Arbitrary;
 use bytes::Bytes;
+use serde::Deserialize;
 
 use crate::Instant;
 use crate::bind::http::server::{HttpServerConfig, LegacyPaths, RequestHead};
 use crate::codec::{Sse, SseItem};
-use crate::front::{Multi, Router};
-use crate::peer::server::{Eras, ListKind};
+use crate::front::tasks::{TaskChoice, TaskConfig};
+use crate::front::{Context, HandlerError, Multi, Router};
+use crate::peer::server::{Eras, ListKind, SealKey, Sealer};
 use crate::rpc::{self, Frame, Id, Message};
-use crate::schema::{CallToolParams, Era, ServerCapability, Tool};
+use crate::schema::{CallToolParams, ElicitParams, ElicitSchema, Era, ServerCapability, StringSchema, Tool};
 use crate::testing::http::{FrontPeer, HttpOutput, HttpPeer, SimulatedClock};
 
 /// One thing that happens to a server.
@@ -73,7 +76,10 @@ pub(super) enum Say {
     Initialize(u8),
     Initialized,
     Tools,
-    Call { id: u8, tool: u8 },
+    Call {
+        id: u8,
+        tool: u8,
+    },
     Listen,
     Subscribe,
     Ping(u8),
@@ -81,6 +87,18 @@ pub(super) enum Say {
     Reply(u8),
     Batch(u8),
     Raw(Vec<u8>),
+    /// The tool that asks is called with its own argument, and a state that was given for that, or for another.
+    Answers {
+        id: u8,
+        n: u8,
+        state: u8,
+    },
+    /// Something of a task.
+    Task {
+        id: u8,
+        method: u8,
+        task: u8,
+    },
 }
 
 /// The configuration and the operations of one run.
@@ -99,6 +117,16 @@ enum Cut {
     Bytewise,
 }
 
+/// What clients of 2026-07-28 can be asked for.
+const CAPABILITIES: &str = r#"{"elicitation":{"form":{}},"extensions":{"io.modelcontextprotocol/tasks":{}}}"#;
+/// What they answer.
+const ANSWERS: &str = r#"{"form":{"action":"accept","content":{"answer":"fuzz"}}}"#;
+
+#[derive(Deserialize)]
+struct Arguments {
+    n: u8,
+}
+
 const MODERN: &str = "2026-07-28";
 const VERSIONS: [&str; 6] = [MODERN, "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05", "1999-01-01"];
 
@@ -115,6 +143,11 @@ struct Harness {
     exchanges: Vec<Exchange>,
     sessions: Vec<String>,
     events: Vec<String>,
+    /// What was given out to be sent back.
+    states: Vec<String>,
+    tasks: Vec<String>,
+    /// Whether a handler got what belongs to another request.
+    mixed_up: Arc<AtomicBool>,
     cut: Cut,
     transcript: String,
 }
@@ -136,7 +169,8 @@ struct Exchange {
 impl Harness {
     fn run(run: &Run, cut: Cut) -> String {
         let clock = Arc::new(SimulatedClock::default());
-        let router = router(&clock);
+        let mixed_up = Arc::new(AtomicBool::new(false));
+        let router = router(&clock, &mixed_up);
         let mut server = router.config();
         server.eras = [Eras::Both, Eras::ModernOnly, Eras::LegacyOnly][usize::from(run.eras % 3)];
         if run.tight {
@@ -162,6 +196,9 @@ impl Harness {
             exchanges: Vec::new(),
             sessions: Vec::new(),
             events: Vec::new(),
+            states: Vec::new(),
+            tasks: Vec::new(),
+            mixed_up,
             cut,
             transcript: String::new(),
         };
@@ -176,6 +213,7 @@ impl Harness {
             let answered = exchange.gone || !exchange.whole || exchange.over;
             assert!(answered, "contract 1: exchange {number} has no end");
         }
+        assert!(!harness.mixed_up.load(Ordering::Relaxed), "a state was accepted for another request");
         harness.transcript
     }
 
@@ -183,7 +221,7 @@ impl Harness {
         match operation {
             Operation::Send { head, say } => {
                 let (message, about) = self.message(say, head.version);
-                let number = self.begin(head, Some(about));
+                let number = self.begin(head, Some((about.0, about.1.as_str())));
                 self.exchanges[number].reused = matches!(say, Say::Raw(_));
                 self.body(number, message.as_bytes());
                 self.body_end(number);
@@ -226,7 +264,7 @@ impl Harness {
 
     // --- Requests ---
 
-    fn begin(&mut self, head: &Head, about: Option<(&'static str, &'static str)>) -> usize {
+    fn begin(&mut self, head: &Head, about: Option<(&str, &str)>) -> usize {
         let session = head.session.map(|which| match self.sessions.len() {
             0 => String::from("unknown"),
             many => self.sessions[many - 1 - usize::from(which) % many].clone(),
@@ -292,10 +330,10 @@ impl Harness {
     }
 
     /// A message, and the headers that tell what it is.
-    fn message(&self, say: &Say, version: u8) -> (String, (&'static str, &'static str)) {
+    fn message(&self, say: &Say, version: u8) -> (String, (&'static str, String)) {
         let version = VERSIONS[usize::from(version) % VERSIONS.len()];
         let modern = format!(
-            r#""_meta":{{"io.modelcontextprotocol/protocolVersion":"{version}","io.modelcontextprotocol/clientCapabilities":{{}},"progressToken":1}}"#
+            r#""_meta":{{"io.modelcontextprotocol/protocolVersion":"{version}","io.modelcontextprotocol/clientCapabilities":{CAPABILITIES},"progressToken":1}}"#
         );
         let meta = if version == MODERN { &*modern } else { r#""_meta":{"progressToken":1}"# };
         let request = |id: u8, method: &'static str, params: &str| {
@@ -303,26 +341,44 @@ impl Harness {
                 r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{{{params}{}{meta}}}}}"#,
                 if params.is_empty() { "" } else { "," }
             );
-            (text, (method, ""))
+            (text, (method, String::new()))
         };
         match say {
             Say::Discover => request(1, "server/discover", ""),
             Say::Initialize(version) => {
                 let version = VERSIONS[usize::from(*version) % VERSIONS.len()];
                 let params = format!(
-                    r#""protocolVersion":"{version}","capabilities":{{"roots":{{}}}},"clientInfo":{{"name":"fuzz","version":"0"}}"#
+                    r#""protocolVersion":"{version}","capabilities":{{"roots":{{}},"elicitation":{{}}}},"clientInfo":{{"name":"fuzz","version":"0"}}"#
                 );
                 request(0, "initialize", &params)
             }
             Say::Initialized => (
                 r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#.into(),
-                ("notifications/initialized", ""),
+                ("notifications/initialized", String::new()),
             ),
             Say::Tools => request(2, "tools/list", ""),
             Say::Call { id, tool } => {
-                let name = ["quick", "slow", "ask", "stuck", "release", "none"][usize::from(tool % 6)];
-                let (text, (method, _)) = request(*id, "tools/call", &format!(r#""name":"{name}""#));
-                (text, (method, name))
+                let name = ["quick", "slow", "ask", "stuck", "release", "none", "form", "job"]
+                    [usize::from(tool % 8)];
+                let params = format!(r#""name":"{name}","arguments":{{"n":{}}}"#, id % 4);
+                let (text, (method, _)) = request(*id, "tools/call", &params);
+                (text, (method, name.into()))
+            }
+            Say::Answers { id, n, state } => {
+                let state = newest(&self.states, *state);
+                let params = format!(
+                    r#""name":"form","arguments":{{"n":{}}},"requestState":"{state}","inputResponses":{ANSWERS}"#,
+                    n % 4
+                );
+                let (text, (method, _)) = request(*id, "tools/call", &params);
+                (text, (method, "form".into()))
+            }
+            Say::Task { id, method, task } => {
+                let task = newest(&self.tasks, *task);
+                let methods = ["tasks/get", "tasks/update", "tasks/cancel", "tasks/result", "tasks/list"];
+                let params = format!(r#""taskId":"{task}","inputResponses":{ANSWERS}"#);
+                let (text, (method, _)) = request(*id, methods[usize::from(method % 5)], &params);
+                (text, (method, task.into()))
             }
             Say::Listen => request(
                 3,
@@ -335,16 +391,19 @@ impl Harness {
                 format!(
                     r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{id}}}}}"#
                 ),
-                ("notifications/cancelled", ""),
+                ("notifications/cancelled", String::new()),
             ),
-            Say::Reply(id) => (format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"roots":[]}}}}"#), ("", "")),
+            Say::Reply(id) => (
+                format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"roots":[],"action":"decline"}}}}"#),
+                ("", String::new()),
+            ),
             Say::Batch(id) => (
                 format!(
                     r#"[{{"jsonrpc":"2.0","id":{id},"method":"ping"}},{{"jsonrpc":"2.0","id":"a","method":"tools/call","params":{{"name":"slow"}}}}]"#
                 ),
-                ("", ""),
+                ("", String::new()),
             ),
-            Say::Raw(bytes) => (String::from_utf8_lossy(bytes).into_owned(), ("", "")),
+            Say::Raw(bytes) => (String::from_utf8_lossy(bytes).into_owned(), ("", String::new())),
         }
     }
 
@@ -389,6 +448,8 @@ impl Harness {
                 HttpOutput::Body(bytes) => {
                     assert!(exchange.status.is_some(), "the head comes first");
                     assert!(!bytes.is_empty());
+                    self.states.extend(named(&bytes, "requestState"));
+                    self.tasks.extend(named(&bytes, "taskId"));
                     match &mut exchange.events {
                         None => exchange.body.extend_from_slice(&bytes),
                         Some(events) => {
@@ -441,12 +502,50 @@ fn count(text: &Bytes, answered: &mut BTreeMap<Id, u32>) {
     }
 }
 
-fn router(clock: &Arc<SimulatedClock>) -> Router<Multi> {
+/// A text of this name in what a server has said.
+fn named(text: &[u8], name: &str) -> Option<String> {
+    let text = String::from_utf8_lossy(text);
+    let (_, rest) = text.split_once(&format!(r#""{name}":""#))?;
+    rest.split_once('"').map(|(value, _)| value.into())
+}
+
+/// One of several, counted from the newest.
+fn newest(from: &[String], which: u8) -> &str {
+    let at = from.len().checked_sub(1 + usize::from(which) % from.len().max(1));
+    at.map_or("unknown", |at| &from[at])
+}
+
+/// Asks, and keeps what it was called with until that is answered.
+async fn form(n: u8, context: Context, mixed_up: Arc<AtomicBool>) -> Result<String, HandlerError> {
+    let kept = context.keep("n", async { n }).await;
+    let schema = ElicitSchema::new([("answer", StringSchema::new().into())]);
+    let answer = context.elicit("form", ElicitParams::form("What?", schema)).await?;
+    mixed_up.fetch_or(kept != n, Ordering::Relaxed);
+    Ok(format!("{n}: {}", answer.action.as_str()))
+}
+
+fn router(clock: &Arc<SimulatedClock>, mixed_up: &Arc<AtomicBool>) -> Router<Multi> {
+    let plain = |name: &str| Tool::new(name, "A tool", crate::schema::Json::empty_object());
+    let (for_form, for_job, sleeps) = (mixed_up.clone(), mixed_up.clone(), clock.clone());
     let mut router = Router::new("fuzz", "0")
+        .seal(Sealer::new(SealKey::new([7; 32]), []))
+        .tasks(TaskConfig::default())
+        .tool_with(plain("form"), move |Arguments { n }: Arguments, context: Context| {
+            form(n, context, for_form.clone())
+        })
+        .task_tool(plain("job"), TaskChoice::Optional, move |Arguments { n }: Arguments, context: Context| {
+            let (mixed_up, clock) = (for_job.clone(), sleeps.clone());
+            async move {
+                context.status("asks");
+                let answer = form(n, context, mixed_up).await?;
+                clock.sleep(Duration::from_secs(2)).await;
+                Ok::<_, HandlerError>(answer)
+            }
+        })
         .declare(ServerCapability::ToolsListChanged)
         .declare(ServerCapability::ResourcesSubscribe);
     for name in ["quick", "slow", "ask", "stuck", "release"] {
-        let tool = Tool::new(name, "A tool", crate::schema::Json::empty_object());
+        let tool = plain(name);
         let clock = clock.clone();
         router = router.tool_raw(tool, move |_: CallToolParams, context| {
             let clock = clock.clone();

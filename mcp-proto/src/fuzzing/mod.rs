@@ -28,6 +28,7 @@ use alloc::string::String;
 
 use arbitrary::{Arbitrary, Unstructured};
 
+use crate::peer::client::{Interest, TaskCommand};
 use crate::rpc::Id;
 
 pub use challenge::challenge;
@@ -65,6 +66,51 @@ pub fn server(data: &[u8]) {
 /// A server over HTTP under arbitrary operations.
 pub fn http_server(data: &[u8]) {
     structured(data, http_server::http_server);
+}
+
+/// What an application may be interested in: any of it, by the bits of a number.
+fn interest(bits: u8) -> Interest {
+    let mut interest = Interest::new();
+    if bits & 1 != 0 {
+        interest = interest.tools();
+    }
+    if bits & 2 != 0 {
+        interest = interest.prompts();
+    }
+    if bits & 4 != 0 {
+        interest = interest.resources();
+    }
+    if bits & 8 != 0 {
+        interest = interest.resource("fuzz:r");
+    }
+    if bits & 16 != 0 {
+        interest = interest.task("t");
+    }
+    interest
+}
+
+/// What is wanted of the task that all servers have.
+fn task_command(which: u8) -> TaskCommand {
+    [TaskCommand::Follow, TaskCommand::Status, TaskCommand::Cancel][usize::from(which % 3)]
+}
+
+/// What a server may tell those who listen, as part of the subscription that this request has begun.
+fn told(what: u8, subscription: &str) -> String {
+    let (method, params) = match what % 7 {
+        0 => (
+            "subscriptions/acknowledged",
+            r#""notifications":{"toolsListChanged":true,"resourceSubscriptions":["fuzz:r"],"taskIds":["t"]},"#,
+        ),
+        1 => ("tools/list_changed", ""),
+        2 => ("prompts/list_changed", ""),
+        3 => ("resources/updated", r#""uri":"fuzz:r","#),
+        4 => ("tasks", r#""taskId":"t","status":"working","#),
+        5 => ("tasks", r#""taskId":"t","status":"completed","result":{"content":[]},"#),
+        _ => ("tasks/status", r#""taskId":"t","status":"completed","#),
+    };
+    format!(
+        r#"{{"jsonrpc":"2.0","method":"notifications/{method}","params":{{{params}"_meta":{{"io.modelcontextprotocol/subscriptionId":{subscription}}}}}}}"#
+    )
 }
 
 /// What a server may answer of a task, by the id of the request: as the result that creates one, of either revision, and

@@ -8,40 +8,85 @@ use core::time::Duration;
 
 use arbitrary::Arbitrary;
 use bytes::Bytes;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
-use crate::Instant;
 use crate::bind::StreamServer;
-use crate::peer::server::{Answer, Eras, Event, ListKind, ServerConfig};
+use crate::peer::server::{
+    Answer, Eras, Event, ListKind, NONCE_BYTES, SealError, SealKey, Sealer, ServerConfig,
+};
 use crate::peer::{InboundId, Lost, RequestId, RequestOptions};
 use crate::rpc::{self, ErrorObject, Frame, Id, Message};
+use crate::schema::tasks::{GetTaskResult, TaskStatus, TaskUpdatedParams};
 use crate::schema::{
     CallToolResult, EmptyParams, Implementation, InputRequiredResult, ListRoots, LoggingLevel,
     LoggingMessageParams, ProgressParams, ServerCapability,
 };
+use crate::{Instant, UnixTime};
 
 #[derive(Arbitrary, Clone, Debug)]
 pub(super) enum Operation {
-    Ask { id: u8, method: u8, modern: bool },
-    Batch { ids: Vec<u8> },
-    Notify { method: u8, id: u8 },
-    AnswerRequest { which: u8, error: bool },
+    Ask {
+        id: u8,
+        method: u8,
+        modern: bool,
+    },
+    Batch {
+        ids: Vec<u8>,
+    },
+    Notify {
+        method: u8,
+        id: u8,
+    },
+    AnswerRequest {
+        which: u8,
+        error: bool,
+    },
     Input(Vec<u8>),
     Line(Vec<u8>),
     Eof,
-    Respond { which: u8, with: u8 },
-    Progress { which: u8, value: u8 },
-    Log { which: Option<u8>, level: bool },
-    Changed { list: u8 },
-    Updated { uri: u8 },
-    Request { timeout_ms: Option<u16> },
+    Respond {
+        which: u8,
+        with: u8,
+    },
+    Progress {
+        which: u8,
+        value: u8,
+    },
+    Log {
+        which: Option<u8>,
+        level: bool,
+    },
+    Changed {
+        list: u8,
+    },
+    Updated {
+        uri: u8,
+    },
+    Request {
+        timeout_ms: Option<u16>,
+    },
     Cancel(u8),
     Close,
     Abort,
-    Advance { ms: u16 },
-    Backwards { ms: u16 },
+    Advance {
+        ms: u16,
+    },
+    Backwards {
+        ms: u16,
+    },
     Timeout,
     PollEvents,
     PollTransmit,
+    TaskUpdated {
+        task: u8,
+        over: bool,
+    },
+    /// A call with a state that was given for that, or for another.
+    Again {
+        id: u8,
+        which: u8,
+    },
 }
 
 #[derive(Arbitrary, Clone, Debug)]
@@ -78,12 +123,17 @@ struct Harness {
     balance: BTreeMap<String, i64>,
     /// Whether bytes went in that are not counted in the balance.
     noise: bool,
+    sealer: Sealer,
+    /// What each request is about, to which its states are bound.
+    about: BTreeMap<InboundId, String>,
+    /// The states that were given out, and what each is bound to.
+    states: Vec<(String, String)>,
     transcript: String,
     cut: Cut,
     closed: bool,
 }
 
-const METHODS: [&str; 12] = [
+const METHODS: [&str; 17] = [
     "tools/call",
     "tools/list",
     "initialize",
@@ -96,7 +146,23 @@ const METHODS: [&str; 12] = [
     "resources/read",
     "completion/complete",
     "nonsense",
+    "tasks/get",
+    "tasks/update",
+    "tasks/cancel",
+    "tasks/result",
+    "tasks/list",
 ];
+
+/// How long states are good.
+const LIFETIME: Duration = Duration::from_secs(30);
+
+/// What is to be read of a request.
+#[derive(Deserialize, Default)]
+#[serde(default, rename_all = "camelCase")]
+struct Carried {
+    uri: String,
+    request_state: Option<String>,
+}
 
 impl Harness {
     fn run(run: &Run, cut: Cut) -> String {
@@ -107,11 +173,15 @@ impl Harness {
             ServerCapability::ResourcesSubscribe,
             ServerCapability::ResourcesListChanged,
             ServerCapability::Logging,
+            ServerCapability::TasksExtension,
+            ServerCapability::Tasks,
+            ServerCapability::TasksCancel,
+            ServerCapability::TasksList,
         ] {
             config.capabilities = config.capabilities.with(capability);
         }
         if run.tight {
-            config.limits.message_bytes = 512;
+            config.limits.message_bytes = 768;
             config.limits.events = 16;
             config.limits.requests_in = 3;
             config.limits.requests_out = 2;
@@ -130,6 +200,9 @@ impl Harness {
             unanswered: Vec::new(),
             balance: BTreeMap::new(),
             noise: false,
+            sealer: Sealer::new(SealKey::new([7; 32]), []),
+            about: BTreeMap::new(),
+            states: Vec::new(),
             transcript: String::new(),
             cut,
             closed: false,
@@ -198,12 +271,14 @@ impl Harness {
             Operation::Eof => self.server.handle_eof(now, "fuzz"),
             Operation::Respond { which, with } => {
                 let Some(request) = pick(&self.order, *which) else { return };
-                let required =
-                    InputRequiredResult { request_state: Some("s".into()), ..InputRequiredResult::new() };
+                let state = (with % 4 == 1).then(|| self.seal(request));
+                let required = InputRequiredResult { request_state: state, ..InputRequiredResult::new() };
                 let result = CallToolResult::text("fuzz");
-                let answer = match with % 3 {
+                let task: GetTaskResult = task();
+                let answer = match with % 4 {
                     0 => Answer::Result(&result),
                     1 => Answer::InputRequired(&required),
+                    2 => Answer::Result(&task),
                     _ => Answer::Error(ErrorObject::new(1, "fuzz")),
                 };
                 self.server.respond(now, request, answer);
@@ -255,7 +330,53 @@ impl Harness {
             }
             Operation::PollEvents => self.drain_events(),
             Operation::PollTransmit => self.transmit(),
+            Operation::TaskUpdated { task: which, over } => {
+                let mut params: TaskUpdatedParams = task();
+                params.task_id = format!("t{}", which % 3);
+                if *over {
+                    params.status = TaskStatus::Cancelled;
+                }
+                let sent = self.server.task_updated(now, &params);
+                self.note(&sent);
+            }
+            Operation::Again { id, which } => {
+                let at = usize::from(*which) % self.states.len().max(1);
+                let state = self.states.get(at).map_or("s", |(state, _)| state);
+                let state = format!(r#""requestState":"{state}","inputResponses":{{}},"taskId":"#);
+                let text = ask(*id, "tools/call", true).replacen(r#""taskId":"#, &state, 1);
+                *self.balance.entry(format!("{id}")).or_default() -= 1;
+                self.input(format!("{text}\n").as_bytes());
+            }
         }
+    }
+
+    /// The time of day: it goes by as the clock does.
+    fn unix_time(&self) -> UnixTime {
+        UnixTime::from_epoch(self.now.since_origin())
+    }
+
+    /// A state for a request, and for no other.
+    fn seal(&mut self, request: InboundId) -> String {
+        let about = self.about.get(&request).cloned().unwrap_or_default();
+        let mut nonce = [0; NONCE_BYTES];
+        nonce[..8].copy_from_slice(&(self.states.len() as u64).to_be_bytes());
+        let expires = self.unix_time() + LIFETIME;
+        let state = self.sealer.seal(nonce, about.as_bytes(), expires, about.as_bytes());
+        self.states.push((state.clone(), about));
+        state
+    }
+
+    /// A state opens for the request that it was given for, and for no other.
+    fn open(&self, carried: &Carried) {
+        let Some(state) = &carried.request_state else { return };
+        let opened = self.sealer.open(self.unix_time(), carried.uri.as_bytes(), state);
+        let given = self.states.iter().find(|(given, _)| given == state).map(|(_, about)| about);
+        match &opened {
+            Ok(opened) => assert_eq!(opened.payload, carried.uri.as_bytes(), "a state of another request"),
+            Err(SealError::Lapsed) => {}
+            Err(_) => assert_ne!(given, Some(&carried.uri), "a state is refused to its own request"),
+        }
+        assert!(opened.is_err() || given == Some(&carried.uri), "a state that was never given is accepted");
     }
 
     /// What holds at any time.
@@ -320,7 +441,11 @@ impl Harness {
             assert!(!self.closed, "nothing follows the end: {event:?}");
             self.note(&event);
             match event {
-                Event::Request { id, .. } => {
+                Event::Request { id, params, .. } => {
+                    let carried =
+                        params.and_then(|params| params.decode::<Carried>().ok()).unwrap_or_default();
+                    self.open(&carried);
+                    self.about.insert(id, carried.uri);
                     assert!(self.inbound.insert(id, false).is_none(), "a handle is used twice");
                     self.order.push(id);
                 }
@@ -350,17 +475,29 @@ impl Harness {
     }
 }
 
+/// A task, as it is told of and answered.
+fn task<T: DeserializeOwned>() -> T {
+    let text = r#"{"taskId":"t0","status":"working","createdAt":"2026-01-01T00:00:00Z","lastUpdatedAt":"2026-01-01T00:00:00Z","ttlMs":null}"#;
+    serde_json::from_str(text).expect("a task")
+}
+
 fn ask(id: u8, method: &str, modern: bool) -> String {
+    let extensions =
+        if id.is_multiple_of(2) { "" } else { r#""extensions":{"io.modelcontextprotocol/tasks":{}}"# };
     let meta = if modern {
-        r#","_meta":{"progressToken":1,"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}"#
+        format!(
+            r#","_meta":{{"progressToken":1,"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{{{extensions}}}}}"#
+        )
     } else {
-        ""
+        String::new()
     };
     let version = if id.is_multiple_of(2) { "2025-03-26" } else { "2025-11-25" };
     let params = format!(
-        r#"{{"protocolVersion":"{version}","capabilities":{{"roots":{{}}}},"clientInfo":{{"name":"f","version":"0"}},"level":"error","uri":"fuzz://{}","name":"t","notifications":{{"toolsListChanged":true,"resourceSubscriptions":["fuzz://{}"]}}{meta}}}"#,
+        r#"{{"protocolVersion":"{version}","capabilities":{{"roots":{{}}}},"clientInfo":{{"name":"f","version":"0"}},"level":"error","uri":"fuzz://{}","name":"t","taskId":"t{}","notifications":{{"toolsListChanged":true,"resourceSubscriptions":["fuzz://{}"],"taskIds":["t{}"]}}{meta}}}"#,
         id % 4,
         id % 3,
+        id % 3,
+        id % 5,
     );
     format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#)
 }

@@ -2,6 +2,8 @@
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
+#[cfg(all(feature = "client", feature = "http"))]
+use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
 
@@ -295,5 +297,25 @@ impl Outbound {
         }
         self.insert(number, entry);
         None
+    }
+
+    /// Gives requests whose time is over more of it, where `until` says that they have waited for the peer since then
+    /// only. A hard maximum stays.
+    #[cfg(all(feature = "client", feature = "http"))]
+    pub(crate) fn excuse_each(&mut self, now: Instant, until: impl Fn(i64) -> Option<Instant>) {
+        let mut over = Vec::new();
+        while let Some((number, mut entry)) = self.entries.pop_expired(now) {
+            if let Some(until) = until(number) {
+                entry.waiting_since = entry.waiting_since.max(until);
+            }
+            if entry.deadline().is_some_and(|deadline| deadline <= now) {
+                over.push((number, entry));
+            } else {
+                self.insert(number, entry);
+            }
+        }
+        for (number, entry) in over {
+            self.insert(number, entry);
+        }
     }
 }

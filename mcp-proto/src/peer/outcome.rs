@@ -189,6 +189,8 @@ pub struct HttpError {
     pub challenge: Option<String>,
     /// How long the server wants the client to wait before it asks again.
     pub retry_after: Option<Duration>,
+    /// Why this side has not authorized itself, where it was to: what the client's own authorization says, not the server.
+    pub unauthorized: Option<String>,
 }
 
 impl HttpError {
@@ -209,7 +211,7 @@ impl HttpError {
                 break;
             }
         }
-        Self { status, excerpt, challenge: None, retry_after: None }
+        Self { status, excerpt, challenge: None, retry_after: None, unauthorized: None }
     }
 
     /// How many bytes of the peer's it holds.
@@ -221,6 +223,9 @@ impl HttpError {
 impl fmt::Display for HttpError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "HTTP status {}", self.status)?;
+        if let Some(why) = &self.unauthorized {
+            write!(f, " ({why})")?;
+        }
         match &*self.excerpt {
             "" => Ok(()),
             excerpt => write!(f, ": {excerpt}"),

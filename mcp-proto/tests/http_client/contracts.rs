@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::http_common::{LEGACY, MODERN, config, discover_result, initialize_result};
-use mcp_proto::bind::http::client::{Action, HttpClient, HttpClientConfig, Request};
+use mcp_proto::bind::http::client::{Action, Challenge, HttpClient, HttpClientConfig, Request, Unauthorized};
 use mcp_proto::bind::http::{End, ExchangeId, Sent, Verb};
 use mcp_proto::peer::client::Event;
 use mcp_proto::peer::{RequestId, RequestOptions};
@@ -31,14 +31,18 @@ enum Op {
     Head(usize, u16, u8),
     Body(usize, u8),
     End(usize, u8),
+    /// Somebody sees to the authorization, or gives up.
+    Authorize(usize),
+    Forbid(usize),
     Time(u64),
     DrainEvents,
 }
 
 fn op() -> impl Strategy<Value = Op> {
     let exchange = 0..6usize;
-    let status =
-        prop::sample::select(vec![200, 200, 200, 202, 204, 307, 308, 400, 401, 404, 405, 429, 500, 503]);
+    let status = prop::sample::select(vec![
+        200, 200, 200, 202, 204, 307, 308, 400, 401, 401, 401, 403, 404, 405, 429, 500, 503,
+    ]);
     prop_oneof![
         6 => Just(Op::Call),
         4 => Just(Op::List),
@@ -51,7 +55,9 @@ fn op() -> impl Strategy<Value = Op> {
         4 => exchange.clone().prop_map(Op::AnswerByEvents),
         6 => (exchange.clone(), status, 0..4u8).prop_map(|(at, status, kind)| Op::Head(at, status, kind)),
         8 => (exchange.clone(), 0..12u8).prop_map(|(at, what)| Op::Body(at, what)),
-        8 => (exchange, 0..4u8).prop_map(|(at, how)| Op::End(at, how)),
+        8 => (exchange.clone(), 0..4u8).prop_map(|(at, how)| Op::End(at, how)),
+        5 => exchange.clone().prop_map(Op::Authorize),
+        2 => exchange.prop_map(Op::Forbid),
         4 => (0..40_000u64).prop_map(Op::Time),
         4 => Just(Op::DrainEvents),
     ]
@@ -70,6 +76,7 @@ struct World {
     now: Instant,
     bytewise: bool,
     open: BTreeMap<ExchangeId, Open>,
+    held: BTreeMap<ExchangeId, Challenge>,
     requests: Vec<RequestId>,
     outcomes: BTreeMap<RequestId, u32>,
     inbound: Vec<mcp_proto::peer::InboundId>,
@@ -88,6 +95,7 @@ impl World {
             now,
             bytewise,
             open: BTreeMap::new(),
+            held: BTreeMap::new(),
             requests: Vec::new(),
             outcomes: BTreeMap::new(),
             inbound: Vec::new(),
@@ -124,7 +132,14 @@ impl World {
                     ));
                     self.open.insert(request.exchange, Open { request, body, begun: false });
                 }
+                Action::Challenge(challenge) => {
+                    assert!(!self.open.contains_key(&challenge.exchange), "what is held is over");
+                    assert!(matches!(challenge.status, 401 | 403), "{challenge:?}");
+                    self.log.push(format!("{challenge:?}"));
+                    assert!(self.held.insert(challenge.exchange, challenge).is_none(), "it is held once");
+                }
                 Action::Abort(exchange) => {
+                    self.held.remove(&exchange);
                     self.log.push(format!("abort {exchange:?}"));
                     assert!(self.seen.contains(&exchange), "what was never opened is not aborted");
                     self.open.remove(&exchange);
@@ -148,6 +163,10 @@ impl World {
         self.open.keys().nth(at.checked_rem(self.open.len().max(1))?).copied()
     }
 
+    fn pick_held(&self, at: usize) -> Option<ExchangeId> {
+        self.held.keys().nth(at.checked_rem(self.held.len().max(1))?).copied()
+    }
+
     /// The server may act on what this exchange carries.
     fn accept(&mut self, exchange: ExchangeId) {
         if let Some(open) = self.open.get_mut(&exchange)
@@ -164,7 +183,12 @@ impl World {
             self.accept(exchange);
         }
         let content = ["application/json", "text/event-stream", "text/html", ""][usize::from(kind)];
-        let headers = [("content-type", content), ("mcp-session-id", "s"), ("location", "/elsewhere")];
+        let headers = [
+            ("content-type", content),
+            ("mcp-session-id", "s"),
+            ("location", "/elsewhere"),
+            ("www-authenticate", "Bearer error=\"insufficient_scope\""),
+        ];
         self.client.handle_head(self.now, exchange, status, &headers);
     }
 
@@ -292,6 +316,18 @@ impl World {
                     self.end(exchange, end);
                 }
             }
+            Op::Authorize(at) => {
+                if let Some(exchange) = self.pick_held(at) {
+                    self.held.remove(&exchange);
+                    self.client.resume(now, exchange);
+                }
+            }
+            Op::Forbid(at) => {
+                if let Some(exchange) = self.pick_held(at) {
+                    self.held.remove(&exchange);
+                    self.client.refuse(now, exchange, "nobody logged in");
+                }
+            }
             Op::Time(ms) => self.time(Duration::from_millis(ms)),
             Op::DrainEvents => self.events(),
         }
@@ -339,6 +375,7 @@ fn run(config: &HttpClientConfig, ops: &[Op], bytewise: bool) -> Vec<String> {
     assert_eq!(world.outcomes.len(), world.requests.len());
     let left: Vec<_> = world.open.values().map(|open| &open.request).collect();
     assert!(left.is_empty(), "exchanges that nobody ends: {left:?}");
+    assert!(world.held.is_empty(), "what nobody waits for is held: {:?}", world.held);
     world.log
 }
 
@@ -360,9 +397,11 @@ proptest! {
     fn each_request_ends_once_and_nothing_accepted_is_repeated(
         ops in prop::collection::vec(op(), 0..80),
         legacy in any::<bool>(),
+        park in any::<bool>(),
     ) {
         use mcp_proto::peer::client::Mode;
-        let config = small(if legacy { Mode::LegacyOnly } else { Mode::Auto });
+        let mut config = small(if legacy { Mode::LegacyOnly } else { Mode::Auto });
+        config.authorization = if park { Unauthorized::Park } else { Unauthorized::Report };
         let whole = run(&config, &ops, false);
         let bytes = run(&config, &ops, true);
         prop_assert_eq!(whole, bytes, "contract 4");

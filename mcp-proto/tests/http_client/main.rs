@@ -8,6 +8,7 @@ mod contracts;
 mod detection;
 mod dialect;
 mod events;
+mod holds;
 mod legacy;
 mod modern;
 mod review;

@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use mcp_proto::bind::http::client::{Action, HttpClient, HttpClientConfig, Request};
+use mcp_proto::bind::http::client::{Action, Challenge, HttpClient, HttpClientConfig, Request};
 use mcp_proto::bind::http::{End, ExchangeId, Sent, Verb};
 use mcp_proto::peer::client::{ClientConfig, Closed, Diagnostic, Event, Mode, State};
 use mcp_proto::peer::{Outcome, RequestId};
@@ -105,6 +105,7 @@ pub struct Wire {
     pieces: Pieces,
     opened: VecDeque<Exchange>,
     aborted: Vec<ExchangeId>,
+    challenges: VecDeque<Challenge>,
     events: Vec<Event>,
     /// Everything that has come out, as text.
     log: Vec<String>,
@@ -120,6 +121,7 @@ impl Wire {
             pieces,
             opened: VecDeque::new(),
             aborted: Vec::new(),
+            challenges: VecDeque::new(),
             events: Vec::new(),
             log: Vec::new(),
         }
@@ -140,6 +142,10 @@ impl Wire {
                     headers.sort();
                     self.log.push(format!("{} {} {headers:?} {body}", request.verb.as_str(), request.url));
                     self.opened.push_back(Exchange { request, body });
+                }
+                Action::Challenge(challenge) => {
+                    self.log.push(format!("{challenge:?}"));
+                    self.challenges.push_back(challenge);
                 }
                 Action::Abort(exchange) => {
                     self.log.push(format!("abort {exchange:?}"));
@@ -173,6 +179,27 @@ impl Wire {
         let exchange = self.next().expect("nothing is sent");
         assert_eq!(exchange.request.verb, Verb::Get, "{}", exchange.body);
         exchange
+    }
+
+    /// An exchange must be held.
+    pub fn expect_challenge(&mut self) -> Challenge {
+        self.drain();
+        self.challenges.pop_front().expect("nothing is held")
+    }
+
+    pub fn expect_no_challenge(&mut self) {
+        self.drain();
+        assert!(self.challenges.is_empty(), "{:?}", self.challenges);
+    }
+
+    pub fn resume(&mut self, challenge: &Challenge) {
+        self.client.resume(self.now, challenge.exchange);
+        self.drain();
+    }
+
+    pub fn give_up(&mut self, challenge: &Challenge) {
+        self.client.refuse(self.now, challenge.exchange, "nobody logged in");
+        self.drain();
     }
 
     pub fn expect_silence(&mut self) {

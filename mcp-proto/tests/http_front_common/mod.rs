@@ -26,6 +26,10 @@ pub struct Web<H: Mode = Multi> {
     pub server: HttpServer<H>,
     /// On whose behalf clients ask.
     pub principal: Option<Principal>,
+    /// Whom they have to pass, and what they show.
+    #[cfg(feature = "auth")]
+    pub guard: Option<front::guard::Guard>,
+    pub token: Option<String>,
     /// Runs legacy sessions, until a test drops it.
     pub driver: Option<HttpServerDriver<H>>,
     pub clock: Arc<TestClock>,
@@ -49,8 +53,19 @@ impl<H: Mode> Web<H> {
         let clock = Arc::new(TestClock::default());
         let (server, driver) = http_server(router, config, clock.clone(), Arc::new(Counter::default()));
         let (wakes, waker) = Wakes::new();
-        let mut web =
-            Self { server, principal: None, driver: Some(driver), clock, wakes, waker, done: false, next: 1 };
+        let mut web = Self {
+            server,
+            principal: None,
+            #[cfg(feature = "auth")]
+            guard: None,
+            token: None,
+            driver: Some(driver),
+            clock,
+            wakes,
+            waker,
+            done: false,
+            next: 1,
+        };
         web.turn();
         web
     }
@@ -86,8 +101,10 @@ impl<H: Mode> Web<H> {
         ];
         all.retain(|(name, _)| !headers.iter().any(|(given, _)| given == name));
         all.extend_from_slice(headers);
+        let token = self.token.as_ref().map(|token| format!("Bearer {token}"));
+        all.extend(token.as_ref().map(|token| ("authorization", token.as_str())));
         let head = RequestHead { method, path, fields: &Headers(&all) };
-        let mut exchange = self.server.exchange(&head, self.principal.clone());
+        let mut exchange = self.let_in(&head);
         if exchange.wants_body() && !body.is_empty() {
             exchange.handle_body(Bytes::copy_from_slice(body.as_bytes()));
         }
@@ -95,6 +112,27 @@ impl<H: Mode> Web<H> {
             exchange.handle_body_end();
         }
         Caller::new(exchange)
+    }
+
+    fn let_in(&self, head: &RequestHead<'_>) -> HttpExchange<H> {
+        #[cfg(feature = "auth")]
+        if let Some(guard) = &self.guard {
+            use front::Clock as _;
+            use front::guard::Admitted;
+
+            let now = mcp_proto::auth::Now { instant: self.clock.now(), unix: self.clock.unix_time() };
+            let mut verifying = match guard.admit(head, now) {
+                Admitted::Answer(answer) => return self.server.answered(answer),
+                Admitted::Verifying(verifying) => verifying,
+            };
+            let mut cx = Context::from_waker(Waker::noop());
+            return match core::pin::Pin::new(&mut verifying).poll(&mut cx) {
+                Poll::Ready(Ok(authorized)) => self.server.exchange_for(head, authorized),
+                Poll::Ready(Err(answer)) => self.server.answered(answer),
+                Poll::Pending => panic!("the token is still being verified"),
+            };
+        }
+        self.server.exchange(head, self.principal.clone())
     }
 
     /// A request of 2026-07-28, with the headers that mirror its body.

@@ -1,50 +1,108 @@
 //! Single faults, at every place where they can strike.
 
+use std::iter::StepBy;
+use std::ops::Range;
 use std::time::Duration;
 
+use mcp_proto::peer::client::TaskCommand;
+use mcp_proto::peer::{RequestOptions, TaskMode};
 use mcp_proto::schema::Era;
 use mcp_proto::testing::http::{Cut, Dice, Fate, Fault};
 
 use super::model::Style;
-use super::world::{Site, World};
+use super::world::{Site, Tally, World};
 use super::{Eras, front, model};
 
 /// A host that is connected and knows the tools.
 fn connected(site: Site<'_>, era: Era, seed: u64) -> World<'_> {
     let mut world = World::new(site, World::config(&mut Dice::new(seed), era), seed);
+    world.list();
     world.pass(Duration::from_secs(10));
     world
 }
 
-/// The body of the answer to a call is cut at each byte, noticed and unnoticed: one outcome, at most one execution, and
-/// the next request succeeds.
-fn cut_at_each_byte(site: Site<'_>, era: Era) {
-    for bytes in 0..260 {
-        for cut in [Cut::Noticed, Cut::Hidden] {
-            let mut world = connected(site, era, 0);
-            let next = world.pair.opened() + 1;
-            let fate = Fate { fault: Some(Fault::Cut { bytes }), cut, ..Fate::default() };
-            world.pair.fates.insert(next, fate);
-            world.call(Some("pay"));
-            world.pass(Duration::from_secs(60));
-            world.recovers();
-            world.close();
+/// A call, what is cut of it, and what has come of it in all.
+struct Cuts<'a> {
+    tool: &'a str,
+    task: TaskMode,
+    /// How many exchanges it takes.
+    exchanges: u64,
+    /// How much of the bodies of their answers arrives.
+    bytes: StepBy<Range<usize>>,
+}
+
+impl Cuts<'_> {
+    fn of(tool: &str) -> Cuts<'_> {
+        Cuts { tool, task: TaskMode::Await, exchanges: 1, bytes: (0..260).step_by(1) }
+    }
+
+    /// The body of the answer to a call, or to what follows it, is cut, noticed and unnoticed: one outcome, at most one
+    /// execution, and the next request succeeds.
+    fn strike(self, site: Site<'_>, era: Era) -> Tally {
+        let Cuts { tool, task, exchanges, bytes } = self;
+        let mut tally = Tally::default();
+        for bytes in bytes {
+            for cut in [Cut::Noticed, Cut::Hidden] {
+                for which in 1..=exchanges {
+                    let mut world = connected(site, era, 0);
+                    let next = world.pair.opened() + which;
+                    let fate = Fate { fault: Some(Fault::Cut { bytes }), cut, ..Fate::default() };
+                    world.pair.fates.insert(next, fate);
+                    let mut options = RequestOptions::default();
+                    options.task = Some(task);
+                    world.call(tool, options);
+                    world.attend(6);
+                    for task in 0..world.tasks.len() {
+                        world.ask_of_task(task, TaskCommand::Follow);
+                    }
+                    world.attend(6);
+                    // A call that needed fewer has left it to strike.
+                    world.pair.fates.clear();
+                    world.recovers();
+                    world.close();
+                    tally.add(&world.tally);
+                }
+            }
         }
+        tally
     }
 }
 
 /// Contracts 1 and 4, K25
 #[test]
 fn an_answer_of_a_modern_server_is_cut_at_each_byte() {
-    cut_at_each_byte(&model(Style::Modern), Era::Modern);
-    cut_at_each_byte(&front(Eras::Both, false), Era::Modern);
+    Cuts::of("pay").strike(&model(Style::Modern), Era::Modern);
+    Cuts::of("pay").strike(&front(Eras::Both, false), Era::Modern);
+}
+
+/// Contracts 1 and 4, K25
+#[test]
+fn what_a_server_asks_by_a_sealed_state_is_cut_anywhere() {
+    let cuts = Cuts { exchanges: 3, bytes: (0..900).step_by(20), ..Cuts::of("form") };
+    let tally = cuts.strike(&front(Eras::Both, false), Era::Modern);
+    assert!(tally.forms > 0 && tally.refused > 0, "{tally:?}");
+}
+
+/// Contracts 1 and 4, K25
+#[test]
+fn what_tells_of_a_task_is_cut_anywhere() {
+    for task in [TaskMode::Await, TaskMode::Handle] {
+        for (site, era) in
+            [(front(Eras::Both, false), Era::Modern), (front(Eras::LegacyOnly, false), Era::Legacy)]
+        {
+            let cuts = Cuts { task, exchanges: 3, bytes: (0..600).step_by(20), ..Cuts::of("job") };
+            let tally = cuts.strike(&site, era);
+            assert!(tally.forms > 0, "{era:?}, {task:?}: {tally:?}");
+            assert!(task == TaskMode::Await || tally.tasks > 0, "{era:?}, {task:?}: {tally:?}");
+        }
+    }
 }
 
 /// Contracts 1 and 4, K25
 #[test]
 fn an_answer_in_a_session_is_cut_at_each_byte() {
-    cut_at_each_byte(&model(Style::Session("2025-11-25")), Era::Legacy);
-    cut_at_each_byte(&front(Eras::LegacyOnly, false), Era::Legacy);
+    Cuts::of("pay").strike(&model(Style::Session("2025-11-25")), Era::Legacy);
+    Cuts::of("pay").strike(&front(Eras::LegacyOnly, false), Era::Legacy);
 }
 
 /// The server is replaced by one that knows nothing, at each moment of a call: the client needs no help.
@@ -61,8 +119,10 @@ fn a_session_is_lost_at_each_moment_of_a_call() {
         for step in 0..25 {
             for cut in [Cut::Noticed, Cut::Hidden] {
                 let mut world = connected(site, era, step);
-                world.call(Some("ask"));
-                world.call(Some("pay"));
+                world.call_somehow(Some("ask"));
+                world.call_somehow(Some("form"));
+                world.call_somehow(Some("job"));
+                world.call_somehow(Some("pay"));
                 world.pass(Duration::from_millis(step * step * 8));
                 let server = site(&world.ledger, world.pair.now(), step + 1000);
                 world.pair.restart(server, cut);

@@ -4,16 +4,27 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mcp_proto::bind::http::server::{HttpServerConfig, LegacyPaths};
-use mcp_proto::front::{Answered, Multi, Router};
-use mcp_proto::peer::server::Eras;
+use mcp_proto::front::tasks::{TaskChoice, TaskConfig};
+use mcp_proto::front::{Answered, Context, HandlerError, Multi, Router};
+use mcp_proto::peer::server::{Eras, SealKey, Sealer};
 use mcp_proto::schema::{
-    CallToolParams, Era, InputRequiredResult, ListRootsParams, ServerCapability, Tool, ToolAnnotations,
+    CacheHint, CachedPage, CallToolParams, ElicitParams, ElicitSchema, ElicitValue, Era, InputRequiredResult,
+    ListRootsParams, ListTools, ListToolsResult, ServerCapability, StringSchema, TaskSupport, Tool,
+    ToolAnnotations, ToolExecution,
 };
 use mcp_proto::testing::http::{Dice, FrontPeer, HttpPeer, SimulatedClock};
 use serde::Deserialize;
 use serde_json::json;
 
 use super::Ledger;
+use super::cluster::Cluster;
+
+/// How long the list of tools may be kept: longer than most runs, so that what is served of it was not just too old.
+const KEPT: Duration = Duration::from_secs(3600);
+/// How long tasks are kept: those of a server that is gone are over before a run is.
+const TASKS: Duration = Duration::from_secs(90);
+/// Where the list of tools says of what version it is.
+pub const AS_OF: &str = "Leaves a mark, as of version ";
 
 #[derive(Deserialize)]
 struct Arguments {
@@ -21,6 +32,14 @@ struct Arguments {
 }
 
 pub fn server(eras: Eras, legacy_sse: bool, ledger: &Ledger, seed: u64) -> Box<dyn HttpPeer> {
+    // Nothing but their path says to which instance messages of the first transport belong.
+    let many = if legacy_sse { 1 } else { 2 };
+    // What they draw must differ: from one another, and from those of servers before them.
+    let instances = (0..many).map(|which| instance(eras, legacy_sse, ledger, (seed << 24) | (which << 60)));
+    Box::new(Cluster::new(instances.collect(), ledger.clone(), seed))
+}
+
+fn instance(eras: Eras, legacy_sse: bool, ledger: &Ledger, seed: u64) -> FrontPeer {
     let clock = Arc::new(SimulatedClock::default());
     let router = router(ledger, &clock);
     let mut config = router.config();
@@ -30,49 +49,92 @@ pub fn server(eras: Eras, legacy_sse: bool, ledger: &Ledger, seed: u64) -> Box<d
         config.path = Some("/new".into());
         config.legacy_sse = Some(LegacyPaths { events: "/mcp".into(), messages: "/messages".into() });
     }
-    let peer = FrontPeer::new(router, config, clock, seed);
-    ledger.serve(peer.server.handle().clone());
-    Box::new(peer)
+    FrontPeer::new(router, config, clock, seed)
 }
 
 fn router(ledger: &Ledger, clock: &Arc<SimulatedClock>) -> Router<Multi> {
+    let mut tasks = TaskConfig::default();
+    tasks.store = ledger.tasks.clone();
+    tasks.ttl = TASKS;
+    let mut router = Router::new("simulated", "1")
+        .declare(ServerCapability::ToolsListChanged)
+        .seal(Sealer::new(SealKey::new([7; 32]), []))
+        .tasks(tasks)
+        .cache::<ListTools>(CacheHint::private(KEPT));
+    for tool in tools("Leaves a mark") {
+        let (ledger, clock) = (ledger.clone(), clock.clone());
+        router = match &*tool.name {
+            "form" => router.tool_with(tool, move |Arguments { n }, context: Context| {
+                form(n, ledger.clone(), clock.clone(), context)
+            }),
+            "job" => {
+                router.task_tool(tool, TaskChoice::Optional, move |Arguments { n }, context: Context| {
+                    job(n, ledger.clone(), clock.clone(), context)
+                })
+            }
+            name => {
+                let asks = name == "ask";
+                router.tool_raw(tool, move |call, context| {
+                    plain(asks, call, ledger.clone(), clock.clone(), context)
+                })
+            }
+        };
+    }
+    let ledger = ledger.clone();
+    router.handler::<ListTools, _, _>(move |_, _| {
+        let version = ledger.version();
+        let mut tools = tools(&format!("{AS_OF}{version}"));
+        for job in tools.iter_mut().filter(|tool| tool.name == "job") {
+            job.execution.get_or_insert_with(ToolExecution::new).task_support = Some(TaskSupport::Optional);
+        }
+        async move { CachedPage::new(KEPT, ListToolsResult::new(tools)) }
+    })
+}
+
+fn tools(description: &str) -> Vec<Tool> {
     let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
     let read_only = ToolAnnotations { read_only_hint: Some(true), ..ToolAnnotations::default() };
     let idempotent = ToolAnnotations { idempotent_hint: Some(true), ..ToolAnnotations::default() };
     let plain = ToolAnnotations::default;
-    let mut router = Router::new("simulated", "1").declare(ServerCapability::ToolsListChanged);
-    for (name, annotations) in [("pay", plain()), ("look", read_only), ("set", idempotent), ("ask", plain())]
+    let all = [
+        ("pay", plain()),
+        ("look", read_only),
+        ("set", idempotent),
+        ("ask", plain()),
+        ("form", plain()),
+        ("job", plain()),
+    ];
+    all.map(|(name, hints)| Tool::new(name, description, schema.clone()).with_annotations(hints)).into()
+}
+
+async fn plain(
+    asks: bool,
+    call: CallToolParams,
+    ledger: Ledger,
+    clock: Arc<SimulatedClock>,
+    context: Context,
+) -> Answered<String> {
+    let Arguments { n } = call.arguments.as_ref().unwrap().decode().unwrap();
+    if asks
+        && context.era() == Era::Modern
+        && let Some(needed) = needed(n, &call)
     {
-        let tool = Tool::new(name, "Leaves a mark", schema.clone()).with_annotations(annotations);
-        let (ledger, clock) = (ledger.clone(), clock.clone());
-        router = router.tool_raw(tool, move |call, context| {
-            let (ledger, clock) = (ledger.clone(), clock.clone());
-            async move {
-                let Arguments { n } = call.arguments.as_ref().unwrap().decode().unwrap();
-                if name == "ask"
-                    && context.era() == Era::Modern
-                    && let Some(needed) = needed(n, &call)
-                {
-                    return Answered::InputRequired(needed);
-                }
-                ledger.run(n);
-                let mut dice = Dice::new(n);
-                if dice.chance(300) {
-                    context.release_stream();
-                }
-                for progress in 1..=dice.below(4) {
-                    clock.sleep(Duration::from_millis(dice.below(4000))).await;
-                    context.progress(progress);
-                }
-                clock.sleep(Duration::from_millis(dice.below(3000))).await;
-                if name == "ask" && context.era() == Era::Legacy {
-                    let _ = context.roots("roots").await;
-                }
-                Answered::Result(format!("done {n}"))
-            }
-        });
+        return Answered::InputRequired(needed);
     }
-    router
+    ledger.run(n);
+    let mut dice = Dice::new(n);
+    if dice.chance(300) {
+        context.release_stream();
+    }
+    for progress in 1..=dice.below(4) {
+        clock.sleep(Duration::from_millis(dice.below(4000))).await;
+        context.progress(progress);
+    }
+    clock.sleep(Duration::from_millis(dice.below(3000))).await;
+    if asks && context.era() == Era::Legacy {
+        let _ = context.roots("roots").await;
+    }
+    Answered::Result(format!("done {n}"))
 }
 
 /// What a call is asked for first: the roots, and some of them to come once more. Each has a state of its own.
@@ -91,4 +153,58 @@ fn needed(n: u64, call: &CallToolParams) -> Option<InputRequiredResult> {
     }
     assert_eq!((&call.request_state, answered), (&state("again"), false), "somebody else's state or answers");
     None
+}
+
+/// Asks for what only the host that has made this very call can answer.
+async fn question(n: u64, key: &str, ledger: &Ledger, context: &Context) -> Result<(), HandlerError> {
+    let asked = format!("{n} {key}");
+    let schema = ElicitSchema::new([("answer", StringSchema::new().into())]);
+    let answer = context.elicit(key, ElicitParams::form(asked.clone(), schema)).await?;
+    match answer.content.as_ref().map(|content| content.get("answer")) {
+        None => {}
+        Some(Some(ElicitValue::String(said))) if *said == asked => {}
+        Some(said) => ledger.accuse(format!("somebody else's answer: {said:?} to {asked:?}")),
+    }
+    Ok(())
+}
+
+/// Asks by sealed states, once or twice, and keeps something between them.
+async fn form(
+    n: u64,
+    ledger: Ledger,
+    clock: Arc<SimulatedClock>,
+    context: Context,
+) -> Result<String, HandlerError> {
+    question(n, "first", &ledger, &context).await?;
+    let kept = context.keep("kept", async { n }).await;
+    if n.is_multiple_of(2) {
+        question(n, "second", &ledger, &context).await?;
+    }
+    if kept != n {
+        ledger.accuse(format!("what was kept for {kept} is given to {n}"));
+    }
+    ledger.run(n);
+    clock.sleep(Duration::from_millis(Dice::new(n).below(3000))).await;
+    Ok(format!("done {n}"))
+}
+
+/// Takes its time, and asks meanwhile or not.
+async fn job(
+    n: u64,
+    ledger: Ledger,
+    clock: Arc<SimulatedClock>,
+    context: Context,
+) -> Result<String, HandlerError> {
+    let mut dice = Dice::new(n);
+    if dice.chance(600) {
+        question(n, "job", &ledger, &context).await?;
+    }
+    // Asked again by a state, it begins anew: what it has done is kept.
+    context.keep("run", async { ledger.run(n) }).await;
+    context.status("working on it");
+    clock.sleep(Duration::from_millis(dice.below(8000))).await;
+    if dice.chance(300) {
+        question(n, "late", &ledger, &context).await?;
+    }
+    Ok(format!("done {n}"))
 }

@@ -1,85 +1,62 @@
 //! A host with a client, a server, a network between them, and what must hold whatever happens to them.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use mcp_proto::Instant;
 use mcp_proto::bind::http::client::{HttpClient, HttpClientConfig, Listen};
-use mcp_proto::front::http::HttpHandle;
 use mcp_proto::peer::client::{
-    Change, ClientConfig, Closed, Diagnostic, Event, Interest, Mode, Since, State, WatchId, WatchState,
+    Change, ClientConfig, Closed, Diagnostic, Event, Interest, Mode, Since, State, TaskCommand, WatchId,
+    WatchState,
 };
-use mcp_proto::peer::server::ListKind;
-use mcp_proto::peer::{Lost, Outcome, Reissue, RequestId, RequestOptions};
+use mcp_proto::peer::{CacheMode, InboundId, Lost, Reissue, RequestId, RequestOptions, TaskMode};
 use mcp_proto::schema::{
-    CallTool, CallToolParams, EmptyParams, Era, Implementation, ListRootsResult, ListTools, PaginatedParams,
+    CallTool, CallToolParams, ClientCapability, EmptyParams, Era, Implementation, ListTools, PaginatedParams,
     Ping, SubscriptionFilter, SubscriptionsListen, SubscriptionsListenParams,
 };
 use mcp_proto::testing::http::{Cut, Dice, HttpPair, HttpPeer, Weather};
 use serde_json::{Value, json};
 
+use super::Ledger;
+use super::outcomes::Seen;
+
 pub const URL: &str = "http://localhost/mcp";
 
-/// What outlives a server: what its tools have done, how often, by the argument of the call; and what its tools are.
-#[derive(Clone, Debug, Default)]
-pub struct Ledger(Arc<Mutex<BTreeMap<u64, u32>>>, Arc<Mutex<Tools>>);
-
-/// The list of tools, as far as it matters, and who tells of its changes.
-#[derive(Debug, Default)]
-struct Tools {
-    version: u64,
-    handle: Option<HttpHandle>,
-}
-
-impl Ledger {
-    /// Notes that the tool ran with this argument.
-    pub fn run(&self, n: u64) {
-        *self.0.lock().unwrap().entry(n).or_default() += 1;
-    }
-
-    /// A server begins to serve; it tells of changes from now on.
-    pub fn serve(&self, handle: HttpHandle) {
-        self.1.lock().unwrap().handle = Some(handle);
-    }
-
-    /// The list of tools changes, if there is a server of this workspace that could tell.
-    pub fn change(&self) {
-        let handle = {
-            let mut tools = self.1.lock().unwrap();
-            tools.version += u64::from(tools.handle.is_some());
-            tools.handle.clone()
-        };
-        if let Some(handle) = handle {
-            handle.list_changed(ListKind::Tools);
-        }
-    }
-
-    /// What the list of tools is now.
-    pub fn version(&self) -> u64 {
-        self.1.lock().unwrap().version
-    }
-
-    /// How often it did.
-    pub fn count(&self, n: u64) -> u32 {
-        self.0.lock().unwrap().get(&n).copied().unwrap_or(0)
-    }
-}
-
 /// A request of the host's.
-struct Made {
-    what: What,
-    ended: bool,
+pub struct Made {
+    pub what: What,
+    pub ended: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum What {
-    /// A call with this argument, which may run so often.
+pub enum What {
+    /// A call with this argument.
     Call {
         n: u64,
-        most: u32,
+        tool: Tool,
+    },
+    /// The list of tools, when changes up to this version had been told.
+    List {
+        told: u64,
+    },
+    /// Something about one of the tasks that the host knows, when it was known to have ended or was not.
+    Task {
+        which: usize,
+        command: TaskCommand,
+        over: bool,
     },
     Other,
+}
+
+/// What a tool may do before it answers.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Tool {
+    /// Nothing that could go wrong by itself.
+    Plain,
+    /// Ask, with a state that lapses.
+    Form,
+    /// Become a task, which is kept for a while.
+    Job,
 }
 
 /// A watch of the host's, and what the host knows by it.
@@ -101,6 +78,14 @@ pub struct Tally {
     pub other: u32,
     /// How often a watch was told of a change.
     pub changes: u32,
+    /// How often the list of tools was answered with what had been kept, and not been changed as far as was told.
+    pub kept: u32,
+    /// How often somebody was asked by a form.
+    pub forms: u32,
+    /// How many tasks were seen to end.
+    pub tasks: u32,
+    /// How many forgeries were refused.
+    pub refused: u32,
     /// How often the host had to connect anew.
     pub reconnects: u32,
     pub restarts: u32,
@@ -114,6 +99,10 @@ impl Tally {
         self.timed_out += other.timed_out;
         self.other += other.other;
         self.changes += other.changes;
+        self.kept += other.kept;
+        self.forms += other.forms;
+        self.tasks += other.tasks;
+        self.refused += other.refused;
         self.reconnects += other.reconnects;
         self.restarts += other.restarts;
     }
@@ -127,13 +116,19 @@ pub struct World<'a> {
     site: Site<'a>,
     config: HttpClientConfig,
     pub ledger: Ledger,
-    dice: Dice,
-    made: BTreeMap<RequestId, Made>,
+    pub(super) dice: Dice,
+    pub(super) made: BTreeMap<RequestId, Made>,
     order: Vec<RequestId>,
     /// How often each argument may run by now.
     allowed: BTreeMap<u64, u32>,
     next: u64,
     watched: Option<Watched>,
+    /// The list of tools as it was when the host was last told that it has changed.
+    pub(super) told: u64,
+    /// The tasks that the host knows by their identifiers.
+    pub(super) tasks: Vec<Seen>,
+    /// What the host is asked and takes its time to answer.
+    pub(super) held: Vec<(InboundId, String)>,
     /// Whether the server does not know, as far as the client can tell, that the session has begun.
     unsaid: bool,
     closed: bool,
@@ -159,6 +154,9 @@ impl<'a> World<'a> {
             allowed: BTreeMap::new(),
             next: 1,
             watched: None,
+            told: 0,
+            tasks: Vec::new(),
+            held: Vec::new(),
             unsaid: false,
             closed: false,
             was_ready: false,
@@ -170,6 +168,7 @@ impl<'a> World<'a> {
     pub fn config(dice: &mut Dice, era: Era) -> HttpClientConfig {
         let mut client = ClientConfig::new(Implementation::new("host", "1"));
         client.capabilities.roots = Some(Default::default());
+        client.capabilities = client.capabilities.with(ClientCapability::ElicitationForm);
         client.mode = if era == Era::Legacy && dice.chance(200) { Mode::LegacyOnly } else { Mode::Auto };
         client.limits.exchanges = usize::try_from(2 + dice.below(6)).unwrap();
         let mut config = HttpClientConfig::new(client, URL);
@@ -218,7 +217,11 @@ impl<'a> World<'a> {
         self.pair.calm();
         self.ledger.change();
         // What is under way may still fail, and pauses last for half a minute.
-        self.pass(Duration::from_secs(180));
+        self.attend(18);
+        for (request, made) in &self.made {
+            let over = made.ended || !matches!(made.what, What::Call { .. } | What::Task { .. });
+            assert!(over, "{request:?} ({:?}) neither ends nor is reported lost", made.what);
+        }
         self.recovers();
         self.close();
     }
@@ -235,15 +238,23 @@ impl<'a> World<'a> {
         self.take_events();
     }
 
+    /// Lets so many times ten seconds pass, and answers what is asked meanwhile.
+    pub fn attend(&mut self, times: u32) {
+        for _ in 0..times {
+            self.answer_held();
+            self.pass(Duration::from_secs(10));
+        }
+    }
+
     fn act(&mut self) {
         let now = self.pair.now();
-        match self.dice.below(40) {
-            0..15 => self.call(None),
-            15..18 => {
-                let params = PaginatedParams::default();
-                let request = self.pair.client.request::<ListTools>(now, &params, RequestOptions::default());
-                self.made(What::Other, request.ok());
-            }
+        if self.dice.chance(500) {
+            self.answer_held();
+        }
+        match self.dice.below(48) {
+            0..15 => self.call_somehow(None),
+            15..18 | 38..42 => self.list(),
+            42..46 => self.task(),
             18..20 => {
                 let request =
                     self.pair.client.request::<Ping>(now, &EmptyParams::default(), RequestOptions::default());
@@ -289,6 +300,37 @@ impl<'a> World<'a> {
         }
     }
 
+    /// Asks for the list of tools, most often if what was kept will do.
+    pub fn list(&mut self) {
+        let mut options = RequestOptions::default();
+        if self.dice.chance(200) {
+            options.cache = *self.dice.of(&[CacheMode::Refresh, CacheMode::Bypass]).unwrap();
+        }
+        let params = PaginatedParams::default();
+        let request = self.pair.client.request::<ListTools>(self.pair.now(), &params, options);
+        self.made(What::List { told: self.told }, request.ok());
+    }
+
+    /// Asks for a task that is known by its identifier, follows it, or gives it up.
+    fn task(&mut self) {
+        let which = usize::try_from(self.dice.below(self.tasks.len() as u64)).unwrap();
+        if self.tasks.is_empty() {
+            return;
+        }
+        let commands = [TaskCommand::Follow, TaskCommand::Status, TaskCommand::Status, TaskCommand::Cancel];
+        let command = *self.dice.of(&commands).unwrap();
+        self.ask_of_task(which, command);
+    }
+
+    /// Asks something of one of the tasks that are known by their identifiers.
+    pub fn ask_of_task(&mut self, which: usize, command: TaskCommand) {
+        let (now, options) = (self.pair.now(), RequestOptions::default());
+        let seen = &self.tasks[which];
+        let over = seen.end.is_some();
+        let request = self.pair.client.task(now, &seen.id, command, options);
+        self.made(What::Task { which, command, over }, request.ok());
+    }
+
     /// Begins to watch, ends that, or watches something else beside.
     fn watch(&mut self) {
         let now = self.pair.now();
@@ -315,13 +357,12 @@ impl<'a> World<'a> {
         self.tally.changes += u32::from(on.is_none());
     }
 
-    /// Calls a tool, by chance or by name; returns the argument.
-    pub fn call(&mut self, name: Option<&str>) {
-        let n = self.next;
-        self.next += 1;
-        let name = name.unwrap_or_else(|| self.dice.of(&["pay", "pay", "look", "set", "ask"]).unwrap());
-        let mut params = CallToolParams::new(name);
-        params.arguments = Some(serde_json::from_value(json!({ "n": n })).unwrap());
+    /// Calls a tool, one by chance if not by name, in a way that is left to chance.
+    pub fn call_somehow(&mut self, name: Option<&str>) {
+        let name = name.unwrap_or_else(|| {
+            let tools = ["pay", "pay", "look", "set", "ask", "form", "form", "job", "job", "job"];
+            *self.dice.of(&tools).unwrap()
+        });
         let mut options = RequestOptions::default();
         options.reissue = match self.dice.below(8) {
             0 => Reissue::Always,
@@ -331,6 +372,25 @@ impl<'a> World<'a> {
         if self.dice.chance(200) {
             options.timeout = Some(Duration::from_millis(self.dice.below(5000)));
         }
+        options.task = match self.dice.below(8) {
+            0..3 => Some(TaskMode::Handle),
+            3 => Some(TaskMode::Never),
+            _ => None,
+        };
+        self.call(name, options);
+    }
+
+    /// Calls a tool.
+    pub fn call(&mut self, name: &str, options: RequestOptions) {
+        let n = self.next;
+        self.next += 1;
+        let mut params = CallToolParams::new(name);
+        params.arguments = Some(serde_json::from_value(json!({ "n": n })).unwrap());
+        let tool = match name {
+            "form" => Tool::Form,
+            "job" => Tool::Job,
+            _ => Tool::Plain,
+        };
         let safe = matches!(name, "look" | "set");
         let most = match options.reissue {
             Reissue::Always => 2,
@@ -339,7 +399,7 @@ impl<'a> World<'a> {
         };
         let request = self.pair.client.request::<CallTool>(self.pair.now(), &params, options);
         self.allowed.insert(n, most);
-        self.made(What::Call { n, most }, request.ok());
+        self.made(What::Call { n, tool }, request.ok());
     }
 
     fn made(&mut self, what: What, request: Option<RequestId>) {
@@ -360,8 +420,17 @@ impl<'a> World<'a> {
                     let made = self.made.get(&request).expect("progress of a request that was made");
                     assert!(!made.ended, "progress comes before the outcome");
                 }
-                Event::Request { id, .. } => {
-                    self.pair.client.respond(now, id, Ok(&ListRootsResult::new(Vec::new())));
+                Event::Request { id, method, params } => self.asked(now, id, method.name, params.as_ref()),
+                Event::RequestCancelled { id, .. } => self.held.retain(|(held, _)| *held != id),
+                Event::TaskStatus { request, report } => {
+                    let made = self.made.get(&request).expect("the task of a request that was made");
+                    assert!(!made.ended, "how a task is doing comes before the outcome");
+                    if let What::Task { which, .. } = made.what {
+                        assert_eq!(self.tasks[which].id, report.id, "somebody else's task");
+                    }
+                }
+                Event::Notification { method, .. } if &*method == "notifications/tools/list_changed" => {
+                    self.told = self.ledger.version();
                 }
                 Event::State(State::Ready) => self.was_ready = true,
                 Event::Diagnostic(Diagnostic::SessionLost) => {
@@ -371,9 +440,16 @@ impl<'a> World<'a> {
                 Event::Diagnostic(Diagnostic::NotTaken { .. }) => self.unsaid = true,
                 Event::Changed { watch, change, .. } => {
                     assert!(matches!(change, Change::Tools | Change::Prompts), "nobody asked for {change:?}");
+                    if matches!(change, Change::Tools) {
+                        self.told = self.ledger.version();
+                    }
                     self.watch_event(watch, None);
                 }
                 Event::Watch { watch, state: WatchState::On { missing } } => {
+                    // What is fetched from now on is kept up to date; what was kept before may not have been.
+                    if !missing.has_tools() {
+                        self.told = self.ledger.version();
+                    }
                     self.watch_event(watch, Some(!missing.has_tools()));
                 }
                 Event::Watch { watch, state: WatchState::Interrupted } => {
@@ -396,35 +472,8 @@ impl<'a> World<'a> {
         assert!(self.pair.client.queued() <= limits.queued_bytes, "contract 8");
     }
 
-    fn end(&mut self, request: RequestId, outcome: &Outcome) {
-        let made = self.made.get_mut(&request).expect("an outcome of a request that was made");
-        assert!(!std::mem::replace(&mut made.ended, true), "contract 1: a second outcome: {outcome:?}");
-        match outcome {
-            Outcome::Result(raw) => {
-                self.tally.results += 1;
-                if let What::Call { n, .. } = made.what {
-                    let result: Value = serde_json::from_slice(raw.as_bytes()).unwrap();
-                    assert_eq!(result["content"][0]["text"], format!("done {n}"), "somebody else's answer");
-                    assert!(self.ledger.count(n) > 0, "a result of what never ran");
-                }
-            }
-            Outcome::Lost(_) => self.tally.lost += 1,
-            Outcome::TimedOut { .. } => self.tally.timed_out += 1,
-            // Contract 11: nobody has sent an error here, but for methods that the server's revision does not have.
-            Outcome::Error(error) => {
-                assert!(
-                    error.code == -32601
-                        || matches!(made.what, What::Other)
-                        || error.message.contains("ession"),
-                    "nobody has sent this: {error:?}"
-                );
-                self.tally.other += 1;
-            }
-            _ => self.tally.other += 1,
-        }
-    }
-
     fn check_settled(&self) {
+        self.ledger.check();
         for (request, made) in &self.made {
             assert!(made.ended, "contract 1: {request:?} ({:?}) has no outcome", made.what);
         }
@@ -447,6 +496,7 @@ impl<'a> World<'a> {
     fn reconnect(&mut self) {
         self.check_settled();
         self.made.clear();
+        self.held.clear();
         self.watched = None;
         self.unsaid = false;
         self.order.clear();
@@ -473,12 +523,15 @@ impl<'a> World<'a> {
             let now = self.pair.now();
             let request = self.pair.client.request::<CallTool>(now, &params, RequestOptions::default());
             let request = request.expect("a request is accepted");
-            self.made(What::Call { n, most: 2 }, Some(request));
+            self.allowed.insert(n, 2);
+            self.made(What::Call { n, tool: Tool::Plain }, Some(request));
             let before = self.tally.results;
             self.pass(Duration::from_secs(60));
             assert!(self.made[&request].ended, "contract 1: no outcome within a minute");
             assert!(self.tally.results > before, "nothing is wrong any more, and a request fails");
         }
+        self.list();
+        self.pass(Duration::from_secs(60));
     }
 
     pub fn close(&mut self) {
@@ -490,5 +543,6 @@ impl<'a> World<'a> {
         assert_eq!(self.pair.client.queued(), 0);
         assert_eq!(self.pair.open(), 0, "an exchange is left open");
         self.check_settled();
+        self.tally.refused = self.ledger.refused();
     }
 }

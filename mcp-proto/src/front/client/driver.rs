@@ -105,7 +105,7 @@ impl<M: ClientMachine, H: Mode> ClientDriver<M, H> {
             for (id, reply) in replies.iter() {
                 let answer = match reply {
                     Reply::Result(result) => Ok(&**result as &dyn AnyResult),
-                    Reply::Error(error) => Err(error.clone()),
+                    Reply::Error(error) | Reply::Denied(error, _) => Err(error.clone()),
                     // Only servers ask for input in their results.
                     Reply::InputRequired(_) => continue,
                     // Only servers have tasks by themselves.

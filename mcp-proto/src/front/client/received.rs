@@ -141,7 +141,7 @@ impl ReceivedTasks {
         let Some(entry) = self.entries.get_mut(&request) else { return Err(reply) };
         let end = match reply {
             Reply::Result(result) => related::with_task(&*result, Revision::V2025_11_25, &entry.id),
-            Reply::Error(error) => Err(error),
+            Reply::Error(error) | Reply::Denied(error, _) => Err(error),
             // Only servers ask for input in their results, and go on after them.
             _ => Err(ErrorObject::new(code::INTERNAL_ERROR, "no result")),
         };

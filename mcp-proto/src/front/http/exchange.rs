@@ -13,9 +13,17 @@ use crate::bind::http::server::{
 };
 use crate::bind::http::tools::ParamHeaders;
 use crate::front::router::Router;
+use crate::front::server::Allowed;
 use crate::front::{Mode, Multi};
 use crate::peer::Principal;
 use crate::{Bytes, Instant};
+
+/// Who makes a request.
+#[derive(Default)]
+pub(super) struct Caller {
+    pub(super) principal: Option<Principal>,
+    pub(super) allowed: Allowed,
+}
 
 /// One request over HTTP, and its answer.
 ///
@@ -30,8 +38,8 @@ use crate::{Bytes, Instant};
 pub struct HttpExchange<H: Mode = Multi> {
     service: Arc<Service>,
     router: Arc<Router<H>>,
-    /// On whose behalf it is made.
-    principal: Option<Principal>,
+    /// Who makes it.
+    caller: Caller,
     stage: Stage<H>,
     /// Who asked for the answer before the request was whole.
     waker: Option<Waker>,
@@ -65,7 +73,7 @@ impl<H: Mode> HttpExchange<H> {
         service: &Arc<Service>,
         router: &Arc<Router<H>>,
         head: &RequestHead<'_>,
-        principal: Option<Principal>,
+        caller: Caller,
     ) -> Self {
         let stage = match Intake::new(&service.setup, head) {
             _ if service.is_closing() => Stage::Answer(closing()),
@@ -79,13 +87,20 @@ impl<H: Mode> HttpExchange<H> {
             Err(answer) => Stage::Answer(answer),
         };
         let (service, router) = (service.clone(), router.clone());
-        let mut exchange = Self { service, router, principal, stage, waker: None };
+        let mut exchange = Self { service, router, caller, stage, waker: None };
         if let Stage::Request(intake) = &exchange.stage
             && !intake.wants_body()
         {
             exchange.handle_body_end();
         }
         exchange
+    }
+
+    /// One that is answered already, whatever it asks for.
+    #[cfg(feature = "auth")]
+    pub(super) fn answered(service: &Arc<Service>, router: &Arc<Router<H>>, answer: Answer) -> Self {
+        let (service, router, caller) = (service.clone(), router.clone(), Caller::default());
+        Self { service, router, caller, stage: Stage::Answer(answer), waker: None }
     }
 
     // --- Inputs ---
@@ -187,14 +202,17 @@ impl<H: Mode> HttpExchange<H> {
             Routed::Answer(answer) => Stage::Answer(answer),
             Routed::Modern(request) => match params.map_or(Ok(()), |params| request.check(params)) {
                 Ok(()) => {
-                    let request = request.on_behalf_of(self.principal.clone());
-                    Stage::Modern(Running::start(&self.service, &self.router, request))
+                    let request = request.on_behalf_of(self.caller.principal.clone());
+                    let allowed = self.caller.allowed.clone();
+                    Stage::Modern(Running::start(&self.service, &self.router, request, allowed))
                 }
                 Err(answer) => Stage::Answer(answer),
             },
-            Routed::Open(post) => Stage::Answer(self.service.open_session(post, self.principal.clone())),
+            Routed::Open(post) => {
+                Stage::Answer(self.service.open_session(post, self.caller.principal.clone()))
+            }
             Routed::Session { id, post } | Routed::LegacyPost { id, post } => match self.session(id) {
-                Some(cell) => match cell.input(|session, now| session.handle_post(now, post)) {
+                Some(cell) => match cell.post(post, self.caller.allowed.clone()) {
                     Posted::Answer(answer) => Stage::Answer(answer),
                     Posted::Stream(stream) => Stage::Stream(Reading { cell, stream }),
                 },
@@ -211,7 +229,7 @@ impl<H: Mode> HttpExchange<H> {
                 Some(cell) => cell.input(Session::delete),
                 None => Answer::session_unknown(None),
             }),
-            Routed::LegacyEvents => match self.service.open_legacy_session(self.principal.clone()) {
+            Routed::LegacyEvents => match self.service.open_legacy_session(self.caller.principal.clone()) {
                 Ok((cell, stream)) => Stage::Stream(Reading { cell, stream }),
                 Err(answer) => Stage::Answer(answer),
             },
@@ -219,7 +237,7 @@ impl<H: Mode> HttpExchange<H> {
     }
 
     fn session(&self, id: SessionId) -> Option<Arc<SessionCell>> {
-        self.service.session(id, self.principal.as_ref())
+        self.service.session(id, self.caller.principal.as_ref())
     }
 
     fn answer(&mut self, stage: Stage<H>) {

@@ -8,6 +8,7 @@ use crate::bind::http::server::Exchange;
 use crate::front::server::ServerMachine;
 use crate::peer::server::{self, Answer, ListKind, Session};
 use crate::peer::{AnyParams, InboundId, Lost, Outgoing, Refusal, RequestId};
+use crate::rpc::ErrorObject;
 use crate::schema::tasks::TaskUpdatedParams;
 use crate::schema::{LoggingMessageParams, NotificationInfo, ProgressParams};
 
@@ -16,6 +17,10 @@ macro_rules! as_it_is {
     ($($part:ident)?) => {
         fn respond(&mut self, now: Instant, request: InboundId, answer: Answer<'_>) {
             self$(.$part)?.respond(now, request, answer);
+        }
+
+        fn deny(&mut self, now: Instant, request: InboundId, error: ErrorObject, challenge: &str) {
+            self$(.$part)?.deny(now, request, error, challenge);
         }
 
         fn progress(&mut self, now: Instant, request: InboundId, params: &ProgressParams) -> bool {

@@ -93,6 +93,7 @@ pub use driver::HttpServerDriver;
 pub use events::HttpServerEvent;
 pub use exchange::HttpExchange;
 
+use exchange::Caller;
 use service::Service;
 
 /// Joins a router to a handle for its application and its adapter, and to the driver of its sessions.
@@ -124,7 +125,26 @@ impl<H: Mode> HttpServer<H> {
     /// `principal` is on whose behalf it is made, as was verified by its credentials, or none where there are no users to
     /// tell apart. Sessions, request states and tasks of one principal are unknown to every other.
     pub fn exchange(&self, head: &RequestHead<'_>, principal: Option<Principal>) -> HttpExchange<H> {
-        HttpExchange::new(&self.handle.service, &self.router, head, principal)
+        let caller = Caller { principal, ..Caller::default() };
+        HttpExchange::new(&self.handle.service, &self.router, head, caller)
+    }
+
+    /// The same of a request that was [let in](super::guard): on behalf of whom its token names.
+    #[cfg(feature = "auth")]
+    pub fn exchange_for(
+        &self,
+        head: &RequestHead<'_>,
+        authorized: crate::auth::server::Authorized,
+    ) -> HttpExchange<H> {
+        let principal = Some(authorized.access().principal.clone());
+        let caller = Caller { principal, allowed: Some(authorized) };
+        HttpExchange::new(&self.handle.service, &self.router, head, caller)
+    }
+
+    /// The same of a request that was not let in, or asked for what is no message. Its body is not asked for.
+    #[cfg(feature = "auth")]
+    pub fn answered(&self, answer: crate::bind::http::server::Answer) -> HttpExchange<H> {
+        HttpExchange::answered(&self.handle.service, &self.router, answer)
     }
 
     /// The part of this that applications need: it goes to any thread whatever the router, and handlers may keep it.

@@ -9,7 +9,7 @@ use crate::Instant;
 use crate::bind::http::server::{Exchange, ModernRequest};
 use crate::front::Mode;
 use crate::front::router::Router;
-use crate::front::server::{ServerCore, ServerDriver};
+use crate::front::server::{Allowed, ServerCore, ServerDriver};
 use crate::front::shared::Shared;
 use crate::schema::{Method, SubscriptionsListen};
 use crate::small::SmallMap;
@@ -25,7 +25,12 @@ pub(super) struct Running<H: Mode> {
 }
 
 impl<H: Mode> Running<H> {
-    pub(super) fn start(service: &Arc<Service>, router: &Arc<Router<H>>, request: ModernRequest) -> Self {
+    pub(super) fn start(
+        service: &Arc<Service>,
+        router: &Arc<Router<H>>,
+        request: ModernRequest,
+        allowed: Allowed,
+    ) -> Self {
         let listens = request.method() == SubscriptionsListen::NAME;
         let now = service.now();
         let signal = Arc::default();
@@ -37,7 +42,8 @@ impl<H: Mode> Running<H> {
         };
         let (exchange, subscriber) = if listens { service.hub.open(&signal, open) } else { (open().0, None) };
         let attendance = service.attend(signal.clone());
-        let core = ServerCore::default();
+        let mut core = ServerCore::default();
+        core.allowed = allowed;
         let shared = Arc::new(Shared::with_signal(signal, core, exchange, service.clock.clone()));
         let mut driver =
             ServerDriver::new(shared, service.entropy.clone(), router.clone(), service.home.clone());

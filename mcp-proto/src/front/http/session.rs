@@ -6,8 +6,8 @@ use core::task::{Context, Poll, Waker};
 
 use super::hub::{Mailbox, Subscriber, Topic, deliver};
 use super::service::Service;
-use crate::bind::http::server::{Chunk, ResponseHead, Session, SessionId, StreamId};
-use crate::front::server::ServerCore;
+use crate::bind::http::server::{Chunk, Post, Posted, ResponseHead, Session, SessionId, StreamId};
+use crate::front::server::{Allowed, ServerCore};
 use crate::front::shared::Shared;
 use crate::front::signal::Wakers;
 use crate::peer::{Lost, Principal, server};
@@ -72,6 +72,14 @@ impl SessionCell {
     /// Gives the session an input; the driver is told to carry out what comes of it.
     pub(super) fn input<R>(&self, act: impl FnOnce(&mut Session, Instant) -> R) -> R {
         self.shared.command(|_, machine, now, _| act(&mut machine.session, now))
+    }
+
+    /// The client has posted something, with a token that allows this.
+    pub(super) fn post(&self, post: Post, allowed: Allowed) -> Posted {
+        self.shared.command(|core, machine, now, _| {
+            core.allowed = allowed;
+            machine.session.handle_post(now, post)
+        })
     }
 
     /// Ends the session: another one is to have its place.

@@ -33,6 +33,11 @@ impl<M: Mode> Router<M> {
         home: Option<&Arc<Home>>,
     ) -> Dispatch<M::Answering> {
         if let Some(handler) = self.methods.get(method) {
+            #[cfg(feature = "auth")]
+            let context = match self.hold_call_to_scopes(method, params.as_ref(), context) {
+                Ok(context) => context,
+                Err(denied) => return Dispatch::Now(denied),
+            };
             return Dispatch::Later(handler(params, context));
         }
         if let Some(home) = home
@@ -70,6 +75,11 @@ impl<M: Mode> Router<M> {
     ) -> Result<Dispatch<M::Answering>, ErrorObject> {
         let call = decode_params::<CallTool>(params)?;
         let Some(entry) = self.tools.get(&call.name) else { return Err(no_tool(&call.name)) };
+        #[cfg(feature = "auth")]
+        let context = match self.hold_to_scopes(&call.name, context) {
+            Ok(context) => context,
+            Err(denied) => return Ok(Dispatch::Now(denied)),
+        };
         #[cfg(feature = "schema-validate")]
         if let Err(reply) = self.check_arguments(&call, &context) {
             return Ok(Dispatch::Now(reply));

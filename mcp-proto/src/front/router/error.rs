@@ -60,6 +60,20 @@ pub enum RouterError {
         /// The tool.
         tool: String,
     },
+    /// What a tool needs of tokens is no scope.
+    #[cfg(feature = "auth")]
+    Scope {
+        /// The tool.
+        tool: String,
+        /// What it is to need.
+        scope: String,
+    },
+    /// A tool needs scopes, and is not registered.
+    #[cfg(feature = "auth")]
+    NoTool {
+        /// The tool.
+        tool: String,
+    },
     /// What was to identify an extension has no prefix, or is no identifier.
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning#extension-negotiation>
@@ -108,6 +122,10 @@ impl fmt::Display for RouterError {
             Self::NoTasks { tool } => {
                 write!(f, "calls of the tool {tool:?} are to become tasks, which this router does not have")
             }
+            #[cfg(feature = "auth")]
+            Self::Scope { tool, scope } => write!(f, "what the tool {tool:?} needs is no scope: {scope:?}"),
+            #[cfg(feature = "auth")]
+            Self::NoTool { tool } => write!(f, "the tool {tool:?} needs scopes, and is not registered"),
             Self::Extension { identifier } => {
                 write!(f, "{identifier:?} does not identify an extension, as com.example/name would")
             }

@@ -10,6 +10,8 @@ mod prompts;
 mod registry;
 #[cfg(feature = "schemars")]
 mod schema;
+#[cfg(feature = "auth")]
+mod scopes;
 #[cfg(feature = "seal")]
 mod seals;
 mod tasks;
@@ -105,6 +107,9 @@ pub struct Router<M: Mode = Multi> {
     /// The parameters of tools that clients repeat as headers of HTTP.
     #[cfg(feature = "http")]
     param_headers: BTreeMap<String, ParamHeaders>,
+    /// What tools need of the tokens that they are called with.
+    #[cfg(feature = "auth")]
+    scopes: scopes::ToolScopes,
     #[cfg(feature = "schema-validate")]
     input_checks: checks::InputChecks,
     problem: Option<RouterError>,
@@ -172,6 +177,8 @@ impl<M: Mode> Router<M> {
             task_tools: BTreeMap::new(),
             #[cfg(feature = "http")]
             param_headers: BTreeMap::new(),
+            #[cfg(feature = "auth")]
+            scopes: scopes::ToolScopes::default(),
             #[cfg(feature = "schema-validate")]
             input_checks: checks::InputChecks::default(),
             problem: None,
@@ -539,6 +546,8 @@ impl<M: Mode> Router<M> {
     /// The first thing that does not.
     pub fn check(&self) -> Result<(), RouterError> {
         let missing = || self.missing_page().or_else(|| self.missing_tasks());
+        #[cfg(feature = "auth")]
+        let missing = || missing().or_else(|| self.missing_tool());
         self.problem.clone().or_else(missing).map_or(Ok(()), Err)
     }
 

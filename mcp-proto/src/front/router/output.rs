@@ -337,7 +337,7 @@ pub(super) fn tool_reply(output: impl ToolOutput, has_page: bool) -> Reply {
         Ok(Answered::InputRequired(needed)) => Reply::InputRequired(needed),
         Err(error) => match error.into_message() {
             Ok(message) => Reply::result(CallToolResult::error(message)),
-            Err(error) => Reply::Error(error),
+            Err(reply) => reply,
         },
     }
 }
@@ -364,6 +364,6 @@ pub(crate) fn reply<R: crate::peer::AnyResult + Send + 'static>(
     match answered {
         Ok(Answered::Result(result)) => Reply::result(result),
         Ok(Answered::InputRequired(needed)) => Reply::InputRequired(needed),
-        Err(error) => Reply::Error(error.into_object(|uri| resource_not_found(uri, revision))),
+        Err(error) => error.into_reply(|uri| resource_not_found(uri, revision)),
     }
 }

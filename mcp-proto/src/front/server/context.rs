@@ -12,8 +12,10 @@ use serde::de::DeserializeOwned;
 #[cfg(feature = "seal")]
 use super::asks::Rounds;
 use super::asks::{Ask, Asks, Completion, visit_first};
-use super::{Connection, Link};
+use super::{Allowed, Connection, Link};
 use crate::UnixTime;
+#[cfg(feature = "auth")]
+use crate::auth::Scopes;
 use crate::front::tasks::Live;
 use crate::front::{Entropy, Error, HandlerError, Request};
 use crate::peer::server::RequestContext;
@@ -48,12 +50,18 @@ pub struct Context {
     served: Arc<Served>,
     /// What the request has become, in a handler that works on that.
     task: Option<Arc<Live>>,
+    /// The scopes that the tool needs whatever its arguments.
+    #[cfg(feature = "auth")]
+    declared: Option<Arc<Scopes>>,
 }
 
 /// What is known of a request while it is answered.
 pub(super) struct Served {
     pub(super) request: RequestContext,
     pub(super) entropy: Arc<dyn Entropy>,
+    /// What the token that came with it allows.
+    #[cfg_attr(not(feature = "auth"), allow(dead_code, reason = "there are no tokens"))]
+    pub(super) allowed: Allowed,
     /// How the client is asked, if that is by its result.
     #[cfg(feature = "seal")]
     pub(super) rounds: Option<Rounds>,
@@ -61,7 +69,14 @@ pub(super) struct Served {
 
 impl Context {
     pub(super) fn new(connection: Arc<Connection>, id: InboundId, served: Served) -> Self {
-        Self { connection, id, served: Arc::new(served), task: None }
+        Self {
+            connection,
+            id,
+            served: Arc::new(served),
+            task: None,
+            #[cfg(feature = "auth")]
+            declared: None,
+        }
     }
 
     /// The handle by which the machine knows the request.
@@ -343,6 +358,21 @@ impl Context {
 
     pub(crate) fn task(&self) -> Option<&Arc<Live>> {
         self.task.as_ref()
+    }
+
+    #[cfg(feature = "auth")]
+    pub(super) fn allowed(&self) -> &Allowed {
+        &self.served.allowed
+    }
+
+    #[cfg(feature = "auth")]
+    pub(super) fn declared(&self) -> Option<&Scopes> {
+        self.declared.as_deref()
+    }
+
+    #[cfg(feature = "auth")]
+    pub(super) fn with_declared(self, scopes: Arc<Scopes>) -> Self {
+        Self { declared: Some(scopes), ..self }
     }
 
     /// How the client is asked.

@@ -1,5 +1,6 @@
 //! What a server's handles and its driver share.
 
+use super::Allowed;
 use super::events::ServerEvent;
 use super::machine::ServerMachine;
 use crate::Instant;
@@ -15,7 +16,7 @@ use crate::small::{SmallMap, SmallQueue};
 
 /// What the driver has to do for the client's requests.
 pub(crate) enum Work {
-    Start { id: InboundId, method: Text, params: Option<Raw>, context: RequestContext },
+    Start { id: InboundId, method: Text, params: Option<Raw>, context: RequestContext, allowed: Allowed },
     Stop(InboundId),
 }
 
@@ -30,6 +31,8 @@ pub(crate) struct ServerCore {
     /// The requests that are being answered, and those who wait for their cancellation.
     pub(crate) live: SmallMap<InboundId, Waiters>,
     work: SmallQueue<Work>,
+    /// What is allowed to whoever makes the requests that come now.
+    pub(crate) allowed: Allowed,
 }
 
 impl ServerCore {
@@ -90,7 +93,8 @@ impl<M: ServerMachine + ?Sized> Core<M> for ServerCore {
             match event {
                 server::Event::Request { id, method, params, context } => {
                     self.live.insert(id, Waiters::default());
-                    self.work.push_back(Work::Start { id, method, params, context });
+                    let allowed = self.allowed.clone();
+                    self.work.push_back(Work::Start { id, method, params, context, allowed });
                 }
                 server::Event::Cancelled { id, .. } => {
                     self.end(id, wakers);

@@ -5,13 +5,13 @@ use alloc::sync::Arc;
 use core::fmt;
 use core::task::{Context as TaskContext, Poll};
 
-use super::Connection;
 #[cfg(feature = "seal")]
 use super::asks::Rounds;
 use super::context::{Context, Served};
 use super::core::{ServerCore, Work};
 use super::handled::Handled;
 use super::machine::ServerMachine;
+use super::{Allowed, Connection};
 use crate::Instant;
 use crate::front::handling::{Tasks, contain};
 use crate::front::reply::Reply;
@@ -113,8 +113,8 @@ impl<M: ServerMachine, H: Mode> ServerDriver<M, H> {
         for item in work {
             match item {
                 Work::Stop(id) => self.tasks.stop(id),
-                Work::Start { id, method, params, context } => {
-                    let served = self.served(&method, params.as_ref(), context);
+                Work::Start { id, method, params, context, allowed } => {
+                    let served = self.served(&method, params.as_ref(), context, allowed);
                     let context = Context::new(self.connection.clone(), id, served);
                     let home = self.home.as_ref();
                     match contain(|| self.router.dispatch(&method, params, context.clone(), home)) {
@@ -139,6 +139,11 @@ impl<M: ServerMachine, H: Mode> ServerDriver<M, H> {
                     Reply::Result(result) => Answer::Result(&**result),
                     Reply::InputRequired(needed) => Answer::InputRequired(needed),
                     Reply::Error(error) => Answer::Error(error.clone()),
+                    Reply::Denied(error, challenge) => {
+                        machine.deny(now, *id, error.clone(), challenge);
+                        core.end(*id, wakers);
+                        continue;
+                    }
                     // It has gone on.
                     Reply::Detached(_) => continue,
                 };
@@ -184,17 +189,23 @@ impl<M: ServerMachine, H: Mode> ServerDriver<M, H> {
     }
 
     #[cfg(feature = "seal")]
-    fn served(&self, method: &Text, params: Option<&Raw>, request: RequestContext) -> Served {
+    fn served(
+        &self,
+        method: &Text,
+        params: Option<&Raw>,
+        request: RequestContext,
+        allowed: Allowed,
+    ) -> Served {
         let rounds = (request.era == Era::Modern).then(|| {
             let (sealing, entropy) = (self.router.sealing().clone(), self.entropy.clone());
             Rounds::new(method.clone(), params.cloned(), sealing, entropy)
         });
-        Served { request, entropy: self.entropy.clone(), rounds }
+        Served { request, entropy: self.entropy.clone(), allowed, rounds }
     }
 
     #[cfg(not(feature = "seal"))]
-    fn served(&self, _: &Text, _: Option<&Raw>, request: RequestContext) -> Served {
-        Served { request, entropy: self.entropy.clone() }
+    fn served(&self, _: &Text, _: Option<&Raw>, request: RequestContext, allowed: Allowed) -> Served {
+        Served { request, entropy: self.entropy.clone(), allowed }
     }
 }
 

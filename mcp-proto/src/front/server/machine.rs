@@ -6,6 +6,7 @@ use crate::Instant;
 use crate::bind::{Binding, Framing};
 use crate::peer::server::{self, Answer, ListKind, Session};
 use crate::peer::{AnyParams, InboundId, Lost, Outgoing, Refusal, RequestId};
+use crate::rpc::ErrorObject;
 use crate::schema::tasks::TaskUpdatedParams;
 use crate::schema::{LoggingMessageParams, NotificationInfo, ProgressParams};
 
@@ -15,6 +16,12 @@ use crate::schema::{LoggingMessageParams, NotificationInfo, ProgressParams};
 pub trait ServerMachine {
     /// Answers a request. One that was answered or cancelled already is left alone.
     fn respond(&mut self, now: Instant, request: InboundId, answer: Answer<'_>);
+
+    /// Answers a request with an error because the client is not allowed to make it. Over HTTP, `challenge` says what to
+    /// show to be allowed, as long as nothing was sent; elsewhere the error is all there is.
+    fn deny(&mut self, now: Instant, request: InboundId, error: ErrorObject, _challenge: &str) {
+        self.respond(now, request, Answer::Error(error));
+    }
 
     /// Reports progress on a request, if the client has asked for it. Returns whether it was sent.
     fn progress(&mut self, now: Instant, request: InboundId, params: &ProgressParams) -> bool;

@@ -1,5 +1,6 @@
 //! The server's handle.
 
+mod access;
 mod asks;
 mod context;
 mod core;
@@ -31,6 +32,7 @@ use crate::peer::{InboundId, Outcome, Outgoing, RequestId};
 use crate::schema::tasks::TaskUpdatedParams;
 use crate::schema::{Json, LoggingLevel, LoggingMessageParams, Method, ProgressParams};
 
+pub(super) use self::access::Allowed;
 #[cfg(feature = "seal")]
 pub(super) use self::asks::Sealing;
 pub(super) use self::core::ServerCore;

@@ -316,7 +316,7 @@ impl<H: Mode> Run<H> {
                 },
                 Some(_) => failed("the result of a task is of a kind that has no place there".into()),
             },
-            Reply::Error(error) => Standing::Failed(at_revision(error, revision)),
+            Reply::Error(error) | Reply::Denied(error, _) => Standing::Failed(at_revision(error, revision)),
             Reply::InputRequired(_) | Reply::Detached(_) => {
                 failed("a task asks for input by its context, not by its result".into())
             }

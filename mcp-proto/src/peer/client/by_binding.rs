@@ -69,6 +69,28 @@ impl Client {
         }
     }
 
+    /// A request has waited for the server since `until` only.
+    pub(crate) fn excuse_until(&mut self, number: i64, until: Instant) {
+        self.outbound.extend(number, until);
+        self.excuse_ping(|ping| (ping == number).then_some(until));
+    }
+
+    /// Gives requests more time whose time is over, where `until` says that they have waited for the server since then
+    /// only. The same goes for a ping.
+    pub(crate) fn excuse(&mut self, now: Instant, until: impl Fn(i64) -> Option<Instant>) {
+        self.outbound.excuse_each(now, &until);
+        self.excuse_ping(until);
+    }
+
+    fn excuse_ping(&mut self, until: impl Fn(i64) -> Option<Instant>) {
+        if let (Some(keepalive), Some(pings)) = (self.config.keepalive, self.pings.as_mut())
+            && let Some((number, deadline)) = &mut pings.waiting
+            && let Some(until) = until(*number)
+        {
+            *deadline = (*deadline).max(until + keepalive.timeout);
+        }
+    }
+
     /// An id for a request that goes out once more, never used before. Its answer is still known by its number.
     pub(crate) fn rename(&mut self, number: i64) -> i64 {
         self.outbound.rename(number)

@@ -19,6 +19,7 @@ use crate::bind::http::client::Request;
 use crate::bind::http::server::{HttpServerConfig, RequestHead};
 use crate::front::http::{HttpExchange, HttpServer, HttpServerDriver, http_server};
 use crate::front::{Clock, Entropy, Mode, Multi, Router};
+use crate::peer::Principal;
 use crate::{Instant, UnixTime};
 
 /// The clock of a [`FrontPeer`], on which its handlers can wait.
@@ -136,6 +137,8 @@ struct Running<H: Mode> {
 pub struct FrontPeer<H: Mode = Multi> {
     /// What the application holds of it.
     pub server: HttpServer<H>,
+    /// On whose behalf the requests are made that begin from now on. `None` unless told otherwise.
+    pub principal: Option<Principal>,
     driver: Option<HttpServerDriver<H>>,
     task: Task,
     clock: Arc<SimulatedClock>,
@@ -156,6 +159,7 @@ impl<H: Mode> FrontPeer<H> {
         let (server, driver) = http_server(router, config, clock.clone(), entropy);
         Self {
             server,
+            principal: None,
             driver: Some(driver),
             task: Task::new(),
             clock,
@@ -179,7 +183,7 @@ impl<H: Mode> FrontPeer<H> {
     /// The head of a request has come.
     pub fn begin(&mut self, now: Instant, exchange: u64, head: &RequestHead<'_>) {
         self.clock.set(now);
-        let answering = self.server.exchange(head, None);
+        let answering = self.server.exchange(head, self.principal.clone());
         self.exchanges.insert(exchange, Running { exchange: answering, task: Task::new(), begun: false });
     }
 

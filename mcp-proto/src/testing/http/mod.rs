@@ -315,6 +315,9 @@ impl HttpPair {
                 moved = true;
                 match action {
                     Action::Open(request) => self.open_exchange(request),
+                    Action::Challenge(challenge) => {
+                        self.client.refuse(now, challenge.exchange, "nobody is asked here");
+                    }
                     Action::Abort(exchange) => {
                         self.note(|| format!("{exchange:?} aborted"));
                         self.forget(exchange);

@@ -33,6 +33,7 @@ pub(super) struct Head {
     pub(super) content: Content,
     pub(super) session: Option<String>,
     pub(super) location: Option<String>,
+    pub(super) dpop_nonce: Option<String>,
     /// What is told of it if it turns out to be an error; the body is still to come.
     pub(super) error: HttpError,
 }
@@ -54,7 +55,7 @@ impl Head {
         let mut error = HttpError::new(status, "");
         error.challenge = challenge(fields, header_bytes);
         error.retry_after = text("retry-after").and_then(|value| value.parse().ok()).map(Duration::from_secs);
-        Self { status, content, session, location: text("location"), error }
+        Self { status, content, session, location: text("location"), dpop_nonce: text("dpop-nonce"), error }
     }
 
     pub(super) fn is_success(&self) -> bool {
@@ -250,6 +251,15 @@ pub(super) enum Ended {
 }
 
 impl Ended {
+    /// What is told of it, where it is a refusal by its status.
+    pub(super) fn refusal_mut(&mut self) -> Option<&mut HttpError> {
+        match self {
+            Self::Answer { http, answer: Err(_), .. } | Self::Other(http) => Some(http),
+            Self::Broken { refused, .. } => refused.as_mut(),
+            Self::Answer { answer: Ok(_), .. } | Self::Invalid(..) | Self::Unanswered(..) => None,
+        }
+    }
+
     /// The same for a GET: an error with a status of its own is about the stream, not about any request.
     pub(super) fn of_get(self) -> Self {
         match self {

@@ -168,6 +168,7 @@ impl HttpClient {
             Ok(headers) => {
                 let url = self.post_url();
                 let exchange = self.begin(Purpose::Call(number), Verb::Post, url, headers, body);
+                self.excuse_sent(number);
                 if let Some(call) = self.calls.get_mut(&number) {
                     call.place = Place::Out(exchange);
                     if !call.lasting && !call.slot {
@@ -518,7 +519,7 @@ impl HttpClient {
     pub(super) fn resume_or_send(&mut self, now: Instant, number: i64) {
         let Some(call) = self.calls.get(&number).filter(|call| call.place == Place::Pausing) else { return };
         match (&call.trail, self.gate) {
-            (Some(_), _) => self.resume(number),
+            (Some(_), _) => self.ask_for_rest(number),
             (None, Gate::Open) => self.send_call(now, number),
             // The session was lost meanwhile.
             (None, _) => self.requeue(now, number),

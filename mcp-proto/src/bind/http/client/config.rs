@@ -7,6 +7,7 @@ use core::time::Duration;
 use crate::peer::client::ClientConfig;
 
 use super::address::Shown;
+use super::hold::Unauthorized;
 
 /// The configuration of an [`HttpClient`](super::HttpClient).
 ///
@@ -30,6 +31,8 @@ pub struct HttpClientConfig {
     pub seed: u64,
     /// Whether to listen to what a legacy server says of its own accord. Default: yes.
     pub listen: Listen,
+    /// What to do where the server wants to know more of who asks. Default: the request ends with that.
+    pub authorization: Unauthorized,
     /// The pauses before something is tried again, and how often that is.
     pub backoff: Backoff,
     /// How long to wait before a stream that broke off is asked for again, if the server did not say. Default 1 s, as
@@ -51,6 +54,7 @@ impl HttpClientConfig {
             url: url.into(),
             seed: 0,
             listen: Listen::default(),
+            authorization: Unauthorized::default(),
             backoff: Backoff::default(),
             retry: Duration::from_secs(1),
             events_timeout: Duration::from_secs(5),
@@ -62,12 +66,14 @@ impl HttpClientConfig {
 impl fmt::Debug for HttpClientConfig {
     /// Without the parts of the URL that may be secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { client, url, seed, listen, backoff, retry, events_timeout, dialect_002 } = self;
+        let Self { client, url, seed, listen, authorization, backoff, retry, events_timeout, dialect_002 } =
+            self;
         f.debug_struct("HttpClientConfig")
             .field("client", client)
             .field("url", &Shown(url))
             .field("seed", seed)
             .field("listen", listen)
+            .field("authorization", authorization)
             .field("backoff", backoff)
             .field("retry", retry)
             .field("events_timeout", events_timeout)

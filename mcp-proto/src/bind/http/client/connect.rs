@@ -143,11 +143,13 @@ impl HttpClient {
         match purpose {
             Purpose::Probe { wire, .. } => {
                 self.handshakes.retain(|handshake| handshake.wire != wire);
+                self.unstall(now);
                 let act = self.detect.handle_probe(now, reply(ended));
                 self.perform(now, act);
             }
             Purpose::Initialize { wire, .. } => {
                 self.handshakes.retain(|handshake| handshake.wire != wire);
+                self.unstall(now);
                 let found = matches!(
                     ended,
                     Ended::Answer { http: HttpError { status: 200..300, .. }, answer: Ok(_), .. }
@@ -190,6 +192,7 @@ impl HttpClient {
         let target = head.location.as_deref().and_then(|location| exchange.url.follow(location));
         let (Some(target), true) = (target, exchange.redirects < MOST_REDIRECTS) else { return false };
         let (purpose, redirects) = (exchange.purpose.clone(), exchange.redirects.saturating_add(1));
+        let resumed = exchange.resumed;
         let Some((verb, headers, body)) = self.request_of(&purpose) else { return false };
         if head.status == 308 && exchange.url == self.url {
             self.url = target.clone();
@@ -198,6 +201,7 @@ impl HttpClient {
         let again = self.begin(purpose.clone(), verb, target, headers, body);
         if let Some(exchange) = self.exchanges.get_mut(&again) {
             exchange.redirects = redirects;
+            exchange.resumed = resumed;
         }
         if matches!(purpose, Purpose::Post(_)) {
             self.limit_post(now, again);
@@ -239,7 +243,7 @@ impl HttpClient {
     }
 
     /// An exchange goes on as another.
-    fn moved(&mut self, purpose: &Purpose, from: ExchangeId, to: ExchangeId) {
+    pub(super) fn moved(&mut self, purpose: &Purpose, from: ExchangeId, to: ExchangeId) {
         match purpose {
             Purpose::Probe { wire, .. } | Purpose::Initialize { wire, .. } => {
                 self.handshakes.retain(|handshake| handshake.wire != *wire);

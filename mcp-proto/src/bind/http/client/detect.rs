@@ -444,6 +444,12 @@ impl Detect {
         }
     }
 
+    /// The server was not waited for, for so long.
+    pub(super) fn postpone(&mut self, by: Duration) {
+        self.timer = self.timer.map(|timer| timer + by);
+        self.end = self.end.map(|end| end + by);
+    }
+
     // --- Steps ---
 
     fn enter(&mut self, step: Step) {

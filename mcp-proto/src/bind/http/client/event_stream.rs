@@ -76,6 +76,7 @@ impl HttpClient {
         events.since = Some(now);
         let known = core::mem::replace(&mut events.known, true);
         self.timers.clear(Timer::Events);
+        self.unstall(now);
         let act = match self.peer.server().filter(|_| known) {
             Some(server) => self.detect.renew(now, server.revision),
             None => self.detect.handle_events(now, Ok(())),
@@ -116,6 +117,7 @@ impl HttpClient {
     }
 
     fn fail_events(&mut self, now: Instant, reply: Reply, detail: &str, retry: Option<Duration>) {
+        self.unstall(now);
         let Some(events) = &mut self.events else { return };
         events.exchange = None;
         let had_endpoint = events.endpoint.take().is_some();
@@ -175,7 +177,12 @@ impl HttpClient {
         let broken: Vec<(i64, Place)> = broken.map(|(&number, call)| (number, call.place)).collect();
         for (number, place) in broken {
             if let Place::Out(exchange) = place {
+                let held = self.is_held(exchange);
                 self.abort_exchange(exchange);
+                if held {
+                    self.requeue(now, number);
+                    continue;
+                }
             }
             self.break_call(now, number, detail, Trail::default());
         }

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use crate::schema::Revision;
 
 use super::address::Address;
-use super::answer::{Events, Whole};
+use super::answer::{Ended, Events, Whole};
 use super::outbox::Post;
 
 /// What an exchange is for.
@@ -42,6 +42,8 @@ pub(super) enum Reading {
     Whole(Box<Whole>),
     /// A stream of events.
     Events(Box<Events>),
+    /// A refusal that is not the end of it.
+    Held(Box<Ended>),
 }
 
 #[derive(Debug)]
@@ -49,10 +51,14 @@ pub(super) struct Exchange {
     pub(super) purpose: Purpose,
     pub(super) url: Address,
     pub(super) redirects: u8,
+    /// How often what it is for was held, and went out again.
+    pub(super) resumed: u32,
     /// Which session it belongs to.
     pub(super) generation: u32,
     /// The session that the head named.
     pub(super) session: Option<String>,
+    /// The nonce of RFC 9449 that the head brought.
+    pub(super) dpop_nonce: Option<String>,
     pub(super) reading: Reading,
     /// What is left of what may follow the answer, in bytes, once it has come.
     pub(super) rest: Option<usize>,

@@ -170,7 +170,7 @@ impl HttpClient {
     }
 
     /// Asks for the rest of an answer.
-    pub(super) fn resume(&mut self, number: i64) {
+    pub(super) fn ask_for_rest(&mut self, number: i64) {
         let trail = self.calls.get(&number).and_then(|call| call.trail.as_ref());
         let Some(last_event) = trail.and_then(|trail| trail.last_event.clone()) else { return };
         let headers = self.session_headers().get(Some(&last_event));

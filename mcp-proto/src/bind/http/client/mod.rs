@@ -27,6 +27,7 @@ mod dialect;
 mod event_stream;
 mod exchange;
 mod headers;
+mod hold;
 mod listen;
 mod outbox;
 mod read;
@@ -51,6 +52,7 @@ use crate::{Instant, Limits};
 
 pub use address::UrlError;
 pub use config::{Backoff, HttpClientConfig, Listen};
+pub use hold::{Challenge, Unauthorized};
 pub use outbox::{Action, Request};
 
 use address::Address;
@@ -64,6 +66,7 @@ use detect::Detect;
 use event_stream::EventStream;
 use exchange::{Exchange, Purpose, Reading};
 use headers::Headers;
+use hold::Holds;
 use listen::Listener;
 use outbox::{Outgoing, Post, Said};
 use session::{Gate, Session};
@@ -104,6 +107,7 @@ pub struct HttpClient {
     detect: Detect,
     chance: Chance,
     exchanges: BTreeMap<ExchangeId, Exchange>,
+    holds: Holds,
     next_exchange: u64,
     calls: BTreeMap<i64, Call>,
     /// The last request of each method that the peer made for itself.
@@ -145,6 +149,7 @@ impl HttpClient {
             detect: Detect::new(&config.client, config.seed, config.backoff),
             chance: Chance::new(config.seed),
             exchanges: BTreeMap::new(),
+            holds: Holds::default(),
             next_exchange: 1,
             calls: BTreeMap::new(),
             own_calls: BTreeMap::new(),
@@ -296,7 +301,7 @@ impl HttpClient {
     pub fn handle_body(&mut self, now: Instant, exchange: ExchangeId, piece: Bytes) {
         let Some(entry) = self.exchanges.get_mut(&exchange) else { return };
         match &mut entry.reading {
-            Reading::Nothing => {}
+            Reading::Nothing | Reading::Held(_) => {}
             Reading::Whole(whole) => {
                 if !whole.add(piece) {
                     // There is no use for the rest.
@@ -329,6 +334,7 @@ impl HttpClient {
         while let Some(timer) = self.timers.pop(now) {
             self.handle_timer(now, timer);
         }
+        self.excuse_held(now);
         self.run(now, |peer, out| peer.handle_timeout(now, out));
     }
 
@@ -410,11 +416,12 @@ impl HttpClient {
     }
 
     fn detect_deadline(&self) -> Option<Instant> {
-        self.detect.deadline().filter(|_| self.is_detecting())
+        self.detect.deadline().filter(|_| self.is_detecting() && !self.is_stalled())
     }
 
     /// Takes what the peer has said since, and sends what may be sent.
     fn advance(&mut self, now: Instant) {
+        self.mark_freed(now);
         loop {
             self.peer.advance_watches(now, &mut self.out);
             while let Some(said) = self.out.next_said() {
@@ -494,7 +501,17 @@ impl HttpClient {
         self.out.open(Request { exchange, verb, url: url.text(), headers, body });
         let generation = self.session.generation;
         let reading = Reading::Nothing;
-        let entry = Exchange { purpose, url, redirects: 0, generation, session: None, reading, rest: None };
+        let entry = Exchange {
+            purpose,
+            url,
+            redirects: 0,
+            resumed: 0,
+            generation,
+            session: None,
+            dpop_nonce: None,
+            reading,
+            rest: None,
+        };
         self.exchanges.insert(exchange, entry);
         exchange
     }
@@ -505,12 +522,17 @@ impl HttpClient {
         if matches!(exchange.purpose, Purpose::Post(_)) {
             self.posting = self.posting.saturating_sub(1);
         }
+        if matches!(exchange.reading, Reading::Held(_)) {
+            self.note_freed();
+        }
         Some(exchange)
     }
 
-    /// Breaks an exchange off; returns whether the server may know of it.
+    /// Breaks an exchange off; returns whether the server may be at work on it.
     fn abort_exchange(&mut self, id: ExchangeId) -> bool {
-        self.remove_exchange(id).is_some() && self.out.abort(id)
+        let Some(exchange) = self.remove_exchange(id) else { return false };
+        let begun = self.out.abort(id);
+        begun && !matches!(exchange.reading, Reading::Held(_))
     }
 
     fn take_head(&mut self, now: Instant, id: ExchangeId, status: u16, fields: &dyn Fields) {
@@ -528,6 +550,7 @@ impl HttpClient {
         }
         let success = head.is_success();
         exchange.session = head.session.take().filter(|_| success);
+        exchange.dpop_nonce = head.dpop_nonce.take();
         let purpose = exchange.purpose.clone();
         let streams = success && head.content == Content::Events && status != 202 && status != 204;
         if streams {
@@ -551,8 +574,11 @@ impl HttpClient {
     }
 
     fn take_end(&mut self, now: Instant, id: ExchangeId, end: End) {
+        if self.is_held(id) {
+            return;
+        }
         if let Some(exchange) = self.remove_exchange(id) {
-            self.finish(now, exchange, end);
+            self.finish(now, id, exchange, end);
         }
     }
 }

@@ -15,14 +15,18 @@ use crate::peer::{About, Outbox};
 use crate::schema::Revision;
 
 use super::address::Shown;
+use super::hold::Challenge;
 
 /// What is to be done with an exchange.
 #[derive(Clone, Debug)]
 pub enum Action {
     /// Send this request, and bring what comes of it.
     Open(Request),
-    /// Break the exchange off. What still comes of it is ignored.
+    /// Break the exchange off. What still comes of it is ignored; if it was held, nobody waits for it any more.
     Abort(ExchangeId),
+    /// See to it that this side is authorized, then [`resume`](super::HttpClient::resume) the exchange or
+    /// [`refuse`](super::HttpClient::refuse) it. Only where that is [configured](super::HttpClientConfig::authorization).
+    Challenge(Challenge),
 }
 
 /// A request of HTTP.
@@ -97,6 +101,7 @@ pub(super) struct Outgoing {
     posts: VecDeque<Post>,
     opens: BTreeMap<ExchangeId, Request>,
     aborts: VecDeque<ExchangeId>,
+    challenges: BTreeMap<ExchangeId, Challenge>,
     bytes: usize,
 }
 
@@ -184,8 +189,20 @@ impl Outgoing {
         self.opens.insert(request.exchange, request);
     }
 
+    pub(super) fn challenge(&mut self, challenge: Challenge) {
+        self.challenges.insert(challenge.exchange, challenge);
+    }
+
+    /// An exchange is held no longer; returns whether the driver has not been told yet that it is.
+    pub(super) fn withdraw(&mut self, exchange: ExchangeId) -> bool {
+        self.challenges.remove(&exchange).is_some()
+    }
+
     /// Breaks an exchange off; returns whether the driver has begun it.
     pub(super) fn abort(&mut self, exchange: ExchangeId) -> bool {
+        if self.withdraw(exchange) {
+            return true;
+        }
         match self.opens.remove(&exchange) {
             Some(request) => {
                 self.release(request.body.len());
@@ -202,6 +219,9 @@ impl Outgoing {
         // First what frees a connection, then what needs one.
         if let Some(exchange) = self.aborts.pop_front() {
             return Some(Action::Abort(exchange));
+        }
+        if let Some((_, challenge)) = self.challenges.pop_first() {
+            return Some(Action::Challenge(challenge));
         }
         let (_, request) = self.opens.pop_first()?;
         self.release(request.body.len());

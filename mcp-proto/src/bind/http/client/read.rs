@@ -282,6 +282,9 @@ impl HttpClient {
 
     /// The answer has come: what follows it on the stream is taken for a while.
     pub(super) fn detach(&mut self, now: Instant, id: ExchangeId) {
+        if self.is_held(id) {
+            self.abort_exchange(id);
+        }
         if let Some(exchange) = self.exchanges.get_mut(&id)
             && exchange.rest.is_none()
         {
@@ -293,14 +296,9 @@ impl HttpClient {
     // --- Ends ---
 
     /// All of a body has come, or as much of it as is taken.
-    pub(super) fn finish_whole(&mut self, now: Instant, exchange: Exchange, whole: Whole) {
-        let status = whole.status;
-        let Exchange { purpose, generation, session, rest, .. } = exchange;
-        if rest.is_some() {
-            return;
-        }
-        let success = (200..300).contains(&status);
-        let expected = self.expected(&purpose);
+    pub(super) fn finish_whole(&mut self, now: Instant, id: ExchangeId, exchange: Exchange, whole: Whole) {
+        let success = (200..300).contains(&whole.status);
+        let expected = self.expected(&exchange.purpose);
         let (frame, error) = whole.finish(self.limits().depth);
         let ended = match frame {
             Err(invalid) => Ended::Invalid(invalid, error),
@@ -323,40 +321,52 @@ impl HttpClient {
             }
             Ok(Some(_)) => Ended::Other(error),
         };
-        self.conclude(now, purpose, generation, session, ended);
+        self.end_exchange(now, id, exchange, ended);
     }
 
     /// An exchange is over.
-    pub(super) fn finish(&mut self, now: Instant, exchange: Exchange, end: End) {
-        let Exchange { purpose, generation, rest, .. } = &exchange;
-        if rest.is_some() {
+    pub(super) fn finish(&mut self, now: Instant, id: ExchangeId, mut exchange: Exchange, end: End) {
+        if exchange.rest.is_some() {
             return;
         }
-        let (purpose, generation) = (purpose.clone(), *generation);
         let status = match &exchange.reading {
-            Reading::Nothing => None,
+            Reading::Nothing | Reading::Held(_) => None,
             Reading::Whole(whole) => Some(whole.status),
             Reading::Events(events) => Some(events.status),
         };
-        if status.is_some_and(|status| (200..300).contains(&status)) && self.answers_elsewhere(&purpose) {
+        if status.is_some_and(|status| (200..300).contains(&status))
+            && self.answers_elsewhere(&exchange.purpose)
+        {
             // Whatever the body is, and even if it is cut.
-            return self.accepted(&purpose);
+            return self.accepted(&exchange.purpose);
         }
         let (sent, detail) = match &end {
             End::Complete => (Sent::Maybe, String::new()),
             End::Truncated(detail) => (Sent::Maybe, detail.clone()),
             End::Failed { sent, detail } => (*sent, detail.clone()),
         };
-        let mut exchange = exchange;
         let ended = match (mem::replace(&mut exchange.reading, Reading::Nothing), end) {
-            (Reading::Nothing, _) => Ended::Broken { sent, detail, refused: None, trail: Default::default() },
-            (Reading::Whole(whole), End::Complete) => return self.finish_whole(now, exchange, *whole),
+            (Reading::Nothing | Reading::Held(_), _) => {
+                Ended::Broken { sent, detail, refused: None, trail: Default::default() }
+            }
+            (Reading::Whole(whole), End::Complete) => {
+                return self.finish_whole(now, id, exchange, *whole);
+            }
             (Reading::Whole(whole), _) => {
                 Ended::Broken { sent: Sent::Maybe, detail, refused: whole.cut(), trail: Default::default() }
             }
             (Reading::Events(events), end) => self.finish_events(&events, end, detail),
         };
-        self.conclude(now, purpose, generation, None, ended);
+        exchange.session = None;
+        self.end_exchange(now, id, exchange, ended);
+    }
+
+    /// An exchange has come to this, unless it is held.
+    fn end_exchange(&mut self, now: Instant, id: ExchangeId, exchange: Exchange, ended: Ended) {
+        if let Some((exchange, ended)) = self.hold(now, id, exchange, ended) {
+            let Exchange { purpose, generation, session, .. } = exchange;
+            self.conclude(now, purpose, generation, session, ended);
+        }
     }
 
     fn finish_events(&self, events: &Events, end: End, detail: String) -> Ended {

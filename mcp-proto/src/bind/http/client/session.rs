@@ -235,6 +235,6 @@ impl HttpClient {
     }
 }
 
-fn opens_session(post: &Post) -> bool {
+pub(super) fn opens_session(post: &Post) -> bool {
     post.notification.as_ref().is_some_and(|(method, _)| **method == *Initialized::NAME)
 }

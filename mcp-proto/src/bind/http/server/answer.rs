@@ -61,6 +61,8 @@ pub struct Answer {
 
 pub(super) const JSON: &str = "application/json";
 pub(super) const EVENTS: &str = "text/event-stream";
+/// The header that says what a client is to show.
+pub(crate) const CHALLENGE: &str = "www-authenticate";
 
 impl Answer {
     /// One without a body.
@@ -89,11 +91,11 @@ impl Answer {
         Self::refusal(400, id.map_or(unnamed, ErrorId::Known), malformed.code(), format!("{malformed}"))
     }
 
-    pub(super) fn json(status: u16, body: Bytes) -> Self {
+    pub(crate) fn json(status: u16, body: Bytes) -> Self {
         Self { status, headers: [("content-type", Cow::Borrowed(JSON))].to_vec(), body }
     }
 
-    pub(super) fn refusal(status: u16, id: ErrorId<'_>, code: i64, message: impl Into<String>) -> Self {
+    pub(crate) fn refusal(status: u16, id: ErrorId<'_>, code: i64, message: impl Into<String>) -> Self {
         Self::error(status, id, &ErrorObject::new(code, message))
     }
 
@@ -105,7 +107,7 @@ impl Answer {
     }
 
     #[must_use]
-    pub(super) fn with(mut self, name: &'static str, value: impl Into<Cow<'static, str>>) -> Self {
+    pub(crate) fn with(mut self, name: &'static str, value: impl Into<Cow<'static, str>>) -> Self {
         self.headers.push((name, value.into()));
         self
     }
@@ -133,8 +135,10 @@ pub(super) fn stream_head() -> ResponseHead {
     ResponseHead { status: 200, headers: headers.to_vec(), body: BodyKind::Stream }
 }
 
-pub(super) fn json_head(status: u16, bytes: usize) -> ResponseHead {
-    let headers = [("content-type", Cow::Borrowed(JSON))].to_vec();
+/// The head of one value; `challenge` is what the client is to show to be allowed what it asks for.
+pub(super) fn json_head(status: u16, bytes: usize, challenge: Option<&str>) -> ResponseHead {
+    let mut headers = [("content-type", Cow::Borrowed(JSON))].to_vec();
+    headers.extend(challenge.map(|challenge| (CHALLENGE, Cow::Owned(challenge.into()))));
     ResponseHead { status, headers, body: BodyKind::Whole(bytes) }
 }
 

@@ -7,7 +7,7 @@ use core::time::Duration;
 use crate::Instant;
 use crate::peer::server::{self as peer, ListKind, Server, Topic};
 use crate::peer::{InboundId, Lost, Outgoing, Refusal, RequestId};
-use crate::rpc::{Frame, Message};
+use crate::rpc::{ErrorObject, Frame, Message};
 use crate::schema::tasks::TaskUpdatedParams;
 use crate::schema::{LoggingMessageParams, ProgressParams};
 
@@ -111,6 +111,17 @@ impl Exchange {
             self.comment_at = self.next_comment(now);
             self.run(now, |_, out| out.keep_alive());
         }
+    }
+
+    // --- Commands ---
+
+    /// Answers a request with an error because the client is not allowed to make it: with status 403 and `challenge` as
+    /// `WWW-Authenticate`, or, if something was sent already, by the error alone.
+    pub fn deny(&mut self, now: Instant, request: InboundId, error: ErrorObject, challenge: &str) {
+        self.run(now, |server, out| {
+            out.deny(challenge);
+            server.respond(request, peer::Answer::Error(error), out);
+        });
     }
 
     // --- Outputs ---

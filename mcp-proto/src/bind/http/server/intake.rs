@@ -250,6 +250,12 @@ impl Intake {
     }
 }
 
+/// The id of an error that answers a request of which the head alone was looked at.
+#[cfg(feature = "auth")]
+pub(crate) fn unnamed(fields: &dyn Fields) -> ErrorId<'static> {
+    Header::read(fields, header::PROTOCOL_VERSION).version().error_id()
+}
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Verb {
     Get,

@@ -50,3 +50,5 @@ pub use origin::{Hosts, Origins};
 pub use route::{ModernRequest, Post, Routed};
 pub use session::{Posted, Session, StreamId};
 pub use sessions::{Full, Sessions};
+#[cfg(feature = "auth")]
+pub(crate) use {answer::CHALLENGE, intake::unnamed};

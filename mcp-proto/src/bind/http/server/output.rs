@@ -1,5 +1,6 @@
 //! The answer to one request that stands alone, as the peer writes it.
 
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::mem;
 
@@ -23,6 +24,8 @@ pub(super) struct Output {
     whole: usize,
     /// Whether the reply is in it: nothing follows.
     replied: bool,
+    /// What the client is to show to be allowed what it asks for.
+    challenge: Option<String>,
 }
 
 /// Who answers now.
@@ -56,6 +59,7 @@ impl Output {
             buffer: Vec::new(),
             whole: 0,
             replied: false,
+            challenge: None,
         }
     }
 
@@ -73,6 +77,13 @@ impl Output {
         self.buffer.truncate(self.whole);
         crate::codec::sse::write::comment(&mut self.buffer);
         self.whole = self.buffer.len();
+    }
+
+    /// What is answered next says that the request is not allowed.
+    pub(super) fn deny(&mut self, challenge: &str) {
+        if !self.replied {
+            self.challenge = Some(challenge.into());
+        }
     }
 
     /// Nothing more comes. What was not answered never will be.
@@ -100,7 +111,7 @@ impl Output {
     pub(super) fn head(&self) -> Option<ResponseHead> {
         match self.form {
             Form::Undecided => None,
-            Form::Json { status, bytes } => Some(answer::json_head(status, bytes)),
+            Form::Json { status, bytes } => Some(answer::json_head(status, bytes, self.challenge.as_deref())),
             Form::Events => Some(answer::stream_head()),
         }
     }
@@ -139,6 +150,7 @@ impl Output {
             return;
         }
         self.replied = true;
+        let status = if self.challenge.is_some() { 403 } else { status };
         if self.form == Form::Undecided && (self.accepts != Accepts::Events || status != 200) {
             self.whole = self.buffer.len();
             self.form = self.json(status);

@@ -19,6 +19,7 @@
 //! | a stream of events | otherwise |
 
 use alloc::format;
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::mem;
 
@@ -69,6 +70,8 @@ struct Lane {
     taken: u64,
     /// Answers that wait for the others.
     held: Vec<Bytes>,
+    /// What the client is to show to be allowed what it has asked for, if that is the answer.
+    challenge: Option<String>,
     connection: Option<StreamId>,
     /// Whether nothing more will be sent on it.
     over: bool,
@@ -99,6 +102,8 @@ pub(super) struct Lanes {
     scratch: Vec<u8>,
     /// The bytes of answers that wait for others.
     held: usize,
+    /// What the client is to show to be allowed what it has asked for, while that is being answered.
+    pub(super) challenge: Option<String>,
 }
 
 /// A stream that the client can not have.
@@ -116,6 +121,7 @@ impl Lanes {
             next: 1,
             taken: 0,
             held: Vec::new(),
+            challenge: None,
             connection: None,
             over: false,
         };
@@ -132,6 +138,7 @@ impl Lanes {
             asked: SmallMap::new(),
             scratch: Vec::new(),
             held: 0,
+            challenge: None,
         }
     }
 
@@ -157,6 +164,7 @@ impl Lanes {
             next: 1,
             taken: 0,
             held: Vec::new(),
+            challenge: None,
             connection: Some(connection),
             over: false,
         };
@@ -440,7 +448,10 @@ impl Lanes {
         let lost = known.form == Form::Undecided && known.connection.is_none();
         if lost {
             // Nobody can come back for it.
-        } else if known.form == Form::Undecided && known.accepts != Accepts::Events {
+        } else if known.form == Form::Undecided
+            && (known.accepts != Accepts::Events || self.challenge.is_some())
+        {
+            known.challenge = self.challenge.take().filter(|_| !known.many);
             let message = Bytes::from(mem::take(&mut self.scratch));
             let message = message.slice(ROOM.min(message.len())..);
             self.held = self.held.saturating_add(message.len());
@@ -467,13 +478,14 @@ impl Lanes {
             self.forget(lane);
             return;
         }
-        let Some(Lane { held, many, .. }) = self.lanes.remove(&lane) else { return };
+        let Some(Lane { held, many, challenge, .. }) = self.lanes.remove(&lane) else { return };
         self.held = held.iter().fold(self.held, |sum, answer| sum.saturating_sub(answer.len()));
         let Some(connection) = connection else { return };
         let body = if many { array(&held) } else { held.into_iter().next() };
         match body {
             Some(body) => {
-                self.connections.begin(connection, json_head(200, body.len()));
+                let status = if challenge.is_some() { 403 } else { 200 };
+                self.connections.begin(connection, json_head(status, body.len(), challenge.as_deref()));
                 self.connections.send(connection, 0, body, self.now);
             }
             // It was cancelled, and so is not answered.

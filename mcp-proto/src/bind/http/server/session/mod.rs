@@ -325,6 +325,16 @@ impl Session {
         self.server.set_principal(principal);
     }
 
+    /// Answers a request with an error because the client is not allowed to make it: with status 403 and `challenge` as
+    /// `WWW-Authenticate`, or, if something was sent already or the answer is one of several, by the error alone.
+    pub fn deny(&mut self, now: Instant, request: InboundId, error: ErrorObject, challenge: &str) {
+        self.run(now, |server, lanes| {
+            lanes.challenge = Some(challenge.into());
+            server.respond(request, peer::Answer::Error(error), lanes);
+            lanes.challenge = None;
+        });
+    }
+
     /// Lets go of the connection that waits for the answer to a request: the client comes back for it (2025-11-25).
     /// Does nothing where clients do not.
     pub fn release(&mut self, now: Instant, request: InboundId) {

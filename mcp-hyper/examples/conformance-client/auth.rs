@@ -1,0 +1,156 @@
+//! Logging in. There is no browser: whoever the page belongs to agrees at once, and says so where it leads.
+
+use std::sync::Arc;
+
+use http_body_util::Empty;
+use hyper::client::conn::http1;
+use mcp_hyper::auth::{AuthHandle, Authorization};
+use mcp_proto::Bytes;
+use mcp_proto::auth::client::{
+    AuthConfig, ClientCredentials, DpopKey, Event, Grant, IdentityProvider, Page, ProviderPlace, Redirect,
+    Registered, SubjectKind,
+};
+use mcp_proto::auth::{Es256, Secret};
+use mcp_proto::front::{Client, Error};
+use serde::Deserialize;
+use smol::channel::{Receiver, Sender, unbounded};
+use smol::net::TcpStream;
+use smol_hyper::rt::FuturesIo;
+
+use crate::{Outcome, basics};
+
+/// Where pages lead back to. Nobody listens there.
+const REDIRECT: &str = "http://localhost:3000/callback";
+/// The suite's own example of a client's metadata document.
+const DOCUMENT: &str = "https://conformance-test.local/client-metadata.json";
+
+/// What the suite tells some scenarios besides their names.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Context {
+    client_id: String,
+    client_secret: Option<String>,
+    private_key_pem: String,
+    issuer: Option<String>,
+    idp_client_id: String,
+    idp_id_token: Option<String>,
+    idp_issuer: String,
+    valid_jwt: Option<String>,
+}
+
+/// How to log in, and the pages that are to be opened for it.
+pub(crate) fn authorization(scenario: &str) -> Outcome<(Authorization, Receiver<Page>)> {
+    let context = match std::env::var("MCP_CONFORMANCE_CONTEXT") {
+        Ok(context) => serde_json::from_str(&context)?,
+        Err(_) => Context::default(),
+    };
+    let (pages, opened) = unbounded();
+    let assertion = context.idp_id_token.clone().or(context.valid_jwt.clone()).map(Secret::new);
+    let authorization = Authorization::new(config(scenario, context)?)
+        .on_event(move |event| tell(event, &pages))
+        .assertions(move |_| {
+            let assertion = assertion.clone().ok_or_else(|| "the suite gave none".to_owned());
+            async move { assertion }
+        });
+    Ok((authorization, opened))
+}
+
+fn tell(event: &Event, pages: &Sender<Page>) {
+    match event {
+        Event::NeedsAuthorization(page) => {
+            // Without a receiver nobody waits for it.
+            let _ = pages.try_send(page.clone());
+        }
+        Event::Failed(error) => eprintln!("conformance-client: {error}"),
+        _ => {}
+    }
+}
+
+fn config(scenario: &str, context: Context) -> Outcome<AuthConfig> {
+    let mut config = AuthConfig::new("conformance-client", REDIRECT);
+    config.client_id_document = Some(DOCUMENT.to_owned());
+    let known = match (scenario, context.client_secret.map(Secret::new)) {
+        ("auth/client-credentials-jwt", _) => {
+            let key = Es256::from_pkcs8_pem(&context.private_key_pem)?;
+            Some(ClientCredentials::with_key(context.client_id, Arc::new(key)))
+        }
+        (_, Some(secret)) => Some(ClientCredentials::with_secret(context.client_id, secret)),
+        _ if !context.client_id.is_empty() => Some(ClientCredentials::new(context.client_id)),
+        _ => None,
+    };
+    let issuer = context.issuer;
+    config.registered.extend(known.map(|credentials| Registered { issuer, credentials }));
+    match scenario {
+        "auth/client-credentials-jwt" | "auth/client-credentials-basic" => {
+            config.grant = Grant::ClientCredentials;
+        }
+        "auth/enterprise-managed-authorization" => {
+            config.grant = Grant::Enterprise(IdentityProvider {
+                place: ProviderPlace::Issuer(context.idp_issuer),
+                credentials: ClientCredentials::new(context.idp_client_id),
+                subject: SubjectKind::IdToken,
+            });
+        }
+        "auth/wif-jwt-bearer" => config.grant = Grant::JwtBearer,
+        "auth/dpop" | "auth/dpop-nonce" => config.dpop = Some(DpopKey::Kept),
+        _ => {}
+    }
+    Ok(config)
+}
+
+/// Agrees on every page, and tells where that led.
+pub(crate) async fn agree(pages: Receiver<Page>, handle: AuthHandle) {
+    while let Ok(page) = pages.recv().await {
+        let finished = match location(&page.url).await {
+            Ok(location) => handle.finish(Redirect::read(&location)).map_err(Into::into),
+            Err(error) => Err(error),
+        };
+        if let Err(error) = finished {
+            eprintln!("conformance-client: {error}");
+            handle.give_up();
+        }
+    }
+}
+
+/// Where a page leads.
+async fn location(url: &str) -> Outcome<String> {
+    let url: http::Uri = url.parse()?;
+    let host = url.authority().ok_or("a page without a host")?.as_str();
+    let io = FuturesIo::new(TcpStream::connect(host).await?);
+    let (mut sender, connection) = http1::handshake(io).await?;
+    let _connection = smol::spawn(connection);
+    let path = url.path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
+    let request = http::Request::get(path).header("host", host).body(Empty::<Bytes>::new())?;
+    let response = sender.send_request(request).await?;
+    let location = response.headers().get("location").ok_or("the page leads nowhere")?;
+    Ok(location.to_str()?.to_owned())
+}
+
+/// Uses a server that demands a token.
+pub(crate) async fn use_server(client: &Client, scenario: &str) -> Outcome {
+    let used = match client.ready().await {
+        Ok(_) => basics::call_listed(client, "test-tool").await,
+        Err(error) => Err(error.into()),
+    };
+    if !is_refused(scenario) {
+        return used;
+    }
+    let Err(error) = used else { return Err("this was to be refused".into()) };
+    // Either this side has refused to go on, or it has tried often enough.
+    let unauthorized = error.downcast_ref::<Error>().and_then(Error::unauthorized);
+    if unauthorized.is_some_and(|http| http.unauthorized.is_some()) { Ok(()) } else { Err(error) }
+}
+
+/// Whether there must be no token in the end.
+fn is_refused(scenario: &str) -> bool {
+    matches!(
+        scenario,
+        "auth/resource-mismatch"
+            | "auth/iss-supported-missing"
+            | "auth/iss-wrong-issuer"
+            | "auth/iss-unexpected"
+            | "auth/iss-normalized"
+            | "auth/metadata-issuer-mismatch"
+            | "auth/scope-retry-limit"
+    )
+}

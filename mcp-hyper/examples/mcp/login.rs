@@ -1,0 +1,251 @@
+//! `mcp login`, `mcp logout` and `mcp whoami`, and the tokens that the other commands go out with.
+
+use std::env;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use mcp_hyper::auth::{AuthHandle, Authorization, FileStore, LoginError, LoopbackRedirects, TokenStore as _};
+use mcp_hyper::{AuthDriver, ClientOptions};
+use mcp_proto::auth::client::{AuthConfig, AuthError, ClientCredentials, Event, Page, Registered, Status};
+use mcp_proto::auth::{PrivateNetworks, Scopes, Secret, TokenKind, canonical_resource};
+use mcp_proto::front::{Clock as _, SystemClock};
+use serde_json::json;
+
+use crate::connect;
+use crate::failure::Failure;
+use crate::options::{Common, LoginOptions};
+use crate::show;
+use crate::terminal::{GOOD, NAME, QUIET, Screen, harmless, styled};
+
+/// Where pages lead back to if nobody listens, because no page is to be opened.
+const NOWHERE: &str = "http://127.0.0.1/callback";
+/// Holds a password: on the command line everybody could read it.
+const SECRET: &str = "MCP_CLIENT_SECRET";
+
+/// Logs in, has a browser open the page for it, and waits for the person in front of it.
+pub(crate) async fn login(
+    url: &str,
+    login: &LoginOptions,
+    common: &Common,
+    screen: &mut Screen,
+) -> Result<(), Failure> {
+    let listening = |error| Failure::Server(format!("nothing can lead back here: {error}"));
+    let redirects = LoopbackRedirects::bind_port(login.port).map_err(listening)?;
+    let mut config = config(common, redirects.uri())?;
+    config.scopes = login.scope.as_deref().map(Scopes::parse);
+    let browser = !login.no_browser;
+    let authorization = Authorization::new(config)
+        .store(store(common)?)
+        .redirects(redirects)
+        .on_event(move |event| tell(event, browser));
+    let options = connect::options(common).authorization(authorization);
+    let (client, driver) = options.connect(url).map_err(|error| Failure::Usage(error.to_string()))?;
+    let handle = driver.auth();
+    let driver = smol::spawn(driver);
+    let status = match (client.ready().await, handle) {
+        (Ok(_), Some(handle)) => logged_in(&handle).await,
+        (Ok(_), None) => Ok(None),
+        (Err(error), _) => Err(Failure::from(error)),
+    };
+    client.close().await;
+    // It ended as the client did.
+    let _ = driver.await;
+    match status? {
+        Some(status) => {
+            screen.line(format!("{} {}", styled(GOOD, "Logged in"), styled(QUIET, place(url))))?;
+            Ok(show::facts(screen, &facts(&status))?)
+        }
+        None => {
+            screen.line(format!("{} does not ask who you are: there is no need to log in.", place(url)))?;
+            Ok(())
+        }
+    }
+}
+
+/// The token there is. A server may let everybody in, and ask who they are only when it comes to its tools.
+async fn logged_in(handle: &AuthHandle) -> Result<Option<Status>, Failure> {
+    if let Some(status) = handle.status() {
+        return Ok(Some(status));
+    }
+    match handle.login().await {
+        Ok(status) => Ok(Some(status)),
+        Err(LoginError::Failed(AuthError::NoResourceMetadata | AuthError::RegistrationRefused { .. })) => {
+            Ok(None)
+        }
+        Err(error) => Err(Failure::Server(error.to_string())),
+    }
+}
+
+/// Gives the tokens back, and forgets them.
+pub(crate) async fn logout(url: &str, common: &Common, screen: &mut Screen) -> Result<(), Failure> {
+    let (handle, driver) = tokens(url, common)?;
+    let logged_out = smol::future::or(handle.logout(), dropped(driver)).await;
+    logged_out.map_err(|error| Failure::Server(error.to_string()))?;
+    screen.line(format!("{} {}", styled(GOOD, "Logged out"), styled(QUIET, place(url))))?;
+    Ok(())
+}
+
+/// Says what the stored token is.
+pub(crate) async fn whoami(
+    url: &str,
+    common: &Common,
+    screen: &mut Screen,
+    json: bool,
+) -> Result<(), Failure> {
+    let (handle, driver) = tokens(url, common)?;
+    let token = smol::future::or(handle.token(), dropped(driver)).await;
+    let Some(status) = token.ok().or_else(|| handle.status()) else {
+        return Err(Failure::Server(format!(
+            "nobody is logged in at {}\nTo log in: mcp login {url}",
+            place(url)
+        )));
+    };
+    if json {
+        return show::json(
+            screen,
+            &json!({
+                "issuer": status.issuer,
+                "clientId": status.client_id,
+                "scope": status.scopes.as_ref().map(ToString::to_string),
+                "expires": status.expires.map(|end| end.since_epoch().as_secs()),
+                "renewable": status.has_refresh,
+                "tokenType": kind(&status),
+                "resource": status.resource,
+            }),
+        );
+    }
+    Ok(show::facts(screen, &facts(&status))?)
+}
+
+fn facts(status: &Status) -> Vec<(&'static str, String)> {
+    let mut facts = vec![("issuer", harmless(&status.issuer)), ("client", harmless(&status.client_id))];
+    facts.extend(status.scopes.as_ref().map(|scopes| ("scope", harmless(&scopes.to_string()))));
+    let now = SystemClock::new().unix_time().since_epoch();
+    let ends = match status.expires.map(|end| end.since_epoch()) {
+        None => "it is not said when".to_owned(),
+        Some(end) if end <= now => "it has ended".to_owned(),
+        Some(end) => format!("in {}", rounded(end.saturating_sub(now))),
+    };
+    let renewable = if status.has_refresh { ", and is renewed by itself" } else { "" };
+    facts.push(("ends", format!("{ends}{renewable}")));
+    facts.push(("token", kind(status).to_owned()));
+    facts
+}
+
+fn kind(status: &Status) -> &'static str {
+    match status.kind {
+        TokenKind::Dpop => "DPoP",
+        _ => "Bearer",
+    }
+}
+
+fn rounded(time: Duration) -> String {
+    match time.as_secs() {
+        seconds @ 0..=119 => format!("{seconds} s"),
+        seconds @ 120..=7199 => format!("{} min", seconds / 60),
+        seconds @ 7200..=172_799 => format!("{} h", seconds / 3600),
+        seconds => format!("{} days", seconds / 86_400),
+    }
+}
+
+/// What a command other than `login` goes out with: the stored tokens, if there are any. Nobody is shown a page for it.
+pub(crate) async fn stored(url: &str, common: &Common) -> Result<Option<Authorization>, Failure> {
+    let store = store(common)?;
+    let Ok(key) = canonical_resource(url) else { return Ok(None) };
+    let kept = store.load(&key).await.map_err(|error| Failure::Server(error.to_string()))?;
+    match kept {
+        Some(_) => Ok(Some(Authorization::new(config(common, NOWHERE.to_owned())?).store(store))),
+        None => Ok(None),
+    }
+}
+
+fn tokens(url: &str, common: &Common) -> Result<(AuthHandle, AuthDriver), Failure> {
+    let authorization = Authorization::new(config(common, NOWHERE.to_owned())?).store(store(common)?);
+    let options: ClientOptions = connect::options(common).authorization(authorization);
+    options.authorize(url).map_err(|error| Failure::Usage(error.to_string()))
+}
+
+/// Polls the driver for as long as the other future takes.
+async fn dropped<T>(driver: AuthDriver) -> Result<T, LoginError> {
+    driver.await;
+    Err(LoginError::DriverDropped)
+}
+
+fn config(common: &Common, redirect_uri: String) -> Result<AuthConfig, Failure> {
+    let mut config = AuthConfig::new("mcp", redirect_uri);
+    if common.private_networks {
+        config.private_networks = PrivateNetworks::Allowed;
+    }
+    if let Some(id) = &common.client_id {
+        let credentials = match env::var(SECRET) {
+            Ok(secret) => ClientCredentials::with_secret(id, Secret::new(secret)),
+            Err(env::VarError::NotPresent) => ClientCredentials::new(id),
+            Err(error) => return Err(Failure::Usage(format!("{SECRET}: {error}"))),
+        };
+        config.registered.push(Registered { issuer: None, credentials });
+    }
+    Ok(config)
+}
+
+/// Where tokens are kept: below the folder for what programs keep of their own, as the system has it.
+fn store(common: &Common) -> Result<FileStore, Failure> {
+    let usual = || {
+        let folder = |name: &str| env::var_os(name).filter(|folder| !folder.is_empty()).map(PathBuf::from);
+        let below = folder("XDG_STATE_HOME")
+            .or_else(|| folder("LOCALAPPDATA"))
+            .or_else(|| Some(env::home_dir()?.join(".local").join("state")));
+        below.map(|below| below.join("mcp").join("tokens"))
+    };
+    let none =
+        || Failure::Usage("there is no home folder to keep tokens in: name one by --tokens".to_owned());
+    common.tokens.clone().or_else(usual).map(FileStore::new).ok_or_else(none)
+}
+
+fn tell(event: &Event, browser: bool) {
+    let mut out = anstream::stderr();
+    let _ = match event {
+        Event::NeedsAuthorization(page) => {
+            if browser {
+                open(page);
+            }
+            writeln!(
+                out,
+                "To log in with {}, agree on this page{}:\n\n    {}\n",
+                styled(NAME, harmless(&page.issuer)),
+                if browser { ", which should open by itself" } else { "" },
+                harmless(&page.url)
+            )
+        }
+        Event::NotKept(why) => writeln!(out, "The tokens can not be kept: {}", harmless(why)),
+        _ => Ok(()),
+    };
+}
+
+/// Opens a page in a browser, without a shell. If there is none, the person has the URL to open it elsewhere.
+fn open(page: &Page) {
+    let url = page.url.clone();
+    smol::unblock(move || drop(webbrowser::open(&url))).detach();
+}
+
+/// A URL without what may be secret.
+fn place(url: &str) -> String {
+    harmless(url.split(['?', '#']).next().unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_told_in_units_that_people_use() {
+        for (seconds, told) in [(5, "5 s"), (3600, "60 min"), (7200, "2 h"), (864_000, "10 days")] {
+            assert_eq!(rounded(Duration::from_secs(seconds)), told);
+        }
+    }
+
+    #[test]
+    fn what_may_be_secret_in_a_url_is_not_shown() {
+        assert_eq!(place("https://example.com/mcp?key=1#x"), "https://example.com/mcp");
+    }
+}

@@ -1,0 +1,218 @@
+//! Tokens in files that nobody else can read.
+
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::io::{self, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use blocking::unblock;
+use mcp_proto::auth::client::{Record, Saved, Stored, Version};
+use sha2::{Digest as _, Sha256};
+
+use super::{StoreFuture, TokenStore};
+
+/// What every file begins with.
+const HEADING: &str = "mcp tokens 1";
+/// The longest file that is read, in bytes. Real ones stay below 20 KiB.
+const MOST_BYTES: u64 = 1024 * 1024;
+/// How long another process may have a file for itself. It reads, compares and writes in that time.
+const PATIENCE: Duration = Duration::from_secs(5);
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// Keeps tokens in a folder, each record in a file of its own that is replaced as a whole.
+///
+/// On Unix the folder is made for its owner alone (0700) and so are the files (0600); a folder that others may look into
+/// is refused. Elsewhere it is for the folder above to keep others out. Processes that use one folder agree by file locks,
+/// which some network file systems do not have.
+#[derive(Clone, Debug)]
+pub struct FileStore {
+    folder: PathBuf,
+}
+
+impl FileStore {
+    /// A store in this folder, which is made when something is kept.
+    pub fn new(folder: impl Into<PathBuf>) -> Self {
+        Self { folder: folder.into() }
+    }
+
+    fn place(&self, key: &str) -> Place {
+        let mut name = String::new();
+        for byte in Sha256::digest(key.as_bytes()) {
+            name.push_str(&format!("{byte:02x}"));
+        }
+        Place { folder: self.folder.clone(), name, key: key.to_owned() }
+    }
+}
+
+impl TokenStore for FileStore {
+    fn load<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Option<Stored>> {
+        let place = self.place(key);
+        Box::pin(unblock(move || place.read().map_err(|error| place.about(&error))))
+    }
+
+    fn swap<'a>(
+        &'a self,
+        key: &'a str,
+        expected: Option<Version>,
+        record: Option<Record>,
+    ) -> StoreFuture<'a, Saved> {
+        let place = self.place(key);
+        Box::pin(unblock(move || place.swap(expected, record.as_ref()).map_err(|error| place.about(&error))))
+    }
+}
+
+/// Where one record is.
+struct Place {
+    folder: PathBuf,
+    name: String,
+    key: String,
+}
+
+impl Place {
+    fn path(&self) -> PathBuf {
+        self.folder.join(&self.name)
+    }
+
+    /// An error as people are to read it.
+    fn about(&self, error: &io::Error) -> io::Error {
+        io::Error::new(error.kind(), format!("the tokens in {}: {error}", self.folder.display()))
+    }
+
+    fn read(&self) -> io::Result<Option<Stored>> {
+        match fs::metadata(&self.folder) {
+            Ok(_) => check_private(&self.folder)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        }
+        let file = match File::open(self.path()) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let mut text = String::new();
+        file.take(MOST_BYTES).read_to_string(&mut text)?;
+        parse(&text).map(Some)
+    }
+
+    fn swap(&self, expected: Option<Version>, record: Option<&Record>) -> io::Result<Saved> {
+        make_private(&self.folder)?;
+        let _lock = self.lock()?;
+        let there = self.read()?;
+        if there.as_ref().map(|stored| stored.version) != expected {
+            return Ok(Saved::Conflict(there));
+        }
+        let version = Version(random()?);
+        match record {
+            Some(record) => self.write(version, record)?,
+            None if there.is_some() => fs::remove_file(self.path())?,
+            None => {}
+        }
+        sync(&self.folder);
+        Ok(Saved::Done(version))
+    }
+
+    /// Nobody else writes while this is held. The file of the lock stays: to remove it would be to let two in.
+    fn lock(&self) -> io::Result<File> {
+        let lock = private_file().create(true).open(self.folder.join(format!("{}.lock", self.name)))?;
+        let end = Instant::now() + PATIENCE;
+        loop {
+            match lock.try_lock() {
+                Ok(()) => return Ok(lock),
+                Err(TryLockError::WouldBlock) if Instant::now() < end => thread::sleep(PAUSE),
+                Err(TryLockError::WouldBlock) => {
+                    return Err(io::Error::new(io::ErrorKind::TimedOut, "another process holds on to them"));
+                }
+                Err(TryLockError::Error(error)) => return Err(error),
+            }
+        }
+    }
+
+    /// Whoever reads finds the old file or the new one, whole.
+    fn write(&self, version: Version, record: &Record) -> io::Result<()> {
+        let new = self.folder.join(format!("{}.{:016x}.new", self.name, random()?));
+        let written = (|| {
+            let mut file = private_file().create_new(true).open(&new)?;
+            writeln!(file, "{HEADING}\n{:016x}\n{}", version.0, self.key.escape_debug())?;
+            file.write_all(record.to_json().expose().as_bytes())?;
+            file.sync_all()?;
+            fs::rename(&new, self.path())
+        })();
+        if written.is_err() {
+            // It is of no use to anyone.
+            let _ = fs::remove_file(&new);
+        }
+        written
+    }
+}
+
+fn parse(text: &str) -> io::Result<Stored> {
+    let odd = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what.to_owned());
+    let mut lines = text.splitn(4, '\n');
+    let heading = lines.next().unwrap_or_default();
+    let version = lines.next().and_then(|version| u64::from_str_radix(version, 16).ok());
+    let record = lines.nth(1);
+    match (heading, version, record) {
+        (HEADING, Some(version), Some(record)) => {
+            let record = Record::read(record.as_bytes()).map_err(|error| odd(&error.to_string()))?;
+            Ok(Stored { record, version: Version(version) })
+        }
+        (HEADING, ..) => Err(odd("a file is damaged")),
+        _ => Err(odd("a file is none of this store's")),
+    }
+}
+
+/// A number that was never given out.
+fn random() -> io::Result<u64> {
+    getrandom::u64().map_err(|error| io::Error::other(error.to_string()))
+}
+
+#[cfg(unix)]
+fn private_file() -> OpenOptions {
+    use std::os::unix::fs::OpenOptionsExt as _;
+
+    let mut options = File::options();
+    options.write(true).mode(0o600);
+    options
+}
+
+#[cfg(not(unix))]
+fn private_file() -> OpenOptions {
+    let mut options = File::options();
+    options.write(true);
+    options
+}
+
+fn make_private(folder: &Path) -> io::Result<()> {
+    let mut builder = DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(folder)?;
+    check_private(folder)
+}
+
+#[cfg(unix)]
+fn check_private(folder: &Path) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let mode = fs::metadata(folder)?.permissions().mode() & 0o777;
+    if mode & 0o077 == 0 {
+        return Ok(());
+    }
+    let what =
+        format!("others may look into the folder (mode {mode:03o}): it should be for its owner alone (700)");
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, what))
+}
+
+#[cfg(not(unix))]
+fn check_private(_: &Path) -> io::Result<()> {
+    Ok(())
+}
+
+/// Has the file system keep what the folder says. Not every one can.
+fn sync(folder: &Path) {
+    if let Ok(folder) = File::open(folder) {
+        let _ = folder.sync_all();
+    }
+}

@@ -1,0 +1,64 @@
+//! Tokens in memory.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::future::ready;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use mcp_proto::auth::client::{Record, Saved, Stored, Version};
+
+use super::{StoreFuture, TokenStore};
+
+/// Keeps tokens as long as the process lasts. Clones share what they keep.
+#[derive(Clone, Default)]
+pub struct MemoryStore(Arc<Mutex<Kept>>);
+
+#[derive(Default)]
+struct Kept {
+    records: BTreeMap<String, Stored>,
+    last: u64,
+}
+
+impl MemoryStore {
+    /// A store with nothing in it.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn swap_now(&self, key: &str, expected: Option<Version>, record: Option<Record>) -> Saved {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let there = kept.records.get(key);
+        if there.map(|stored| stored.version) != expected {
+            return Saved::Conflict(there.cloned());
+        }
+        kept.last = kept.last.saturating_add(1);
+        let version = Version(kept.last);
+        match record {
+            Some(record) => kept.records.insert(key.to_owned(), Stored { record, version }),
+            None => kept.records.remove(key),
+        };
+        Saved::Done(version)
+    }
+}
+
+impl TokenStore for MemoryStore {
+    fn load<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Option<Stored>> {
+        let stored = self.0.lock().unwrap_or_else(PoisonError::into_inner).records.get(key).cloned();
+        Box::pin(ready(Ok(stored)))
+    }
+
+    fn swap<'a>(
+        &'a self,
+        key: &'a str,
+        expected: Option<Version>,
+        record: Option<Record>,
+    ) -> StoreFuture<'a, Saved> {
+        Box::pin(ready(Ok(self.swap_now(key, expected, record))))
+    }
+}
+
+impl fmt::Debug for MemoryStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("MemoryStore(..)")
+    }
+}

@@ -1,0 +1,140 @@
+//! Drivers with a [`Desk`] that sees to authorization.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use mcp_proto::bind::http::client::{Challenge, Request};
+use mcp_proto::front::{Clock as _, Mode};
+
+use super::transport::{Happened, Transport};
+use super::{ClientDriver, ROUNDS, TURN};
+use crate::auth::{AuthHandle, Deed, Desk};
+use crate::runtime::{Runtime, Smol};
+use crate::time::{Alarm, RuntimeClock};
+
+impl<H: Mode, R: Runtime> ClientDriver<H, R> {
+    /// The client's tokens, if it has an [`Authorization`](crate::auth::Authorization). The handle is of use while this
+    /// driver is polled.
+    #[must_use]
+    pub fn auth(&self) -> Option<AuthHandle> {
+        self.desk.as_ref().map(Desk::handle)
+    }
+
+    /// Sends a request once it has its token.
+    pub(super) fn open(&mut self, request: Request) {
+        let admitted = match &mut self.desk {
+            Some(desk) => desk.admit(request),
+            None => Some(request),
+        };
+        if let Some(request) = admitted {
+            self.transport.open(self.clock.now(), request);
+        }
+    }
+
+    /// Sees to an exchange that was refused.
+    pub(super) fn challenge(&mut self, challenge: &Challenge) {
+        match &mut self.desk {
+            Some(desk) => desk.challenged(challenge),
+            None => self.front.lock(|machine, now| machine.refuse(now, challenge.exchange, super::NOBODY)),
+        }
+    }
+
+    /// Shows the desk what has happened.
+    pub(super) fn show(&mut self, happened: &mut Happened) {
+        let Some(desk) = &mut self.desk else { return };
+        match happened {
+            Happened::Head { exchange, headers, .. } => {
+                let nonce = headers.get("dpop-nonce").and_then(|nonce| nonce.to_str().ok());
+                desk.note_head(*exchange, nonce);
+            }
+            Happened::End { exchange, .. } => desk.note_end(*exchange),
+            Happened::Fetched { id, fetched } => {
+                let over = Err("it is over".to_owned());
+                desk.fetched(*id, std::mem::replace(fetched, over));
+            }
+            Happened::Body { .. } => {}
+        }
+    }
+
+    /// The machine has told everything of the exchanges that have ended.
+    pub(super) fn forget_ended(&mut self) {
+        if let Some(desk) = &mut self.desk {
+            desk.forget_ended();
+        }
+    }
+
+    /// Does what the desk wants done. Ready if there was anything.
+    pub(super) fn poll_desk(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let Self { front, transport, clock, desk, .. } = self;
+        let Some(desk) = desk else { return Poll::Pending };
+        desk.poll(cx).map(|deed| match deed {
+            Deed::Open(request) => transport.open(clock.now(), request),
+            Deed::Resume(exchange) => front.lock(|machine, now| machine.resume(now, exchange)),
+            Deed::Refuse(exchange, detail) => {
+                front.lock(|machine, now| machine.refuse(now, exchange, &detail));
+            }
+            Deed::Fetch(fetch, reach) => transport.fetch(fetch, reach),
+            Deed::Abort(fetch) => transport.abort_fetch(fetch),
+        })
+    }
+}
+
+/// The future that carries out what an [`AuthHandle`] is told to do where no client is connected: see
+/// [`ClientOptions::authorize`](crate::ClientOptions::authorize). It never ends by itself, and is dropped once there is
+/// nothing more to do.
+#[must_use = "nothing happens unless the driver is polled"]
+pub struct AuthDriver<R = Smol> {
+    pub(super) desk: Desk,
+    pub(super) transport: Transport<R>,
+    pub(super) alarm: Alarm,
+    pub(super) clock: Arc<RuntimeClock>,
+}
+
+impl<R: Runtime> AuthDriver<R> {
+    fn poll_transport(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.transport.poll(self.clock.now(), cx).map(|happened| {
+            if let Happened::Fetched { id, fetched } = happened {
+                self.desk.fetched(id, fetched);
+            }
+        })
+    }
+
+    fn poll_desk(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.desk.poll(cx).map(|deed| match deed {
+            Deed::Fetch(fetch, reach) => self.transport.fetch(fetch, reach),
+            Deed::Abort(fetch) => self.transport.abort_fetch(fetch),
+            // There are no exchanges with the server.
+            Deed::Open(_) | Deed::Resume(_) | Deed::Refuse(..) => {}
+        })
+    }
+}
+
+impl<R: Runtime> Future for AuthDriver<R> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let this = &mut *self;
+        for _ in 0..ROUNDS {
+            let happened = (0..TURN).take_while(|_| this.poll_transport(cx).is_ready()).count();
+            let acted = (0..TURN).take_while(|_| this.poll_desk(cx).is_ready()).count();
+            if happened > 0 || acted > 0 {
+                continue;
+            }
+            let due = this.desk.poll_timeout().and_then(|at| this.clock.at(at));
+            if this.alarm.poll_until(due, this.clock.timers(), cx).is_pending() {
+                return Poll::Pending;
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+}
+
+impl<R> fmt::Debug for AuthDriver<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AuthDriver").field("desk", &self.desk).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,149 @@
+//! Exchanges with authorization servers: one request, one answer that is read whole, and the end of the connection.
+
+use std::fmt;
+use std::future::{Future as _, poll_fn};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use futures_lite::future::or;
+use futures_util::Stream as _;
+use futures_util::future::AbortHandle;
+use futures_util::stream::FuturesUnordered;
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use http::{Method, Request, StatusCode};
+use hyper::body::{Body as _, Incoming};
+use mcp_proto::auth::{Fetch, Reach};
+use mcp_proto::bind::http::Verb;
+
+use super::body::Whole;
+use super::connector::{Backlog, Connection, Connector, Http2};
+use super::exchange::{Step, Task};
+use super::failure::chain;
+use super::headers::USER_AGENT;
+use super::proxy::Proxy;
+use super::target::Target;
+use crate::runtime::{Runtime, Smol};
+
+/// An answer.
+pub(crate) struct Fetched {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+}
+
+impl fmt::Debug for Fetched {
+    /// Without what is secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Fetched").field("status", &self.status).finish_non_exhaustive()
+    }
+}
+
+pub(super) fn task<R: Runtime>(
+    connector: Arc<Connector<R>>,
+    fetch: Fetch,
+    reach: Reach,
+) -> (Task, AbortHandle) {
+    let id = fetch.id;
+    Task::stoppable(Box::pin(async move {
+        let fetched = perform(&connector, fetch, reach).await;
+        Step::Fetched { id, fetched }
+    }))
+}
+
+/// How long an exchange by itself may take, from the look-up of its host to the last byte of the answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Makes an exchange that belongs to no client: with smol's sockets, by the proxies of the environment, and trusting what
+/// is trusted by default. Says why not, for people.
+pub(crate) async fn once(fetch: Fetch, reach: Reach) -> Result<Fetched, String> {
+    let connector = Connector {
+        runtime: Smol,
+        proxy: Proxy::from_environment().map_err(|error| error.to_string())?,
+        unix_socket: None,
+        prior_knowledge: false,
+        timeout: PATIENCE,
+        #[cfg(feature = "tls")]
+        tls: None,
+        background: Backlog::default(),
+    };
+    let background = connector.background.clone();
+    let mut performing = pin!(perform(&connector, fetch, reach));
+    let mut connections = FuturesUnordered::new();
+    let performed = poll_fn(|cx| {
+        loop {
+            let polled = performing.as_mut().poll(cx);
+            let more = background.take();
+            let news = !more.is_empty();
+            connections.extend(more);
+            while let Poll::Ready(Some(())) = Pin::new(&mut connections).poll_next(cx) {}
+            // What was opened just now has not been polled for it.
+            if polled.is_ready() || !news {
+                return polled;
+            }
+        }
+    });
+    or(performed, async {
+        Smol.timer().sleep(PATIENCE).await;
+        Err(format!("no answer within {PATIENCE:?}"))
+    })
+    .await
+}
+
+/// Makes the exchange; says why not, for people. How long it may take is for others to say.
+async fn perform<R: Runtime>(
+    connector: &Connector<R>,
+    fetch: Fetch,
+    reach: Reach,
+) -> Result<Fetched, String> {
+    reach.check(&fetch.url).map_err(|error| error.to_string())?;
+    let target = Target::parse(&fetch.url).ok_or("this is no URL of HTTP")?;
+    let limit = fetch.limit;
+    let mut request = request(fetch)?;
+    let sent = match connector.connect_within(&target.origin, reach).await? {
+        Connection::Http1(mut connection) => {
+            connection.address(&mut request, &target);
+            connection.sender.ready().await.map_err(|error| chain(&error))?;
+            connection.sender.send_request(request).await
+        }
+        Connection::Http2(mut connection) => {
+            Http2::address(&mut request, &target);
+            connection.sender.send_request(request).await
+        }
+    };
+    let (head, body) = sent.map_err(|error| chain(&error))?.into_parts();
+    Ok(Fetched { status: head.status, headers: head.headers, body: read(body, limit).await? })
+}
+
+fn request(fetch: Fetch) -> Result<Request<Whole>, String> {
+    let mut request = Request::new(Whole(fetch.body));
+    *request.method_mut() = match fetch.verb {
+        Verb::Get => Method::GET,
+        Verb::Post => Method::POST,
+        Verb::Delete => Method::DELETE,
+    };
+    let headers = request.headers_mut();
+    for (name, value) in fetch.headers {
+        let mut value = HeaderValue::try_from(value.expose())
+            .map_err(|_| format!("the header {name} can not be sent"))?;
+        value.set_sensitive(true);
+        headers.insert(HeaderName::from_static(name), value);
+    }
+    headers.insert(header::USER_AGENT, USER_AGENT);
+    Ok(request)
+}
+
+async fn read(mut body: Incoming, limit: usize) -> Result<Bytes, String> {
+    let mut whole = BytesMut::new();
+    while let Some(frame) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
+        if let Ok(bytes) = frame.map_err(|error| chain(&error))?.into_data() {
+            if bytes.len() > limit.saturating_sub(whole.len()) {
+                return Err(format!("the answer is longer than {limit} bytes"));
+            }
+            whole.extend_from_slice(&bytes);
+        }
+    }
+    Ok(whole.freeze())
+}

@@ -1,0 +1,106 @@
+//! A request whose token is being verified.
+
+#[cfg(feature = "auth")]
+pub(super) use with_tokens::Entering;
+#[cfg(not(feature = "auth"))]
+pub(super) use without::Entering;
+
+#[cfg(feature = "auth")]
+mod with_tokens {
+    use std::future::Future as _;
+    use std::pin::Pin;
+    use std::sync::Arc;
+    use std::task::{Context, Poll, ready};
+    use std::time::{Duration, Instant};
+
+    use http::request::Parts;
+    use http_body::Body;
+    use mcp_proto::bind::http::server::Answer;
+    use mcp_proto::front::Mode;
+    use mcp_proto::front::guard::Verifying;
+    use mcp_proto::front::http::HttpExchange;
+
+    use crate::server::service::{HttpService, RequestFields, head};
+    use crate::time::{Alarm, RuntimeClock};
+
+    /// How long the verification of a token may take: longer than what is fetched for it.
+    const PATIENCE: Duration = Duration::from_secs(15);
+
+    /// A request whose token is being verified; its body is not read before.
+    pub(in super::super) struct Entering<H: Mode>(Box<Inner<H>>);
+
+    struct Inner<H: Mode> {
+        verifying: Verifying,
+        parts: Parts,
+        service: HttpService<H>,
+        alarm: Alarm,
+        until: Option<Instant>,
+    }
+
+    impl<H: Mode> Entering<H> {
+        pub(in super::super) fn new(verifying: Verifying, parts: Parts, service: HttpService<H>) -> Self {
+            let until = service.shared().clock.after(PATIENCE);
+            Self(Box::new(Inner { verifying, parts, service, alarm: Alarm::default(), until }))
+        }
+
+        /// The exchange that the request becomes.
+        pub(in super::super) fn poll(
+            &mut self,
+            cx: &mut Context<'_>,
+        ) -> Poll<(HttpExchange<H>, Arc<RuntimeClock>)> {
+            let Inner { verifying, parts, service, alarm, until } = &mut *self.0;
+            let shared = service.shared();
+            let verified = match Pin::new(verifying).poll(cx) {
+                Poll::Ready(verified) => verified,
+                Poll::Pending => {
+                    ready!(alarm.poll_until(*until, shared.clock.timers(), cx));
+                    Err(Answer::empty(503))
+                }
+            };
+            let exchange = match verified {
+                Ok(authorized) => {
+                    let fields = RequestFields::of(parts);
+                    shared.server.exchange_for(&head(parts, &fields), authorized)
+                }
+                Err(answer) => shared.server.answered(answer),
+            };
+            Poll::Ready((exchange, shared.clock.clone()))
+        }
+
+        /// When the body of the request must have come, which may begin now.
+        pub(in super::super) fn body_deadline(&self, body: &impl Body) -> Option<Instant> {
+            self.0.service.shared().body_deadline(body)
+        }
+    }
+}
+
+#[cfg(not(feature = "auth"))]
+mod without {
+    use std::convert::Infallible;
+    use std::marker::PhantomData;
+    use std::sync::Arc;
+    use std::task::{Context, Poll};
+    use std::time::Instant;
+
+    use http_body::Body;
+    use mcp_proto::front::Mode;
+    use mcp_proto::front::http::HttpExchange;
+
+    use crate::time::RuntimeClock;
+
+    /// There are no tokens.
+    pub(in super::super) struct Entering<H: Mode>(Infallible, PhantomData<H>);
+
+    impl<H: Mode> Entering<H> {
+        pub(in super::super) fn poll(
+            &mut self,
+            _: &mut Context<'_>,
+        ) -> Poll<(HttpExchange<H>, Arc<RuntimeClock>)> {
+            match self.0 {}
+        }
+
+        pub(in super::super) fn body_deadline(&self, _: &impl Body) -> Option<Instant> {
+            match self.0 {}
+        }
+    }
+}

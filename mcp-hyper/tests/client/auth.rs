@@ -1,0 +1,431 @@
+//! Clients of servers that want to know who asks. Rows C12.1, C12.2, C12.12, C12.13, C12.24 to C12.26.
+//!
+//! <https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization>
+
+use std::io;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::{Arc, Mutex};
+
+use hyper::rt::Timer as HyperTimer;
+use mcp_hyper::auth::{AuthHandle, Authorization, FileStore, LoginError, LoopbackRedirects, MemoryStore};
+use mcp_hyper::mcp_proto::auth::client::{AuthConfig, AuthError, Event, Page, Redirect};
+use mcp_hyper::mcp_proto::front::Client;
+use mcp_hyper::{ClientOptions, Endpoint, Runtime, Smol, Stream, WireEvent};
+use smol::channel::{Receiver, unbounded};
+use smol::future::{or, poll_once};
+
+use crate::client_common::town::{Gate, Town, agree, ok, visit};
+use crate::client_common::{call, connect, modern, run};
+
+/// Somebody who is shown pages, and where those lead back to.
+fn person() -> (Authorization, Receiver<Page>) {
+    let redirects = LoopbackRedirects::bind().unwrap();
+    let config = AuthConfig::new("test", redirects.uri());
+    let (authorization, pages) = shown(Authorization::new(config));
+    (authorization.redirects(redirects), pages)
+}
+
+fn shown(authorization: Authorization) -> (Authorization, Receiver<Page>) {
+    let (pages, opened) = unbounded();
+    let authorization = authorization.on_event(move |event| {
+        if let Event::NeedsAuthorization(page) = event {
+            pages.try_send(page.clone()).unwrap();
+        }
+    });
+    (authorization, opened)
+}
+
+/// Nobody who could be shown anything.
+fn nobody() -> Authorization {
+    Authorization::new(AuthConfig::new("test", "http://127.0.0.1/callback"))
+}
+
+fn start(options: ClientOptions, url: &str) -> (Client, AuthHandle, smol::Task<()>) {
+    let (client, driver) = options.connect(url).unwrap();
+    let handle = driver.auth().unwrap();
+    (client, handle, smol::spawn(async move { drop(driver.await) }))
+}
+
+/// C12.1, C12.2, C12.12, C12.13
+#[test]
+fn a_person_agrees_and_every_request_goes_out_with_the_token() {
+    run(async {
+        let town = Town::new().await;
+        let (authorization, pages) = person();
+        let (client, driver) = connect(modern().authorization(authorization), &town.url());
+        let called = smol::spawn({
+            let client = client.clone();
+            async move { call(&client).await }
+        });
+        let page = pages.recv().await.unwrap();
+        assert_eq!(page.issuer, town.base());
+        let shown = agree(&page.url).await;
+        assert_eq!(shown.status, 200);
+        assert!(shown.body.contains("close this page"), "{}", shown.body);
+        assert_eq!(called.await.unwrap(), "done");
+        client.close().await;
+        driver.await.unwrap();
+        assert!(pages.is_empty(), "one page is enough");
+
+        let seen = town.seen();
+        let asked = town.asked("/mcp");
+        assert_eq!(asked[0].header("authorization"), None);
+        assert!(
+            asked.len() > 2
+                && asked[1..].iter().all(|asked| asked.header("authorization") == Some("Bearer token-1"))
+        );
+        for seen in seen.iter().filter(|seen| seen.path != "/mcp") {
+            assert_eq!(seen.header("authorization"), None, "{} is sent what is the server's", seen.path);
+        }
+        assert!(seen.iter().all(|seen| !seen.path.contains("token-")), "never in a URL");
+    });
+}
+
+/// C12.13: not even where the server itself says that it has moved.
+#[test]
+fn the_token_goes_to_no_other_server() {
+    run(async {
+        let elsewhere = Town::new().await;
+        let target = elsewhere.url();
+        let town = Town::with(move |seen| {
+            let authorized = seen.path == "/mcp" && seen.header("authorization").is_some();
+            authorized.then(|| (307, format!("location: {target}\r\n"), String::new()))
+        })
+        .await;
+        let (authorization, pages) = person();
+        let (client, _driver) = connect(modern().authorization(authorization), &town.url());
+        let ready = smol::spawn(async move { client.ready().await });
+        agree(&pages.recv().await.unwrap().url).await;
+        assert!(ready.await.is_err());
+        assert!(elsewhere.seen().is_empty());
+    });
+}
+
+/// C12.24
+#[test]
+fn what_is_kept_is_used_by_the_next_client_and_nobody_is_asked_again() {
+    run(async {
+        let town = Town::new().await;
+        let store = MemoryStore::new();
+        let (authorization, pages) = person();
+        let options = modern().authorization(authorization.store(store.clone()));
+        let (client, _handle, _driver) = start(options, &town.url());
+        let ready = smol::spawn(async move { client.ready().await });
+        agree(&pages.recv().await.unwrap().url).await;
+        ready.await.unwrap();
+
+        let before = town.seen().len();
+        let (client, handle, _driver) = start(modern().authorization(nobody().store(store)), &town.url());
+        client.ready().await.unwrap();
+        assert_eq!(handle.status().unwrap().client_id, "client-1");
+        let seen = town.seen();
+        assert!(seen[before..].iter().all(|seen| seen.header("authorization") == Some("Bearer token-1")));
+    });
+}
+
+#[test]
+fn accounts_are_kept_apart() {
+    run(async {
+        let town = Town::new().await;
+        let store = MemoryStore::new();
+        let (authorization, pages) = person();
+        let options = modern().authorization(authorization.store(store.clone()).account("ada"));
+        let (client, _handle, _driver) = start(options, &town.url());
+        let ready = smol::spawn(async move { client.ready().await });
+        agree(&pages.recv().await.unwrap().url).await;
+        ready.await.unwrap();
+        for (account, known) in [("ada", true), ("bob", false)] {
+            let authorization = nobody().store(store.clone()).account(account);
+            let (handle, driver) = modern().authorization(authorization).authorize(town.url()).unwrap();
+            let _driver = smol::spawn(driver);
+            assert_eq!(handle.token().await.is_ok(), known, "{account}");
+        }
+    });
+}
+
+/// C12.2
+#[test]
+fn without_anybody_to_agree_the_request_fails_with_the_servers_refusal() {
+    run(async {
+        let town = Town::new().await;
+        let (client, _driver) = connect(modern().authorization(nobody()), &town.url());
+        let error = client.ready().await.unwrap_err();
+        let http = error.unauthorized().unwrap();
+        assert_eq!((http.status, http.excerpt.as_str()), (401, "who are you?"));
+        assert_eq!(http.unauthorized.as_deref(), Some(&*AuthError::GivenUp.to_string()));
+        assert!(http.challenge.as_ref().unwrap().contains("resource_metadata"));
+    });
+}
+
+#[test]
+fn where_a_page_leads_may_be_told_by_hand() {
+    run(async {
+        let town = Town::new().await;
+        let config = AuthConfig::new("test", "http://127.0.0.1/callback");
+        let (authorization, pages) = shown(Authorization::new(config));
+        let (client, handle, _driver) = start(modern().authorization(authorization), &town.url());
+        let ready = smol::spawn(async move { client.ready().await });
+        let page = pages.recv().await.unwrap();
+        assert!(handle.finish(Redirect::read("?code=stolen&state=guessed")).is_err());
+        let shown = visit("GET", &page.url).await;
+        handle.finish(Redirect::read(shown.location().unwrap())).unwrap();
+        ready.await.unwrap();
+        assert_eq!(handle.status().unwrap().issuer, town.base());
+    });
+}
+
+/// C12.8: an answer that is not to this very page changes nothing.
+#[test]
+fn what_else_comes_to_where_pages_lead_back_is_turned_away() {
+    run(async {
+        let town = Town::new().await;
+        let (authorization, pages) = person();
+        let (client, _driver) = connect(modern().authorization(authorization), &town.url());
+        let ready = smol::spawn(async move { client.ready().await });
+        let page = pages.recv().await.unwrap();
+        let back = &page.redirect_uri;
+        for (method, path, status) in [
+            ("GET", "?code=stolen&state=guessed", 400),
+            ("GET", "?error=access_denied&state=guessed", 400),
+            ("GET", "", 400),
+            ("POST", "?code=stolen&state=guessed", 405),
+            ("GET", "/other", 404),
+        ] {
+            let shown = visit(method, &format!("{back}{path}")).await;
+            assert_eq!(shown.status, status, "{method} {path}");
+            assert!(shown.head.contains("cache-control: no-store"), "{}", shown.head);
+            assert!(shown.head.contains("content-security-policy: default-src 'none'"), "{}", shown.head);
+            assert!(!shown.body.contains("stolen") && !shown.body.contains("guessed"), "{}", shown.body);
+        }
+        assert_eq!(agree(&page.url).await.status, 200);
+        ready.await.unwrap();
+    });
+}
+
+#[test]
+fn logging_out_gives_the_token_back_and_forgets_it() {
+    run(async {
+        let town = Town::new().await;
+        let store = MemoryStore::new();
+        let (authorization, pages) = person();
+        let options = modern().authorization(authorization.store(store.clone()));
+        let (handle, driver) = options.authorize(town.url()).unwrap();
+        let _driver = smol::spawn(driver);
+        let login = smol::spawn({
+            let handle = handle.clone();
+            async move { handle.login().await }
+        });
+        agree(&pages.recv().await.unwrap().url).await;
+        assert_eq!(login.await.unwrap().scopes.unwrap().to_string(), "tools");
+        assert!(town.asked("/mcp").is_empty(), "the server itself is not asked");
+
+        handle.logout().await.unwrap();
+        assert_eq!(town.asked("/revoke")[0].form("token").as_deref(), Some("refresh-1"));
+        assert_eq!(handle.status(), None);
+        let (handle, driver) = modern().authorization(nobody().store(store)).authorize(town.url()).unwrap();
+        let _driver = smol::spawn(driver);
+        assert_eq!(handle.token().await, Err(LoginError::LoggedOut));
+    });
+}
+
+#[test]
+fn whoever_waits_for_a_token_is_told_that_the_driver_is_gone() {
+    run(async {
+        let town = Town::new().await;
+        let (authorization, pages) = person();
+        let (handle, driver) = modern().authorization(authorization).authorize(town.url()).unwrap();
+        let driver = smol::spawn(driver);
+        let login = smol::spawn(async move { handle.login().await });
+        pages.recv().await.unwrap();
+        driver.cancel().await;
+        assert_eq!(login.await, Err(LoginError::DriverDropped));
+    });
+}
+
+#[test]
+fn a_token_that_is_on_its_way_is_kept_although_the_client_is_closed() {
+    run(async {
+        let (asked, waiting) = unbounded();
+        let (go, may_go) = unbounded();
+        let town = Town::gated(Gate { path: "/token", asked, go: may_go }).await;
+        let store = MemoryStore::new();
+        let (authorization, pages) = person();
+        let options = modern().authorization(authorization.store(store.clone()));
+        let (client, driver) = options.connect(town.url()).unwrap();
+        let mut driver = pin!(driver);
+        let asked = async {
+            agree(&pages.recv().await.unwrap().url).await;
+            waiting.recv().await.unwrap();
+            client.close().await;
+            true
+        };
+        let ended = async { driver.as_mut().await.is_err() };
+        assert!(or(asked, ended).await, "it ended before the client was closed");
+        assert!(poll_once(driver.as_mut()).await.is_none(), "it does not wait for the token");
+        go.send(()).await.unwrap();
+        driver.await.unwrap();
+        let (handle, driver) = modern().authorization(nobody().store(store)).authorize(town.url()).unwrap();
+        let _driver = smol::spawn(driver);
+        assert!(handle.token().await.is_ok());
+    });
+}
+
+#[test]
+fn an_application_without_authorization_is_told_of_the_refusal() {
+    run(async {
+        let town = Town::new().await;
+        let (client, _driver) = connect(modern(), &town.url());
+        let error = client.ready().await.unwrap_err();
+        assert_eq!(error.unauthorized().unwrap().unauthorized, None);
+        assert!(matches!(modern().authorize(town.url()), Err(mcp_hyper::ConnectError::NoAuthorization)));
+    });
+}
+
+#[test]
+fn what_shows_the_wire_does_not_show_the_token() {
+    run(async {
+        let town = Town::new().await;
+        let (authorization, pages) = person();
+        let told = Arc::new(Mutex::new(String::new()));
+        let options = modern().authorization(authorization).on_wire({
+            let told = told.clone();
+            move |event: WireEvent<'_>| told.lock().unwrap().push_str(&format!("{event:?}\n"))
+        });
+        let (client, _driver) = connect(options, &town.url());
+        let called = smol::spawn(async move { call(&client).await });
+        agree(&pages.recv().await.unwrap().url).await;
+        called.await.unwrap();
+        let told = told.lock().unwrap();
+        assert!(
+            told.contains("authorization") && !told.contains("token-1") && !told.contains("refresh-1"),
+            "{told}"
+        );
+    });
+}
+
+// --- Where the metadata may lead ---
+
+/// Names of this test's own, and a note of whom anybody connects to.
+struct Names {
+    addresses: Vec<SocketAddr>,
+    connected: Arc<Mutex<Vec<SocketAddr>>>,
+}
+
+impl Runtime for Names {
+    async fn resolve(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+        match host {
+            "auth.example.com" => Ok(self.addresses.clone()),
+            _ => Smol.resolve(host, port).await,
+        }
+    }
+
+    async fn connect(&self, endpoint: &Endpoint) -> io::Result<Box<dyn Stream>> {
+        if let Endpoint::Tcp(address) = endpoint
+            && self.addresses.contains(address)
+        {
+            self.connected.lock().unwrap().push(*address);
+            return Err(io::ErrorKind::ConnectionRefused.into());
+        }
+        Smol.connect(endpoint).await
+    }
+
+    fn timer(&self) -> Arc<dyn HyperTimer + Send + Sync> {
+        Smol.timer()
+    }
+}
+
+/// What became of a client whose server names an authorization server that has these addresses: what it was told, and
+/// whom it has connected to.
+async fn led_to(addresses: &[&str]) -> (String, Vec<SocketAddr>) {
+    let town = Town::with(|seen| {
+        (seen.path == "/.well-known/oauth-protected-resource/mcp").then(|| {
+            let resource = format!("http://{}/mcp", seen.header("host").unwrap());
+            let servers = ["https://auth.example.com"];
+            ok(&serde_json::json!({ "resource": resource, "authorization_servers": servers }))
+        })
+    })
+    .await;
+    let connected = Arc::default();
+    let addresses = addresses.iter().map(|address| address.parse().unwrap()).collect();
+    let names = Names { addresses, connected: Arc::clone(&connected) };
+    let (client, driver) = modern().authorization(nobody()).runtime(names).connect(town.url()).unwrap();
+    let _driver = smol::spawn(driver);
+    let error = client.ready().await.unwrap_err().to_string();
+    let connected = connected.lock().unwrap().clone();
+    (error, connected)
+}
+
+/// C12.26
+#[test]
+fn names_that_lead_into_private_networks_are_not_followed() {
+    run(async {
+        let private = [
+            "10.0.0.7:443",
+            "192.168.1.1:443",
+            "169.254.169.254:443",
+            "100.64.0.1:443",
+            "[fd00::1]:443",
+            "[fe80::1]:443",
+            "[::ffff:10.0.0.7]:443",
+            "0.0.0.0:443",
+        ];
+        let (error, connected) = led_to(&private).await;
+        assert_eq!(connected, []);
+        assert!(error.contains("none of its addresses may be visited"), "{error}");
+    });
+}
+
+/// C12.26: of several addresses only those are connected to that may be, and they are those that were looked at.
+#[test]
+fn of_a_name_only_the_addresses_are_used_that_may_be_visited() {
+    run(async {
+        let (error, connected) = led_to(&["10.0.0.7:443", "93.184.216.34:443", "[fd00::1]:443"]).await;
+        assert!(!connected.is_empty(), "{error}");
+        assert!(
+            connected.iter().all(|address| *address == "93.184.216.34:443".parse().unwrap()),
+            "{connected:?}"
+        );
+    });
+}
+
+#[test]
+fn a_document_that_does_not_end_is_not_read_to_its_end() {
+    run(async {
+        let town = Town::with(|seen| {
+            let long = " ".repeat(300 * 1024);
+            seen.path.starts_with("/.well-known/oauth-protected").then(|| (200, String::new(), long))
+        })
+        .await;
+        let (client, _driver) = connect(modern().authorization(nobody()), &town.url());
+        let error = client.ready().await.unwrap_err().to_string();
+        assert!(error.contains("longer than 262144 bytes"), "{error}");
+    });
+}
+
+/// C12.23: a token can not be sent over an open network.
+#[test]
+fn a_server_that_tokens_can_not_be_sent_to_is_refused_at_once() {
+    let refused = modern().authorization(nobody()).connect("http://example.com/mcp");
+    let Err(mcp_hyper::ConnectError::Authorization(error)) = refused else { panic!() };
+    assert!(error.to_string().contains("no token can be sent"), "{error}");
+}
+
+/// C12.24
+#[test]
+fn tokens_in_files_outlive_the_client() {
+    run(async {
+        let folder = crate::tokens::Folder::new("outlive");
+        let town = Town::new().await;
+        let (authorization, pages) = person();
+        let options = modern().authorization(authorization.store(FileStore::new(&folder.0)));
+        let (client, _handle, _driver) = start(options, &town.url());
+        let ready = smol::spawn(async move { client.ready().await });
+        agree(&pages.recv().await.unwrap().url).await;
+        ready.await.unwrap();
+        let authorization = nobody().store(FileStore::new(&folder.0));
+        let (client, _driver) = connect(modern().authorization(authorization), &town.url());
+        client.ready().await.unwrap();
+        assert_eq!(town.asked("/token").len(), 1);
+    });
+}

@@ -1,0 +1,142 @@
+//! Tokens in files. Row C12.24.
+
+use std::fs;
+use std::path::PathBuf;
+
+use mcp_hyper::auth::{FileStore, MemoryStore, TokenStore};
+use mcp_hyper::mcp_proto::auth::client::{Record, Saved, Stored, Version};
+use smol::block_on;
+
+/// A folder of a test's own, that is not there yet.
+pub(crate) struct Folder(pub(crate) PathBuf);
+
+impl Folder {
+    pub(crate) fn new(name: &str) -> Self {
+        let folder = std::env::temp_dir().join(format!("mcp-hyper-tokens-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&folder);
+        Self(folder)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn record(issuer: &str) -> Record {
+    let text = format!(
+        r#"{{"version":1,"tokens":{{"issuer":"{issuer}","client_id":"c","resource":"r","access":"secret-token","kind":"Bearer","issued":0}}}}"#
+    );
+    Record::read(text.as_bytes()).unwrap()
+}
+
+fn done(saved: Saved) -> Version {
+    match saved {
+        Saved::Done(version) => version,
+        conflict => panic!("{conflict:?}"),
+    }
+}
+
+fn conflict(saved: Saved) -> Option<Stored> {
+    match saved {
+        Saved::Conflict(there) => there,
+        done => panic!("{done:?}"),
+    }
+}
+
+/// What holds of every store.
+async fn replaces_only_what_was_named(store: &dyn TokenStore) {
+    let (key, other) = ("https://example.com/mcp", "https://example.com/mcp#ada");
+    assert!(store.load(key).await.unwrap().is_none());
+    let first = done(store.swap(key, None, Some(record("a"))).await.unwrap());
+    assert!(store.load(other).await.unwrap().is_none());
+    // Somebody who does not know of that.
+    let there = conflict(store.swap(key, None, Some(record("b"))).await.unwrap()).unwrap();
+    assert_eq!((there.version, there.record), (first, record("a")));
+    let second = done(store.swap(key, Some(first), Some(record("b"))).await.unwrap());
+    assert_ne!(first, second);
+    let stored = store.load(key).await.unwrap().unwrap();
+    assert_eq!((stored.version, stored.record), (second, record("b")));
+    assert!(conflict(store.swap(key, Some(first), None).await.unwrap()).is_some());
+    done(store.swap(key, Some(second), None).await.unwrap());
+    assert!(store.load(key).await.unwrap().is_none());
+    assert!(conflict(store.swap(key, Some(second), Some(record("c"))).await.unwrap()).is_none());
+    // What is there again is another one.
+    let third = done(store.swap(key, None, Some(record("a"))).await.unwrap());
+    assert!(third != first && third != second);
+}
+
+#[test]
+fn a_record_is_replaced_only_by_whoever_knows_it() {
+    let folder = Folder::new("replace");
+    block_on(replaces_only_what_was_named(&FileStore::new(&folder.0)));
+    block_on(replaces_only_what_was_named(&MemoryStore::new()));
+}
+
+#[test]
+fn of_many_at_once_one_wins() {
+    let folder = Folder::new("many");
+    let store = FileStore::new(&folder.0);
+    let writers: Vec<_> = (0..8)
+        .map(|number| {
+            let store = store.clone();
+            std::thread::spawn(move || {
+                let saved = block_on(store.swap("key", None, Some(record(&number.to_string()))));
+                matches!(saved.unwrap(), Saved::Done(_))
+            })
+        })
+        .collect();
+    let won = writers.into_iter().filter_map(|writer| writer.join().unwrap().then_some(())).count();
+    assert_eq!(won, 1);
+    let left: Vec<_> = fs::read_dir(&folder.0).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left.len(), 2, "the file and its lock: {left:?}");
+}
+
+/// C12.24
+#[cfg(unix)]
+#[test]
+fn nobody_else_may_read_what_is_kept() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let folder = Folder::new("private");
+    let mode = |path: &PathBuf| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    let store = FileStore::new(folder.0.join("tokens"));
+    block_on(store.swap("key", None, Some(record("a")))).unwrap();
+    assert_eq!(mode(&folder.0.join("tokens")), 0o700);
+    for entry in fs::read_dir(folder.0.join("tokens")).unwrap() {
+        assert_eq!(mode(&entry.unwrap().path()), 0o600);
+    }
+
+    fs::set_permissions(folder.0.join("tokens"), fs::Permissions::from_mode(0o750)).unwrap();
+    for refused in [
+        block_on(store.load("key")).map(drop).unwrap_err(),
+        block_on(store.swap("key", None, None)).map(drop).unwrap_err(),
+    ] {
+        assert!(refused.to_string().contains("others may look into the folder (mode 750)"), "{refused}");
+    }
+}
+
+#[test]
+fn a_damaged_file_is_told_and_nothing_of_it_is_shown() {
+    let folder = Folder::new("damaged");
+    let store = FileStore::new(&folder.0);
+    block_on(store.swap("key", None, Some(record("a")))).unwrap();
+    let file = fs::read_dir(&folder.0).unwrap().map(|entry| entry.unwrap().path());
+    let file = file.into_iter().find(|path| path.extension().is_none()).unwrap();
+    let whole = fs::read_to_string(&file).unwrap();
+    for damaged in ["", "secret-token", "mcp tokens 1", "mcp tokens 1\nx\nkey\n{}", &whole[..whole.len() - 9]]
+    {
+        fs::write(&file, damaged).unwrap();
+        let error = block_on(store.load("key")).map(drop).unwrap_err().to_string();
+        assert!(error.contains(&*folder.0.to_string_lossy()) && !error.contains("secret-token"), "{error}");
+    }
+}
+
+#[test]
+fn nothing_secret_is_shown() {
+    let store = MemoryStore::new();
+    block_on(store.swap("key", None, Some(record("a")))).unwrap();
+    let stored = block_on(store.load("key")).unwrap();
+    assert!(!format!("{store:?} {stored:?}").contains("secret-token"));
+}

@@ -1,0 +1,31 @@
+//! What must not be guessed, from the seed.
+
+use sha2::{Digest, Sha256};
+use zeroize::Zeroizing;
+
+use crate::auth::random_text;
+
+/// Random bytes, all of them from one seed: the same seed gives the same ones.
+pub(super) struct Chance {
+    seed: Zeroizing<[u8; 32]>,
+    drawn: u64,
+}
+
+impl Chance {
+    pub(super) fn new(seed: [u8; 32]) -> Self {
+        Self { seed: Zeroizing::new(seed), drawn: 0 }
+    }
+
+    pub(super) fn bytes(&mut self) -> [u8; 32] {
+        self.drawn = self.drawn.wrapping_add(1);
+        let mut hash = Sha256::new();
+        hash.update(b"mcp auth client");
+        hash.update(*self.seed);
+        hash.update(self.drawn.to_be_bytes());
+        hash.finalize().into()
+    }
+
+    pub(super) fn text(&mut self) -> alloc::string::String {
+        random_text(self.bytes())
+    }
+}

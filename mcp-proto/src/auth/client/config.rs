@@ -1,0 +1,400 @@
+//! What the application decides.
+
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
+use core::time::Duration;
+
+use iri_string::types::UriStr;
+
+use crate::auth::{
+    DOCUMENT_BYTES, IssuerMatch, PrivateNetworks, Reach, ReachError, Scopes, Secret, Signer,
+    canonical_resource, check_page_url,
+};
+
+/// The configuration of an [`AuthClient`](super::AuthClient).
+///
+/// ```
+/// use mcp_proto::auth::client::{AuthConfig, ClientCredentials, Registered};
+///
+/// let mut config = AuthConfig::new("my host", "http://127.0.0.1:4870/callback");
+/// config.registered.push(Registered {
+///     issuer: Some("https://auth.example.com".into()),
+///     credentials: ClientCredentials::new("s6BhdRkqt3"),
+/// });
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct AuthConfig {
+    /// How tokens are asked for. Default: a person agrees on a page.
+    pub grant: Grant,
+    /// How this client presents itself where it registers.
+    pub client: ClientInfo,
+    /// What this client is known by at authorization servers that it was registered with beforehand. If there is any,
+    /// no other server is talked to: that would hand one server what another one gave out.
+    pub registered: Vec<Registered>,
+    /// The URL of this client's own metadata document, which is then its name at every authorization server that reads
+    /// such documents. `https` with a path. Default: none.
+    pub client_id_document: Option<String>,
+    /// Where pages lead back to: `https`, or `http` on loopback.
+    pub redirect_uri: String,
+    /// What tokens are asked for, in place of what the server's metadata says or of its URL.
+    pub resource: Option<String>,
+    /// What to ask for when a challenge names no scopes, in place of all that the server's metadata lists. It is asked
+    /// for besides what challenges name.
+    pub scopes: Option<Scopes>,
+    /// Whether tokens may be bound to a key (RFC 9449), and to which. They are where the server demands it or the
+    /// authorization server offers it. Default: never.
+    pub dpop: Option<DpopKey>,
+    /// How the issuer in metadata is compared with the one that led there. Default: exactly.
+    pub issuer_match: IssuerMatch,
+    /// Whether metadata may lead into private networks. Default: no.
+    pub private_networks: PrivateNetworks,
+    /// Whether servers may do as 2025-03-26 has it: no metadata of the resource, and an authorization server at their
+    /// own origin. Default: yes.
+    pub legacy: Legacy,
+    /// How long an exchange with an authorization server may take. Default 15 s: a person may be waiting.
+    pub exchange_timeout: Duration,
+    /// How long a page may stay open. Default 10 min, after which authorization servers forget it too.
+    pub page_timeout: Duration,
+    /// How long before its end a token is renewed. Default 60 s: requests that are on their way then still arrive in
+    /// time, and clocks may differ a little.
+    pub refresh_margin: Duration,
+    /// How long a renewal that failed for a passing reason is left alone while the token is still good. Default 10 s.
+    pub refresh_pause: Duration,
+    /// How long one process keeps others that share its store from renewing. Default 30 s: twice an exchange.
+    pub refresh_lease: Duration,
+    /// How often the store is looked at while another process renews. Default 500 ms.
+    pub lease_poll: Duration,
+    /// The longest document that is read, in bytes. Default 256 KiB.
+    pub document_bytes: usize,
+    /// How often one request may lead to an authorization. Default 3, as each may show a page.
+    pub step_ups: u32,
+    /// How often one request may be sent again, for whatever reason. Default 6: besides authorizations there are nonces.
+    pub resends: u32,
+    /// How many redirects a document may be behind. Default 3.
+    pub redirects: u32,
+    /// How many of the authorization servers that a resource lists are tried. Default 3.
+    pub servers: usize,
+}
+
+impl AuthConfig {
+    /// Every default, for a client called `name` whose pages lead back to `redirect_uri`.
+    pub fn new(name: impl Into<String>, redirect_uri: impl Into<String>) -> Self {
+        Self {
+            grant: Grant::Code,
+            client: ClientInfo::new(name),
+            registered: Vec::new(),
+            client_id_document: None,
+            redirect_uri: redirect_uri.into(),
+            resource: None,
+            scopes: None,
+            dpop: None,
+            issuer_match: IssuerMatch::Exact,
+            private_networks: PrivateNetworks::Refused,
+            legacy: Legacy::Accepted,
+            exchange_timeout: Duration::from_secs(15),
+            page_timeout: Duration::from_secs(600),
+            refresh_margin: Duration::from_secs(60),
+            refresh_pause: Duration::from_secs(10),
+            refresh_lease: Duration::from_secs(30),
+            lease_poll: Duration::from_millis(500),
+            document_bytes: DOCUMENT_BYTES,
+            step_ups: 3,
+            resends: 6,
+            redirects: 3,
+            servers: 3,
+        }
+    }
+}
+
+impl AuthConfig {
+    pub(super) fn check(&self, reach: &Reach) -> Result<(), AuthConfigError> {
+        if let Some(resource) = &self.resource {
+            canonical_resource(resource).map_err(|_| AuthConfigError::Resource)?;
+        }
+        if let Some(url) = &self.client_id_document {
+            let path = UriStr::new(url).ok().filter(|url| url.scheme_str() == "https").map(UriStr::path_str);
+            if path.is_none_or(|path| path.len() < 2) || url.contains('#') {
+                return Err(AuthConfigError::ClientIdDocument);
+            }
+        }
+        match &self.grant {
+            Grant::Code => check_page_url(&self.redirect_uri).map_err(|_| AuthConfigError::RedirectUri),
+            Grant::ClientCredentials if self.registered.is_empty() => Err(AuthConfigError::Credentials),
+            Grant::Enterprise(IdentityProvider { place, .. }) => {
+                let (ProviderPlace::Issuer(url) | ProviderPlace::TokenEndpoint(url)) = place;
+                reach.check(url).map_err(|_| AuthConfigError::IdentityProvider)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// How tokens are asked for.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub enum Grant {
+    /// A person agrees on a page (the authorization code grant with PKCE).
+    #[default]
+    Code,
+    /// This client acts for itself, by its own credentials.
+    ///
+    /// <https://modelcontextprotocol.io/extensions/auth/oauth-client-credentials>
+    ClientCredentials,
+    /// An identity provider decides: it takes an assertion about who the person is, from the host, and gives out one
+    /// that the authorization server takes.
+    ///
+    /// <https://modelcontextprotocol.io/extensions/auth/enterprise-managed-authorization>
+    Enterprise(IdentityProvider),
+    /// The host has an assertion that the authorization server takes (RFC 7523), as workloads do. What it refuses is
+    /// not tried again.
+    JwtBearer,
+}
+
+/// The identity provider of [`Grant::Enterprise`].
+#[derive(Clone, Debug)]
+pub struct IdentityProvider {
+    /// Where it is.
+    pub place: ProviderPlace,
+    /// What this client is known by there.
+    pub credentials: ClientCredentials,
+    /// What the host's assertions are.
+    pub subject: SubjectKind,
+}
+
+/// Where an identity provider is.
+#[derive(Clone, Debug)]
+pub enum ProviderPlace {
+    /// Its issuer, whose metadata tells the rest.
+    Issuer(String),
+    /// Its token endpoint.
+    TokenEndpoint(String),
+}
+
+/// What an assertion about a person is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum SubjectKind {
+    /// An ID token of OpenID Connect.
+    #[default]
+    IdToken,
+    /// An assertion of SAML 2.
+    Saml2,
+}
+
+impl SubjectKind {
+    pub(super) const fn urn(self) -> &'static str {
+        match self {
+            Self::IdToken => "urn:ietf:params:oauth:token-type:id_token",
+            Self::Saml2 => "urn:ietf:params:oauth:token-type:saml2",
+        }
+    }
+}
+
+/// How this client presents itself where it registers (RFC 7591).
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ClientInfo {
+    /// Its name, as people are shown it.
+    pub name: String,
+    /// Its home page.
+    pub uri: Option<String>,
+    /// The URL of its logo.
+    pub logo: Option<String>,
+    /// What kind of application it is.
+    pub application_type: ApplicationType,
+}
+
+impl ClientInfo {
+    /// A native application called `name`.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self { name: name.into(), uri: None, logo: None, application_type: ApplicationType::Native }
+    }
+}
+
+/// What kind of application a client is: it decides which redirects an authorization server takes.
+///
+/// <https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization/client-registration>
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum ApplicationType {
+    /// It runs on the person's own machine, and pages lead back to loopback.
+    #[default]
+    Native,
+    /// It is served from elsewhere.
+    Web,
+}
+
+impl ApplicationType {
+    pub(super) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Native => "native",
+            Self::Web => "web",
+        }
+    }
+}
+
+/// What a client is known by at one authorization server.
+#[derive(Clone, Debug)]
+pub struct Registered {
+    /// The issuer that gave it out, exactly. Without one, it belongs to the first authorization server that it is used
+    /// with, and is never shown to another.
+    pub issuer: Option<String>,
+    /// What it gave out.
+    pub credentials: ClientCredentials,
+}
+
+/// A client's name, and how it shows that it is the one.
+#[derive(Clone)]
+pub struct ClientCredentials {
+    /// The name.
+    pub id: String,
+    /// How it shows that.
+    pub proof: ClientProof,
+    /// How that is sent. Default: as the authorization server's metadata asks for.
+    pub method: Option<AuthMethod>,
+}
+
+impl ClientCredentials {
+    /// A client that shows nothing: a public one.
+    pub fn new(id: impl Into<String>) -> Self {
+        Self { id: id.into(), proof: ClientProof::None, method: None }
+    }
+
+    /// A client with a password.
+    pub fn with_secret(id: impl Into<String>, secret: Secret) -> Self {
+        Self { id: id.into(), proof: ClientProof::Secret(secret), method: None }
+    }
+
+    /// A client with a key, of which the authorization server knows the public half.
+    pub fn with_key(id: impl Into<String>, key: Arc<dyn Signer>) -> Self {
+        Self { id: id.into(), proof: ClientProof::Key(key), method: None }
+    }
+}
+
+impl fmt::Debug for ClientCredentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClientCredentials").field("id", &self.id).field("proof", &self.proof).finish()
+    }
+}
+
+/// How a client shows that it is the one.
+#[derive(Clone)]
+#[non_exhaustive]
+pub enum ClientProof {
+    /// It does not.
+    None,
+    /// By a password.
+    Secret(Secret),
+    /// By signing (`private_key_jwt`).
+    Key(Arc<dyn Signer>),
+}
+
+impl fmt::Debug for ClientProof {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::None => "None",
+            Self::Secret(_) => "Secret(..)",
+            Self::Key(_) => "Key(..)",
+        })
+    }
+}
+
+/// How a client shows at a token endpoint that it is the one (RFC 7591, section 2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum AuthMethod {
+    /// `client_secret_basic`: in a header.
+    Basic,
+    /// `client_secret_post`: in the form.
+    Post,
+    /// `none`: it says its name alone.
+    None,
+    /// `private_key_jwt`: by an assertion that it signs.
+    PrivateKeyJwt,
+}
+
+impl AuthMethod {
+    /// As it stands in metadata.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Basic => "client_secret_basic",
+            Self::Post => "client_secret_post",
+            Self::None => "none",
+            Self::PrivateKeyJwt => "private_key_jwt",
+        }
+    }
+
+    pub(super) fn read(name: &str) -> Option<Self> {
+        [Self::Basic, Self::Post, Self::None, Self::PrivateKeyJwt]
+            .into_iter()
+            .find(|method| method.as_str() == name)
+    }
+}
+
+/// The key that tokens are bound to.
+#[derive(Clone)]
+#[non_exhaustive]
+pub enum DpopKey {
+    /// One that the machine makes and keeps with the tokens.
+    Kept,
+    /// The application's own.
+    Given(Arc<dyn Signer>),
+}
+
+impl fmt::Debug for DpopKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Kept => "Kept",
+            Self::Given(_) => "Given(..)",
+        })
+    }
+}
+
+/// Whether servers may do as 2025-03-26 has it.
+///
+/// <https://modelcontextprotocol.io/specification/2025-03-26/basic/authorization>
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Legacy {
+    /// They may.
+    #[default]
+    Accepted,
+    /// They must tell their authorization servers.
+    Refused,
+}
+
+/// Why a configuration, or a URL with it, is of no use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AuthConfigError {
+    /// The server's URL is none that tokens may be sent to: `https`, or `http` on loopback.
+    Server(ReachError),
+    /// The resource to ask for is no URL.
+    Resource,
+    /// Pages would lead back over an open network: neither `https` nor loopback.
+    RedirectUri,
+    /// The client's metadata document is not at `https` with a path.
+    ClientIdDocument,
+    /// This way of asking for tokens needs credentials, and there are none.
+    Credentials,
+    /// The identity provider's URL is none that credentials may be sent to.
+    IdentityProvider,
+}
+
+impl fmt::Display for AuthConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Server(error) => write!(f, "no token can be sent to the server: {error}"),
+            Self::Resource => f.write_str("the resource to ask for is no URL"),
+            Self::RedirectUri => f.write_str("the redirect URI is neither https nor http on loopback"),
+            Self::ClientIdDocument => {
+                f.write_str("the URL of the client's metadata document is not https with a path")
+            }
+            Self::Credentials => f.write_str("clients that act for themselves need credentials"),
+            Self::IdentityProvider => {
+                f.write_str("the identity provider is neither at https nor at http on loopback")
+            }
+        }
+    }
+}
+
+impl core::error::Error for AuthConfigError {}

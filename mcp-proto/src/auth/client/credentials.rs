@@ -1,0 +1,187 @@
+//! What requests to the server go out with.
+
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use crate::auth::{Es256, Granted, Now, Scopes, Secret, Signer, TokenKind, dpop};
+use crate::bind::http::Verb;
+use crate::{Instant, UnixTime};
+
+use super::config::Grant;
+use super::error::AuthError;
+use super::event::{Admission, Stamp};
+use super::flow::{Asked, Want};
+use super::record::Record;
+use super::{AuthClient, after};
+
+/// A token that this process got itself.
+pub(super) struct Fresh {
+    access: Secret,
+    pub(super) via: Via,
+    /// When it ends by the clock that nobody sets.
+    until: Option<Instant>,
+}
+
+/// How a token was got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Via {
+    /// By a grant.
+    Grant,
+    /// In the place of another one.
+    Renewal,
+}
+
+/// The life of a token, at least ten seconds: no request would ever go out with one that ends before it can be used, and
+/// each would ask for another.
+fn believed(lifetime: Duration) -> Duration {
+    lifetime.max(Duration::from_secs(10))
+}
+
+/// When a token ends by the time of day; at the far end of time it does not.
+pub(super) fn end(now: Now, lifetime: Duration) -> Option<UnixTime> {
+    Some(now.unix + believed(lifetime)).filter(|end| *end > now.unix)
+}
+
+impl AuthClient {
+    /// Notes what was just issued, before it is kept.
+    pub(super) fn issued(&mut self, now: Now, granted: &Granted, via: Via) {
+        let until = granted.lifetime.and_then(|lifetime| after(now.instant, believed(lifetime)));
+        self.fresh = Some(Fresh { access: granted.access.clone(), via, until });
+    }
+
+    /// Takes a record for what is known.
+    pub(super) fn take(&mut self, record: Record) {
+        let access = |record: &Record| record.tokens.as_ref().map(|tokens| tokens.access.clone());
+        if access(&record) != access(&self.record) {
+            self.stamp = Stamp(self.stamp.0.saturating_add(1));
+            self.paused = None;
+        }
+        if record.key != self.record.key {
+            let key = record.key.as_ref().and_then(|pem| Es256::from_pkcs8_pem(pem.expose()).ok());
+            self.kept_key = key.map(|key| Arc::new(key) as Arc<dyn Signer>);
+        }
+        self.record = record;
+    }
+
+    /// How the present token was got, if this process got it.
+    pub(super) fn via(&self) -> Option<Via> {
+        let tokens = self.record.tokens.as_ref()?;
+        self.fresh.as_ref().filter(|fresh| fresh.access == tokens.access).map(|fresh| fresh.via)
+    }
+
+    /// Whether the present token has ended, by either clock, or its key is lost.
+    pub(super) fn has_ended(&self, now: Now) -> bool {
+        self.ends_by(now.instant, now)
+    }
+
+    /// Whether the present token ends within the margin, or within the last half of a short life.
+    pub(super) fn ends_soon(&self, now: Now) -> bool {
+        let life = self.record.tokens.as_ref().and_then(|tokens| {
+            let end = tokens.expires?;
+            end.saturating_since(tokens.issued).checked_div(2)
+        });
+        let margin = life.map_or(self.config.refresh_margin, |half| self.config.refresh_margin.min(half));
+        let later = Now { instant: now.instant + margin, unix: now.unix + margin };
+        self.ends_by(later.instant, later)
+    }
+
+    fn ends_by(&self, instant: Instant, now: Now) -> bool {
+        let Some(tokens) = &self.record.tokens else { return true };
+        if tokens.kind == TokenKind::Dpop && self.signer().is_none() {
+            return true;
+        }
+        let fresh = self.fresh.as_ref().filter(|fresh| fresh.access == tokens.access);
+        tokens.expires.is_some_and(|end| end <= now.unix)
+            || fresh.and_then(|fresh| fresh.until).is_some_and(|end| end <= instant)
+    }
+
+    /// Whether the present token allows that, as far as anyone said.
+    pub(super) fn allows(&self, scopes: Option<&Scopes>) -> bool {
+        let tokens = self.record.tokens.as_ref();
+        let known = tokens.and_then(|tokens| tokens.granted.as_ref().or(tokens.asked.as_ref()));
+        match (known, scopes) {
+            (_, None) => true,
+            (Some(known), Some(scopes)) => known.contains_all(scopes),
+            (None, Some(_)) => false,
+        }
+    }
+
+    /// Whether a person is needed for a new grant.
+    pub(super) fn is_interactive(&self) -> bool {
+        matches!(self.config.grant, Grant::Code)
+    }
+
+    pub(super) fn admit(&mut self, now: Now, verb: Verb, url: &str) -> Admission {
+        let nothing = || Admission::Go { headers: Vec::new(), stamp: None };
+        if !self.is_own(url) {
+            return nothing();
+        }
+        if matches!(self.flow.as_ref().map(|flow| &flow.want), Some(Want::Logout)) {
+            return nothing();
+        }
+        if !self.loaded {
+            if self.flow.is_none() {
+                self.begin(now, Want::Known, Asked::default());
+            }
+            return Admission::Wait;
+        }
+        let Some(tokens) = &self.record.tokens else { return nothing() };
+        let helpless = self.is_interactive() && !self.can_renew();
+        if self.has_ended(now) {
+            if self.flow.is_some() {
+                return Admission::Wait;
+            }
+            if helpless {
+                // The server says what it wants instead.
+                return nothing();
+            }
+            let want = Want::Token { refused: Some(self.stamp), surprise: false, renew: true };
+            self.begin(now, want, Asked::default());
+            return Admission::Wait;
+        }
+        if self.is_refused() {
+            return Admission::Wait;
+        }
+        let headers = match self.headers(now, verb, url, &tokens.access.clone(), tokens.kind) {
+            Ok(headers) => headers,
+            Err(_) => return nothing(),
+        };
+        let stamp = Some(self.stamp);
+        let paused = self.paused.is_some_and(|until| until > now.instant);
+        if self.flow.is_none() && !helpless && !paused && self.ends_soon(now) {
+            self.begin(now, Want::Early, Asked::default());
+        }
+        Admission::Go { headers, stamp }
+    }
+
+    /// Whether the present token is of no use, as the flow that replaces it knows.
+    fn is_refused(&self) -> bool {
+        self.flow.as_ref().is_some_and(
+            |flow| matches!(flow.want, Want::Token { refused, .. } if refused == Some(self.stamp)),
+        )
+    }
+
+    fn headers(
+        &mut self,
+        now: Now,
+        verb: Verb,
+        url: &str,
+        access: &Secret,
+        kind: TokenKind,
+    ) -> Result<Vec<(&'static str, Secret)>, AuthError> {
+        let scheme = if kind == TokenKind::Dpop { "DPoP " } else { "Bearer " };
+        let mut value = String::from(scheme);
+        value.push_str(access.expose());
+        let mut headers = Vec::from([("authorization", Secret::new(value))]);
+        if kind == TokenKind::Dpop {
+            let signer = self.signer().ok_or(AuthError::Key)?;
+            let jti = self.chance.text();
+            let nonce = self.nonces.get(url);
+            let proof = dpop::proof(&*signer, verb.as_str(), url, Some(access), nonce, now.unix, &jti);
+            headers.push(("dpop", Secret::new(proof.map_err(|_| AuthError::Key)?)));
+        }
+        Ok(headers)
+    }
+}

@@ -1,0 +1,196 @@
+//! Requests to token endpoints: how a client shows there who it is, and what it makes of the answer.
+
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use form_urlencoded::Serializer;
+
+use crate::Instant;
+use crate::auth::{
+    Granted, Now, Secret, ServerMetadata, Signer, TokenRefusal, client_assertion, dpop, read_token_answer,
+};
+use crate::bind::http::Verb;
+
+use super::AuthClient;
+use super::config::{AuthMethod, ClientCredentials, ClientProof};
+use super::error::AuthError;
+use super::fetching::{Reply, Request, withheld};
+
+/// One request to a token endpoint; it can be made again with another nonce.
+pub(super) struct TokenRequest {
+    pub(super) endpoint: String,
+    /// Whom assertions of this client are for.
+    pub(super) audience: String,
+    pub(super) form: Form,
+    pub(super) client: Option<Presented>,
+    /// The key that the token shall be bound to.
+    pub(super) bound: Option<Arc<dyn Signer>>,
+    /// Not later than that.
+    pub(super) until: Option<Instant>,
+    /// Whether a nonce was asked for already.
+    pub(super) again: bool,
+}
+
+/// A client, and how it shows at this authorization server that it is the one.
+#[derive(Clone)]
+pub(super) struct Presented {
+    pub(super) credentials: ClientCredentials,
+    pub(super) method: AuthMethod,
+}
+
+/// The members of a form.
+#[derive(Clone, Default)]
+pub(super) struct Form {
+    members: Vec<(&'static str, Secret)>,
+    /// Those of them that nobody may see.
+    secrets: Vec<Secret>,
+}
+
+impl Form {
+    pub(super) fn of(grant: &'static str) -> Self {
+        Self::default().with("grant_type", grant)
+    }
+
+    pub(super) fn with(mut self, name: &'static str, value: &str) -> Self {
+        self.members.push((name, Secret::new(value)));
+        self
+    }
+
+    pub(super) fn with_some(self, name: &'static str, value: Option<&str>) -> Self {
+        match value {
+            Some(value) => self.with(name, value),
+            None => self,
+        }
+    }
+
+    pub(super) fn with_secret(mut self, name: &'static str, value: &Secret) -> Self {
+        self.members.push((name, value.clone()));
+        self.secrets.push(value.clone());
+        self
+    }
+
+    fn encode(&self) -> Bytes {
+        let members = self.members.iter().map(|(name, value)| (*name, value.expose()));
+        Serializer::new(String::new()).extend_pairs(members).finish().into_bytes().into()
+    }
+}
+
+impl Presented {
+    /// The way that the authorization server takes and these credentials allow.
+    pub(super) fn at(server: &ServerMetadata, credentials: ClientCredentials) -> Self {
+        let takes = |method: AuthMethod| {
+            server.token_auth_methods.as_ref().map(|known| known.iter().any(|name| name == method.as_str()))
+        };
+        let method = credentials.method.unwrap_or(match &credentials.proof {
+            ClientProof::None => AuthMethod::None,
+            ClientProof::Key(_) => AuthMethod::PrivateKeyJwt,
+            // What is not said stands for basic: RFC 8414, section 2.
+            ClientProof::Secret(_) => [AuthMethod::Basic, AuthMethod::Post, AuthMethod::None]
+                .into_iter()
+                .find(|&method| takes(method).unwrap_or(true))
+                .unwrap_or(AuthMethod::Basic),
+        });
+        Self { credentials, method }
+    }
+}
+
+impl AuthClient {
+    /// Has a token request made.
+    pub(super) fn request_token(&mut self, now: Now, request: &TokenRequest) -> Result<(), AuthError> {
+        let mut headers = Vec::from([
+            ("accept", Secret::new("application/json")),
+            ("content-type", Secret::new("application/x-www-form-urlencoded")),
+        ]);
+        let mut form = request.form.clone();
+        if let Some(client) = &request.client {
+            form = self.present(now, client, &request.audience, form, &mut headers)?;
+        }
+        if let Some(signer) = &request.bound {
+            let jti = self.chance.text();
+            let nonce = self.nonces.get(&request.endpoint);
+            let proof = dpop::proof(&**signer, "POST", &request.endpoint, None, nonce, now.unix, &jti);
+            headers.push(("dpop", Secret::new(proof.map_err(|_| AuthError::Key)?)));
+        }
+        self.fetch(
+            now,
+            Request {
+                verb: Verb::Post,
+                url: request.endpoint.clone(),
+                headers,
+                body: form.encode(),
+                secrets: form.secrets,
+                until: request.until,
+            },
+        )
+    }
+
+    fn present(
+        &mut self,
+        now: Now,
+        client: &Presented,
+        audience: &str,
+        form: Form,
+        headers: &mut Vec<(&'static str, Secret)>,
+    ) -> Result<Form, AuthError> {
+        let id = &client.credentials.id;
+        match (client.method, &client.credentials.proof) {
+            (AuthMethod::Basic, ClientProof::Secret(secret)) => {
+                // RFC 6749, section 2.3.1: both are encoded as in a form first.
+                let mut both = String::new();
+                both.extend(form_urlencoded::byte_serialize(id.as_bytes()));
+                both.push(':');
+                both.extend(form_urlencoded::byte_serialize(secret.expose().as_bytes()));
+                let mut value = String::from("Basic ");
+                STANDARD.encode_string(Secret::new(both).expose(), &mut value);
+                headers.push(("authorization", Secret::new(value)));
+                let mut form = form;
+                form.secrets.push(secret.clone());
+                Ok(form)
+            }
+            (AuthMethod::Post, ClientProof::Secret(secret)) => {
+                Ok(form.with("client_id", id).with_secret("client_secret", secret))
+            }
+            (AuthMethod::PrivateKeyJwt, ClientProof::Key(key)) => {
+                let jti = self.chance.text();
+                let assertion = client_assertion(&**key, id, audience, now.unix, &jti);
+                let assertion = assertion.map_err(|_| AuthError::Key)?;
+                Ok(form
+                    .with("client_assertion_type", "urn:ietf:params:oauth:client-assertion-type:jwt-bearer")
+                    .with_secret("client_assertion", &assertion))
+            }
+            _ => Ok(form.with("client_id", id)),
+        }
+    }
+
+    /// What came of a token request. With `Ok(None)` it is on its way once more, with the nonce that was asked for.
+    pub(super) fn token_replied(
+        &mut self,
+        now: Now,
+        request: &mut TokenRequest,
+        reply: Reply,
+    ) -> Result<Option<Granted>, AuthError> {
+        let (status, body, secrets) = match reply {
+            Reply::None(error) => return Err(error),
+            Reply::Answer { status, body, secrets, .. } => (status, body, secrets),
+        };
+        match read_token_answer(status, &body) {
+            Ok(granted) => Ok(Some(granted)),
+            Err(refusal) if refusal.is_use_dpop_nonce() && request.bound.is_some() && !request.again => {
+                request.again = true;
+                self.request_token(now, request)?;
+                Ok(None)
+            }
+            Err(TokenRefusal::Refused { error, description }) => {
+                Err(AuthError::Token(TokenRefusal::Refused {
+                    error: withheld(&error, &secrets),
+                    description: description.map(|text| withheld(&text, &secrets)),
+                }))
+            }
+            Err(refusal) => Err(AuthError::Token(refusal)),
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! One exchange at a time, with redirects followed hop by hop.
+
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use bytes::Bytes;
+use iri_string::types::{UriAbsoluteStr, UriReferenceStr};
+
+use crate::Instant;
+use crate::auth::text::shown;
+use crate::auth::{Fetch, FetchId, Now, Secret};
+use crate::bind::http::{Fields, Verb};
+
+use super::error::AuthError;
+use super::event::Action;
+use super::{AuthClient, after};
+
+/// The exchange that is under way.
+pub(super) struct InFlight {
+    id: FetchId,
+    verb: Verb,
+    url: String,
+    headers: Vec<(&'static str, Secret)>,
+    deadline: Option<Instant>,
+    hops: u32,
+    /// What was sent and must not be shown, should the other side say it.
+    secrets: Vec<Secret>,
+}
+
+/// How an exchange ended.
+pub(super) enum Reply {
+    /// With an answer that is no redirect.
+    Answer { url: String, status: u16, body: Bytes, secrets: Vec<Secret> },
+    /// Without any.
+    None(AuthError),
+}
+
+/// What an exchange is made of.
+pub(super) struct Request {
+    pub(super) verb: Verb,
+    pub(super) url: String,
+    pub(super) headers: Vec<(&'static str, Secret)>,
+    pub(super) body: Bytes,
+    pub(super) secrets: Vec<Secret>,
+    /// Not later than that, if it should end before its time.
+    pub(super) until: Option<Instant>,
+}
+
+impl Request {
+    pub(super) fn get(url: String) -> Self {
+        Self {
+            verb: Verb::Get,
+            url,
+            headers: Vec::from([("accept", Secret::new("application/json"))]),
+            body: Bytes::new(),
+            secrets: Vec::new(),
+            until: None,
+        }
+    }
+}
+
+impl AuthClient {
+    /// Has an exchange made.
+    pub(super) fn fetch(&mut self, now: Now, request: Request) -> Result<(), AuthError> {
+        self.send(now, request, 0)
+    }
+
+    fn send(&mut self, now: Now, request: Request, hops: u32) -> Result<(), AuthError> {
+        let Request { verb, url, headers, body, secrets, until } = request;
+        self.reach.check(&url).map_err(|error| AuthError::Refused { url: place(&url), error })?;
+        let id = FetchId::new(self.next_fetch);
+        self.next_fetch = self.next_fetch.saturating_add(1);
+        let deadline = after(now.instant, self.config.exchange_timeout);
+        let deadline = deadline.map(|deadline| until.map_or(deadline, |until| deadline.min(until))).or(until);
+        self.in_flight = Some(InFlight {
+            id,
+            verb,
+            url: url.clone(),
+            headers: if verb == Verb::Get { headers.clone() } else { Vec::new() },
+            deadline,
+            hops,
+            secrets,
+        });
+        let limit = self.config.document_bytes;
+        self.actions.push_back(Action::Fetch(Fetch { id, verb, url, headers, body, limit }));
+        Ok(())
+    }
+
+    /// Breaks off what is under way.
+    pub(super) fn abort(&mut self) {
+        let Some(fetch) = self.in_flight.take() else { return };
+        let before = self.actions.len();
+        self.actions.retain(|action| !matches!(action, Action::Fetch(queued) if queued.id == fetch.id));
+        if self.actions.len() == before {
+            self.actions.push_back(Action::Abort(fetch.id));
+        }
+    }
+
+    pub(super) fn fetch_deadline(&self) -> Option<Instant> {
+        self.in_flight.as_ref()?.deadline
+    }
+
+    /// The end of the exchange under way, because its time is over.
+    pub(super) fn fetch_timed_out(&mut self) -> Option<Reply> {
+        let url = place(&self.in_flight.as_ref()?.url);
+        self.abort();
+        Some(Reply::None(AuthError::Unreachable { url, detail: "it took too long".into() }))
+    }
+
+    pub(super) fn fetch_failed(&mut self, id: FetchId, detail: &str) -> Option<Reply> {
+        let fetch = self.in_flight.take_if(|fetch| fetch.id == id)?;
+        let detail = withheld(&shown(detail).unwrap_or_default(), &fetch.secrets);
+        Some(Reply::None(AuthError::Unreachable { url: place(&fetch.url), detail }))
+    }
+
+    /// The end of an exchange, unless a redirect is followed.
+    pub(super) fn fetch_answered(
+        &mut self,
+        now: Now,
+        id: FetchId,
+        status: u16,
+        fields: &dyn Fields,
+        body: Bytes,
+    ) -> Option<Reply> {
+        let fetch = self.in_flight.take_if(|fetch| fetch.id == id)?;
+        if let Some(nonce) = fields.get("dpop-nonce").and_then(|nonce| str::from_utf8(nonce).ok()) {
+            self.nonces.keep(&fetch.url, nonce);
+        }
+        if body.len() > self.config.document_bytes {
+            let detail = "the answer is too long".into();
+            return Some(Reply::None(AuthError::Unreachable { url: place(&fetch.url), detail }));
+        }
+        let moved = matches!(status, 301 | 302 | 303 | 307 | 308) && fetch.verb == Verb::Get;
+        let target = moved.then(|| fields.get("location")).flatten();
+        if let Some(target) = target
+            .and_then(|location| str::from_utf8(location).ok())
+            .and_then(|location| follow(&fetch.url, location))
+            .filter(|_| fetch.hops < self.config.redirects)
+        {
+            let request = Request { headers: fetch.headers, ..Request::get(target) };
+            let hops = fetch.hops.saturating_add(1);
+            return self.send(now, request, hops).err().map(Reply::None);
+        }
+        Some(Reply::Answer { url: fetch.url, status, body, secrets: fetch.secrets })
+    }
+}
+
+/// What a redirect from `base` leads to.
+fn follow(base: &str, location: &str) -> Option<String> {
+    let base = UriAbsoluteStr::new(base.split('#').next().unwrap_or_default()).ok()?;
+    Some(UriReferenceStr::new(location).ok()?.resolve_against(base).to_string())
+}
+
+/// A URL as errors show it: a beginning without the query.
+pub(super) fn place(url: &str) -> String {
+    shown(url.split(['?', '#']).next().unwrap_or_default()).unwrap_or_default()
+}
+
+/// A text of others, unless it says something secret that they were told.
+pub(super) fn withheld(text: &str, secrets: &[Secret]) -> String {
+    let tells = secrets.iter().map(Secret::expose).any(|secret| secret.len() >= 4 && text.contains(secret));
+    if tells { "(withheld: it repeats a secret)".into() } else { text.into() }
+}

@@ -1,0 +1,209 @@
+//! The page on which a person agrees, and what it leads back to.
+//!
+//! <https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization#authorization-response-validation>
+
+use alloc::boxed::Box;
+use alloc::string::{String, ToString};
+use core::fmt;
+
+use form_urlencoded::Serializer;
+
+use crate::Instant;
+use crate::auth::text::shown;
+use crate::auth::{Now, Pkce, Secret, check_page_url, dpop};
+
+use super::error::{AuthError, FinishError};
+use super::event::{Event, Page};
+use super::exchange::{Form, TokenRequest};
+use super::fetching::place;
+use super::flow::{End, Flow, Next, Step};
+use super::{AuthClient, after};
+
+/// A page that is open.
+pub(super) struct OpenPage {
+    state: Secret,
+    verifier: Secret,
+    pub(super) until: Option<Instant>,
+}
+
+/// Where a page led: the query of the redirect.
+///
+/// ```
+/// use mcp_proto::auth::client::Redirect;
+///
+/// let redirect = Redirect::read("?code=SplxlOBeZQQYbYS6WxSbIA&state=xyz");
+/// assert_eq!(redirect.state.map(|state| state.expose().to_string()).as_deref(), Some("xyz"));
+/// ```
+#[derive(Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Redirect {
+    /// What is exchanged for a token.
+    pub code: Option<Secret>,
+    /// Which page it belongs to.
+    pub state: Option<Secret>,
+    /// Whose answer it is.
+    pub iss: Option<String>,
+    /// Why there is no code.
+    pub error: Option<String>,
+    /// The same for people.
+    pub error_description: Option<String>,
+}
+
+impl Redirect {
+    /// Reads the query of a URL, or all of the URL. Of members that are there twice the first counts.
+    pub fn read(query: &str) -> Self {
+        let query = query.split('#').next().unwrap_or_default();
+        let query = query.split_once('?').map_or(query, |(_, query)| query);
+        let mut redirect = Self::default();
+        for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+            match &*name {
+                "code" => {
+                    redirect.code.get_or_insert_with(|| Secret::new(value));
+                }
+                "state" => {
+                    redirect.state.get_or_insert_with(|| Secret::new(value));
+                }
+                "iss" => {
+                    redirect.iss.get_or_insert(value.into());
+                }
+                "error" => {
+                    redirect.error.get_or_insert(value.into());
+                }
+                "error_description" => {
+                    redirect.error_description.get_or_insert(value.into());
+                }
+                _ => {}
+            }
+        }
+        redirect
+    }
+}
+
+impl fmt::Debug for Redirect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Redirect").field("iss", &self.iss).finish_non_exhaustive()
+    }
+}
+
+impl AuthClient {
+    /// Has a page opened.
+    pub(super) fn open_page(&mut self, now: Now, flow: Box<Flow>) -> Next {
+        let Some(found) = flow.found.clone() else { return self.look_for_resource(now, flow) };
+        let issuer = &found.metadata.issuer;
+        if found.told && !found.metadata.offers_s256() {
+            return Err(AuthError::NoPkce { issuer: issuer.clone() }.into());
+        }
+        let endpoint = found.metadata.authorization_endpoint.as_ref();
+        let endpoint = endpoint.ok_or_else(|| AuthError::NoPage { issuer: issuer.clone() })?;
+        check_page_url(endpoint).map_err(|error| AuthError::Refused { url: place(endpoint), error })?;
+        let Some(client) = &flow.client else {
+            return Err(AuthError::NotRegistered { issuer: issuer.clone() }.into());
+        };
+        let (state, pkce) = (Secret::new(self.chance.text()), Pkce::new(self.chance.bytes()));
+        let scopes = self.to_ask(&flow);
+        let mut query = Serializer::new(String::new());
+        query
+            .append_pair("response_type", "code")
+            .append_pair("client_id", &client.credentials.id)
+            .append_pair("redirect_uri", &self.config.redirect_uri)
+            .append_pair("state", state.expose())
+            .append_pair("code_challenge", &pkce.challenge)
+            .append_pair("code_challenge_method", "S256")
+            .append_pair("resource", &self.resource_for(&flow));
+        if let Some(scopes) = &scopes {
+            query.append_pair("scope", &scopes.to_string());
+            if scopes.contains("offline_access") {
+                // OpenID Connect Core, section 11: without it the scope is ignored.
+                query.append_pair("prompt", "consent");
+            }
+        }
+        if let Some(thumbprint) = flow.key.as_ref().and_then(|key| dpop::thumbprint(&key.public_jwk())) {
+            query.append_pair("dpop_jkt", &thumbprint);
+        }
+        let separator = if endpoint.contains('?') { '&' } else { '?' };
+        let url = alloc::format!("{endpoint}{separator}{}", query.finish());
+        self.tell(Event::NeedsAuthorization(Page {
+            url,
+            issuer: issuer.clone(),
+            scopes,
+            redirect_uri: self.config.redirect_uri.clone(),
+            lifetime: self.config.page_timeout,
+        }));
+        let until = after(now.instant, self.config.page_timeout);
+        Ok(flow.at(Step::Page(OpenPage { state, verifier: pkce.verifier, until })))
+    }
+
+    /// The page leads nowhere any more.
+    pub(super) fn close_page(&mut self) {
+        let before = self.events.len();
+        self.events.retain(|event| !matches!(event, Event::NeedsAuthorization(_)));
+        if self.events.len() == before {
+            self.tell(Event::PageObsolete);
+        }
+    }
+
+    /// The page that is open is over, for that reason.
+    pub(super) fn end_page(&mut self, now: Now, error: AuthError) {
+        if matches!(self.flow.as_ref().map(|flow| &flow.step), Some(Step::Page(_))) {
+            self.close_page();
+            self.step(now, |_, _| Err(End::Failed(error)));
+        }
+    }
+
+    pub(super) fn finish_page(&mut self, now: Now, redirect: Redirect) -> Result<(), FinishError> {
+        let Some(mut flow) = self.flow.take() else { return Err(FinishError::NoPage) };
+        let page = match flow.take_step() {
+            Step::Page(page) => page,
+            other => {
+                self.flow = Some(flow.at(other));
+                return Err(FinishError::NoPage);
+            }
+        };
+        if redirect.state.as_ref() != Some(&page.state) {
+            self.flow = Some(flow.at(Step::Page(page)));
+            return Err(FinishError::OtherState);
+        }
+        // It may not have been shown yet, if the answer came by another way.
+        self.events.retain(|event| !matches!(event, Event::NeedsAuthorization(_)));
+        let next = self.redeem(now, flow, page, redirect);
+        let error = match &next {
+            Err(End::Failed(error)) => Some(error.clone()),
+            _ => None,
+        };
+        self.settle(now, next);
+        error.map_or(Ok(()), |error| Err(FinishError::Failed(error)))
+    }
+
+    fn redeem(&mut self, now: Now, flow: Box<Flow>, page: OpenPage, redirect: Redirect) -> Next {
+        let Some(found) = flow.found.clone() else { return self.look_for_resource(now, flow) };
+        let server = &found.metadata;
+        // RFC 9207, section 2.4, before anything else in the answer is looked at.
+        match &redirect.iss {
+            Some(iss) if *iss != server.issuer => return Err(AuthError::OtherAnswer.into()),
+            None if server.iss_in_answers => return Err(AuthError::OtherAnswer.into()),
+            _ => {}
+        }
+        if let Some(error) = redirect.error {
+            let error = shown(&error).unwrap_or_default();
+            let description = redirect.error_description.and_then(|text| shown(&text));
+            return Err(AuthError::Denied { error, description }.into());
+        }
+        let code = redirect.code.filter(|code| !code.expose().is_empty()).ok_or(AuthError::NoCode)?;
+        let form = Form::of("authorization_code")
+            .with_secret("code", &code)
+            .with("redirect_uri", &self.config.redirect_uri)
+            .with_secret("code_verifier", &page.verifier)
+            .with("resource", &self.resource_for(&flow));
+        let request = TokenRequest {
+            endpoint: server.token_endpoint.clone(),
+            audience: server.issuer.to_string(),
+            form,
+            client: flow.client.clone(),
+            bound: flow.key.clone(),
+            until: None,
+            again: false,
+        };
+        self.request_token(now, &request)?;
+        Ok(flow.at(Step::Granting(request)))
+    }
+}

@@ -1,0 +1,313 @@
+//! What outlives a process.
+
+use alloc::borrow::Cow;
+use alloc::collections::BTreeMap;
+use alloc::string::{String, ToString};
+use alloc::sync::Arc;
+use core::fmt;
+use core::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::UnixTime;
+use crate::auth::{Scopes, Secret, TokenKind};
+
+use super::config::{AuthMethod, ClientCredentials, ClientProof};
+
+/// What is kept of one server, or of one account there: tokens, and what this client is known by at which authorization
+/// server. All of it is secret; [`Debug`](fmt::Debug) shows nothing.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Record {
+    pub(super) tokens: Option<Arc<Tokens>>,
+    /// What authorization servers gave out, by issuer.
+    pub(super) clients: BTreeMap<String, Client>,
+    /// The key that tokens are bound to, in PEM.
+    pub(super) key: Option<Secret>,
+    pub(super) lease: Option<Lease>,
+}
+
+/// Registrations beyond this many push out others: nobody moves about so much.
+const CLIENTS: usize = 16;
+
+/// The token of the server.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct Tokens {
+    pub(super) issuer: String,
+    pub(super) client_id: String,
+    pub(super) resource: String,
+    pub(super) access: Secret,
+    pub(super) kind: TokenKind,
+    pub(super) refresh: Option<Secret>,
+    pub(super) issued: UnixTime,
+    pub(super) expires: Option<UnixTime>,
+    /// What the authorization server said of it.
+    pub(super) granted: Option<Scopes>,
+    /// What was asked for.
+    pub(super) asked: Option<Scopes>,
+    pub(super) era: Era,
+}
+
+/// How its authorization server was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Era {
+    /// The server's metadata names it.
+    Named,
+    /// It is at the server's own origin, as 2025-03-26 has it.
+    Origin,
+}
+
+/// What an authorization server gave out.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct Client {
+    pub(super) id: String,
+    pub(super) secret: Option<Secret>,
+    pub(super) method: Option<AuthMethod>,
+    /// When the password ends.
+    pub(super) expires: Option<UnixTime>,
+    pub(super) source: Source,
+}
+
+/// Where a client's name is from.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) enum Source {
+    /// It registered itself, for pages that lead back there.
+    Registered { redirect_uri: String },
+    /// The application's, for no issuer in particular: it belongs to this one now.
+    Configured,
+}
+
+/// One process renews, and others wait.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Lease {
+    pub(super) by: String,
+    pub(super) until: UnixTime,
+}
+
+impl Record {
+    /// The record as JSON. It is secret: keep it where no one else reads.
+    pub fn to_json(&self) -> Secret {
+        let form = Form {
+            version: 1,
+            tokens: self.tokens.as_deref().map(TokensForm::of),
+            clients: self
+                .clients
+                .iter()
+                .map(|(issuer, client)| (issuer.as_str().into(), ClientForm::of(client)))
+                .collect(),
+            key: self.key.as_ref().map(|key| key.expose().into()),
+            lease: self
+                .lease
+                .as_ref()
+                .map(|lease| LeaseForm { by: lease.by.as_str().into(), until: seconds(lease.until) }),
+        };
+        Secret::new(serde_json::to_string(&form).unwrap_or_default())
+    }
+
+    /// Reads what [`to_json`](Self::to_json) wrote.
+    ///
+    /// # Errors
+    /// If it is nothing of the kind.
+    pub fn read(json: &[u8]) -> Result<Self, RecordError> {
+        let form: Form<'_> = serde_json::from_slice(json).map_err(|_| RecordError::Syntax)?;
+        if form.version != 1 {
+            return Err(RecordError::Version);
+        }
+        let mut clients = BTreeMap::new();
+        for (issuer, client) in form.clients {
+            clients.insert(issuer.into_owned(), client.read()?);
+        }
+        Ok(Self {
+            tokens: form.tokens.map(TokensForm::read).transpose()?.map(Arc::new),
+            clients,
+            key: form.key.map(secret),
+            lease: form.lease.map(|lease| Lease { by: lease.by.into_owned(), until: time(lease.until) }),
+        })
+    }
+
+    /// Whether nothing is kept.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    pub(super) fn keep_client(&mut self, issuer: String, client: Client) {
+        while self.clients.len() >= CLIENTS && !self.clients.contains_key(&issuer) {
+            self.clients.pop_first();
+        }
+        self.clients.insert(issuer, client);
+    }
+}
+
+impl fmt::Debug for Record {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Record(..)")
+    }
+}
+
+/// What is no record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RecordError {
+    /// It is no JSON of a record.
+    Syntax,
+    /// A later version of this crate wrote it.
+    Version,
+}
+
+impl fmt::Display for RecordError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Syntax => "what is kept is no record of tokens",
+            Self::Version => "what is kept was written by a later version",
+        })
+    }
+}
+
+impl core::error::Error for RecordError {}
+
+impl Client {
+    pub(super) fn credentials(&self) -> ClientCredentials {
+        ClientCredentials {
+            id: self.id.clone(),
+            proof: self.secret.clone().map_or(ClientProof::None, ClientProof::Secret),
+            method: self.method,
+        }
+    }
+}
+
+fn seconds(time: UnixTime) -> u64 {
+    time.since_epoch().as_secs()
+}
+
+fn time(seconds: u64) -> UnixTime {
+    UnixTime::from_epoch(Duration::from_secs(seconds))
+}
+
+#[derive(Serialize, Deserialize)]
+struct Form<'a> {
+    version: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    tokens: Option<TokensForm<'a>>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    clients: BTreeMap<Cow<'a, str>, ClientForm<'a>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    key: Option<Cow<'a, str>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    lease: Option<LeaseForm<'a>>,
+}
+
+fn secret(text: Cow<'_, str>) -> Secret {
+    Secret::new(text.into_owned())
+}
+
+#[derive(Serialize, Deserialize)]
+struct LeaseForm<'a> {
+    by: Cow<'a, str>,
+    until: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+struct TokensForm<'a> {
+    issuer: Cow<'a, str>,
+    client_id: Cow<'a, str>,
+    resource: Cow<'a, str>,
+    access: Cow<'a, str>,
+    kind: Cow<'a, str>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    refresh: Option<Cow<'a, str>>,
+    issued: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    expires: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    granted: Option<Cow<'a, str>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    asked: Option<Cow<'a, str>>,
+    #[serde(default)]
+    at_origin: bool,
+}
+
+impl<'a> TokensForm<'a> {
+    fn of(tokens: &'a Tokens) -> Self {
+        Self {
+            issuer: tokens.issuer.as_str().into(),
+            client_id: tokens.client_id.as_str().into(),
+            resource: tokens.resource.as_str().into(),
+            access: tokens.access.expose().into(),
+            kind: match tokens.kind {
+                TokenKind::Dpop => "DPoP",
+                _ => "Bearer",
+            }
+            .into(),
+            refresh: tokens.refresh.as_ref().map(|token| token.expose().into()),
+            issued: seconds(tokens.issued),
+            expires: tokens.expires.map(seconds),
+            granted: tokens.granted.as_ref().map(|scopes| scopes.to_string().into()),
+            asked: tokens.asked.as_ref().map(|scopes| scopes.to_string().into()),
+            at_origin: tokens.era == Era::Origin,
+        }
+    }
+
+    fn read(self) -> Result<Tokens, RecordError> {
+        let kind = match &*self.kind {
+            "DPoP" => TokenKind::Dpop,
+            "Bearer" => TokenKind::Bearer,
+            _ => return Err(RecordError::Syntax),
+        };
+        Ok(Tokens {
+            issuer: self.issuer.into_owned(),
+            client_id: self.client_id.into_owned(),
+            resource: self.resource.into_owned(),
+            access: Secret::new(self.access.into_owned()),
+            kind,
+            refresh: self.refresh.map(secret),
+            issued: time(self.issued),
+            expires: self.expires.map(time),
+            granted: self.granted.as_deref().map(Scopes::parse),
+            asked: self.asked.as_deref().map(Scopes::parse),
+            era: if self.at_origin { Era::Origin } else { Era::Named },
+        })
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+struct ClientForm<'a> {
+    id: Cow<'a, str>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    secret: Option<Cow<'a, str>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    method: Option<Cow<'a, str>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    expires: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    redirect_uri: Option<Cow<'a, str>>,
+}
+
+impl<'a> ClientForm<'a> {
+    fn of(client: &'a Client) -> Self {
+        Self {
+            id: client.id.as_str().into(),
+            secret: client.secret.as_ref().map(|secret| secret.expose().into()),
+            method: client.method.map(|method| method.as_str().into()),
+            expires: client.expires.map(seconds),
+            redirect_uri: match &client.source {
+                Source::Registered { redirect_uri } => Some(redirect_uri.as_str().into()),
+                Source::Configured => None,
+            },
+        }
+    }
+
+    fn read(self) -> Result<Client, RecordError> {
+        let method = match self.method {
+            Some(name) => Some(AuthMethod::read(&name).ok_or(RecordError::Syntax)?),
+            None => None,
+        };
+        Ok(Client {
+            id: self.id.into_owned(),
+            secret: self.secret.map(secret),
+            method,
+            expires: self.expires.map(time),
+            source: self
+                .redirect_uri
+                .map_or(Source::Configured, |uri| Source::Registered { redirect_uri: uri.into_owned() }),
+        })
+    }
+}

@@ -1,0 +1,204 @@
+//! Becoming known to an authorization server: by credentials from beforehand, by a document of one's own, or by
+//! registering there.
+//!
+//! <https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization/client-registration>
+
+use alloc::boxed::Box;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::UnixTime;
+use crate::auth::text::shown;
+use crate::auth::{Now, Scopes, Secret, ServerMetadata};
+use crate::bind::http::Verb;
+
+use super::AuthClient;
+use super::config::{AuthMethod, ClientCredentials, Grant};
+use super::error::AuthError;
+use super::exchange::Presented;
+use super::fetching::{Reply, Request};
+use super::flow::{Flow, Next, Step};
+use super::record::{Client, Source};
+use super::save::Change;
+
+/// Longer names and passwords of clients are not taken.
+const NAME_BYTES: usize = 4096;
+
+#[derive(Serialize)]
+struct Registration<'a> {
+    client_name: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    client_uri: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    logo_uri: Option<&'a str>,
+    redirect_uris: &'a [&'a str],
+    grant_types: &'a [&'a str],
+    response_types: &'a [&'a str],
+    token_endpoint_auth_method: &'a str,
+    application_type: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    scope: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Answer {
+    client_id: String,
+    #[serde(default)]
+    client_secret: Option<String>,
+    #[serde(default)]
+    client_secret_expires_at: Option<u64>,
+    #[serde(default)]
+    token_endpoint_auth_method: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Fault {
+    #[serde(default)]
+    error: Option<String>,
+    #[serde(default)]
+    error_description: Option<String>,
+}
+
+impl AuthClient {
+    /// Finds what this client is known by, and asks for a token.
+    pub(super) fn register(&mut self, now: Now, mut flow: Box<Flow>) -> Next {
+        let Some(found) = flow.found.clone() else { return self.look_for_resource(now, flow) };
+        let server = &found.metadata;
+        flow.scopes = self.scopes_for(&flow, &server.issuer);
+        self.choose_key(&mut flow, server)?;
+        if let Some((credentials, pin)) = self.configured(&server.issuer)? {
+            flow.pin = pin;
+            flow.client = Some(Presented::at(server, credentials));
+            return self.grant(now, flow);
+        }
+        if let Some(url) = self.config.client_id_document.as_ref().filter(|_| server.client_id_documents) {
+            flow.client = Some(Presented::at(server, ClientCredentials::new(url)));
+            return self.grant(now, flow);
+        }
+        if let Some(client) = self.registered_before(now, &server.issuer) {
+            flow.client = Some(Presented::at(server, client.credentials()));
+            return self.grant(now, flow);
+        }
+        match (&self.config.grant, &server.registration_endpoint) {
+            (Grant::Code | Grant::Enterprise(_), Some(endpoint)) => {
+                let body = self.registration(server, &flow);
+                let request = Request {
+                    verb: Verb::Post,
+                    url: endpoint.clone(),
+                    headers: Vec::from([
+                        ("accept", Secret::new("application/json")),
+                        ("content-type", Secret::new("application/json")),
+                    ]),
+                    body: body.into(),
+                    secrets: Vec::new(),
+                    until: None,
+                };
+                self.fetch(now, request)?;
+                Ok(flow.at(Step::Registering))
+            }
+            // An assertion may say all that is needed.
+            (Grant::JwtBearer, _) => self.grant(now, flow),
+            _ => Err(AuthError::NotRegistered { issuer: server.issuer.clone() }.into()),
+        }
+    }
+
+    /// The application's credentials for an authorization server, and whether they belong to it from now on.
+    fn configured(&self, issuer: &str) -> Result<Option<(ClientCredentials, bool)>, AuthError> {
+        if self.config.registered.is_empty() {
+            return Ok(None);
+        }
+        let exact = self.config.registered.iter().find(|registered| {
+            registered.issuer.as_ref().is_some_and(|known| self.same_issuer(known, issuer))
+        });
+        let open = || self.config.registered.iter().find(|registered| registered.issuer.is_none());
+        match exact {
+            Some(registered) => Ok(Some((registered.credentials.clone(), false))),
+            None if !self.may_be_asked(issuer) => {
+                Err(AuthError::RegisteredElsewhere { issuer: issuer.to_string() })
+            }
+            None => Ok(open().map(|registered| (registered.credentials.clone(), true))),
+        }
+    }
+
+    /// What that authorization server gave out before, if it is still good for the same redirects.
+    fn registered_before(&self, now: Now, issuer: &str) -> Option<&Client> {
+        self.record.clients.get(issuer).filter(|client| {
+            let same = matches!(&client.source, Source::Registered { redirect_uri }
+                if *redirect_uri == self.config.redirect_uri);
+            same && client.expires.is_none_or(|end| end > now.unix)
+        })
+    }
+
+    fn registration(&self, server: &ServerMetadata, flow: &Flow) -> String {
+        let told = flow.found.as_ref().is_some_and(|found| found.told);
+        let takes = |method: &AuthMethod| match &server.token_auth_methods {
+            Some(known) => known.iter().any(|name| name == method.as_str()),
+            // What is not said stands for basic; a server that says nothing at all may take anything.
+            None => !told || *method == AuthMethod::Basic,
+        };
+        let method = [AuthMethod::None, AuthMethod::Basic, AuthMethod::Post].into_iter().find(takes);
+        let grants: &[&str] = match self.config.grant {
+            Grant::Enterprise(_) => &["urn:ietf:params:oauth:grant-type:jwt-bearer"],
+            _ => &["authorization_code", "refresh_token"],
+        };
+        // Some refuse scopes that they do not list, though the resource has them; and who registers for some gets no others.
+        let listed = |scopes: &Scopes| {
+            server.scopes_supported.as_ref().is_none_or(|supported| supported.contains_all(scopes))
+        };
+        let registration = Registration {
+            client_name: &self.config.client.name,
+            client_uri: self.config.client.uri.as_deref(),
+            logo_uri: self.config.client.logo.as_deref(),
+            redirect_uris: &[&self.config.redirect_uri],
+            grant_types: grants,
+            response_types: &["code"],
+            token_endpoint_auth_method: method.unwrap_or(AuthMethod::None).as_str(),
+            application_type: self.config.client.application_type.as_str(),
+            scope: self.to_ask(flow).filter(listed).map(|scopes| scopes.to_string()),
+        };
+        serde_json::to_string(&registration).unwrap_or_default()
+    }
+
+    pub(super) fn registration_replied(&mut self, now: Now, mut flow: Box<Flow>, reply: Reply) -> Next {
+        let (status, body) = match reply {
+            Reply::None(error) => return Err(error.into()),
+            Reply::Answer { status, body, .. } => (status, body),
+        };
+        let Some(found) = flow.found.clone() else { return self.look_for_resource(now, flow) };
+        let issuer = found.metadata.issuer.clone();
+        let answer = serde_json::from_slice::<Answer>(&body).ok().filter(|_| matches!(status, 200 | 201));
+        let Some(client) = answer.and_then(|answer| self.registered(answer)) else {
+            let fault = serde_json::from_slice::<Fault>(&body).ok();
+            let (error, description) =
+                fault.map(|fault| (fault.error, fault.error_description)).unwrap_or_default();
+            return Err(AuthError::RegistrationRefused {
+                status,
+                error: error.and_then(|text| shown(&text)),
+                description: description.and_then(|text| shown(&text)),
+            }
+            .into());
+        };
+        flow.client = Some(Presented::at(&found.metadata, client.credentials()));
+        self.save(now, flow, Change::Client { issuer, client })
+    }
+
+    fn registered(&self, answer: Answer) -> Option<Client> {
+        let fits = |text: &str| (1..=NAME_BYTES).contains(&text.len());
+        let secret = answer.client_secret.map(Secret::new);
+        let good = fits(&answer.client_id) && secret.as_ref().is_none_or(|secret| fits(secret.expose()));
+        good.then(|| Client {
+            id: answer.client_id,
+            secret,
+            // A method that is not known here is none to insist on.
+            method: answer.token_endpoint_auth_method.as_deref().and_then(AuthMethod::read),
+            expires: answer
+                .client_secret_expires_at
+                .filter(|&end| end != 0)
+                .map(|end| UnixTime::from_epoch(Duration::from_secs(end))),
+            source: Source::Registered { redirect_uri: self.config.redirect_uri.clone() },
+        })
+    }
+}

@@ -1,0 +1,86 @@
+//! Who says what a token allows.
+
+use alloc::boxed::Box;
+use alloc::string::String;
+use core::fmt;
+
+use super::Access;
+#[cfg(feature = "auth-jwt")]
+use super::jwt::Signed;
+use crate::auth::{Fetch, FetchId, Now, Reach, Secret, text};
+
+/// Verifies tokens, with what is fetched on its behalf.
+///
+/// ```text
+/// check(token) → Verdict::Good | Verdict::Refused
+///              | Verdict::Signed: verify it, for which the checker is not needed
+///              | Verdict::Wait(id): ask again once the exchange `id` has ended
+/// drain poll_fetch → make the exchange, then handle_answer or handle_failed
+/// ```
+pub trait Checker: Send {
+    /// Says what a token allows.
+    fn check(&mut self, now: Now, token: &Secret) -> Verdict;
+
+    /// An exchange has ended with this status and body.
+    fn handle_answer(&mut self, now: Now, id: FetchId, status: u16, body: &[u8]);
+
+    /// An exchange has come to nothing; with what is known about it, for people.
+    fn handle_failed(&mut self, now: Now, id: FetchId, detail: &str);
+
+    /// The next exchange to make, and which addresses may be connected to for it.
+    #[must_use]
+    fn poll_fetch(&mut self) -> Option<(Fetch, Reach)>;
+}
+
+/// What is known of a token.
+#[derive(Clone, Debug)]
+pub enum Verdict {
+    /// It is good.
+    Good(Box<Access>),
+    /// It is good if its signature is.
+    #[cfg(feature = "auth-jwt")]
+    Signed(Signed),
+    /// It is not, or nobody can tell.
+    Refused(VerifyError),
+    /// It is not known before this exchange has ended: ask again then.
+    Wait(FetchId),
+}
+
+impl From<Result<Access, VerifyError>> for Verdict {
+    fn from(checked: Result<Access, VerifyError>) -> Self {
+        checked.map_or_else(Self::Refused, |access| Self::Good(Box::new(access)))
+    }
+}
+
+/// Why a token is not accepted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum VerifyError {
+    /// It is not good, for this reason: a short sentence that the client is shown. It is answered with 401.
+    Invalid(String),
+    /// Nobody can tell at the moment, for this reason, which is for logs: it is answered with 503.
+    Unavailable(String),
+}
+
+impl VerifyError {
+    /// The token is not good. `why` is shown to the client: it must not tell what only its issuer should know.
+    pub fn invalid(why: impl Into<String>) -> Self {
+        Self::Invalid(why.into())
+    }
+
+    /// Nobody can tell at the moment. `why` is not shown to the client.
+    pub fn unavailable(why: impl AsRef<str>) -> Self {
+        Self::Unavailable(text::shown(why.as_ref()).unwrap_or_default())
+    }
+}
+
+impl fmt::Display for VerifyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Invalid(why) => write!(f, "the token is refused: {why}"),
+            Self::Unavailable(why) => write!(f, "the token can not be checked: {why}"),
+        }
+    }
+}
+
+impl core::error::Error for VerifyError {}

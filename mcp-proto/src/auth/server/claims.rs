@@ -1,0 +1,115 @@
+//! What tokens say.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use serde::Deserialize;
+
+use crate::UnixTime;
+use crate::auth::Scopes;
+use crate::peer::Principal;
+
+/// What a token says (RFC 9068, section 2.2), before anything of it is known to be true.
+#[cfg(feature = "auth-jwt")]
+#[derive(Deserialize)]
+pub(super) struct Claims {
+    pub(super) iss: Option<String>,
+    pub(super) sub: Option<String>,
+    #[serde(default)]
+    pub(super) aud: Strings,
+    pub(super) exp: Option<f64>,
+    pub(super) nbf: Option<f64>,
+    pub(super) client_id: Option<String>,
+    /// The same by OpenID Connect.
+    pub(super) azp: Option<String>,
+    #[serde(default)]
+    scope: Strings,
+    /// The same by some servers.
+    #[serde(default)]
+    scp: Strings,
+    pub(super) cnf: Option<Confirmation>,
+}
+
+/// What a token is bound to (RFC 7800).
+#[derive(Deserialize)]
+pub(super) struct Confirmation {
+    /// The thumbprint of a key.
+    pub(super) jkt: Option<String>,
+    /// The hash of a certificate: this server sees none.
+    #[serde(rename = "x5t#S256")]
+    pub(super) certificate: Option<String>,
+}
+
+impl Confirmation {
+    /// Whether it is bound to anything but a key.
+    pub(super) fn is_strange(&self) -> bool {
+        self.certificate.is_some() || self.jkt.is_none()
+    }
+}
+
+/// One string or several.
+#[derive(Default)]
+pub(super) struct Strings(pub(super) Vec<String>);
+
+impl<'de> Deserialize<'de> for Strings {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor;
+
+        impl<'de> serde::de::Visitor<'de> for Visitor {
+            type Value = Strings;
+
+            fn expecting(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+                f.write_str("a string or several")
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<Strings, E> {
+                Ok(Strings([text.into()].into()))
+            }
+
+            fn visit_unit<E>(self) -> Result<Strings, E> {
+                Ok(Strings::default())
+            }
+
+            fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut seq: A) -> Result<Strings, A::Error> {
+                let mut strings = Vec::new();
+                while let Some(string) = seq.next_element()? {
+                    strings.push(string);
+                }
+                Ok(Strings(strings))
+            }
+        }
+
+        deserializer.deserialize_any(Visitor)
+    }
+}
+
+impl Strings {
+    /// The scopes that they are, wherever one ends.
+    pub(super) fn scopes(&self) -> Scopes {
+        self.0.iter().flat_map(|scopes| scopes.split_ascii_whitespace()).collect()
+    }
+}
+
+#[cfg(feature = "auth-jwt")]
+impl Claims {
+    pub(super) fn scopes(&self) -> Scopes {
+        self.scope.scopes().union(&self.scp.scopes())
+    }
+}
+
+/// Who it is: the subject at an issuer, or a client on its own behalf.
+pub(super) fn principal(issuer: &str, subject: Option<&str>, client: Option<&str>) -> Option<Principal> {
+    let named = |name: &&str| !name.is_empty();
+    match (subject.filter(named), client.filter(named)) {
+        (Some(subject), _) => Some(Principal::new(format!("{issuer}#{subject}"))),
+        (None, Some(client)) => Some(Principal::new(format!("{issuer}?client_id={client}"))),
+        (None, None) => None,
+    }
+}
+
+/// A time of day as tokens write it, in seconds.
+pub(super) fn time(seconds: f64) -> Option<UnixTime> {
+    Duration::try_from_secs_f64(seconds).ok().map(UnixTime::from_epoch)
+}

@@ -1,0 +1,213 @@
+//! Tokens that are bound to keys: the proof that who presents one holds its key (RFC 9449).
+
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
+use core::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
+use serde::Deserialize;
+use sha2::{Digest as _, Sha256};
+use zeroize::Zeroizing;
+
+use super::claims::time;
+use super::jwt::{Jws, JwtAlgorithm, PublicKey};
+use super::proofs::Use;
+use super::refusal::{Fault, Scheme};
+use super::{Presented, Proofs};
+use crate::UnixTime;
+use crate::auth::{canonical_resource, dpop::thumbprint};
+
+/// Whether tokens that are bound to keys are taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DpopPolicy {
+    /// They are not.
+    #[default]
+    Refused,
+    /// They are, and others as well.
+    Accepted,
+    /// They alone are.
+    Required,
+}
+
+/// How proofs of possession are held to the requests that they come with.
+///
+/// ```
+/// use mcp_proto::auth::server::Dpop;
+///
+/// // Each proof is to have a nonce, which all instances that share this key make alike.
+/// let dpop = Dpop::required().nonces([7; 32]);
+/// # drop(dpop);
+/// ```
+#[derive(Clone)]
+#[must_use]
+pub struct Dpop {
+    policy: DpopPolicy,
+    algorithms: Vec<JwtAlgorithm>,
+    window: Duration,
+    nonces: Option<Arc<Zeroizing<[u8; 32]>>>,
+}
+
+/// How long a nonce is given out; it is taken for as long again.
+const NONCE_SECONDS: u64 = 5 * 60;
+
+impl Dpop {
+    fn of(policy: DpopPolicy) -> Self {
+        Self { policy, algorithms: JwtAlgorithm::ALL.into(), window: Duration::from_secs(60), nonces: None }
+    }
+
+    /// Tokens that are bound to keys are taken, and others as well.
+    pub fn accepted() -> Self {
+        Self::of(DpopPolicy::Accepted)
+    }
+
+    /// Tokens that are bound to keys are taken, and no others.
+    pub fn required() -> Self {
+        Self::of(DpopPolicy::Required)
+    }
+
+    /// Which algorithms proofs may be signed with. Default: all of them.
+    pub fn signed_by(mut self, algorithms: impl IntoIterator<Item = JwtAlgorithm>) -> Self {
+        self.algorithms = algorithms.into_iter().collect();
+        self
+    }
+
+    /// By how much the time in a proof may differ from the clock here, either way. Default 60 s: clocks differ, and
+    /// requests wait for connections.
+    pub fn window(mut self, window: Duration) -> Self {
+        self.window = window;
+        self
+    }
+
+    /// Each proof is to have a nonce of this server, which is good for five to ten minutes: proofs can not be made long
+    /// before they are used. Clients are told the nonce by a 401, and make their request again. Default: they need none.
+    ///
+    /// Nonces are made of this key, which is 32 random bytes: instances that share it take each other's.
+    pub fn nonces(mut self, key: [u8; 32]) -> Self {
+        self.nonces = Some(Arc::new(Zeroizing::new(key)));
+        self
+    }
+
+    pub(super) fn is_taken(&self) -> bool {
+        self.policy != DpopPolicy::Refused
+    }
+
+    pub(super) fn algorithms(&self) -> impl Iterator<Item = &'static str> {
+        self.algorithms.iter().map(|algorithm| algorithm.as_str())
+    }
+
+    pub(super) fn schemes(&self) -> &'static [Scheme] {
+        match self.policy {
+            DpopPolicy::Refused => &[Scheme::Bearer],
+            DpopPolicy::Accepted => &[Scheme::Bearer, Scheme::Dpop],
+            DpopPolicy::Required => &[Scheme::Dpop],
+        }
+    }
+
+    /// Whether the proof that comes with a token shows that the key is held which has this thumbprint. RFC 9449,
+    /// section 4.3.
+    pub(super) fn check(
+        &self,
+        (origin, resource): (&str, &str),
+        presented: &Presented,
+        key: &str,
+        proofs: &Proofs,
+    ) -> Result<(), Fault> {
+        let proof = presented.proof.as_ref().ok_or(Fault::Proof("the proof is missing"))?;
+        let jws = Jws::read(proof.expose(), &self.algorithms).map_err(Fault::Proof)?;
+        if !jws.header.typ.as_deref().is_some_and(|typ| typ.eq_ignore_ascii_case("dpop+jwt")) {
+            return Err(Fault::Proof("the proof is of another type"));
+        }
+        let jwk = jws.header.jwk.as_ref().map(|jwk| jwk.get());
+        let public = jwk.and_then(PublicKey::read).ok_or(Fault::Proof("the proof has no public key"))?;
+        if !public.has_signed(&jws) {
+            return Err(Fault::Proof("the signature of the proof is wrong"));
+        }
+        if jwk.and_then(thumbprint).as_deref() != Some(key) {
+            let why = "it is bound to another key than the one of the proof".into();
+            return Err(Fault::Token { scheme: Scheme::Dpop, why });
+        }
+        let claims: Claims = jws.claims().map_err(Fault::Proof)?;
+        if claims.htm != presented.method {
+            return Err(Fault::Proof("the proof is for another method"));
+        }
+        if !is_for(&claims.htu, origin, resource, &presented.path) {
+            return Err(Fault::Proof("the proof is for another URL"));
+        }
+        let hash = BASE64.encode(Sha256::digest(presented.token.expose()));
+        if claims.ath.as_deref() != Some(&hash) {
+            return Err(Fault::Proof("the proof is for another token"));
+        }
+        let now = presented.now;
+        if !self.nonces_allow(claims.nonce.as_deref(), now.unix) {
+            return Err(Fault::Nonce(self.nonce(now.unix, 0).unwrap_or_default()));
+        }
+        let made = time(claims.iat).ok_or(Fault::Proof("the proof does not say when it was made"))?;
+        let off = made.saturating_since(now.unix).max(now.unix.saturating_since(made));
+        if off > self.window {
+            return Err(Fault::Proof("the proof is not of this time"));
+        }
+        // From the first moment at which it is good to the last.
+        let until = now.instant + self.window.saturating_mul(2);
+        match proofs.take(now.instant, key, &claims.jti, until) {
+            Use::First => Ok(()),
+            Use::Again => Err(Fault::Proof("the proof was used before")),
+            Use::Unknown => Err(Fault::Unavailable),
+        }
+    }
+
+    fn nonces_allow(&self, nonce: Option<&str>, now: UnixTime) -> bool {
+        let made = |ago| self.nonce(now, ago);
+        self.nonces.is_none()
+            || (nonce.is_some() && [0, 1].map(made).iter().any(|made| made.as_deref() == nonce))
+    }
+
+    /// The nonce that is given out now, or was so many turns ago: a hash of the key and of the time, cut in half, so that
+    /// nothing can be appended to it.
+    fn nonce(&self, now: UnixTime, ago: u64) -> Option<String> {
+        let key = self.nonces.as_ref()?;
+        let turn = now.since_epoch().as_secs().checked_div(NONCE_SECONDS)?.saturating_sub(ago);
+        let hash = Sha256::new().chain_update(key.as_slice()).chain_update(turn.to_be_bytes()).finalize();
+        Some(BASE64.encode(hash.get(..16)?))
+    }
+}
+
+impl Default for Dpop {
+    fn default() -> Self {
+        Self::of(DpopPolicy::Refused)
+    }
+}
+
+impl fmt::Debug for Dpop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Dpop")
+            .field("policy", &self.policy)
+            .field("window", &self.window)
+            .field("nonces", &self.nonces.is_some())
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a proof says.
+#[derive(Deserialize)]
+struct Claims {
+    jti: String,
+    htm: String,
+    htu: String,
+    iat: f64,
+    ath: Option<String>,
+    nonce: Option<String>,
+}
+
+/// Whether a proof for this URL is for a request to this path: as clients know it, which is by the origin of the resource,
+/// or the resource itself where something before this server changes paths.
+fn is_for(url: &str, origin: &str, resource: &str, path: &str) -> bool {
+    let url = url.split(['?', '#']).next().unwrap_or_default();
+    let same = |other: &str| match (canonical_resource(url), canonical_resource(other)) {
+        (Ok(url), Ok(other)) => url == other,
+        _ => false,
+    };
+    same(resource) || same(&alloc::format!("{origin}{path}"))
+}

@@ -1,0 +1,253 @@
+//! Tokens that only their issuer understands: it is asked (RFC 7662).
+
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::format;
+use alloc::string::String;
+use core::fmt;
+use core::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use bytes::Bytes;
+use serde::Deserialize;
+
+use super::claims::{Confirmation, Strings, principal, time};
+use super::recent::{Digest, Recent, digest};
+use super::{Access, Checker, Verdict, VerifyError};
+use crate::auth::{Fetch, FetchId, Now, PrivateNetworks, Reach, ReachError, Secret};
+use crate::bind::http::Verb;
+use crate::schema::Json;
+
+/// How the issuer is asked about tokens.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct IntrospectionConfig {
+    /// What the issuer is called.
+    pub issuer: String,
+    /// Where it is asked.
+    pub endpoint: String,
+    /// By which name this server is known there.
+    pub client_id: String,
+    /// The password that goes with it.
+    pub client_secret: Secret,
+    /// What holds if the issuer does not say for whom a token is. Default: the token is refused.
+    pub missing_audience: MissingAudience,
+    /// How long an answer is kept, though never longer than the token is good for. Default 10 s: as long does a token that
+    /// was withdrawn stay good. At least 1 s.
+    pub keep: Duration,
+    /// How many answers are kept. Default 4,096.
+    pub kept: usize,
+    /// How many tokens are asked about at once. Default 256; more requests with other tokens are answered with 503.
+    pub asking: usize,
+    /// Whether the endpoint may be in a private network. Default: it may. It is the operator who names it.
+    pub private_networks: PrivateNetworks,
+}
+
+/// What holds if the issuer does not say for whom a token is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum MissingAudience {
+    /// The token is refused: it may be for anybody.
+    #[default]
+    Refused,
+    /// It is for this server, which is named so. Right only where the issuer calls tokens inactive that are for others than
+    /// who asks.
+    ThisServer(String),
+}
+
+impl IntrospectionConfig {
+    /// Asks `issuer` at `endpoint`, as `client_id`.
+    pub fn new(
+        issuer: impl Into<String>,
+        endpoint: impl Into<String>,
+        client_id: impl Into<String>,
+        client_secret: Secret,
+    ) -> Self {
+        Self {
+            issuer: issuer.into(),
+            endpoint: endpoint.into(),
+            client_id: client_id.into(),
+            client_secret,
+            missing_audience: MissingAudience::Refused,
+            keep: Duration::from_secs(10),
+            kept: 4096,
+            asking: 256,
+            private_networks: PrivateNetworks::Allowed,
+        }
+    }
+}
+
+/// How long an answer is kept at least: whoever waits for it is to get it.
+const KEPT_AT_LEAST: Duration = Duration::from_secs(1);
+
+/// How many bytes an answer may have: what is kept of all of them is bounded so.
+const ANSWER_BYTES: usize = 16 * 1024;
+
+/// Asks the issuer of tokens what they are good for.
+///
+/// Answers are kept in here for a [moment](IntrospectionConfig::keep), by a hash of the token. Many requests with one token
+/// ask once.
+///
+/// Who a token names is told as `JwtChecker` does.
+pub struct IntrospectionChecker {
+    config: IntrospectionConfig,
+    reach: Reach,
+    /// What is known of tokens.
+    known: Recent<Result<Access, VerifyError>>,
+    /// Which tokens are being asked about.
+    asked: BTreeMap<Digest, FetchId>,
+    asking: BTreeMap<FetchId, Digest>,
+    fetches: VecDeque<Fetch>,
+    numbers: u64,
+}
+
+/// What an issuer answers (RFC 7662, section 2.2).
+#[derive(Deserialize)]
+struct Answer {
+    active: bool,
+    iss: Option<String>,
+    sub: Option<String>,
+    #[serde(default)]
+    aud: Strings,
+    client_id: Option<String>,
+    #[serde(default)]
+    scope: Strings,
+    exp: Option<f64>,
+    nbf: Option<f64>,
+    cnf: Option<Confirmation>,
+}
+
+impl IntrospectionChecker {
+    /// As `config` has it.
+    ///
+    /// # Errors
+    /// If the endpoint is none that a password may be sent to.
+    pub fn new(config: IntrospectionConfig) -> Result<Self, ReachError> {
+        let reach = Reach::of(&config.endpoint, config.private_networks)?;
+        reach.check(&config.endpoint)?;
+        Ok(Self {
+            reach,
+            known: Recent::new(config.kept.max(1)),
+            asked: BTreeMap::new(),
+            asking: BTreeMap::new(),
+            fetches: VecDeque::new(),
+            numbers: 0,
+            config,
+        })
+    }
+
+    fn ask(&mut self, name: Digest, token: &Secret) -> Verdict {
+        if self.asking.len() >= self.config.asking {
+            return Verdict::Refused(VerifyError::unavailable("too many tokens are being asked about"));
+        }
+        self.numbers = self.numbers.saturating_add(1);
+        let id = FetchId::new(self.numbers);
+        let mut form = form_urlencoded::Serializer::new(String::new());
+        form.append_pair("token", token.expose()).append_pair("token_type_hint", "access_token");
+        self.fetches.push_back(Fetch {
+            id,
+            verb: Verb::Post,
+            url: self.config.endpoint.clone(),
+            headers: [
+                ("accept", Secret::new("application/json")),
+                ("content-type", Secret::new("application/x-www-form-urlencoded")),
+                ("authorization", self.credentials()),
+            ]
+            .into(),
+            body: Bytes::from(form.finish()),
+            limit: ANSWER_BYTES,
+        });
+        self.asked.insert(name, id);
+        self.asking.insert(id, name);
+        Verdict::Wait(id)
+    }
+
+    /// RFC 6749, section 2.3.1.
+    fn credentials(&self) -> Secret {
+        let encoded = |text: &str| form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>();
+        let id = encoded(&self.config.client_id);
+        let secret = Secret::new(encoded(self.config.client_secret.expose()));
+        let pair = Secret::new(format!("{id}:{}", secret.expose()));
+        Secret::new(format!("Basic {}", BASE64.encode(pair.expose())))
+    }
+
+    fn answered(&mut self, now: Now, id: FetchId, known: Result<Access, VerifyError>) {
+        let Some(name) = self.asking.remove(&id) else { return };
+        self.asked.remove(&name);
+        let keep = match &known {
+            Err(VerifyError::Unavailable(_)) => KEPT_AT_LEAST,
+            _ => self.config.keep.max(KEPT_AT_LEAST),
+        };
+        self.known.keep(now.instant, name, now.instant + keep, known);
+    }
+
+    fn read(&self, now: Now, status: u16, body: &[u8]) -> Result<Access, VerifyError> {
+        if status != 200 {
+            return Err(VerifyError::unavailable(format!("the issuer answers with status {status}")));
+        }
+        let unreadable = |_| VerifyError::unavailable("the answer of the issuer can not be read");
+        let answer: Answer = serde_json::from_slice(body).map_err(unreadable)?;
+        let invalid = |why: &str| Err(VerifyError::invalid(why));
+        if !answer.active {
+            return invalid("its issuer does not know it, or not any more");
+        }
+        if answer.iss.as_ref().is_some_and(|issuer| *issuer != self.config.issuer) {
+            return invalid("it is of another issuer");
+        }
+        if answer.nbf.and_then(time).is_some_and(|from| from > now.unix) {
+            return invalid("it is not good yet");
+        }
+        if answer.cnf.as_ref().is_some_and(Confirmation::is_strange) {
+            return invalid("it is bound to what this server does not see");
+        }
+        let principal = principal(&self.config.issuer, answer.sub.as_deref(), answer.client_id.as_deref());
+        let Some(principal) = principal else { return invalid("it names nobody") };
+        let mut audiences = answer.aud.0;
+        if let MissingAudience::ThisServer(name) = &self.config.missing_audience
+            && audiences.is_empty()
+        {
+            audiences.push(name.clone());
+        }
+        let claims = core::str::from_utf8(body).ok().and_then(|text| Json::new(text).ok());
+        Ok(Access {
+            principal,
+            scopes: answer.scope.scopes(),
+            client_id: answer.client_id,
+            expires: answer.exp.and_then(time),
+            key: answer.cnf.and_then(|bound| bound.jkt),
+            audiences,
+            claims: claims.unwrap_or_else(Json::empty_object),
+        })
+    }
+}
+
+impl Checker for IntrospectionChecker {
+    fn check(&mut self, now: Now, token: &Secret) -> Verdict {
+        let name = digest([token.expose()]);
+        if let Some(known) = self.known.get(now.instant, &name) {
+            return known.clone().into();
+        }
+        match self.asked.get(&name) {
+            Some(id) => Verdict::Wait(*id),
+            None => self.ask(name, token),
+        }
+    }
+
+    fn handle_answer(&mut self, now: Now, id: FetchId, status: u16, body: &[u8]) {
+        let known = self.read(now, status, body);
+        self.answered(now, id, known);
+    }
+
+    fn handle_failed(&mut self, now: Now, id: FetchId, detail: &str) {
+        self.answered(now, id, Err(VerifyError::unavailable(detail)));
+    }
+
+    fn poll_fetch(&mut self) -> Option<(Fetch, Reach)> {
+        Some((self.fetches.pop_front()?, self.reach))
+    }
+}
+
+impl fmt::Debug for IntrospectionChecker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("IntrospectionChecker").field("config", &self.config).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,99 @@
+//! Which algorithms there are.
+
+use core::fmt;
+
+use jsonwebtoken::Algorithm;
+
+use super::key::Shape;
+
+/// An algorithm of signatures. There is none whose key both sides have: a public key, taken for such a one, would let
+/// anybody sign; and `none` is no signature.
+///
+/// RFC 7518, section 3.1; RFC 8037.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum JwtAlgorithm {
+    /// RSA, PKCS #1 v1.5, with SHA-256.
+    Rs256,
+    /// The same with SHA-384.
+    Rs384,
+    /// The same with SHA-512.
+    Rs512,
+    /// RSA, PSS, with SHA-256.
+    Ps256,
+    /// The same with SHA-384.
+    Ps384,
+    /// The same with SHA-512.
+    Ps512,
+    /// ECDSA on P-256 with SHA-256.
+    Es256,
+    /// ECDSA on P-384 with SHA-384.
+    Es384,
+    /// Ed25519.
+    EdDsa,
+}
+
+impl JwtAlgorithm {
+    /// All of them.
+    pub const ALL: [Self; 9] = [
+        Self::Rs256,
+        Self::Rs384,
+        Self::Rs512,
+        Self::Ps256,
+        Self::Ps384,
+        Self::Ps512,
+        Self::Es256,
+        Self::Es384,
+        Self::EdDsa,
+    ];
+
+    /// Its name in headers.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Rs256 => "RS256",
+            Self::Rs384 => "RS384",
+            Self::Rs512 => "RS512",
+            Self::Ps256 => "PS256",
+            Self::Ps384 => "PS384",
+            Self::Ps512 => "PS512",
+            Self::Es256 => "ES256",
+            Self::Es384 => "ES384",
+            Self::EdDsa => "EdDSA",
+        }
+    }
+
+    /// The one of this name.
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|algorithm| algorithm.as_str() == name)
+    }
+
+    /// What keys it is used with.
+    pub(super) fn shape(self) -> Shape {
+        match self {
+            Self::Es256 => Shape::P256,
+            Self::Es384 => Shape::P384,
+            Self::EdDsa => Shape::Ed25519,
+            _ => Shape::Rsa,
+        }
+    }
+
+    pub(super) fn of_library(self) -> Algorithm {
+        match self {
+            Self::Rs256 => Algorithm::RS256,
+            Self::Rs384 => Algorithm::RS384,
+            Self::Rs512 => Algorithm::RS512,
+            Self::Ps256 => Algorithm::PS256,
+            Self::Ps384 => Algorithm::PS384,
+            Self::Ps512 => Algorithm::PS512,
+            Self::Es256 => Algorithm::ES256,
+            Self::Es384 => Algorithm::ES384,
+            Self::EdDsa => Algorithm::EdDSA,
+        }
+    }
+}
+
+impl fmt::Display for JwtAlgorithm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}

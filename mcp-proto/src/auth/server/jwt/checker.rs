@@ -1,0 +1,136 @@
+//! The checker of signed tokens.
+
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::string::ToString;
+use alloc::vec::Vec;
+use core::fmt;
+
+use super::issuer::{Issuer, Judged, Numbers};
+use super::{Jws, JwtConfig, Signed};
+use crate::auth::server::claims::{Claims, Confirmation, principal, time};
+use crate::auth::server::{Access, Checker, Verdict, VerifyError};
+use crate::auth::{Fetch, FetchId, Now, Reach, Secret};
+use crate::schema::Json;
+
+/// Holds signed tokens to the keys of their issuers.
+///
+/// A good token is of a [trusted issuer](super::TrustedIssuer) and signed by one of its keys with an algorithm that is
+/// allowed, has not lapsed and is in force, names somebody, and is of a type that is taken. Whom it is for, and what for,
+/// is [seen to](super::super::Protection::settle) afterwards.
+///
+/// Who it names is its subject (`sub`) at its issuer, or, where there is none, the client itself. The principal is
+/// `ISSUER#SUBJECT`, or `ISSUER?client_id=CLIENT`: an issuer has neither `#` nor `?`.
+///
+/// The keys are kept in here. When they are fetched, and how often at most, is said by [`JwtConfig`].
+pub struct JwtChecker {
+    config: JwtConfig,
+    issuers: Vec<Issuer>,
+    fetches: VecDeque<Fetch>,
+    numbers: u64,
+}
+
+impl JwtChecker {
+    /// As `config` has it. Nothing is fetched before there is a token to check.
+    #[must_use]
+    pub fn new(config: JwtConfig) -> Self {
+        let issuer =
+            |trusted: &super::TrustedIssuer| Issuer::new(trusted.issuer.clone(), &trusted.keys, &config);
+        let issuers = config.issuers.iter().map(issuer).collect();
+        Self { config, issuers, fetches: VecDeque::new(), numbers: 0 }
+    }
+
+    fn try_check(&mut self, now: Now, token: &Secret) -> Result<Verdict, &'static str> {
+        let jws = Jws::read(token.expose(), &self.config.algorithms)?;
+        if !self.config.types.allow(jws.header.typ.as_deref()) {
+            return Err("it is no access token");
+        }
+        // Nothing of this is true yet; but what would not do if it were need not be verified.
+        let claims: Claims = jws.claims()?;
+        let issuer = self.issuers.iter_mut().find(|issuer| claims.iss.as_deref() == Some(&issuer.name));
+        let issuer = issuer.ok_or("it is of an issuer that is not trusted here")?;
+        let leeway = self.config.leeway;
+        let expires = claims.exp.and_then(time).ok_or("it does not say when it expires")?;
+        if expires + leeway <= now.unix {
+            return Err("it has expired");
+        }
+        if let Some(from) = claims.nbf {
+            let from = time(from).ok_or("what it says can not be read")?;
+            if from > now.unix + leeway {
+                return Err("it is not good yet");
+            }
+        }
+        let mut numbers = Numbers(&mut self.numbers);
+        let (judged, aside) = issuer.judge(now.instant, &jws, &self.config, &mut numbers);
+        self.fetches.extend(aside);
+        let signed = match judged {
+            Judged::Good => None,
+            Judged::By(keys, named) => Some((keys, named)),
+            Judged::Bad(why) => return Err(why),
+            Judged::Wait(id) => return Ok(Verdict::Wait(id)),
+            Judged::Fetch(fetch) => {
+                let id = fetch.id;
+                self.fetches.push_back(fetch);
+                return Ok(Verdict::Wait(id));
+            }
+            Judged::NoKeys(why) => return Ok(Verdict::Refused(VerifyError::unavailable(why))),
+        };
+        if claims.cnf.as_ref().is_some_and(Confirmation::is_strange) {
+            return Err("it is bound to what this server does not see");
+        }
+        let client_id = claims.client_id.as_ref().or(claims.azp.as_ref());
+        let principal = principal(&issuer.name, claims.sub.as_deref(), client_id.map(|id| id.as_str()))
+            .ok_or("it names nobody")?;
+        let access = Box::new(Access {
+            principal,
+            scopes: claims.scopes(),
+            client_id: client_id.cloned(),
+            // What differs between the clocks is the token's gain.
+            expires: Some(expires + leeway),
+            key: claims.cnf.and_then(|bound| bound.jkt),
+            audiences: claims.aud.0,
+            claims: Json::new(jws.payload().to_string()).unwrap_or_else(|_| Json::empty_object()),
+        });
+        Ok(match signed {
+            Some((keys, named)) => Verdict::Signed(Signed { keys, named, access }),
+            None => Verdict::Good(access),
+        })
+    }
+}
+
+impl Checker for JwtChecker {
+    fn check(&mut self, now: Now, token: &Secret) -> Verdict {
+        self.try_check(now, token).unwrap_or_else(|why| Verdict::Refused(VerifyError::invalid(why)))
+    }
+
+    fn handle_answer(&mut self, now: Now, id: FetchId, status: u16, body: &[u8]) {
+        let mut numbers = Numbers(&mut self.numbers);
+        if let Some(issuer) = self.issuers.iter_mut().find(|issuer| issuer.fetches(id)) {
+            self.fetches.extend(issuer.handle_answer(now.instant, status, body, &self.config, &mut numbers));
+        }
+    }
+
+    fn handle_failed(&mut self, _: Now, id: FetchId, detail: &str) {
+        let mut numbers = Numbers(&mut self.numbers);
+        if let Some(issuer) = self.issuers.iter_mut().find(|issuer| issuer.fetches(id)) {
+            self.fetches.extend(issuer.handle_failed(detail, &mut numbers));
+        }
+    }
+
+    fn poll_fetch(&mut self) -> Option<(Fetch, Reach)> {
+        loop {
+            let fetch = self.fetches.pop_front()?;
+            // Of one that is not under way any more, nobody wants to know.
+            let issuer = self.issuers.iter().find(|issuer| issuer.fetches(fetch.id));
+            if let Some(reach) = issuer.and_then(Issuer::reach) {
+                return Some((fetch, reach));
+            }
+        }
+    }
+}
+
+impl fmt::Debug for JwtChecker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JwtChecker").field("config", &self.config).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,137 @@
+//! Public keys.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
+use jsonwebtoken::DecodingKey;
+use jsonwebtoken::crypto::rust_crypto::DEFAULT_PROVIDER;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+use super::{Jws, JwtAlgorithm};
+
+/// What kind of key it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shape {
+    Rsa,
+    P256,
+    P384,
+    Ed25519,
+}
+
+/// The bits of RSA keys: shorter ones are broken, and longer ones are what somebody picks to make this side work.
+const RSA_BITS: core::ops::RangeInclusive<usize> = 2048..=4096;
+
+/// A public key that signatures may be verified by.
+pub(in super::super) struct PublicKey {
+    pub(super) id: Option<String>,
+    shape: Shape,
+    /// The only algorithm to use it with, if there is only one.
+    algorithm: Option<String>,
+    key: DecodingKey,
+}
+
+/// A key as it is written (RFC 7517).
+#[derive(Deserialize)]
+struct Jwk {
+    kty: String,
+    #[serde(rename = "use")]
+    purpose: Option<String>,
+    key_ops: Option<Vec<String>>,
+    alg: Option<String>,
+    kid: Option<String>,
+    crv: Option<String>,
+    x: Option<String>,
+    y: Option<String>,
+    n: Option<String>,
+    e: Option<String>,
+    // What only private keys have.
+    d: Option<IgnoredAny>,
+    p: Option<IgnoredAny>,
+    q: Option<IgnoredAny>,
+    k: Option<IgnoredAny>,
+}
+
+impl PublicKey {
+    /// Reads a JWK. `None` if it is no public key for signatures of a kind that is known here.
+    pub(in super::super) fn read(text: &str) -> Option<Self> {
+        let jwk: Jwk = serde_json::from_str(text).ok()?;
+        let private = jwk.d.is_some() || jwk.p.is_some() || jwk.q.is_some() || jwk.k.is_some();
+        let signs = jwk.purpose.as_deref().is_none_or(|purpose| purpose == "sig")
+            && jwk.key_ops.as_ref().is_none_or(|ops| ops.iter().any(|op| op == "verify"));
+        if private || !signs {
+            return None;
+        }
+        let (shape, key) = match (jwk.kty.as_str(), jwk.crv.as_deref()) {
+            ("RSA", _) => (Shape::Rsa, rsa(jwk.n.as_deref()?, jwk.e.as_deref()?)?),
+            ("EC", Some("P-256")) => (Shape::P256, point(jwk.x.as_deref()?, jwk.y.as_deref()?, 32)?),
+            ("EC", Some("P-384")) => (Shape::P384, point(jwk.x.as_deref()?, jwk.y.as_deref()?, 48)?),
+            ("OKP", Some("Ed25519")) => {
+                let x = decode(jwk.x.as_deref()?)?;
+                // The library takes this length for granted.
+                (Shape::Ed25519, (x.len() == 32).then(|| DecodingKey::from_ed_der(&x))?)
+            }
+            _ => return None,
+        };
+        Some(Self { id: jwk.kid, shape, algorithm: jwk.alg, key })
+    }
+
+    /// Whether signatures by this algorithm may be by this key.
+    pub(super) fn fits(&self, algorithm: JwtAlgorithm) -> bool {
+        let only = self.algorithm.as_deref();
+        self.shape == algorithm.shape() && only.is_none_or(|only| only == algorithm.as_str())
+    }
+
+    /// Whether it has signed this.
+    pub(in super::super) fn has_signed(&self, jws: &Jws<'_>) -> bool {
+        if !self.fits(jws.algorithm) {
+            return false;
+        }
+        // Of this provider, whatever others the features of other crates add.
+        let verifier = (DEFAULT_PROVIDER.verifier_factory)(&jws.algorithm.of_library(), &self.key);
+        verifier.is_ok_and(|verifier| verifier.verify(jws.signed.as_bytes(), &jws.signature).is_ok())
+    }
+}
+
+/// The keys of a set (RFC 7517, section 5) that can be used, at most so many. `None` if it is no set.
+pub(super) fn read_set(document: &[u8], most: usize) -> Option<Vec<PublicKey>> {
+    #[derive(Deserialize)]
+    struct Set<'a> {
+        #[serde(borrow)]
+        keys: Vec<&'a serde_json::value::RawValue>,
+    }
+    let set: Set<'_> = serde_json::from_slice(document).ok()?;
+    Some(set.keys.into_iter().filter_map(|key| PublicKey::read(key.get())).take(most).collect())
+}
+
+fn decode(text: &str) -> Option<Vec<u8>> {
+    BASE64.decode(text).ok()
+}
+
+fn rsa(modulus: &str, exponent: &str) -> Option<DecodingKey> {
+    let (modulus, exponent) = (decode(modulus)?, decode(exponent)?);
+    let start = modulus.iter().position(|byte| *byte != 0)?;
+    let modulus = modulus.get(start..)?;
+    let zeros = usize::try_from(modulus.first()?.leading_zeros()).ok()?;
+    let bits = modulus.len().checked_mul(8)?.checked_sub(zeros)?;
+    let odd = modulus.last().is_some_and(|byte| byte % 2 == 1);
+    // Exponents are 65,537 nearly always; the library looks closer.
+    let usable = RSA_BITS.contains(&bits) && odd && (1..=8).contains(&exponent.len());
+    usable.then(|| DecodingKey::from_rsa_raw_components(modulus, &exponent))
+}
+
+/// A point on a curve whose coordinates have so many bytes. Whether it is on the curve is seen when it is used.
+fn point(x: &str, y: &str, bytes: usize) -> Option<DecodingKey> {
+    let (x, y) = (decode(x)?, decode(y)?);
+    let right = x.len() == bytes && y.len() == bytes;
+    right.then(|| DecodingKey::from_ec_der(&[&[4][..], &x, &y].concat()))
+}
+
+impl fmt::Debug for PublicKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PublicKey").field("id", &self.id).field("shape", &self.shape).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,68 @@
+//! The proofs that came lately.
+
+use core::fmt;
+use std::sync::{Mutex, PoisonError};
+
+use super::recent::Recent;
+#[cfg(feature = "auth-jwt")]
+use super::recent::{Digest, digest};
+#[cfg(feature = "auth-jwt")]
+use crate::Instant;
+
+/// The proofs of possession that came lately, by a hash: each is good once (RFC 9449, section 11.1).
+///
+/// It is what one server on one instance keeps: behind a balancer, a proof may be used once on each, within the short time
+/// that it is good for. [Nonces](super::Protection) shorten that further.
+///
+/// At most 65,536, so that 500 requests a second can be told apart for two minutes, in some 10 MiB; while there are more,
+/// requests with proofs are answered with 503. Only proofs that came with a good token count.
+pub struct Proofs(Mutex<Recent<()>>);
+
+/// How many are kept.
+const PROOFS: usize = 65_536;
+
+/// Whether a proof may be used.
+#[cfg(feature = "auth-jwt")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Use {
+    First,
+    Again,
+    /// Nobody can tell: there are too many.
+    Unknown,
+}
+
+impl Proofs {
+    /// None yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self(Mutex::new(Recent::new(PROOFS)))
+    }
+
+    /// Takes note of the proof of this id, by this key, which is good until then.
+    #[cfg(feature = "auth-jwt")]
+    pub(super) fn take(&self, now: Instant, key: &str, id: &str, until: Instant) -> Use {
+        let name: Digest = digest([key, id]);
+        let mut recent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if recent.get(now, &name).is_some() {
+            return Use::Again;
+        }
+        if !recent.has_room(now) {
+            return Use::Unknown;
+        }
+        recent.keep(now, name, until, ());
+        Use::First
+    }
+}
+
+impl Default for Proofs {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for Proofs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let recent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        f.debug_struct("Proofs").field("kept", &recent.len()).finish()
+    }
+}

@@ -1,0 +1,143 @@
+//! How a request is refused: statuses, challenges, bodies.
+
+use alloc::string::{String, ToString};
+use core::fmt::Write as _;
+
+use super::protection::Rules;
+use crate::auth::Scopes;
+use crate::bind::http::server::Answer;
+use crate::rpc::{ErrorId, code};
+
+/// How a token is presented.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Scheme {
+    Bearer,
+    Dpop,
+}
+
+/// Why a request is refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// It has no token.
+    Missing,
+    /// It can not be understood.
+    Malformed(&'static str),
+    /// Its token is not good.
+    Token { scheme: Scheme, why: String },
+    /// The proof that comes with its token is not good.
+    #[cfg_attr(not(feature = "auth-jwt"), allow(dead_code, reason = "there are no proofs"))]
+    Proof(&'static str),
+    /// Its proof has to have a nonce: this one.
+    #[cfg_attr(not(feature = "auth-jwt"), allow(dead_code, reason = "there are no proofs"))]
+    Nonce(String),
+    /// Its token is good for less than every request needs.
+    Scope { scheme: Scheme },
+    /// It can not be told whether its token is good.
+    Unavailable,
+}
+
+/// The longest description of an error, in bytes.
+const DESCRIPTION: usize = 200;
+
+/// How long clients are asked to wait while tokens can not be checked, in seconds: keys may be asked for again then.
+const RETRY_AFTER: &str = "5";
+
+impl Fault {
+    fn status(&self) -> u16 {
+        match self {
+            Self::Missing | Self::Token { .. } | Self::Proof(_) | Self::Nonce(_) => 401,
+            Self::Malformed(_) => 400,
+            Self::Scope { .. } => 403,
+            Self::Unavailable => 503,
+        }
+    }
+
+    fn error(&self) -> Option<&'static str> {
+        match self {
+            // RFC 6750, section 3.1: who has shown nothing is told nothing.
+            Self::Missing | Self::Unavailable => None,
+            Self::Malformed(_) => Some("invalid_request"),
+            Self::Token { .. } => Some("invalid_token"),
+            Self::Proof(_) => Some("invalid_dpop_proof"),
+            Self::Nonce(_) => Some("use_dpop_nonce"),
+            Self::Scope { .. } => Some("insufficient_scope"),
+        }
+    }
+
+    fn description(&self) -> &str {
+        match self {
+            Self::Missing => "a token is needed",
+            Self::Malformed(what) | Self::Proof(what) => what,
+            Self::Token { why, .. } => why,
+            Self::Nonce(_) => "the proof needs the nonce that comes with this answer",
+            Self::Scope { .. } => "the token is not good for this",
+            Self::Unavailable => "tokens can not be checked at the moment",
+        }
+    }
+}
+
+impl Rules {
+    /// The answer to a request that is refused. `unnamed` is the id of an error that answers no request in particular.
+    pub(super) fn refuse(&self, fault: &Fault, unnamed: ErrorId<'static>) -> Answer {
+        let status = fault.status();
+        let mut answer = Answer::refusal(status, unnamed, code::INVALID_REQUEST, clean(fault.description()));
+        match fault {
+            Fault::Unavailable => return answer.with("retry-after", RETRY_AFTER),
+            Fault::Nonce(nonce) => answer = answer.with("dpop-nonce", nonce.clone()),
+            _ => {}
+        }
+        let schemes: &[Scheme] = match fault {
+            Fault::Token { scheme, .. } | Fault::Scope { scheme } => &[*scheme],
+            Fault::Proof(_) | Fault::Nonce(_) => &[Scheme::Dpop],
+            Fault::Missing | Fault::Malformed(_) | Fault::Unavailable => self.schemes(),
+        };
+        for scheme in schemes {
+            let challenge = self.challenge(*scheme, fault, &self.required);
+            answer = answer.with(crate::bind::http::server::CHALLENGE, challenge);
+        }
+        answer
+    }
+
+    /// What to answer to a request whose operation needs more than its token is good for.
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization#runtime-insufficient-scope-errors>
+    pub(super) fn insufficient(&self, scheme: Scheme, needed: &Scopes) -> String {
+        self.challenge(scheme, &Fault::Scope { scheme }, &self.required.union(&advertised(needed)))
+    }
+
+    fn challenge(&self, scheme: Scheme, fault: &Fault, scopes: &Scopes) -> String {
+        let mut text = String::from(match scheme {
+            Scheme::Bearer => "Bearer",
+            Scheme::Dpop => "DPoP",
+        });
+        let mut separator = " ";
+        let mut say = |name: &str, value: &str| {
+            // Writing to a string does not fail.
+            let _ = write!(text, "{separator}{name}=\"{value}\"");
+            separator = ", ";
+        };
+        if let Some(error) = fault.error() {
+            say("error", error);
+            say("error_description", &clean(fault.description()));
+        }
+        if !scopes.is_empty() {
+            say("scope", &scopes.to_string());
+        }
+        say("resource_metadata", &self.metadata_url);
+        if scheme == Scheme::Dpop {
+            say("algs", &self.proof_algorithms());
+        }
+        text
+    }
+}
+
+/// What a server may ask for: never `offline_access`, which is between a client and its authorization server.
+pub(super) fn advertised(scopes: &Scopes) -> Scopes {
+    scopes.iter().filter(|scope| *scope != "offline_access").collect()
+}
+
+/// What may stand in a description: RFC 6750, section 3.
+fn clean(text: &str) -> String {
+    let allowed = |letter: char| matches!(letter, ' ' | '!' | '#'..='[' | ']'..='~');
+    text.chars().map(|letter| if allowed(letter) { letter } else { '?' }).take(DESCRIPTION).collect()
+}

@@ -1,0 +1,78 @@
+//! What tools need of the tokens that they are called with.
+
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::sync::Arc;
+
+use super::{Context, Mode, Router, RouterError};
+use crate::auth::Scopes;
+use crate::auth::server::written;
+use crate::front::reply::{Reply, decode_params};
+use crate::peer::server::resource_not_found;
+use crate::rpc::Raw;
+use crate::schema::{CallTool, Method as _};
+
+/// The scopes of tools, by their names.
+pub(super) type ToolScopes = BTreeMap<String, Arc<Scopes>>;
+
+/// Scopes.
+impl<M: Mode> Router<M> {
+    /// What the token of a request has to allow that calls a tool, beside what [every
+    /// request](crate::auth::server::Protection::required) needs. It is looked at before anything else of the call, and
+    /// before a task begins. What depends on the arguments is for the handler to
+    /// [demand](Context::require).
+    ///
+    /// Where the server demands no tokens, such as on standard input and output, everything is allowed.
+    ///
+    /// ```
+    /// use mcp_proto::front::{NoArguments, Router};
+    /// use mcp_proto::schema::{Json, Tool};
+    ///
+    /// let router = Router::new("notes", "1.0.0")
+    ///     .tool_with(Tool::new("clear", "Deletes all notes", Json::empty_object()), async |NoArguments {}, _| "done")
+    ///     .tool_scopes("clear", ["notes:write"]);
+    /// assert!(router.check().is_ok());
+    /// ```
+    #[must_use]
+    pub fn tool_scopes<'a>(
+        mut self,
+        tool: impl Into<String>,
+        scopes: impl IntoIterator<Item = &'a str>,
+    ) -> Self {
+        let tool = tool.into();
+        match written(scopes) {
+            Ok(scopes) => {
+                self.scopes.insert(tool, Arc::new(scopes));
+            }
+            Err(scope) => self.note(RouterError::Scope { tool, scope }),
+        }
+        self
+    }
+
+    /// A tool that needs scopes and is not there: it is named otherwise most likely, and needs none then.
+    pub(super) fn missing_tool(&self) -> Option<RouterError> {
+        let missing = self.scopes.keys().find(|tool| self.tools.get(tool).is_none())?;
+        Some(RouterError::NoTool { tool: missing.clone() })
+    }
+
+    /// The same of a request that a handler of its method answers: it may be a call.
+    pub(super) fn hold_call_to_scopes(
+        &self,
+        method: &str,
+        params: Option<&Raw>,
+        context: Context,
+    ) -> Result<Context, Reply> {
+        if method != CallTool::NAME || self.scopes.is_empty() {
+            return Ok(context);
+        }
+        let call = decode_params::<CallTool>(params.cloned()).map_err(Reply::Error)?;
+        self.hold_to_scopes(&call.name, context)
+    }
+
+    /// Lets a call go on if its token allows it.
+    pub(super) fn hold_to_scopes(&self, tool: &str, context: Context) -> Result<Context, Reply> {
+        let Some(scopes) = self.scopes.get(tool) else { return Ok(context) };
+        let revision = context.revision();
+        context.declare(scopes).map_err(|denied| denied.into_reply(|uri| resource_not_found(uri, revision)))
+    }
+}

@@ -1,0 +1,78 @@
+//! What handlers know of the token that a request came with, and demand of it.
+
+#[cfg(feature = "auth")]
+pub(in crate::front) use with_tokens::Allowed;
+#[cfg(not(feature = "auth"))]
+pub(in crate::front) use without::Allowed;
+
+#[cfg(not(feature = "auth"))]
+mod without {
+    /// There are no tokens.
+    #[derive(Clone, Default)]
+    pub(in crate::front) struct Allowed;
+}
+
+#[cfg(feature = "auth")]
+mod with_tokens {
+    use alloc::format;
+    use alloc::sync::Arc;
+
+    use crate::auth::Scopes;
+    use crate::auth::server::{Access, Authorized, written};
+    use crate::front::{Context, HandlerError};
+
+    /// What is allowed to whoever makes a request, where that is known.
+    pub(in crate::front) type Allowed = Option<Authorized>;
+
+    impl Context {
+        /// What the token allows that the request came with, where the server [demands one](crate::front::guard). The
+        /// token itself is not for handlers: it is for this server alone.
+        pub fn access(&self) -> Option<&Access> {
+            self.allowed().as_ref().map(Authorized::access)
+        }
+
+        /// Demands that the token allows all of this, broader scopes included. If it does not, return the error at once:
+        /// the client is told with status 403 what it needs, and may come back with a better token. Once something was
+        /// sent, such as progress, that can only be told by an error: so demand first, and all at once.
+        ///
+        /// ```
+        /// use mcp_proto::front::{Context, HandlerError};
+        ///
+        /// async fn delete(cx: Context, path: String) -> Result<&'static str, HandlerError> {
+        ///     if path.starts_with("/shared/") {
+        ///         cx.require(["files:write", "files:shared"])?;
+        ///     }
+        ///     // …
+        ///     Ok("deleted")
+        /// }
+        /// ```
+        ///
+        /// What does not depend on the arguments is better said [once](crate::front::Router::tool_scopes).
+        ///
+        /// Where the server demands no tokens, such as on standard input and output, everything is allowed.
+        ///
+        /// # Errors
+        /// If the token does not allow it.
+        ///
+        /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization#scope-challenge-handling>
+        pub fn require<'a>(&self, scopes: impl IntoIterator<Item = &'a str>) -> Result<(), HandlerError> {
+            let needed = written(scopes)
+                .map_err(|scope| HandlerError::new(format!("what is demanded is no scope: {scope:?}")))?;
+            let Some(authorized) = self.allowed() else { return Ok(()) };
+            if authorized.grants(&needed) {
+                return Ok(());
+            }
+            let all = match self.declared() {
+                Some(declared) => declared.union(&needed),
+                None => needed,
+            };
+            Err(HandlerError::denied(format!("this needs the scopes {all}"), authorized.challenge(&all)))
+        }
+
+        /// The same for a tool that needs these scopes, which are remembered.
+        pub(in crate::front) fn declare(self, scopes: &Arc<Scopes>) -> Result<Self, HandlerError> {
+            self.require(scopes.iter())?;
+            Ok(self.with_declared(scopes.clone()))
+        }
+    }
+}

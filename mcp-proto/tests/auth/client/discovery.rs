@@ -1,0 +1,304 @@
+//! Which authorization server a server trusts, and who says so.
+
+use mcp_proto::auth::client::{AuthError, Legacy, Refused, Standing};
+use mcp_proto::auth::{IssuerMatch, ReachError};
+use serde_json::json;
+
+use super::config;
+use super::sim::{Answer, Fault, Host, ISSUER, Issuer, Outcome, SERVER, World};
+
+const ROOT: &str = "https://mcp.example.com/.well-known/oauth-protected-resource";
+const PATH: &str = "https://mcp.example.com/.well-known/oauth-protected-resource/mcp";
+
+/// C12.3: where the challenge says, at the path, at the root.
+#[test]
+fn the_resource_is_looked_for_where_the_challenge_says_then_at_the_path_then_at_the_root() {
+    let (mut world, mut host) = (World::new(), Host::new(config(), 1));
+    let document = world.documents.remove(PATH).unwrap();
+    world.documents.insert(ROOT.into(), document.clone());
+    world.challenge = r#"Bearer resource_metadata="https://mcp.example.com/about""#.into();
+    assert_eq!(host.call(&mut world), Outcome::Answered(2));
+    assert_eq!(
+        world.log[..3],
+        ["GET https://mcp.example.com/about".to_owned(), format!("GET {PATH}"), format!("GET {ROOT}")]
+    );
+    // Where the challenge says is enough.
+    let mut world = World::new();
+    world.documents.clear();
+    let issuer = Issuer::new(ISSUER);
+    world.publish(&issuer);
+    world.documents.insert("https://mcp.example.com/about".into(), document);
+    world.challenge =
+        r#"Basic realm="a, b", Bearer resource_metadata="https://mcp.example.com/about""#.into();
+    assert_eq!(Host::new(config(), 1).call(&mut world), Outcome::Answered(2));
+    assert_eq!(world.count("oauth-protected-resource"), 0);
+}
+
+/// C12.4.
+#[test]
+fn what_is_said_of_another_resource_is_not_used() {
+    for other in
+        ["https://evil.example.com/mcp", "https://mcp.example.com/other", "https://mcp.example.com/mcp/x"]
+    {
+        let (mut world, mut host) = (World::new(), Host::new(config(), 1));
+        world.describe(json!({ "resource": other }));
+        let error = AuthError::OtherResource { resource: other.into() };
+        assert_eq!(host.call(&mut world), Outcome::Failed(error));
+        assert_eq!((world.count("auth.example.com"), host.pages()), (0, 0));
+    }
+    for good in ["https://mcp.example.com", "https://MCP.example.com/mcp", "https://mcp.example.com/"] {
+        let (mut world, mut host) = (World::new(), Host::new(config(), 1));
+        world.describe(json!({ "resource": good }));
+        host.machine.login(host.now);
+        host.settle(&mut world);
+        // It is asked for as the server calls itself: that is what the authorization server knows.
+        assert_eq!(world.issuer().requests[0]["resource"], good);
+    }
+}
+
+/// C12.11: the application may know better.
+#[test]
+fn the_application_may_say_what_a_token_is_for() {
+    let mut config = config();
+    config.resource = Some("https://mcp.example.com".into());
+    let (mut world, mut host) = (World::new(), Host::new(config, 1));
+    assert_eq!(host.call(&mut world), Outcome::Answered(2));
+    assert_eq!(world.issuer().pages[0]["resource"], "https://mcp.example.com");
+}
+
+/// C12.5: the three places of an issuer with a path, and the two of one without.
+#[test]
+fn the_authorization_server_is_looked_for_in_every_place() {
+    for (issuer, place, tries) in [
+        (
+            "https://auth.example.com/a",
+            "https://auth.example.com/.well-known/oauth-authorization-server/a",
+            1,
+        ),
+        ("https://auth.example.com/a", "https://auth.example.com/.well-known/openid-configuration/a", 2),
+        ("https://auth.example.com/a", "https://auth.example.com/a/.well-known/openid-configuration", 3),
+        ("https://auth.example.com", "https://auth.example.com/.well-known/openid-configuration", 2),
+    ] {
+        let (mut world, mut host) = (World::new(), Host::new(config(), 1));
+        let served = Issuer::new(issuer);
+        world.documents.clear();
+        world.documents.insert(place.into(), Answer::json(200, &served.metadata));
+        world.issuers.clear();
+        world.issuers.insert(issuer.into(), served);
+        world.trusts = issuer.into();
+        world.describe(json!({}));
+        assert_eq!(host.call(&mut world), Outcome::Answered(2), "{place}");
+        assert_eq!(world.count("/.well-known/o") - 1, tries, "{:?}", world.log);
+    }
+}
+
+/// C12.6.
+#[test]
+fn metadata_of_another_issuer_is_not_used() {
+    for other in ["https://honest.example", "https://auth.example.com/", "https://AUTH.example.com"] {
+        let (mut world, mut host) = (World::new(), Host::new(config(), 1));
+        world.metadata(json!({ "issuer": other }));
+        let error = AuthError::OtherIssuer { expected: ISSUER.into() };
+        assert_eq!(host.call(&mut world), Outcome::Failed(error), "{other}");
+        assert_eq!((world.count("/register"), host.pages()), (0, 0));
+    }
+}
+
+/// Many servers disagree with themselves about the slash after their host; who talks to them may overlook it.
+#[test]
+fn a_slash_may_be_overlooked() {
+    let mut config = config();
+    config.issuer_match = IssuerMatch::RootSlash;
+    let (mut world, mut host) = (World::new(), Host::new(config, 1));
+    world.metadata(json!({ "issuer": "https://auth.example.com/" }));
+    world.issuer().iss = Some("https://auth.example.com/".into());
+    assert_eq!(host.call(&mut world), Outcome::Answered(2));
+}
+
+/// C12.21: each has its own registration; the first that can be had is used.
+#[test]
+fn another_authorization_server_is_tried_if_the_first_can_not_be_had() {
+    let (mut world, mut host) = (World::new(), Host::new(config(), 1));
+    let other = "https://other.example.com";
+    world.add(Issuer::new(other));
+    world.describe(json!({ "authorization_servers": ["https://gone.example.com", other, ISSUER] }));
+    world.trusts = other.into();
+    assert_eq!(host.call(&mut world), Outcome::Answered(2));
+    assert_eq!(host.machine.status().unwrap().issuer, other);
+    // From then on it is the first that is asked.
+    world.end_tokens();
+    world.issuer().refresh.clear();
+    let before = world.count("gone");
+    assert_eq!(host.call(&mut world), Outcome::Answered(2));
+    assert_eq!((world.count("gone"), world.issuer().registrations.len()), (before, 1));
+}
+
+#[test]
+fn a_resource_that_trusts_nobody_is_told_from_one_that_says_nothing() {
+    let (mut world, mut host) = (World::new(), Host::new(config(), 1));
+    world.describe(json!({ "authorization_servers": [] }));
+    assert_eq!(host.call(&mut world), Outcome::Failed(AuthError::NoAuthorizationServer));
+    let mut strict = config();
+    strict.legacy = Legacy::Refused;
+    let (mut world, mut host) = (World::legacy(), Host::new(strict, 1));
+    assert_eq!(host.call(&mut world), Outcome::Failed(AuthError::NoResourceMetadata));
+}
+
+/// 2025-03-26: metadata at the origin, and its endpoints rather than the default ones.
+#[test]
+fn a_server_of_2025_03_26_has_its_metadata_at_its_origin() {
+    let (mut world, mut host) = (World::legacy(), Host::new(config(), 1));
+    assert_eq!(host.call(&mut world), Outcome::Answered(2));
+    let last: Vec<_> = world.log.iter().skip_while(|line| !line.contains("authorization-server")).collect();
+    assert_eq!(
+        last,
+        [
+            "GET https://mcp.example.com/.well-known/oauth-authorization-server",
+            "POST https://mcp.example.com/register",
+            "POST https://mcp.example.com/token"
+        ]
+    );
+}
+
+/// 2025-03-26: without metadata there are default endpoints.
+#[test]
+fn a_server_of_2025_03_26_without_metadata_has_default_endpoints() {
+    let (mut world, mut host) = (World::legacy(), Host::new(config(), 1));
+    world.documents.clear();
+    world.issuer().iss = None;
+    world.issuer().registers = json!({ "client_secret": "secret-of-legacy" });
+    assert_eq!(host.call(&mut world), Outcome::Answered(2));
+    assert!(world.issuer().authorizations[0].as_ref().unwrap().starts_with("Basic "));
+    // What is kept leads there again, without the server being asked what it is.
+    let before = world.count("protected-resource");
+    let later = host.machine.status().unwrap().expires.unwrap();
+    host.now.unix = later;
+    assert_eq!(host.call(&mut world), Outcome::Answered(1));
+    assert_eq!((world.issuer().renewals, world.count("protected-resource")), (1, before));
+}
+
+/// A server that can not be asked is not taken for an old one: its origin would get credentials.
+#[test]
+fn a_failure_is_not_taken_for_an_old_server() {
+    for fault in [Fault::Status(503), Fault::Network, Fault::Silence, Fault::Status(429)] {
+        let (mut world, mut host) = (World::legacy(), Host::new(config(), 1));
+        world.faulty = Some(("oauth-protected-resource".into(), fault.clone()));
+        let Outcome::Failed(error) = host.call(&mut world) else { panic!("{fault:?}") };
+        assert!(error.is_passing(), "{error:?}");
+        assert_eq!((host.pages(), world.count("POST")), (0, 0));
+        let (mut world, mut host) = (World::legacy(), Host::new(config(), 1));
+        world.faulty = Some(("oauth-authorization-server".into(), fault.clone()));
+        assert!(matches!(host.call(&mut world), Outcome::Failed(error) if error.is_passing()));
+        assert_eq!((host.pages(), world.count("POST")), (0, 0));
+    }
+    // One that says where it describes itself is none either.
+    let (mut world, mut host) = (World::legacy(), Host::new(config(), 1));
+    world.challenge = r#"Bearer resource_metadata="https://mcp.example.com/about""#.into();
+    assert_eq!(host.call(&mut world), Outcome::Failed(AuthError::NoResourceMetadata));
+}
+
+/// Many servers answer every path with a page.
+#[test]
+fn a_page_in_the_place_of_a_document_is_none() {
+    let (mut world, mut host) = (World::new(), Host::new(config(), 1));
+    let document = world.documents.remove(PATH).unwrap();
+    let page = Answer { status: 200, fields: Vec::new(), body: b"<!doctype html>".to_vec() };
+    world.documents.insert(PATH.into(), page);
+    world.documents.insert(ROOT.into(), document);
+    assert_eq!(host.call(&mut world), Outcome::Answered(2));
+}
+
+/// C12.26: every URL is looked at before anyone goes there, whoever names it.
+#[test]
+fn no_url_leads_into_private_networks() {
+    for url in [
+        "https://127.0.0.1/about",
+        "https://localhost/about",
+        "https://169.254.169.254/latest/meta-data",
+        "https://10.0.0.1/about",
+        "https://2130706433/about",
+        "https://0x7f.1/about",
+        "https://[::ffff:10.0.0.1]/about",
+        "https://[fd00::1]/about",
+        "http://elsewhere.example/about",
+        "file:///etc/passwd",
+    ] {
+        let (mut world, mut host) = (World::new(), Host::new(config(), 1));
+        world.challenge = format!(r#"Bearer resource_metadata="{url}""#);
+        assert_eq!(host.call(&mut world), Outcome::Answered(2), "{url}");
+        assert_eq!(world.count(url), 0);
+        for member in ["token_endpoint", "registration_endpoint"] {
+            let (mut world, mut host) = (World::new(), Host::new(config(), 1));
+            world.metadata(json!({ member: url }));
+            assert!(matches!(host.call(&mut world), Outcome::Failed(_)), "{url}");
+            assert_eq!(world.count(url), 0);
+        }
+        let (mut world, mut host) = (World::new(), Host::new(config(), 1));
+        world.describe(json!({ "authorization_servers": [url] }));
+        assert!(matches!(host.call(&mut world), Outcome::Failed(_)), "{url}");
+        assert_eq!((world.count(url), host.pages()), (0, 0));
+    }
+}
+
+/// C12.26: each hop is looked at.
+#[test]
+fn redirects_are_followed_hop_by_hop_and_not_far() {
+    let moved = |to: &str| Answer::status(302).with("Location", to);
+    let (mut world, mut host) = (World::new(), Host::new(config(), 1));
+    let document = world.documents.remove(PATH).unwrap();
+    world.documents.insert(PATH.into(), moved("/one"));
+    world.documents.insert("https://mcp.example.com/one".into(), moved("https://docs.example.com/two"));
+    world.documents.insert("https://docs.example.com/two".into(), moved("three"));
+    world.documents.insert("https://docs.example.com/three".into(), document);
+    assert_eq!(host.call(&mut world), Outcome::Answered(2));
+    for to in ["https://10.0.0.1/x", "http://docs.example.com/x", "https://localhost/x"] {
+        let (mut world, mut host) = (World::new(), Host::new(config(), 1));
+        world.documents.insert(PATH.into(), moved(to));
+        assert!(matches!(host.call(&mut world), Outcome::Failed(_)));
+        assert_eq!(world.count(to), 0);
+    }
+    // In a circle.
+    let (mut world, mut host) = (World::new(), Host::new(config(), 1));
+    world.documents.insert(PATH.into(), moved(PATH));
+    assert!(matches!(host.call(&mut world), Outcome::Failed(_)));
+    assert_eq!(world.count(PATH), 4);
+    // What is posted is not carried on.
+    let (mut world, mut host) = (World::new(), Host::new(config(), 1));
+    world
+        .documents
+        .insert(format!("{ISSUER}/token"), Answer::status(307).with("Location", "https://evil.example/"));
+    assert!(matches!(host.call(&mut world), Outcome::Failed(_)));
+    assert_eq!(world.count("evil"), 0);
+}
+
+/// C12.2: whatever stands in the header, the answer is bounded and never a panic.
+#[test]
+fn a_header_of_garbage_is_a_challenge_without_words() {
+    for header in
+        ["", ",,,", "Bearer", "Bearer resource_metadata=\"", "\u{0}\u{7f}", "Bearer scope=\"\u{202e}\""]
+    {
+        let (mut world, mut host) = (World::new(), Host::new(config(), 1));
+        let refused = Refused { status: 401, header: Some(header), used: None, attempt: 0, nonce: None };
+        assert_eq!(host.machine.challenged(host.now, &refused), Standing::Wait);
+        host.settle(&mut world);
+        assert_eq!(host.pages(), 1, "{header:?}");
+    }
+}
+
+#[test]
+fn a_document_beyond_the_limit_is_not_read() {
+    let mut small = config();
+    small.document_bytes = 100;
+    let (mut world, mut host) = (World::new(), Host::new(small, 1));
+    assert!(matches!(host.call(&mut world), Outcome::Failed(AuthError::Unreachable { .. })));
+}
+
+#[test]
+fn loopback_is_reached_by_servers_on_loopback_alone() {
+    let reach = |server| {
+        let client = mcp_proto::auth::client::AuthClient::new(config(), server, [1; 32]).unwrap();
+        client.reach().check("http://127.0.0.1:9/token")
+    };
+    assert_eq!(reach("http://localhost:8080/mcp"), Ok(()));
+    assert_eq!(reach(SERVER), Err(ReachError::Loopback));
+}

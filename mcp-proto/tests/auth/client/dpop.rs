@@ -1,0 +1,182 @@
+//! Tokens that are bound to a key.
+
+use std::sync::Arc;
+
+use mcp_proto::auth::client::{
+    Admission, AuthConfig, AuthError, DpopKey, Event, Redirect, Refused, Standing,
+};
+use mcp_proto::auth::{Es256, TokenKind};
+use mcp_proto::bind::http::Verb;
+use serde_json::json;
+
+use super::config;
+use super::sim::{Host, Outcome, People, SERVER, World};
+
+fn bound() -> AuthConfig {
+    let mut config = config();
+    config.dpop = Some(DpopKey::Kept);
+    config
+}
+
+fn offering() -> World {
+    let mut world = World::new();
+    world.metadata(json!({ "dpop_signing_alg_values_supported": ["ES256"] }));
+    world
+}
+
+#[test]
+fn a_token_is_bound_where_that_is_offered() {
+    let (mut world, mut host) = (offering(), Host::new(bound(), 1));
+    world.challenge = "DPoP".into();
+    assert_eq!(host.call(&mut world), Outcome::Answered(2));
+    assert_eq!(host.machine.status().unwrap().kind, TokenKind::Dpop);
+    assert!(world.issuer().pages[0].contains_key("dpop_jkt"));
+    // Each request has a proof of its own: the simulated server takes none twice.
+    for _ in 0..3 {
+        assert_eq!(host.call(&mut world), Outcome::Answered(1));
+    }
+    // The next process has the same key.
+    assert_eq!(Host::new(bound(), 2).call(&mut world), Outcome::Answered(1));
+    host.keeps_secrets(&world);
+    let text = world.store.text();
+    assert!(text.contains("PRIVATE KEY") && !host.shown.contains("PRIVATE KEY"));
+}
+
+#[test]
+fn where_nobody_offers_it_a_token_is_not_bound() {
+    let (mut world, mut host) = (World::new(), Host::new(bound(), 1));
+    assert_eq!(host.call(&mut world), Outcome::Answered(2));
+    assert_eq!(host.machine.status().unwrap().kind, TokenKind::Bearer);
+    let (mut world, mut host) = (offering(), Host::new(config(), 1));
+    assert_eq!(host.call(&mut world), Outcome::Answered(2));
+    assert_eq!(host.machine.status().unwrap().kind, TokenKind::Bearer);
+}
+
+#[test]
+fn the_key_may_be_the_applications() {
+    let key = Arc::new(Es256::from_entropy(&[5; 32]).unwrap());
+    let mut config = config();
+    config.dpop = Some(DpopKey::Given(key));
+    let (mut world, mut host) = (offering(), Host::new(config, 1));
+    assert_eq!(host.call(&mut world), Outcome::Answered(2));
+    assert!(!world.store.text().contains("PRIVATE KEY"));
+}
+
+#[test]
+fn a_server_that_demands_it_is_told_from_one_that_takes_it() {
+    for (challenge, described, fails) in [
+        ("DPoP", json!({}), true),
+        ("Bearer, DPoP", json!({}), false),
+        ("Bearer", json!({ "dpop_bound_access_tokens_required": true }), true),
+    ] {
+        let (mut world, mut host) = (World::new(), Host::new(config(), 1));
+        world.challenge = challenge.into();
+        world.describe(described);
+        let outcome = host.call(&mut world);
+        assert_eq!(outcome == Outcome::Failed(AuthError::DpopNeeded), fails, "{challenge}");
+    }
+}
+
+/// A token that is not bound after all is of no use where it has to be.
+#[test]
+fn a_token_that_is_not_bound_is_not_taken_where_it_has_to_be() {
+    let (mut world, mut host) = (offering(), Host::new(bound(), 1));
+    world.challenge = "DPoP".into();
+    let granted = json!({ "access_token": "x", "token_type": "Bearer" });
+    let place = format!("{}/token", world.trusts);
+    world.documents.insert(place.clone(), super::sim::Answer::json(200, &granted));
+    assert_eq!(host.call(&mut world), Outcome::Failed(AuthError::WrongToken));
+    // Nor one that is bound, to no key that is known here.
+    let (mut world, mut host) = (World::new(), Host::new(config(), 1));
+    let granted = json!({ "access_token": "x", "token_type": "DPoP" });
+    world.documents.insert(place, super::sim::Answer::json(200, &granted));
+    assert_eq!(host.call(&mut world), Outcome::Failed(AuthError::WrongToken));
+}
+
+#[test]
+fn both_servers_may_ask_for_nonces() {
+    let (mut world, mut host) = (offering(), Host::new(bound(), 1));
+    world.challenge = "DPoP".into();
+    world.nonce = Some("nonce-of-server".into());
+    world.issuer().nonce = Some("nonce-of-issuer".into());
+    // 401, the token; 401, the nonce; and then.
+    assert_eq!(host.call(&mut world), Outcome::Answered(3));
+    assert_eq!(world.issuer().requests.len(), 2);
+    assert_eq!(host.call(&mut world), Outcome::Answered(1));
+    // A new nonce costs one more, and one that came with an answer none.
+    world.nonce = Some("another".into());
+    assert_eq!(host.call(&mut world), Outcome::Answered(2));
+    world.nonce = Some("a-third".into());
+    host.machine.keep_nonce(super::sim::SERVER, "a-third");
+    assert_eq!(host.call(&mut world), Outcome::Answered(1));
+    // Renewing knows the nonce already.
+    world.end_tokens();
+    assert_eq!(host.call(&mut world), Outcome::Answered(2));
+    assert_eq!((world.issuer().requests.len(), world.issuer().renewals), (3, 1));
+}
+
+#[test]
+fn a_server_that_never_likes_the_nonce_is_left_alone() {
+    let (mut world, mut host) = (offering(), Host::new(bound(), 1));
+    host.call(&mut world);
+    let says = json!({ "error": "use_dpop_nonce" }).to_string();
+    world.faulty = Some(("/token".into(), super::sim::Fault::Says(400, says)));
+    world.end_tokens();
+    assert!(matches!(host.call(&mut world), Outcome::Failed(_)));
+    assert_eq!(world.count("/token"), 1 + 2);
+}
+
+/// A token whose key is lost is of no use.
+#[test]
+fn a_token_whose_key_is_lost_is_asked_for_anew() {
+    let mut given = config();
+    given.dpop = Some(DpopKey::Given(Arc::new(super::sim::PaperKey)));
+    let (mut world, mut host) = (offering(), Host::new(given, 1));
+    assert_eq!(host.call(&mut world), Outcome::Answered(2));
+    let mut host = Host::new(config(), 2);
+    assert_eq!(host.call(&mut world), Outcome::Answered(2));
+    assert_eq!((host.pages(), host.machine.status().unwrap().kind), (1, TokenKind::Bearer));
+}
+
+/// A server may look at the nonce first: that the token has ended shows with the second answer.
+#[test]
+fn a_token_may_turn_out_to_have_ended_after_the_nonce_was_right() {
+    let (mut world, mut host) = (offering(), Host::new(bound(), 1));
+    host.call(&mut world);
+    let Admission::Go { stamp, .. } = host.machine.credentials(host.now, Verb::Post, SERVER) else {
+        panic!()
+    };
+    let nonce = Refused {
+        status: 401,
+        header: Some(r#"DPoP error="use_dpop_nonce""#),
+        used: stamp,
+        attempt: 0,
+        nonce: Some("nonce"),
+    };
+    assert_eq!(host.machine.challenged(host.now, &nonce), Standing::Again);
+    let ended = Refused { header: Some(r#"DPoP error="invalid_token""#), attempt: 1, nonce: None, ..nonce };
+    assert_eq!(host.machine.challenged(host.now, &ended), Standing::Wait);
+    // Without the nonce that it asks for, nothing helps.
+    let nonce = Refused { nonce: None, ..nonce };
+    assert!(matches!(host.machine.challenged(host.now, &nonce), Standing::Never(_)));
+}
+
+/// Meanwhile another process has logged out and in again, with a key of its own.
+#[test]
+fn a_token_is_kept_with_the_key_it_is_bound_to() {
+    let (mut world, mut first, mut second) = (offering(), Host::new(bound(), 1), Host::new(bound(), 2));
+    first.call(&mut world);
+    first.people = People::Ignore;
+    first.machine.login(first.now);
+    first.drive(&mut world);
+    second.machine.logout(second.now);
+    second.machine.login(second.now);
+    second.settle(&mut world);
+    let Some(Event::NeedsAuthorization(page)) = first.events.last().cloned() else { panic!() };
+    let back = world.issuer().agree(&page.url);
+    assert_eq!(first.machine.finish(first.now, Redirect::read(&back)), Ok(()));
+    first.drive(&mut world);
+    for mut host in [first, Host::new(bound(), 3)] {
+        assert_eq!(host.call(&mut world), Outcome::Answered(1));
+    }
+}

@@ -1,0 +1,249 @@
+//! From the first refusal to the last logout.
+
+use mcp_proto::auth::client::{Admission, AuthClient, AuthConfigError, AuthError, Event, Refused, Standing};
+use mcp_proto::auth::{ReachError, TokenKind};
+use mcp_proto::bind::http::Verb;
+
+use super::config;
+use super::sim::{Host, ISSUER, Outcome, People, SERVER, World};
+
+/// C12.2, C12.11, C12.12: the whole way, in the order of the specification.
+#[test]
+fn a_refusal_leads_to_a_page_and_the_request_is_sent_again_with_a_token() {
+    let (mut world, mut host) = (World::new(), Host::new(config(), 1));
+    assert_eq!(host.call(&mut world), Outcome::Answered(2));
+    assert_eq!(
+        world.log,
+        [
+            "GET https://mcp.example.com/.well-known/oauth-protected-resource/mcp",
+            "GET https://auth.example.com/.well-known/oauth-authorization-server",
+            "POST https://auth.example.com/register",
+            "POST https://auth.example.com/token",
+        ]
+    );
+    let page = &world.issuer().pages[0];
+    assert_eq!(page["resource"], SERVER);
+    assert!(!page.contains_key("scope"));
+    assert_eq!(world.issuer().requests[0]["resource"], SERVER);
+    let status = host.machine.status().unwrap();
+    assert_eq!((status.issuer.as_str(), status.kind, status.has_refresh), (ISSUER, TokenKind::Bearer, true));
+    // What follows needs none of that.
+    let before = world.log.len();
+    assert_eq!(host.call(&mut world), Outcome::Answered(1));
+    assert_eq!(world.log.len(), before);
+    host.keeps_secrets(&world);
+}
+
+/// C12.24: what was kept is used by the next process.
+#[test]
+fn the_next_process_goes_on_with_what_is_kept() {
+    let (mut world, mut first) = (World::new(), Host::new(config(), 1));
+    first.call(&mut world);
+    let before = world.log.len();
+    let mut second = Host::new(config(), 2);
+    assert_eq!(second.call(&mut world), Outcome::Answered(1));
+    assert_eq!((world.log.len(), second.pages()), (before, 0));
+}
+
+/// C12.12, C12.13.
+#[test]
+fn a_token_goes_to_its_own_server_alone() {
+    let (mut world, mut host) = (World::new(), Host::new(config(), 1));
+    host.call(&mut world);
+    for (url, has) in [
+        (SERVER, true),
+        ("https://MCP.example.com:443/messages?session=1", true),
+        ("http://mcp.example.com/mcp", false),
+        ("https://mcp.example.com:8443/mcp", false),
+        ("https://mcp.example.com.evil.example/mcp", false),
+        ("https://evil.example/mcp", false),
+        ("nonsense", false),
+    ] {
+        match host.machine.credentials(host.now, Verb::Get, url) {
+            Admission::Go { headers, stamp } => {
+                assert_eq!((!headers.is_empty(), stamp.is_some()), (has, has), "{url}");
+            }
+            other => panic!("{url}: {other:?}"),
+        }
+    }
+}
+
+/// C12.23: nothing of this works over an open network.
+#[test]
+fn a_server_that_is_not_reached_safely_gets_no_client() {
+    let refused = |url| AuthClient::new(config(), url, [1; 32]).err();
+    assert_eq!(refused("http://mcp.example.com/mcp"), Some(AuthConfigError::Server(ReachError::Unencrypted)));
+    assert!(refused("ftp://mcp.example.com/").is_some());
+    assert_eq!(refused("http://localhost:3000/mcp"), None);
+    for (uri, good) in [
+        ("http://127.0.0.1:1/cb", true),
+        ("http://localhost:3000/callback", true),
+        ("https://app.example/cb", true),
+        ("http://app.example/cb", false),
+        ("javascript:alert(1)", false),
+    ] {
+        let mut config = config();
+        config.redirect_uri = uri.into();
+        assert_eq!(AuthClient::new(config, SERVER, [1; 32]).is_ok(), good, "{uri}");
+    }
+}
+
+#[test]
+fn requests_wait_for_what_is_kept_but_not_for_what_nobody_asked_for() {
+    let (mut world, mut host) = (World::new(), Host::new(config(), 1));
+    assert!(matches!(host.machine.credentials(host.now, Verb::Post, SERVER), Admission::Wait));
+    host.drive(&mut world);
+    assert_eq!(host.verdicts(), 1);
+    let Admission::Go { headers, stamp } = host.machine.credentials(host.now, Verb::Post, SERVER) else {
+        panic!()
+    };
+    assert!(headers.is_empty() && stamp.is_none());
+    assert!(world.log.is_empty());
+}
+
+/// Several requests are refused at once, and one page serves them all.
+#[test]
+fn requests_that_are_refused_together_wait_for_one_page() {
+    let (mut world, mut host) = (World::new(), Host::new(config(), 1));
+    host.people = People::Ignore;
+    let refused = Refused { status: 401, header: Some("Bearer"), used: None, attempt: 0, nonce: None };
+    for _ in 0..5 {
+        assert_eq!(host.machine.challenged(host.now, &refused), Standing::Wait);
+        host.drive(&mut world);
+    }
+    assert_eq!((host.pages(), host.verdicts()), (1, 0));
+    host.people = People::Agree;
+    host.settle(&mut world);
+    assert_eq!(host.events.pop(), Some(Event::Failed(AuthError::PageTimedOut)));
+    assert_eq!(host.events.pop(), Some(Event::PageObsolete));
+}
+
+#[test]
+fn a_request_that_went_out_before_the_token_came_is_sent_again_at_once() {
+    let (mut world, mut host) = (World::new(), Host::new(config(), 1));
+    host.call(&mut world);
+    let refused = Refused { status: 401, header: None, used: None, attempt: 0, nonce: None };
+    assert_eq!(host.machine.challenged(host.now, &refused), Standing::Again);
+}
+
+/// Nothing helps against a server that refuses whatever it is shown, and it does not keep anyone busy.
+#[test]
+fn a_server_that_refuses_everything_is_left_alone() {
+    let (mut world, mut host) = (World::new(), Host::new(config(), 1));
+    world.issuer().gives_refresh = false;
+    let mut sent = 0;
+    let outcome = loop {
+        let used = match host.machine.credentials(host.now, Verb::Post, SERVER) {
+            Admission::Go { stamp, .. } => stamp,
+            Admission::Wait => {
+                host.settle(&mut world);
+                continue;
+            }
+        };
+        let refused = Refused { status: 401, header: None, used, attempt: sent, nonce: None };
+        match host.machine.challenged(host.now, &refused) {
+            Standing::Never(error) => break error,
+            _ => host.settle(&mut world),
+        }
+        sent += 1;
+    };
+    assert_eq!((outcome, sent, host.pages()), (AuthError::StillRefused { status: 401 }, 1, 1));
+}
+
+#[test]
+fn other_refusals_are_nothing_that_a_token_would_change() {
+    let (_, mut host) = (World::new(), Host::new(config(), 1));
+    for (status, header) in [(403, None), (403, Some("Bearer error=\"forbidden\"")), (500, None), (200, None)]
+    {
+        let refused = Refused { status, header, used: None, attempt: 0, nonce: None };
+        assert_eq!(host.machine.challenged(host.now, &refused), Standing::Never(AuthError::Forbidden));
+    }
+    assert!(host.machine.poll_action().is_none());
+}
+
+#[test]
+fn logging_in_needs_no_refusal_and_gets_a_new_token() {
+    let (mut world, mut host) = (World::new(), Host::new(config(), 1));
+    host.machine.login(host.now);
+    host.settle(&mut world);
+    assert!(matches!(host.events.last(), Some(Event::Ready(_))));
+    host.machine.login(host.now);
+    host.settle(&mut world);
+    assert_eq!((host.pages(), host.verdicts()), (2, 2));
+    // The registration is used again.
+    assert_eq!(world.issuer().registrations.len(), 1);
+}
+
+#[test]
+fn logging_out_forgets_everything_and_gives_the_token_back() {
+    let (mut world, mut host) = (World::new(), Host::new(config(), 1));
+    host.call(&mut world);
+    let refresh = world.issuer().refresh.keys().next().unwrap().clone();
+    host.machine.logout(host.now);
+    host.settle(&mut world);
+    assert_eq!(host.events.last(), Some(&Event::LoggedOut));
+    assert_eq!((world.store.text().as_str(), host.machine.status()), ("", None));
+    assert_eq!(world.issuer().revoked, [refresh]);
+    host.keeps_secrets(&world);
+}
+
+#[test]
+fn whatever_waits_fails_when_somebody_logs_out() {
+    let (mut world, mut host) = (World::new(), Host::new(config(), 1));
+    host.people = People::Ignore;
+    let refused = Refused { status: 401, header: None, used: None, attempt: 0, nonce: None };
+    assert_eq!(host.machine.challenged(host.now, &refused), Standing::Wait);
+    host.drive(&mut world);
+    host.machine.logout(host.now);
+    host.settle(&mut world);
+    assert_eq!(
+        host.events[1..],
+        [Event::PageObsolete, Event::Failed(AuthError::LoggedOut), Event::LoggedOut]
+    );
+}
+
+/// A record that can not be removed is told of: the token is still there.
+#[test]
+fn a_logout_tells_if_what_is_kept_stays() {
+    let (mut world, mut host) = (World::new(), Host::new(config(), 1));
+    host.call(&mut world);
+    world.store.read_only = true;
+    host.machine.logout(host.now);
+    host.settle(&mut world);
+    assert!(host.events.ends_with(&[Event::NotForgotten("the disk is full".into()), Event::LoggedOut]));
+    // It is given back all the same, and not used any more.
+    assert_eq!((world.issuer().revoked.len(), host.machine.status()), (1, None));
+    let mut host = Host::new(config(), 2);
+    world.store.broken = true;
+    host.machine.logout(host.now);
+    host.settle(&mut world);
+    assert_eq!(host.events, [Event::NotForgotten("the disk is gone".into()), Event::LoggedOut]);
+}
+
+/// An authorization server that is down keeps nobody from logging out.
+#[test]
+fn logging_out_needs_nobody_else() {
+    let (mut world, mut host) = (World::new(), Host::new(config(), 1));
+    host.call(&mut world);
+    world.faulty = Some((ISSUER.into(), super::sim::Fault::Silence));
+    let mut host = Host::new(config(), 2);
+    host.machine.logout(host.now);
+    host.settle(&mut world);
+    assert_eq!(host.events, [Event::LoggedOut]);
+    assert_eq!(world.store.text(), "");
+}
+
+#[test]
+fn the_same_inputs_and_the_same_seed_give_the_same_bytes() {
+    let run = |seed| {
+        let (mut world, mut host) = (World::new(), Host::new(config(), seed));
+        host.call(&mut world);
+        world.end_tokens();
+        host.call(&mut world);
+        host.machine.logout(host.now);
+        host.settle(&mut world);
+        (host.shown, world.issuer().pages.clone(), world.issuer().requests.clone(), world.log)
+    };
+    assert_eq!(run(1), run(1));
+    assert_ne!(run(1).1, run(2).1);
+}

@@ -1,0 +1,236 @@
+//! Tokens without a page.
+
+use std::sync::Arc;
+
+use mcp_proto::auth::client::{
+    AssertionPurpose, AuthClient, AuthConfig, AuthConfigError, AuthError, AuthMethod, ClientCredentials,
+    Grant, IdentityProvider, ProviderPlace, Registered, SubjectKind,
+};
+use mcp_proto::auth::{Es256, Secret, TokenRefusal};
+use serde_json::json;
+
+use super::config;
+use super::sim::{Answer, Fault, Host, ISSUER, Issuer, Outcome, SERVER, World, claims, members};
+
+const JWT_BEARER: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
+const IDP: &str = "https://idp.example.com";
+
+fn with(grant: Grant, credentials: ClientCredentials) -> AuthConfig {
+    let mut config = config();
+    config.grant = grant;
+    config.registered.push(Registered { issuer: None, credentials });
+    config
+}
+
+fn password() -> ClientCredentials {
+    ClientCredentials::with_secret("machine", Secret::new("secret-of-machine"))
+}
+
+fn knowing() -> World {
+    let mut world = World::new();
+    world.issuer().clients.insert("machine".into(), Some("secret-of-machine".into()));
+    world.issuer().secrets.push("secret-of-machine".into());
+    world.issuer().gives_refresh = false;
+    world
+}
+
+#[test]
+fn a_client_that_acts_for_itself_needs_no_page() {
+    for (takes, header) in [("client_secret_basic", true), ("client_secret_post", false)] {
+        let (mut world, mut host) = (knowing(), Host::new(with(Grant::ClientCredentials, password()), 1));
+        world.metadata(json!({ "token_endpoint_auth_methods_supported": [takes] }));
+        world.describe(json!({ "scopes_supported": ["mcp:read"] }));
+        assert_eq!(host.call(&mut world), Outcome::Answered(2));
+        let request = &world.issuer().requests[0];
+        assert_eq!((&*request["grant_type"], &*request["resource"]), ("client_credentials", SERVER));
+        assert_eq!(request["scope"], "mcp:read");
+        assert_eq!(world.issuer().authorizations[0].is_some(), header);
+        assert_eq!((host.pages(), world.count("/register")), (0, 0));
+        host.keeps_secrets(&world);
+    }
+}
+
+#[test]
+fn a_client_may_sign_to_show_who_it_is() {
+    let key = Arc::new(Es256::from_entropy(&[9; 32]).unwrap());
+    let config = with(Grant::ClientCredentials, ClientCredentials::with_key("machine", key));
+    let (mut world, mut host) = (knowing(), Host::new(config, 1));
+    world.issuer().clients.insert("machine".into(), None);
+    world.metadata(json!({ "token_endpoint_auth_methods_supported": ["private_key_jwt"] }));
+    assert_eq!(host.call(&mut world), Outcome::Answered(2));
+    let request = world.issuer().requests[0].clone();
+    assert!(!request.contains_key("client_id"));
+    let (_, claims) = claims(&request["client_assertion"]);
+    assert_eq!((claims["sub"].as_str(), claims["aud"].as_str()), (Some("machine"), Some(ISSUER)));
+    host.keeps_secrets(&world);
+}
+
+/// It registers nowhere: what it is known by was agreed on beforehand.
+#[test]
+fn a_client_that_acts_for_itself_needs_credentials() {
+    let mut config = config();
+    config.grant = Grant::ClientCredentials;
+    assert_eq!(AuthClient::new(config, SERVER, [1; 32]).err(), Some(AuthConfigError::Credentials));
+}
+
+/// A token that can not be renewed is asked for anew, before it ends.
+#[test]
+fn a_token_is_asked_for_anew_in_good_time() {
+    let (mut world, mut host) = (knowing(), Host::new(with(Grant::ClientCredentials, password()), 1));
+    host.call(&mut world);
+    host.pass(core::time::Duration::from_secs(3600 - 30));
+    assert_eq!(host.call(&mut world), Outcome::Answered(1));
+    host.settle(&mut world);
+    host.pass(core::time::Duration::from_secs(60));
+    assert_eq!(host.call(&mut world), Outcome::Answered(1));
+    assert_eq!(world.issuer().requests.len(), 2);
+}
+
+/// C12.28: it may ask for more as well.
+#[test]
+fn a_client_that_acts_for_itself_may_ask_for_more() {
+    let (mut world, mut host) = (knowing(), Host::new(with(Grant::ClientCredentials, password()), 1));
+    world.challenge = r#"Bearer scope="a""#.into();
+    host.call(&mut world);
+    world.challenge = "Bearer".into();
+    world.scope = Some("b".into());
+    assert_eq!(host.call(&mut world), Outcome::Answered(2));
+    assert_eq!(world.issuer().requests[1]["scope"], "a b");
+}
+
+fn enterprise(place: ProviderPlace) -> Grant {
+    Grant::Enterprise(IdentityProvider {
+        place,
+        credentials: ClientCredentials::new("client-at-idp"),
+        subject: SubjectKind::IdToken,
+    })
+}
+
+fn provider(world: &mut World) {
+    world.add(Issuer::new(IDP));
+    let granted = json!({
+        "access_token": "assert-id-jag-1",
+        "issued_token_type": "urn:ietf:params:oauth:token-type:id-jag",
+        "token_type": "N_A",
+    });
+    world.issuer().secrets.extend(["assert-id-jag-1".into(), "assert-id-token-1".into()]);
+    world.documents.insert(format!("{IDP}/token"), Answer::json(200, &granted));
+}
+
+#[test]
+fn an_identity_provider_may_decide_in_the_place_of_a_person() {
+    for place in [ProviderPlace::TokenEndpoint(format!("{IDP}/token")), ProviderPlace::Issuer(IDP.into())] {
+        let looks = matches!(place, ProviderPlace::Issuer(_));
+        let (mut world, mut host) = (knowing(), Host::new(with(enterprise(place), password()), 1));
+        provider(&mut world);
+        host.assertion = Ok(Secret::new("assert-id-token-1"));
+        host.holds = true;
+        host.machine.login(host.now);
+        host.drive(&mut world);
+        let mut exchange = None;
+        while let Some(fetch) = host.held.pop_front() {
+            if fetch.url == format!("{IDP}/token") {
+                exchange = Some(members(&fetch.body));
+            }
+            host.exchange(&mut world, &fetch);
+            host.drive(&mut world);
+        }
+        let exchange = exchange.unwrap();
+        for (name, value) in [
+            ("grant_type", "urn:ietf:params:oauth:grant-type:token-exchange"),
+            ("requested_token_type", "urn:ietf:params:oauth:token-type:id-jag"),
+            ("audience", ISSUER),
+            ("resource", SERVER),
+            ("subject_token", "assert-id-token-1"),
+            ("subject_token_type", "urn:ietf:params:oauth:token-type:id_token"),
+            ("client_id", "client-at-idp"),
+        ] {
+            assert_eq!(exchange[name], value, "{name}");
+        }
+        host.holds = false;
+        assert_eq!(host.call(&mut world), Outcome::Answered(1));
+        let request = &world.issuer().requests[0];
+        assert_eq!((&*request["grant_type"], &*request["assertion"]), (JWT_BEARER, "assert-id-jag-1"));
+        assert!(world.issuer().authorizations[0].is_some());
+        assert_eq!(host.asked[0].purpose, AssertionPurpose::Identity);
+        assert_eq!(host.asked[0].audience.as_deref(), looks.then_some(IDP));
+        assert_eq!((host.pages(), world.count(&format!("{IDP}/.well-known")) > 0), (0, looks));
+        host.keeps_secrets(&world);
+    }
+}
+
+#[test]
+fn another_token_than_the_identity_provider_should_give_is_not_passed_on() {
+    let place = ProviderPlace::TokenEndpoint(format!("{IDP}/token"));
+    let (mut world, mut host) = (knowing(), Host::new(with(enterprise(place), password()), 1));
+    provider(&mut world);
+    host.assertion = Ok(Secret::new("assert-id-token-1"));
+    let granted = json!({ "access_token": "x", "token_type": "Bearer" });
+    world.documents.insert(format!("{IDP}/token"), Answer::json(200, &granted));
+    assert_eq!(host.call(&mut world), Outcome::Failed(AuthError::WrongToken));
+    assert!(world.issuer().requests.is_empty());
+}
+
+#[test]
+fn an_identity_provider_is_visited_as_carefully_as_anyone() {
+    let place = ProviderPlace::Issuer("http://idp.example.com".into());
+    let error = AuthClient::new(with(enterprise(place), password()), SERVER, [1; 32]).err();
+    assert_eq!(error, Some(AuthConfigError::IdentityProvider));
+}
+
+#[test]
+fn a_workload_presents_an_assertion_of_its_own() {
+    let mut credentials = ClientCredentials::new("workload");
+    credentials.method = Some(AuthMethod::None);
+    let (mut world, mut host) = (knowing(), Host::new(with(Grant::JwtBearer, credentials), 1));
+    world.issuer().clients.insert("workload".into(), None);
+    world.metadata(
+        json!({ "token_endpoint_auth_methods_supported": ["none"], "registration_endpoint": null }),
+    );
+    world.issuer().secrets.push("assert-workload-1".into());
+    host.assertion = Ok(Secret::new("assert-workload-1"));
+    assert_eq!(host.call(&mut world), Outcome::Answered(2));
+    let request = &world.issuer().requests[0];
+    assert_eq!((&*request["grant_type"], &*request["assertion"]), (JWT_BEARER, "assert-workload-1"));
+    assert_eq!((&*request["client_id"], &*request["resource"]), ("workload", SERVER));
+    assert_eq!(host.asked[0].purpose, AssertionPurpose::Grant);
+    assert_eq!(host.asked[0].audience.as_deref(), Some(ISSUER));
+    host.keeps_secrets(&world);
+}
+
+#[test]
+fn a_workload_needs_no_other_name() {
+    let mut config = config();
+    config.grant = Grant::JwtBearer;
+    let (mut world, mut host) = (knowing(), Host::new(config, 1));
+    world.metadata(json!({ "registration_endpoint": null }));
+    host.assertion = Ok(Secret::new("assert-workload-1"));
+    assert_eq!(host.call(&mut world), Outcome::Answered(2));
+    assert!(!world.issuer().requests[0].contains_key("client_id"));
+}
+
+/// What is refused is not tried again, and no other grant in its place.
+#[test]
+fn an_assertion_that_is_refused_is_not_tried_again() {
+    for error in ["invalid_grant", "invalid_scope", "unauthorized_client"] {
+        let mut config = config();
+        config.grant = Grant::JwtBearer;
+        let (mut world, mut host) = (knowing(), Host::new(config, 1));
+        host.assertion = Ok(Secret::new("assert-workload-1"));
+        let says = Fault::Says(400, json!({ "error": error }).to_string());
+        world.faulty = Some((format!("{ISSUER}/token"), says));
+        let refusal = TokenRefusal::Refused { error: error.into(), description: None };
+        let Outcome::Failed(AuthError::Token(told)) = host.call(&mut world) else { panic!() };
+        assert_eq!(told, refusal);
+        assert_eq!((world.count("/token"), host.asked.len(), host.pages()), (1, 1, 0));
+    }
+}
+
+#[test]
+fn a_host_without_an_assertion_says_so() {
+    let mut config = config();
+    config.grant = Grant::JwtBearer;
+    let (mut world, mut host) = (knowing(), Host::new(config, 1));
+    let error = AuthError::Assertion("there is none".into());
+    assert_eq!(host.call(&mut world), Outcome::Failed(error));
+}

@@ -1,0 +1,22 @@
+//! The client of OAuth as a machine, against simulated servers.
+
+mod clocks;
+mod discovery;
+mod dpop;
+mod faults;
+mod flow;
+mod grants;
+mod pages;
+mod properties;
+mod registration;
+mod renewal;
+mod scopes;
+mod sharing;
+mod sim;
+
+use mcp_proto::auth::client::AuthConfig;
+use sim::REDIRECT;
+
+fn config() -> AuthConfig {
+    AuthConfig::new("a host", REDIRECT)
+}

@@ -1,0 +1,195 @@
+//! The page, and what it leads back to.
+
+use mcp_proto::auth::client::{AuthError, Event, FinishError, Redirect};
+use serde_json::json;
+
+use super::config;
+use super::sim::{Host, ISSUER, Outcome, People, World};
+
+/// A host with a page open, and where that would lead back to.
+fn open(world: &mut World) -> (Host, String) {
+    let mut host = Host::new(config(), 1);
+    host.people = People::Ignore;
+    host.machine.login(host.now);
+    host.drive(world);
+    let Some(Event::NeedsAuthorization(page)) = host.events.last().cloned() else {
+        panic!("{:?}", host.events)
+    };
+    assert_eq!(page.issuer, world.trusts);
+    let back = world.issuer().agree(&page.url);
+    (host, back)
+}
+
+/// C12.7: without an offer of S256 nothing is asked for, wherever the metadata is from.
+#[test]
+fn no_page_without_pkce() {
+    for methods in [json!(null), json!([]), json!(["plain"])] {
+        for mut world in [World::new(), World::legacy()] {
+            world.metadata(json!({ "code_challenge_methods_supported": methods }));
+            let issuer = world.trusts.clone();
+            let mut host = Host::new(config(), 1);
+            assert_eq!(host.call(&mut world), Outcome::Failed(AuthError::NoPkce { issuer }));
+            assert_eq!(host.pages(), 0);
+        }
+    }
+}
+
+/// C12.25.
+#[test]
+fn only_pages_that_a_browser_may_open_are_opened() {
+    for url in [
+        "javascript:alert(1)",
+        "data:text/html,x",
+        "file:///etc/passwd",
+        "vbscript:x",
+        "http://auth.example.com/authorize",
+        "https://user@auth.example.com/authorize",
+    ] {
+        let (mut world, mut host) = (World::new(), Host::new(config(), 1));
+        world.metadata(json!({ "authorization_endpoint": url }));
+        assert!(matches!(host.call(&mut world), Outcome::Failed(_)), "{url}");
+        assert_eq!(host.pages(), 0);
+    }
+    let (mut world, mut host) = (World::new(), Host::new(config(), 1));
+    world.metadata(json!({ "authorization_endpoint": null }));
+    assert_eq!(host.call(&mut world), Outcome::Failed(AuthError::NoPage { issuer: ISSUER.into() }));
+}
+
+#[test]
+fn a_page_may_have_a_query_of_its_own() {
+    let mut world = World::new();
+    world.metadata(json!({ "authorization_endpoint": format!("{ISSUER}/authorize?tenant=7") }));
+    let (host, _) = open(&mut world);
+    let Some(Event::NeedsAuthorization(page)) = host.events.last() else { panic!() };
+    assert!(page.url.starts_with(&format!("{ISSUER}/authorize?tenant=7&response_type=code&")));
+}
+
+/// C12.8: another's answer is dropped, and the page stays open.
+#[test]
+fn an_answer_without_the_state_of_the_page_changes_nothing() {
+    let mut world = World::new();
+    let (mut host, back) = open(&mut world);
+    for other in ["?code=abc", "?code=abc&state=", "?code=abc&state=other", "?error=access_denied", ""] {
+        let finished = host.machine.finish(host.now, Redirect::read(other));
+        assert_eq!(finished, Err(FinishError::OtherState), "{other}");
+    }
+    host.drive(&mut world);
+    assert_eq!((world.count("/token"), host.verdicts()), (0, 0));
+    assert_eq!(host.machine.finish(host.now, Redirect::read(&back)), Ok(()));
+    host.drive(&mut world);
+    assert!(matches!(host.events.last(), Some(Event::Ready(_))));
+    // It is over: the same answer is no answer any more.
+    assert_eq!(host.machine.finish(host.now, Redirect::read(&back)), Err(FinishError::NoPage));
+    host.keeps_secrets(&world);
+}
+
+/// C12.9: every row of the table, and nothing is made equal that is not.
+#[test]
+fn the_issuer_in_the_answer_is_compared_as_it_is_written() {
+    for (says, iss, good) in [
+        (json!(true), Some(ISSUER), true),
+        (json!(true), None, false),
+        (json!(true), Some("https://evil.example"), false),
+        (json!(false), Some(ISSUER), true),
+        (json!(false), None, true),
+        (json!(false), Some("https://evil.example"), false),
+        (json!(null), None, true),
+        (json!(null), Some("https://auth.example.com/"), false),
+        (json!(null), Some("https://AUTH.example.com"), false),
+        (json!(null), Some("https://auth.example.com:443"), false),
+        (json!(null), Some(""), false),
+    ] {
+        let (mut world, mut host) = (World::new(), Host::new(config(), 1));
+        world.metadata(json!({ "authorization_response_iss_parameter_supported": says }));
+        world.issuer().iss = iss.map(String::from);
+        let outcome = host.call(&mut world);
+        if good {
+            assert_eq!(outcome, Outcome::Answered(2), "{says} {iss:?}");
+        } else {
+            assert_eq!(outcome, Outcome::Failed(AuthError::OtherAnswer), "{says} {iss:?}");
+            assert_eq!(world.count("/token"), 0);
+        }
+        host.keeps_secrets(&world);
+    }
+}
+
+/// C12.10, C12.29: what somebody else says is not shown.
+#[test]
+fn the_error_of_another_issuer_is_not_shown() {
+    let mut world = World::new();
+    let (mut host, back) = open(&mut world);
+    let state = Redirect::read(&back).state.unwrap();
+    let mut redirect =
+        Redirect::read("?error=please_call&error_description=+44+20+7946&iss=https://evil.example");
+    redirect.state = Some(state);
+    let finished = host.machine.finish(host.now, redirect);
+    host.show(&finished);
+    assert_eq!(finished, Err(FinishError::Failed(AuthError::OtherAnswer)));
+    host.drive(&mut world);
+    assert_eq!(host.events.last(), Some(&Event::Failed(AuthError::OtherAnswer)));
+    assert!(!host.shown.contains("7946") && !host.shown.contains("please_call"));
+}
+
+#[test]
+fn a_person_who_does_not_agree_ends_it() {
+    let mut world = World::new();
+    let (mut host, back) = open(&mut world);
+    let state = Redirect::read(&back).state.unwrap();
+    let query = format!(
+        "{}?error=access_denied&error_description=not%1b[31m+today&state={}&iss={ISSUER}",
+        super::sim::REDIRECT,
+        state.expose()
+    );
+    let error =
+        AuthError::Denied { error: "access_denied".into(), description: Some("not[31m today".into()) };
+    assert_eq!(
+        host.machine.finish(host.now, Redirect::read(&query)),
+        Err(FinishError::Failed(error.clone()))
+    );
+    host.drive(&mut world);
+    assert_eq!(host.events.last(), Some(&Event::Failed(error)));
+}
+
+#[test]
+fn an_answer_with_neither_code_nor_error_ends_it() {
+    let mut world = World::new();
+    let (mut host, back) = open(&mut world);
+    let mut redirect = Redirect::read(&back);
+    redirect.code = None;
+    assert_eq!(host.machine.finish(host.now, redirect), Err(FinishError::Failed(AuthError::NoCode)));
+}
+
+#[test]
+fn a_page_may_be_given_up() {
+    let mut world = World::new();
+    let (mut host, back) = open(&mut world);
+    host.machine.give_up_page(host.now);
+    host.drive(&mut world);
+    assert_eq!(host.events[1..], [Event::PageObsolete, Event::Failed(AuthError::GivenUp)]);
+    assert_eq!(host.machine.finish(host.now, Redirect::read(&back)), Err(FinishError::NoPage));
+    // Where no page is open there is none to give up.
+    host.machine.give_up_page(host.now);
+    assert!(host.machine.poll_event().is_none());
+}
+
+/// A page that nobody has been shown is not called obsolete.
+#[test]
+fn a_page_that_was_not_shown_is_not_told_of() {
+    let (mut world, mut host) = (World::new(), Host::new(config(), 1));
+    host.machine.login(host.now);
+    while let Some(action) = host.machine.poll_action() {
+        use mcp_proto::auth::client::Action;
+        match action {
+            Action::Load => host.machine.handle_loaded(host.now, Ok(None)),
+            Action::Fetch(fetch) => host.exchange(&mut world, &fetch),
+            Action::Store { record, expected } => {
+                let saved = world.store.store(record, expected);
+                host.machine.handle_stored(host.now, saved);
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    host.machine.give_up_page(host.now);
+    assert_eq!(host.machine.poll_event(), Some(Event::Failed(AuthError::GivenUp)));
+    assert_eq!(host.machine.poll_event(), None);
+}

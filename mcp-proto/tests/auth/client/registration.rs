@@ -1,0 +1,295 @@
+//! What the client is known by, and where.
+
+use mcp_proto::auth::Secret;
+use mcp_proto::auth::client::{
+    ApplicationType, AuthClient, AuthConfig, AuthConfigError, AuthError, AuthMethod, ClientCredentials,
+    Registered,
+};
+use serde_json::json;
+
+use super::config;
+use super::sim::{Answer, Host, ISSUER, Issuer, Outcome, REDIRECT, SERVER, World};
+
+const DOCUMENT: &str = "https://app.example/client.json";
+
+fn with(issuer: Option<&str>, credentials: ClientCredentials) -> AuthConfig {
+    let mut config = config();
+    config.registered.push(Registered { issuer: issuer.map(String::from), credentials });
+    config
+}
+
+/// A world whose authorization server knows this client.
+fn knowing(id: &str, secret: Option<&str>) -> World {
+    let mut world = World::new();
+    world.issuer().clients.insert(id.into(), secret.map(String::from));
+    world.issuer().secrets.extend(secret.map(String::from));
+    world
+}
+
+/// C12.17, C12.27: beforehand, then by a document, then by registering.
+#[test]
+fn registration_is_what_is_done_if_nothing_else_is_possible() {
+    for issuer in [None, Some(ISSUER)] {
+        let mut world = knowing("known", None);
+        world.metadata(json!({ "client_id_metadata_document_supported": true }));
+        let mut config = with(issuer, ClientCredentials::new("known"));
+        config.client_id_document = Some(DOCUMENT.into());
+        assert_eq!(Host::new(config, 1).call(&mut world), Outcome::Answered(2));
+        assert_eq!(world.issuer().pages[0]["client_id"], "known");
+    }
+    for (reads, name) in [
+        (json!(true), DOCUMENT),
+        (json!(false), "client-1-of-auth.example.com"),
+        (json!(null), "client-1-of-auth.example.com"),
+    ] {
+        let mut world = World::new();
+        world.metadata(json!({ "client_id_metadata_document_supported": reads }));
+        let mut config = config();
+        config.client_id_document = Some(DOCUMENT.into());
+        assert_eq!(Host::new(config, 1).call(&mut world), Outcome::Answered(2));
+        assert_eq!(world.issuer().pages[0]["client_id"], name);
+        assert_eq!(world.issuer().registrations.is_empty(), name == DOCUMENT);
+    }
+}
+
+/// C12.17: then somebody has to be asked.
+#[test]
+fn a_client_that_can_not_register_says_where() {
+    let (mut world, mut host) = (World::new(), Host::new(config(), 1));
+    world.metadata(json!({ "registration_endpoint": null }));
+    assert_eq!(host.call(&mut world), Outcome::Failed(AuthError::NotRegistered { issuer: ISSUER.into() }));
+}
+
+/// C12.18.
+#[test]
+fn a_client_id_document_is_at_https_with_a_path() {
+    for (url, good) in [
+        (DOCUMENT, true),
+        ("https://app.example", false),
+        ("https://app.example/", false),
+        ("http://app.example/client.json", false),
+        ("https://app.example/client.json#x", false),
+        ("client", false),
+    ] {
+        let mut config = config();
+        config.client_id_document = Some(url.into());
+        let error = AuthClient::new(config, SERVER, [1; 32]).err();
+        assert_eq!(error, (!good).then_some(AuthConfigError::ClientIdDocument), "{url}");
+    }
+}
+
+/// C12.19, C12.22: what a registration says.
+#[test]
+fn a_registration_says_what_kind_of_client_it_is() {
+    let mut config = config();
+    config.client.uri = Some("https://app.example".into());
+    config.client.logo = Some("https://app.example/logo.png".into());
+    let (mut world, mut host) = (World::new(), Host::new(config, 1));
+    world.describe(json!({ "scopes_supported": ["mcp:basic"] }));
+    assert_eq!(host.call(&mut world), Outcome::Answered(2));
+    assert_eq!(
+        world.issuer().registrations,
+        [json!({
+            "client_name": "a host",
+            "client_uri": "https://app.example",
+            "logo_uri": "https://app.example/logo.png",
+            "redirect_uris": [REDIRECT],
+            "grant_types": ["authorization_code", "refresh_token"],
+            "response_types": ["code"],
+            "token_endpoint_auth_method": "none",
+            "application_type": "native",
+            "scope": "mcp:basic",
+        })]
+    );
+    let mut web = AuthConfig::new("a site", "https://app.example/back");
+    web.client.application_type = ApplicationType::Web;
+    let (mut world, mut host) = (World::new(), Host::new(web, 1));
+    host.call(&mut world);
+    assert_eq!(world.issuer().registrations[0]["application_type"], "web");
+}
+
+/// C12.14: scopes of the resource need not be known as such to the authorization server, which may refuse to register
+/// for what it does not list.
+#[test]
+fn scopes_are_registered_where_they_are_listed() {
+    for (listed, registered) in [
+        (json!(null), json!("mcp:basic")),
+        (json!(["openid", "mcp:basic"]), json!("mcp:basic")),
+        (json!(["openid"]), json!(null)),
+    ] {
+        let (mut world, mut host) = (World::new(), Host::new(config(), 1));
+        world.describe(json!({ "scopes_supported": ["mcp:basic"] }));
+        world.metadata(json!({ "scopes_supported": listed }));
+        assert_eq!(host.call(&mut world), Outcome::Answered(2));
+        assert_eq!(world.issuer().registrations[0]["scope"], registered);
+        assert_eq!(world.issuer().pages[0]["scope"], "mcp:basic");
+    }
+}
+
+/// C12.19: what the authorization server says is told.
+#[test]
+fn a_refused_registration_is_told_with_its_reason() {
+    let says = json!({ "error": "invalid_redirect_uri", "error_description": "no loopback\u{1b}[2J here" });
+    for (answer, error, description) in [
+        (Answer::json(400, &says), Some("invalid_redirect_uri"), Some("no loopback[2J here")),
+        (Answer::status(403), None, None),
+        (Answer::json(201, &json!({ "client_secret": "x" })), None, None),
+        (Answer::json(201, &json!({ "client_id": "" })), None, None),
+        (Answer::json(201, &json!({ "client_id": "x".repeat(5000) })), None, None),
+    ] {
+        let (mut world, mut host) = (World::new(), Host::new(config(), 1));
+        let status = answer.status;
+        world.documents.insert(format!("{ISSUER}/register"), answer);
+        let error = AuthError::RegistrationRefused {
+            status,
+            error: error.map(String::from),
+            description: description.map(String::from),
+        };
+        assert_eq!(host.call(&mut world), Outcome::Failed(error));
+        assert_eq!(host.pages(), 0);
+    }
+}
+
+/// C12.20, C12.13: another authorization server gets to know nothing of what the first gave out.
+#[test]
+fn a_server_that_trusts_another_authorization_server_has_the_client_register_there() {
+    let (mut world, mut host) = (World::new(), Host::new(config(), 1));
+    assert_eq!(host.call(&mut world), Outcome::Answered(2));
+    let first = host.machine.status().unwrap();
+    let other = "https://other.example.com";
+    world.add(Issuer::new(other));
+    world.trusts = other.into();
+    world.describe(json!({}));
+    assert_eq!(host.call(&mut world), Outcome::Answered(2));
+    let second = host.machine.status().unwrap();
+    assert_eq!((second.issuer.as_str(), host.pages()), (other, 2));
+    assert_ne!(first.client_id, second.client_id);
+    // The first was not asked to renew what nobody wants any more.
+    assert_eq!(world.issuers[ISSUER].renewals, 0);
+    let seen =
+        |issuer: &Issuer| format!("{:?} {:?} {:?}", issuer.pages, issuer.requests, issuer.authorizations);
+    let seen = seen(&world.issuers[other]);
+    for secret in &world.issuers[ISSUER].secrets {
+        assert!(!seen.contains(secret.as_str()));
+    }
+    assert!(!seen.contains(&first.client_id));
+    // And back: what it gave out then is known still.
+    world.trusts = ISSUER.into();
+    world.describe(json!({}));
+    world.end_tokens();
+    assert_eq!(host.call(&mut world), Outcome::Answered(2));
+    assert_eq!(host.machine.status().unwrap().client_id, first.client_id);
+    assert_eq!(world.issuer().registrations.len(), 1);
+}
+
+/// C12.20: credentials from beforehand are for one authorization server, named or not.
+#[test]
+fn credentials_from_beforehand_stay_with_their_authorization_server() {
+    let other = "https://other.example.com";
+    let mut world = knowing("known", None);
+    world.add(Issuer::new(other));
+    let mut host = Host::new(with(None, ClientCredentials::new("known")), 1);
+    assert_eq!(host.call(&mut world), Outcome::Answered(2));
+    world.trusts = other.into();
+    world.describe(json!({}));
+    let moved = Outcome::Failed(AuthError::RegisteredElsewhere { issuer: other.into() });
+    assert_eq!(host.call(&mut world), moved);
+    // The next process knows that too.
+    assert_eq!(Host::new(with(None, ClientCredentials::new("known")), 2).call(&mut world), moved);
+    let mut host = Host::new(with(Some(ISSUER), ClientCredentials::new("known")), 3);
+    assert_eq!(host.call(&mut world), moved);
+    assert!(world.issuer().pages.is_empty() && world.issuer().registrations.is_empty());
+}
+
+#[test]
+fn a_registration_for_other_redirects_or_with_an_old_password_is_not_used() {
+    let (mut world, mut host) = (World::new(), Host::new(config(), 1));
+    let end = host.now.unix.since_epoch().as_secs() + 1000;
+    world.issuer().registers = json!({ "client_secret": "secret-1", "client_secret_expires_at": end });
+    host.call(&mut world);
+    let again = |config: AuthConfig, world: &mut World, late: u64| {
+        let mut host = Host::new(config, 2);
+        host.now.unix = host.now.unix + core::time::Duration::from_secs(late);
+        host.machine.login(host.now);
+        host.settle(world);
+        world.issuer().registrations.len()
+    };
+    assert_eq!(again(config(), &mut world, 0), 1);
+    assert_eq!(again(AuthConfig::new("a host", "http://127.0.0.1:9999/callback"), &mut world, 0), 2);
+    world.issuer().registers = json!({});
+    assert_eq!(again(config(), &mut world, 0), 3);
+    assert_eq!(again(config(), &mut world, 2000), 3);
+}
+
+/// A registration that the authorization server has forgotten is not tried twice.
+#[test]
+fn a_client_that_is_not_known_any_more_registers_again() {
+    let (mut world, mut host) = (World::new(), Host::new(config(), 1));
+    host.call(&mut world);
+    world.issuer().clients.clear();
+    world.end_tokens();
+    // The renewal shows it, and a page follows, for which the client has registered again.
+    assert_eq!(host.call(&mut world), Outcome::Answered(2));
+    assert_eq!(world.issuer().registrations.len(), 2);
+    // At a page it shows when the code is redeemed: that one is lost.
+    world.issuer().clients.clear();
+    host.machine.login(host.now);
+    host.settle(&mut world);
+    host.machine.login(host.now);
+    host.settle(&mut world);
+    assert_eq!(world.issuer().registrations.len(), 3);
+}
+
+/// How a password is sent is what the metadata says; unsaid, it is the header.
+#[test]
+fn a_password_is_sent_as_the_authorization_server_takes_it() {
+    for (takes, header, form, name) in [
+        (json!(null), true, false, false),
+        (json!(["client_secret_basic"]), true, false, false),
+        (json!(["client_secret_post", "client_secret_basic"]), true, false, false),
+        (json!(["client_secret_post"]), false, true, true),
+        (json!(["private_key_jwt", "client_secret_post"]), false, true, true),
+        (json!(["tls_client_auth"]), true, false, false),
+    ] {
+        let mut world = knowing("a client:1", Some("secret %/: 1"));
+        world.metadata(json!({ "token_endpoint_auth_methods_supported": takes }));
+        let credentials = ClientCredentials::with_secret("a client:1", Secret::new("secret %/: 1"));
+        let mut host = Host::new(with(Some(ISSUER), credentials), 1);
+        assert_eq!(host.call(&mut world), Outcome::Answered(2), "{takes}");
+        let issuer = world.issuer();
+        assert_eq!(issuer.authorizations[0].is_some(), header, "{takes}");
+        assert_eq!(issuer.requests[0].contains_key("client_secret"), form);
+        assert_eq!(issuer.requests[0].contains_key("client_id"), name);
+        host.keeps_secrets(&world);
+    }
+}
+
+#[test]
+fn how_a_password_is_sent_may_be_said_by_whoever_gave_it_out() {
+    // By the registration, for the server of no metadata and for the one that says otherwise.
+    for (method, header) in [("client_secret_post", false), ("client_secret_basic", true)] {
+        let (mut world, mut host) = (World::new(), Host::new(config(), 1));
+        world.issuer().registers =
+            json!({ "client_secret": "secret-1", "token_endpoint_auth_method": method });
+        assert_eq!(host.call(&mut world), Outcome::Answered(2));
+        assert_eq!(world.issuer().authorizations[0].is_some(), header);
+    }
+    // By the application.
+    let mut world = knowing("known", Some("secret-2"));
+    let mut credentials = ClientCredentials::with_secret("known", Secret::new("secret-2"));
+    credentials.method = Some(AuthMethod::Post);
+    assert_eq!(Host::new(with(None, credentials), 1).call(&mut world), Outcome::Answered(2));
+    assert!(world.issuer().requests[0].contains_key("client_secret"));
+}
+
+/// A public client may be given a password that nobody wants to see.
+#[test]
+fn where_only_none_is_taken_no_password_is_sent() {
+    let (mut world, mut host) = (World::new(), Host::new(config(), 1));
+    world.metadata(json!({ "token_endpoint_auth_methods_supported": ["none"] }));
+    world.issuer().registers = json!({ "client_secret": "secret-1" });
+    // The simulated one insists on its password; that it was not sent is what counts.
+    host.call(&mut world);
+    assert!(world.issuer().authorizations[0].is_none());
+    assert!(!world.issuer().requests[0].contains_key("client_secret"));
+}

@@ -1,0 +1,108 @@
+//! What is asked for.
+
+use mcp_proto::auth::Scopes;
+use mcp_proto::auth::client::{AuthError, Refused, Standing};
+use serde_json::json;
+
+use super::config;
+use super::sim::{Host, Outcome, World};
+
+fn scope(world: &mut World, page: usize) -> Option<String> {
+    world.issuer().pages[page].get("scope").cloned()
+}
+
+/// C12.14, C12.15: what the challenge names, then what the server's metadata lists, then nothing.
+#[test]
+fn the_challenge_says_what_to_ask_for_then_the_metadata_then_nobody() {
+    for (challenge, chosen, supported, asked) in [
+        (Some("a b"), None, json!(["c"]), Some("a b")),
+        (None, None, json!(["c", "d"]), Some("c d")),
+        (None, None, json!(null), None),
+        (None, None, json!([]), None),
+        (None, Some("e"), json!(["c"]), Some("e")),
+        (Some("a"), Some("e"), json!(["c"]), Some("e a")),
+    ] {
+        let mut config = config();
+        config.scopes = chosen.map(Scopes::parse);
+        let (mut world, mut host) = (World::new(), Host::new(config, 1));
+        if let Some(challenge) = challenge {
+            world.challenge = format!(r#"Bearer scope="{challenge}""#);
+        }
+        world.describe(json!({ "scopes_supported": supported }));
+        assert_eq!(host.call(&mut world), Outcome::Answered(2));
+        assert_eq!(scope(&mut world, 0).as_deref(), asked);
+    }
+}
+
+/// C12.22: asked for where it is known, and only besides something else: alone it would take the place of what is
+/// granted to those who ask for nothing.
+#[test]
+fn offline_access_is_asked_for_where_it_is_known() {
+    for (known, supported, asked) in [
+        (json!(["mcp:basic", "offline_access"]), json!(["mcp:basic"]), Some("mcp:basic offline_access")),
+        (json!(["mcp:basic"]), json!(["mcp:basic"]), Some("mcp:basic")),
+        (json!(null), json!(["mcp:basic"]), Some("mcp:basic")),
+        (json!(["offline_access"]), json!(null), None),
+    ] {
+        let (mut world, mut host) = (World::new(), Host::new(config(), 1));
+        world.metadata(json!({ "scopes_supported": known }));
+        world.describe(json!({ "scopes_supported": supported }));
+        host.call(&mut world);
+        assert_eq!(scope(&mut world, 0).as_deref(), asked);
+        let consents = asked.is_some_and(|asked| asked.contains("offline"));
+        assert_eq!(world.issuer().pages[0].contains_key("prompt"), consents);
+    }
+}
+
+/// C12.16: the union of what there was and what is missing, and nothing that the metadata lists besides.
+#[test]
+fn what_is_missing_is_asked_for_besides_what_there_was() {
+    let (mut world, mut host) = (World::new(), Host::new(config(), 1));
+    world.metadata(json!({ "scopes_supported": ["offline_access"] }));
+    world.describe(json!({ "scopes_supported": ["mcp:profile"] }));
+    world.challenge = r#"Bearer scope="mcp:basic""#.into();
+    assert_eq!(host.call(&mut world), Outcome::Answered(2));
+    world.challenge = "Bearer".into();
+    world.scope = Some("mcp:write".into());
+    assert_eq!(host.call(&mut world), Outcome::Answered(2));
+    assert_eq!(scope(&mut world, 1).unwrap(), "mcp:basic mcp:write offline_access");
+    // The next process keeps adding to the same.
+    world.scope = Some("mcp:admin".into());
+    assert_eq!(Host::new(config(), 2).call(&mut world), Outcome::Answered(2));
+    assert_eq!(scope(&mut world, 2).unwrap(), "mcp:basic mcp:write mcp:admin offline_access");
+}
+
+/// C12.16: one authorization for what is refused for want of the very scopes that were granted.
+#[test]
+fn a_server_that_wants_what_it_has_got_is_believed_once() {
+    let (mut world, mut host) = (World::new(), Host::new(config(), 1));
+    host.call(&mut world);
+    world.scope = Some("mcp:admin".into());
+    assert_eq!(host.call(&mut world), Outcome::Answered(2));
+    let pages = host.pages();
+    let header = r#"Bearer error="insufficient_scope", scope="mcp:admin""#;
+    let used = match host.machine.credentials(host.now, mcp_proto::bind::http::Verb::Post, super::sim::SERVER)
+    {
+        mcp_proto::auth::client::Admission::Go { stamp, .. } => stamp,
+        other => panic!("{other:?}"),
+    };
+    let refused = Refused { status: 403, header: Some(header), used, attempt: 0, nonce: None };
+    let error = AuthError::InsufficientScope { scopes: Some(Scopes::parse("mcp:admin")) };
+    assert_eq!(host.machine.challenged(host.now, &refused), Standing::Never(error));
+    // Without a word about what is missing there is nothing to ask for.
+    let refused = Refused { header: Some(r#"Bearer error="insufficient_scope""#), ..refused };
+    let error = AuthError::InsufficientScope { scopes: None };
+    assert_eq!(host.machine.challenged(host.now, &refused), Standing::Never(error));
+    assert_eq!(host.pages(), pages);
+}
+
+/// C12.16: a server that wants something else each time, or an authorization server that never grants it.
+#[test]
+fn nobody_is_asked_more_than_a_few_times_for_one_request() {
+    let (mut world, mut host) = (World::new(), Host::new(config(), 1));
+    world.issuer().grants_only = Some("mcp:basic".into());
+    world.scope = Some("mcp:admin".into());
+    let error = AuthError::InsufficientScope { scopes: Some(Scopes::parse("mcp:admin")) };
+    assert_eq!(host.call(&mut world), Outcome::Failed(error));
+    assert_eq!(host.pages(), 3);
+}

@@ -1,0 +1,223 @@
+//! A process: one machine, driven.
+
+use core::time::Duration;
+use std::collections::VecDeque;
+
+use mcp_proto::auth::client::{
+    Action, Admission, AuthClient, AuthConfig, AuthError, Event, Redirect, Stamp, Standing,
+};
+use mcp_proto::auth::{Fetch, FetchId, Now, Secret};
+use mcp_proto::bind::http::Verb;
+use mcp_proto::{Bytes, Instant, UnixTime};
+
+use super::{SERVER, World};
+
+/// What people do with pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum People {
+    /// They agree.
+    Agree,
+    /// They look away.
+    Ignore,
+}
+
+/// What became of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// It was answered, having been sent that often.
+    Answered(u32),
+    /// It failed.
+    Failed(AuthError),
+    /// It waits still.
+    Waiting,
+}
+
+/// A request of the application, on its way.
+#[derive(Default)]
+pub(crate) struct Call {
+    attempt: u32,
+    used: Option<Stamp>,
+}
+
+pub(crate) struct Host {
+    pub(crate) machine: AuthClient,
+    pub(crate) now: Now,
+    pub(crate) people: People,
+    /// What the host says when it is asked for an assertion.
+    pub(crate) assertion: Result<Secret, String>,
+    pub(crate) events: Vec<Event>,
+    pub(crate) aborted: Vec<FetchId>,
+    /// Exchanges that nobody has answered yet, if they are held.
+    pub(crate) held: VecDeque<Fetch>,
+    pub(crate) holds: bool,
+    /// Everything that was ever shown.
+    pub(crate) shown: String,
+    pub(crate) asked: Vec<mcp_proto::auth::client::AssertionRequest>,
+}
+
+impl Host {
+    pub(crate) fn new(config: AuthConfig, seed: u8) -> Self {
+        let start = Duration::from_secs(1_785_240_000);
+        Self {
+            machine: AuthClient::new(config, SERVER, [seed; 32]).unwrap(),
+            now: Now { instant: Instant::ORIGIN, unix: UnixTime::from_epoch(start) },
+            people: People::Agree,
+            assertion: Err("there is none".into()),
+            events: Vec::new(),
+            aborted: Vec::new(),
+            held: VecDeque::new(),
+            holds: false,
+            shown: String::new(),
+            asked: Vec::new(),
+        }
+    }
+
+    pub(crate) fn show(&mut self, thing: &impl core::fmt::Debug) {
+        self.shown.push_str(&format!("{thing:?}\n"));
+    }
+
+    /// Both clocks go on.
+    pub(crate) fn pass(&mut self, time: Duration) {
+        self.now = Now { instant: self.now.instant + time, unix: self.now.unix + time };
+    }
+
+    /// Carries out one action or event. Whether there was one.
+    pub(crate) fn step(&mut self, world: &mut World) -> bool {
+        if let Some(action) = self.machine.poll_action() {
+            self.show(&action);
+            match action {
+                Action::Fetch(fetch) if self.holds => self.held.push_back(fetch),
+                Action::Fetch(fetch) => self.exchange(world, &fetch),
+                Action::Abort(id) => {
+                    self.held.retain(|fetch| fetch.id != id);
+                    self.aborted.push(id);
+                }
+                Action::Load => self.machine.handle_loaded(self.now, world.store.load()),
+                Action::Store { record, expected } => {
+                    let saved = world.store.store(record, expected);
+                    self.machine.handle_stored(self.now, saved);
+                }
+                Action::Assertion(request) => {
+                    self.asked.push(request);
+                    self.machine.handle_assertion(self.now, self.assertion.clone());
+                }
+                other => panic!("{other:?}"),
+            }
+            return true;
+        }
+        let Some(event) = self.machine.poll_event() else { return false };
+        self.show(&event);
+        if let (Event::NeedsAuthorization(page), People::Agree) = (&event, self.people) {
+            let owner = page.url.split('?').next().unwrap().trim_end_matches("/authorize").to_owned();
+            let back = world.issuers.get_mut(&owner).unwrap().agree(&page.url);
+            let _ = self.machine.finish(self.now, Redirect::read(&back));
+        }
+        self.events.push(event);
+        true
+    }
+
+    /// Makes an exchange.
+    pub(crate) fn exchange(&mut self, world: &mut World, fetch: &Fetch) {
+        match world.answer(fetch) {
+            None => {}
+            Some(Err(detail)) => self.machine.handle_failed(self.now, fetch.id, &detail),
+            Some(Ok(answer)) => {
+                let body = Bytes::from(answer.body);
+                self.machine.handle_answer(
+                    self.now,
+                    fetch.id,
+                    answer.status,
+                    &answer.fields.as_slice(),
+                    body,
+                );
+            }
+        }
+    }
+
+    /// Goes on until nothing is to be done without waiting.
+    pub(crate) fn drive(&mut self, world: &mut World) {
+        for _ in 0..1000 {
+            if !self.step(world) {
+                let machine = format!("{:?} {:?}", self.machine, self.machine.status());
+                self.shown.push_str(&machine);
+                return;
+            }
+        }
+        panic!("it never comes to rest: {:?}", world.log);
+    }
+
+    /// Goes on until nothing more happens, waiting where that is needed.
+    pub(crate) fn settle(&mut self, world: &mut World) {
+        for _ in 0..1000 {
+            self.drive(world);
+            let Some(due) = self.machine.poll_timeout() else { return };
+            let late = due.saturating_since(self.now.instant);
+            self.pass(late);
+            self.machine.handle_timeout(self.now);
+            assert!(self.machine.poll_timeout().is_none_or(|next| next > due), "it is due at {due:?} still");
+        }
+        panic!("it never comes to rest: {:?}", world.log);
+    }
+
+    /// A request that is sent as often as it takes.
+    pub(crate) fn call(&mut self, world: &mut World) -> Outcome {
+        let mut call = Call::default();
+        for _ in 0..50 {
+            match self.advance(world, &mut call) {
+                Some(Outcome::Waiting) => {
+                    let before = self.verdicts();
+                    self.settle(world);
+                    match self.events.iter().filter(|event| is_verdict(event)).nth(before) {
+                        Some(Event::Failed(error)) => return Outcome::Failed(error.clone()),
+                        Some(_) => {}
+                        None => return Outcome::Waiting,
+                    }
+                }
+                Some(outcome) => return outcome,
+                None => {}
+            }
+        }
+        panic!("it never ends: {:?}", world.log);
+    }
+
+    /// Sends a request once, if it may go out. `None` if it is to be sent again at once.
+    pub(crate) fn advance(&mut self, world: &mut World, call: &mut Call) -> Option<Outcome> {
+        let (headers, stamp) = match self.machine.credentials(self.now, Verb::Post, SERVER) {
+            Admission::Wait => return Some(Outcome::Waiting),
+            Admission::Go { headers, stamp } => (headers, stamp),
+        };
+        self.show(&headers);
+        call.used = stamp;
+        let refusal = match world.request(&headers) {
+            Ok(()) => return Some(Outcome::Answered(call.attempt + 1)),
+            Err(refusal) => refusal,
+        };
+        let standing = self.machine.challenged(self.now, &refusal.at(call.used, call.attempt));
+        self.show(&standing);
+        call.attempt += 1;
+        match standing {
+            Standing::Again => None,
+            Standing::Wait => Some(Outcome::Waiting),
+            Standing::Never(error) => Some(Outcome::Failed(error)),
+        }
+    }
+
+    pub(crate) fn verdicts(&self) -> usize {
+        self.events.iter().filter(|event| is_verdict(event)).count()
+    }
+
+    pub(crate) fn pages(&self) -> usize {
+        self.events.iter().filter(|event| matches!(event, Event::NeedsAuthorization(_))).count()
+    }
+
+    /// Whether nothing secret was shown.
+    pub(crate) fn keeps_secrets(&self, world: &World) {
+        for secret in world.secrets() {
+            assert!(!self.shown.contains(&secret), "{secret} was shown: {}", self.shown);
+        }
+    }
+}
+
+pub(crate) fn is_verdict(event: &Event) -> bool {
+    matches!(event, Event::Ready(_) | Event::Failed(_))
+}

@@ -1,0 +1,61 @@
+//! One place where processes keep a record.
+
+use mcp_proto::auth::client::{Record, Saved, Stored, Version};
+
+#[derive(Default)]
+pub(crate) struct Store {
+    kept: Option<(Vec<u8>, u64)>,
+    writes: u64,
+    /// Whether nothing can be read or written.
+    pub(crate) broken: bool,
+    /// Whether nothing can be written.
+    pub(crate) read_only: bool,
+}
+
+impl Store {
+    pub(crate) fn load(&self) -> Result<Option<Stored>, String> {
+        if self.broken {
+            return Err("the disk is gone".into());
+        }
+        Ok(self.stored())
+    }
+
+    pub(crate) fn stored(&self) -> Option<Stored> {
+        self.kept
+            .as_ref()
+            .map(|(json, version)| Stored { record: Record::read(json).unwrap(), version: Version(*version) })
+    }
+
+    pub(crate) fn store(
+        &mut self,
+        record: Option<Record>,
+        expected: Option<Version>,
+    ) -> Result<Saved, String> {
+        if self.broken || self.read_only {
+            return Err("the disk is full".into());
+        }
+        let there = self.kept.as_ref().map(|(_, version)| Version(*version));
+        if there != expected {
+            return Ok(Saved::Conflict(self.stored()));
+        }
+        self.writes += 1;
+        self.kept = record.map(|record| (record.to_json().expose().as_bytes().to_vec(), self.writes));
+        Ok(Saved::Done(Version(self.writes)))
+    }
+
+    pub(crate) fn text(&self) -> String {
+        self.kept.as_ref().map(|(json, _)| String::from_utf8(json.clone()).unwrap()).unwrap_or_default()
+    }
+
+    /// Changes the record behind everybody's back.
+    pub(crate) fn edit(&mut self, change: impl FnOnce(&mut serde_json::Value)) {
+        let mut record: serde_json::Value = serde_json::from_str(&self.text()).unwrap();
+        change(&mut record);
+        self.writes += 1;
+        self.kept = Some((record.to_string().into_bytes(), self.writes));
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.kept = None;
+    }
+}

@@ -1,0 +1,293 @@
+//! Tokens that are bound to keys, and the proofs that they come with.
+
+use core::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
+use mcp_proto::auth::dpop::{proof, thumbprint};
+use mcp_proto::auth::server::{Access, Admission, Dpop, JwtAlgorithm, Proofs, Protection};
+use mcp_proto::auth::{Es256, Now, Secret, Signer, TokenKind};
+use mcp_proto::bind::http::server::{Answer, RequestHead};
+use serde_json::{Value, json};
+
+use super::{Listed, access, answer, at, demand, header, protection};
+
+const TOKEN: &str = "a-token";
+
+fn key() -> Es256 {
+    Es256::from_entropy(&[5; 32]).unwrap()
+}
+
+fn bound() -> Access {
+    let mut access = access("");
+    access.key = thumbprint(&key().public_jwk());
+    access
+}
+
+/// A server, with the proofs that came.
+struct Server {
+    protection: Protection,
+    proofs: Proofs,
+}
+
+impl Server {
+    fn new(dpop: Dpop) -> Self {
+        Self { protection: protection().dpop(dpop), proofs: Proofs::new() }
+    }
+
+    fn ask(&self, now: Now, fields: &[(&str, &str)], access: Access) -> Result<(), Answer> {
+        let head = RequestHead { method: "POST", path: "/mcp?session=1", fields: &Listed(fields) };
+        match self.protection.admit(&head, now) {
+            Admission::Answer(answer) => Err(answer),
+            Admission::Verify(presented) => {
+                self.protection.settle(&presented, Ok(access), &self.proofs).map(drop)
+            }
+        }
+    }
+
+    fn prove(&self, now: Now, proof: &str) -> Result<(), Answer> {
+        let authorization = format!("DPoP {TOKEN}");
+        self.ask(now, &[("authorization", &authorization), ("dpop", proof)], bound())
+    }
+}
+
+/// A proof as the client of this crate makes it.
+fn proves(now: Now, nonce: Option<&str>, jti: &str) -> String {
+    let token = Secret::new(TOKEN);
+    proof(&key(), "POST", "https://mcp.example/mcp", Some(&token), nonce, now.unix, jti).unwrap()
+}
+
+/// A proof that says anything.
+fn says(change: impl FnOnce(&mut Value, &mut Value)) -> String {
+    let key = key();
+    let mut header = json!({
+        "typ": "dpop+jwt", "alg": "ES256", "jwk": serde_json::from_str::<Value>(&key.public_jwk()).unwrap(),
+    });
+    let mut claims = json!({
+        "jti": "x", "htm": "POST", "htu": "https://mcp.example/mcp", "iat": 1_785_240_000,
+        "ath": hash(),
+    });
+    change(&mut header, &mut claims);
+    let input = format!("{}.{}", BASE64.encode(header.to_string()), BASE64.encode(claims.to_string()));
+    format!("{input}.{}", BASE64.encode(key.sign(input.as_bytes()).unwrap()))
+}
+
+/// The hash of the token, as the client of this crate makes it.
+fn hash() -> Value {
+    let made = proves(at(0), None, "x");
+    let claims = BASE64.decode(made.split('.').nth(1).unwrap()).unwrap();
+    serde_json::from_slice::<Value>(&claims).unwrap()["ath"].clone()
+}
+
+#[track_caller]
+fn refused(asked: Result<(), Answer>, error: &str) -> Answer {
+    let answer = asked.unwrap_err();
+    assert_eq!(answer.status, 401, "{answer:?}");
+    let demand = demand(&answer);
+    assert_eq!(demand.error.as_deref(), Some(error), "{answer:?}");
+    assert!(demand.wants_dpop);
+    answer
+}
+
+#[test]
+fn a_token_with_the_proof_that_the_client_of_this_crate_makes_is_let_in() {
+    let server = Server::new(Dpop::accepted());
+    server.prove(at(0), &proves(at(0), None, "a")).unwrap();
+    server.prove(at(0), &says(|_, _| {})).unwrap();
+}
+
+/// RFC 9449, section 7.1
+#[test]
+fn what_is_taken_is_told() {
+    let both = protection().dpop(Dpop::accepted().signed_by([JwtAlgorithm::Es256, JwtAlgorithm::EdDsa]));
+    let answered = answer(&both, &[]);
+    let challenges = header(&answered, "www-authenticate");
+    assert_eq!(challenges.len(), 2);
+    assert!(challenges[0].starts_with("Bearer ") && challenges[1].starts_with("DPoP "), "{challenges:?}");
+    assert!(challenges[1].contains(r#"algs="ES256 EdDSA""#), "{challenges:?}");
+    let document: Value = serde_json::from_slice(&both.metadata()).unwrap();
+    assert_eq!(document["dpop_signing_alg_values_supported"], json!(["ES256", "EdDSA"]));
+    assert_eq!(document.get("dpop_bound_access_tokens_required"), None);
+
+    let only = protection().dpop(Dpop::required());
+    let answered = answer(&only, &[]);
+    let [challenge] = *header(&answered, "www-authenticate") else { panic!() };
+    assert!(challenge.starts_with("DPoP "));
+    let document: Value = serde_json::from_slice(&only.metadata()).unwrap();
+    assert_eq!(document["dpop_bound_access_tokens_required"], true);
+}
+
+/// RFC 9449, section 7.2: a token that was stolen must not be good without its key.
+#[test]
+fn a_bound_token_without_a_proof_is_refused_however_it_comes() {
+    let server = Server::new(Dpop::accepted());
+    let answer = server.ask(at(0), &[("authorization", "Bearer a-token")], bound()).unwrap_err();
+    assert_eq!((answer.status, demand(&answer).error.as_deref()), (401, Some("invalid_token")));
+    // By a server that knows nothing of proofs, too.
+    let plain = Server { protection: protection(), proofs: Proofs::new() };
+    let answer = plain.ask(at(0), &[("authorization", "Bearer a-token")], bound()).unwrap_err();
+    assert_eq!(answer.status, 401);
+    refused(server.ask(at(0), &[("authorization", "DPoP a-token")], bound()), "invalid_dpop_proof");
+}
+
+#[test]
+fn a_token_that_is_not_bound_is_no_token_of_this_scheme() {
+    let server = Server::new(Dpop::accepted());
+    let proof = proves(at(0), None, "a");
+    let fields = [("authorization", "DPoP a-token"), ("dpop", proof.as_str())];
+    refused(server.ask(at(0), &fields, access("")), "invalid_token");
+    server.ask(at(0), &[("authorization", "Bearer a-token")], access("")).unwrap();
+    let only = Server::new(Dpop::required());
+    refused(only.ask(at(0), &[("authorization", "Bearer a-token")], access("")), "invalid_token");
+}
+
+#[test]
+fn more_than_one_proof_is_none() {
+    let server = Server::new(Dpop::accepted());
+    let (one, two) = (proves(at(0), None, "a"), proves(at(0), None, "b"));
+    let fields = [("authorization", "DPoP a-token"), ("dpop", one.as_str()), ("dpop", two.as_str())];
+    refused(server.ask(at(0), &fields, bound()), "invalid_dpop_proof");
+}
+
+/// RFC 9449, section 4.3. Each of these is signed well.
+#[test]
+fn a_proof_of_anything_else_is_refused() {
+    let server = Server::new(Dpop::accepted());
+    type Change = fn(&mut Value, &mut Value);
+    let changes: [(&str, Change); 16] = [
+        ("type", |header, _| header["typ"] = json!("jwt")),
+        ("no type", |header, _| header["typ"] = Value::Null),
+        ("no key", |header, _| header["jwk"] = Value::Null),
+        ("private key", |header, _| header["jwk"]["d"] = json!("AQ")),
+        ("symmetric", |header, _| header["alg"] = json!("HS256")),
+        ("unsigned", |header, _| header["alg"] = json!("none")),
+        ("other algorithm", |header, _| header["alg"] = json!("ES384")),
+        ("method", |_, claims| claims["htm"] = json!("GET")),
+        ("case of the method", |_, claims| claims["htm"] = json!("post")),
+        ("path", |_, claims| claims["htu"] = json!("https://mcp.example/mcp2")),
+        ("host", |_, claims| claims["htu"] = json!("https://evil.example/mcp")),
+        ("scheme", |_, claims| claims["htu"] = json!("http://mcp.example/mcp")),
+        ("no id", |_, claims| claims["jti"] = Value::Null),
+        ("no time", |_, claims| claims["iat"] = Value::Null),
+        ("no token", |_, claims| claims["ath"] = Value::Null),
+        ("other token", |_, claims| claims["ath"] = json!("fUHyO2r2Z3DZ53EsNrWBb0xWXoaNy59IiKCAqksmQEo")),
+    ];
+    for (what, change) in changes {
+        let refused = server.prove(at(0), &says(change));
+        let answer = refused.err().unwrap_or_else(|| panic!("{what} is let in"));
+        assert_eq!(
+            (answer.status, demand(&answer).error.as_deref()),
+            (401, Some("invalid_dpop_proof")),
+            "{what}"
+        );
+    }
+    for garbage in ["", "a.b.c", "e30.e30.", &"a".repeat(20_000)] {
+        refused(server.prove(at(0), garbage), "invalid_dpop_proof");
+    }
+}
+
+#[test]
+fn a_proof_by_another_key_than_the_tokens_is_refused() {
+    let server = Server::new(Dpop::accepted());
+    let eve = Es256::from_entropy(&[6; 32]).unwrap();
+    let token = Secret::new(TOKEN);
+    let other = proof(&eve, "POST", "https://mcp.example/mcp", Some(&token), None, at(0).unix, "a").unwrap();
+    refused(server.prove(at(0), &other), "invalid_token");
+    // The key of one, signed by the other.
+    let mixed = says(|header, _| header["jwk"] = serde_json::from_str(&eve.public_jwk()).unwrap());
+    refused(server.prove(at(0), &mixed), "invalid_dpop_proof");
+}
+
+/// Query and fragment do not count, nor does how it is written.
+#[test]
+fn the_url_of_a_proof_may_be_written_in_any_of_its_spellings() {
+    let server = Server::new(Dpop::accepted());
+    let spellings =
+        ["HTTPS://MCP.Example:443/mcp", "https://mcp.example/mcp?session=1", "https://mcp.example/mcp#a"];
+    for (number, url) in spellings.into_iter().enumerate() {
+        let proof = says(|_, claims| {
+            claims["htu"] = json!(url);
+            claims["jti"] = json!(number.to_string());
+        });
+        server.prove(at(0), &proof).unwrap();
+    }
+}
+
+/// RFC 9449, section 11.1
+#[test]
+fn a_proof_is_good_once() {
+    let server = Server::new(Dpop::accepted());
+    let once = proves(at(0), None, "a");
+    server.prove(at(0), &once).unwrap();
+    for seconds in [0, 30, 60] {
+        refused(server.prove(at(seconds), &once), "invalid_dpop_proof");
+    }
+    server.prove(at(1), &proves(at(1), None, "b")).unwrap();
+}
+
+/// Whoever has no good token can not use up proofs.
+#[test]
+fn a_proof_with_a_bad_token_does_not_count() {
+    let server = Server::new(Dpop::accepted());
+    let proof = proves(at(0), None, "a");
+    let mut expired = bound();
+    expired.expires = Some(at(0).unix);
+    let fields = [("authorization", "DPoP a-token"), ("dpop", proof.as_str())];
+    server.ask(at(0), &fields, expired).unwrap_err();
+    server.ask(at(0), &fields, bound()).unwrap();
+}
+
+#[test]
+fn a_proof_is_good_at_its_time() {
+    for (made, now, good) in
+        [(100, 100, true), (100, 160, true), (100, 161, false), (161, 101, true), (162, 101, false)]
+    {
+        let proved = Server::new(Dpop::accepted()).prove(at(now), &proves(at(made), None, "a"));
+        assert_eq!(proved.is_ok(), good, "made at {made}, used at {now}");
+    }
+    let patient = Server::new(Dpop::accepted().window(Duration::from_secs(600)));
+    patient.prove(at(600), &proves(at(0), None, "a")).unwrap();
+}
+
+/// A proof for later is kept in mind for as long as it is good.
+#[test]
+fn a_proof_from_ahead_is_good_once_as_well() {
+    let server = Server::new(Dpop::accepted());
+    let ahead = proves(at(60), None, "a");
+    server.prove(at(0), &ahead).unwrap();
+    refused(server.prove(at(119), &ahead), "invalid_dpop_proof");
+    refused(server.prove(at(121), &ahead), "invalid_dpop_proof");
+}
+
+/// RFC 9449, section 9
+#[test]
+fn where_nonces_are_wanted_the_client_is_given_one() {
+    let server = Server::new(Dpop::required().nonces([7; 32]));
+    let answer = refused(server.prove(at(0), &proves(at(0), None, "a")), "use_dpop_nonce");
+    assert!(demand(&answer).is_use_dpop_nonce());
+    let [nonce] = *header(&answer, "dpop-nonce") else { panic!() };
+    // Nothing came of the proof: the same id may be used again.
+    server.prove(at(0), &proves(at(0), Some(nonce), "a")).unwrap();
+    server.prove(at(299), &proves(at(299), Some(nonce), "b")).unwrap();
+    // The one before is good as well, but not the one before that.
+    server.prove(at(599), &proves(at(599), Some(nonce), "c")).unwrap();
+    refused(server.prove(at(600), &proves(at(600), Some(nonce), "d")), "use_dpop_nonce");
+    refused(server.prove(at(0), &proves(at(0), Some("made-up"), "e")), "use_dpop_nonce");
+    // Instances that share the key take each other's; others do not.
+    let same = Server::new(Dpop::required().nonces([7; 32]));
+    same.prove(at(0), &proves(at(0), Some(nonce), "a")).unwrap();
+    let other = Server::new(Dpop::required().nonces([8; 32]));
+    refused(other.prove(at(0), &proves(at(0), Some(nonce), "a")), "use_dpop_nonce");
+}
+
+#[test]
+fn the_key_of_nonces_and_proofs_are_not_shown() {
+    let shown = format!("{:?}", Dpop::required().nonces([7; 32]));
+    assert!(!shown.contains("7, 7"), "{shown}");
+    let fields = [("authorization", "DPoP a-token"), ("dpop", "s3cret")];
+    let protection = protection().dpop(Dpop::accepted());
+    let head = RequestHead { method: "GET", path: "/mcp", fields: &Listed(&fields) };
+    let Admission::Verify(presented) = protection.admit(&head, at(0)) else { panic!() };
+    assert_eq!(presented.kind, TokenKind::Dpop);
+    assert!(!format!("{presented:?}").contains("s3cret"));
+}

@@ -1,0 +1,243 @@
+//! Issuers that are asked about tokens.
+
+use core::task::{Context, Poll, Waker};
+
+use mcp_proto::Bytes;
+use mcp_proto::auth::server::{
+    Access, Admission, Checker, IntrospectionChecker, IntrospectionConfig, MissingAudience, Presented,
+    Verdict, VerifyError,
+};
+use mcp_proto::auth::{Fetch, Now, Secret};
+use mcp_proto::bind::http::Verb;
+use mcp_proto::front::guard::{Checking, Fetched, Verifier as _};
+use serde_json::{Value, json};
+
+use super::{ISSUER, RESOURCE, admit, at, protection};
+
+const ENDPOINT: &str = "https://login.example/introspect";
+
+fn config() -> IntrospectionConfig {
+    IntrospectionConfig::new(ISSUER, ENDPOINT, "mcp server", Secret::new("p:ss w%rd"))
+}
+
+fn checker() -> IntrospectionChecker {
+    IntrospectionChecker::new(config()).unwrap()
+}
+
+fn active() -> Value {
+    json!({
+        "active": true, "sub": "ada", "client_id": "editor", "scope": "a b", "aud": RESOURCE, "iss": ISSUER,
+        "exp": 1_785_243_600, "username": "Ada",
+    })
+}
+
+/// What is known of a token once its issuer has answered.
+fn ask(checker: &mut IntrospectionChecker, now: Now, token: &str, answer: &Value) -> Verdict {
+    let token = Secret::new(token);
+    let Verdict::Wait(id) = checker.check(now, &token) else { panic!("it is not asked about") };
+    let fetch = checker.poll_fetch().unwrap().0;
+    assert_eq!(fetch.id, id);
+    checker.handle_answer(now, id, 200, answer.to_string().as_bytes());
+    checker.check(now, &token)
+}
+
+#[track_caller]
+fn good(verdict: Verdict) -> Access {
+    match verdict {
+        Verdict::Good(access) => *access,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[track_caller]
+fn refused(verdict: Verdict) -> VerifyError {
+    match verdict {
+        Verdict::Refused(error) => error,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// RFC 7662, section 2.1; RFC 6749, section 2.3.1
+#[test]
+fn the_issuer_is_asked_with_the_token_in_a_form_and_a_password() {
+    let mut checker = checker();
+    assert!(matches!(checker.check(at(0), &Secret::new("t+k/=")), Verdict::Wait(_)));
+    let Fetch { verb, url, headers, body, .. } = checker.poll_fetch().unwrap().0;
+    assert_eq!((verb, url.as_str()), (Verb::Post, ENDPOINT));
+    assert_eq!(body, "token=t%2Bk%2F%3D&token_type_hint=access_token");
+    let header =
+        |name: &str| headers.iter().find(|(known, _)| *known == name).map(|(_, value)| value.expose());
+    assert_eq!(header("content-type"), Some("application/x-www-form-urlencoded"));
+    // "mcp+server:p%3Ass+w%25rd"
+    assert_eq!(header("authorization"), Some("Basic bWNwK3NlcnZlcjpwJTNBc3MrdyUyNXJk"));
+}
+
+/// S10.2
+#[test]
+fn an_active_token_allows_what_its_issuer_says() {
+    let access = good(ask(&mut checker(), at(0), "t", &active()));
+    assert_eq!(access.principal.as_str(), "https://login.example#ada");
+    assert_eq!(access.scopes.to_string(), "a b");
+    assert_eq!(access.client_id.as_deref(), Some("editor"));
+    assert_eq!(access.audiences, [RESOURCE]);
+    assert_eq!(access.expires, Some(at(3600).unix));
+    assert_eq!(access.claims.decode::<Value>().unwrap()["username"], "Ada");
+}
+
+/// S10.2
+#[test]
+fn a_token_that_is_not_active_or_not_of_the_issuer_is_refused() {
+    let mut other = active();
+    other["iss"] = json!("https://evil.example");
+    let mut early = active();
+    early["nbf"] = json!(1_785_240_001);
+    let mut nobody = active();
+    nobody.as_object_mut().unwrap().retain(|name, _| name != "sub" && name != "client_id");
+    let mut bound = active();
+    bound["cnf"] = json!({"x5t#S256": "abc"});
+    for answer in [json!({"active": false}), other, early, nobody, bound] {
+        let error = refused(ask(&mut checker(), at(0), "t", &answer));
+        assert!(matches!(error, VerifyError::Invalid(_)), "{answer}: {error}");
+    }
+}
+
+/// A client on its own behalf is not the person of the same name.
+#[test]
+fn a_client_on_its_own_behalf_is_told_from_people() {
+    let mut machine = active();
+    machine["client_id"] = json!("ada");
+    machine.as_object_mut().unwrap().remove("sub");
+    let access = good(ask(&mut checker(), at(0), "t", &machine));
+    assert_eq!(access.principal.as_str(), "https://login.example?client_id=ada");
+}
+
+/// S10.2
+#[test]
+fn a_token_for_nobody_in_particular_is_for_this_server_only_if_that_was_said() {
+    let mut answer = active();
+    answer.as_object_mut().unwrap().remove("aud");
+    assert_eq!(good(ask(&mut checker(), at(0), "t", &answer)).audiences, [""; 0]);
+    let mut config = config();
+    config.missing_audience = MissingAudience::ThisServer(RESOURCE.into());
+    let mut checker = IntrospectionChecker::new(config).unwrap();
+    assert_eq!(good(ask(&mut checker, at(0), "t", &answer)).audiences, [RESOURCE]);
+    answer["aud"] = json!(["https://other.example"]);
+    assert_eq!(good(ask(&mut checker, at(0), "u", &answer)).audiences, ["https://other.example"]);
+}
+
+#[test]
+fn answers_are_kept_for_a_moment() {
+    let mut checker = checker();
+    good(ask(&mut checker, at(0), "t", &active()));
+    good(checker.check(at(9), &Secret::new("t")));
+    assert_eq!(checker.poll_fetch(), None);
+    assert!(matches!(checker.check(at(10), &Secret::new("t")), Verdict::Wait(_)));
+    assert!(checker.poll_fetch().is_some());
+}
+
+#[test]
+fn one_token_is_asked_about_once_however_many_requests_there_are() {
+    let mut checker = checker();
+    let Verdict::Wait(first) = checker.check(at(0), &Secret::new("t")) else { panic!() };
+    let Verdict::Wait(second) = checker.check(at(0), &Secret::new("t")) else { panic!() };
+    assert_eq!(first, second);
+    assert!(checker.poll_fetch().is_some());
+    assert_eq!(checker.poll_fetch(), None);
+}
+
+#[test]
+fn only_so_many_tokens_are_asked_about_at_once() {
+    let mut config = config();
+    config.asking = 2;
+    let mut checker = IntrospectionChecker::new(config).unwrap();
+    for token in ["a", "b"] {
+        assert!(matches!(checker.check(at(0), &Secret::new(token)), Verdict::Wait(_)));
+    }
+    let error = refused(checker.check(at(0), &Secret::new("c")));
+    assert!(matches!(error, VerifyError::Unavailable(_)));
+    let id = checker.poll_fetch().unwrap().0.id;
+    checker.handle_failed(at(0), id, "gone");
+    assert!(matches!(checker.check(at(0), &Secret::new("c")), Verdict::Wait(_)));
+}
+
+/// An issuer that is down is not asked by every request.
+#[test]
+fn what_could_not_be_asked_is_not_known_and_not_asked_at_once_again() {
+    for (status, body) in [(500, "{}"), (200, "<html>"), (200, "{}"), (401, r#"{"active":true}"#)] {
+        let mut checker = checker();
+        let Verdict::Wait(id) = checker.check(at(0), &Secret::new("t")) else { panic!() };
+        checker.handle_answer(at(0), id, status, body.as_bytes());
+        let error = refused(checker.check(at(0), &Secret::new("t")));
+        assert!(matches!(error, VerifyError::Unavailable(_)), "{status} {body}");
+        assert!(matches!(checker.check(at(1), &Secret::new("t")), Verdict::Wait(_)));
+    }
+}
+
+#[test]
+fn neither_tokens_nor_passwords_are_shown() {
+    let mut checker = checker();
+    let _ = checker.check(at(0), &Secret::new("s3cret"));
+    let fetch = checker.poll_fetch().unwrap().0;
+    let shown = format!("{checker:?} {fetch:?}");
+    for secret in ["s3cret", "p:ss", "bWNwK3", "p%3Ass"] {
+        assert!(!shown.contains(secret), "{shown}");
+    }
+}
+
+#[test]
+fn a_password_is_not_sent_just_anywhere() {
+    for endpoint in ["http://login.example/introspect", "login", "ftp://login.example"] {
+        let mut config = config();
+        config.endpoint = endpoint.into();
+        assert!(IntrospectionChecker::new(config).is_err(), "{endpoint}");
+    }
+}
+
+/// Whoever waits is woken when the issuer has answered, and whoever has gone is forgotten.
+#[test]
+fn requests_wait_for_the_issuer_together() {
+    let verifier = Checking::of(checker());
+    let Admission::Verify(presented) = admit(&protection(), "POST", "/mcp", &[("authorization", "Bearer t")])
+    else {
+        panic!()
+    };
+    let verify = |presented: &Presented| verifier.verify(presented.clone());
+    let (wakes, waker) = crate::front_common::Wakes::new();
+    let mut cx = Context::from_waker(&waker);
+    assert!(verifier.poll_fetch(&mut cx).is_pending());
+    let (mut first, mut second, third) = (verify(&presented), verify(&presented), verify(&presented));
+    assert!(first.as_mut().poll(&mut cx).is_pending());
+    assert_eq!(wakes.take(), 1, "there is something to fetch");
+    assert!(second.as_mut().poll(&mut cx).is_pending());
+    drop(third);
+    let Poll::Ready((fetch, _)) = verifier.poll_fetch(&mut cx) else { panic!() };
+    assert!(verifier.poll_fetch(&mut cx).is_pending());
+    wakes.take();
+    let body = Bytes::from(active().to_string());
+    verifier.fetched(at(1), fetch.id, Ok(Fetched { status: 200, body }));
+    assert_eq!(wakes.take(), 2);
+    for waiting in [&mut first, &mut second] {
+        assert!(matches!(waiting.as_mut().poll(&mut cx), Poll::Ready(Ok(_))));
+    }
+}
+
+#[test]
+fn only_so_many_requests_wait() {
+    let verifier = Checking::of(checker());
+    let Admission::Verify(presented) = admit(&protection(), "POST", "/mcp", &[("authorization", "Bearer t")])
+    else {
+        panic!()
+    };
+    let mut cx = Context::from_waker(Waker::noop());
+    let mut waiting: Vec<_> = (0..1024).map(|_| verifier.verify(presented.clone())).collect();
+    for one in &mut waiting {
+        assert!(one.as_mut().poll(&mut cx).is_pending());
+    }
+    // Polled again, it keeps its place.
+    assert!(waiting[0].as_mut().poll(&mut cx).is_pending());
+    let mut more = verifier.verify(presented.clone());
+    assert!(matches!(more.as_mut().poll(&mut cx), Poll::Ready(Err(VerifyError::Unavailable(_)))));
+    waiting.pop();
+    let mut more = verifier.verify(presented);
+    assert!(more.as_mut().poll(&mut cx).is_pending());
+}

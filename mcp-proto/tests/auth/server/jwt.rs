@@ -1,0 +1,568 @@
+//! Signed tokens, and the keys of their issuers.
+
+use core::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
+use mcp_proto::auth::server::{
+    Access, Checker, JwtAlgorithm, JwtChecker, JwtConfig, KeySource, TokenTypes, TrustedIssuer, Verdict,
+    VerifyError,
+};
+use mcp_proto::auth::{Es256, Fetch, Now, Secret, Signer};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::signed_elsewhere::{KEYS, TOKENS, WEAK};
+use super::{ISSUER, RESOURCE, at};
+
+const NOW: u64 = 1_785_240_000;
+
+fn key(seed: u8) -> Es256 {
+    Es256::from_entropy(&[seed; 32]).unwrap()
+}
+
+fn jwk(seed: u8, id: &str) -> Value {
+    let mut jwk: Value = serde_json::from_str(&key(seed).public_jwk()).unwrap();
+    jwk["kid"] = json!(id);
+    jwk
+}
+
+fn keys(keys: &[Value]) -> String {
+    json!({ "keys": keys }).to_string()
+}
+
+fn signed(seed: u8, header: &Value, claims: &Value) -> Secret {
+    let input = format!("{}.{}", BASE64.encode(header.to_string()), BASE64.encode(claims.to_string()));
+    let signature = key(seed).sign(input.as_bytes()).unwrap();
+    Secret::new(format!("{input}.{}", BASE64.encode(signature)))
+}
+
+fn header() -> Value {
+    json!({"alg": "ES256", "typ": "at+jwt", "kid": "one"})
+}
+
+fn claims() -> Value {
+    json!({
+        "iss": ISSUER, "sub": "ada", "aud": RESOURCE, "exp": NOW + 3600, "iat": NOW, "client_id": "editor",
+        "scope": "a b",
+    })
+}
+
+/// With one key, which does not change.
+fn fixed() -> JwtChecker {
+    let source = KeySource::Fixed(keys(&[jwk(1, "one")]));
+    JwtChecker::new(JwtConfig::of([TrustedIssuer::new(ISSUER, source)]))
+}
+
+/// With keys that are to be fetched.
+fn fetching() -> JwtChecker {
+    let source = KeySource::Url("https://login.example/keys".into());
+    JwtChecker::new(JwtConfig::of([TrustedIssuer::new(ISSUER, source)]))
+}
+
+#[track_caller]
+fn good(verdict: Verdict) -> Access {
+    match verdict {
+        Verdict::Good(access) => *access,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[track_caller]
+fn invalid(verdict: Verdict) -> String {
+    match verdict {
+        Verdict::Refused(VerifyError::Invalid(why)) => why,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[track_caller]
+fn unavailable(verdict: Verdict) -> String {
+    match verdict {
+        Verdict::Refused(VerifyError::Unavailable(why)) => why,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[track_caller]
+fn fetch(checker: &mut JwtChecker, url: &str) -> Fetch {
+    let (fetch, _) = checker.poll_fetch().expect("something to fetch");
+    assert_eq!(fetch.url, url);
+    fetch
+}
+
+/// Checks a token, and fetches this if that is wanted.
+fn check(checker: &mut JwtChecker, now: Now, token: &Secret, set: &str) -> Verdict {
+    if let Verdict::Wait(id) = checker.judge(now, token) {
+        assert_eq!(checker.poll_fetch().unwrap().0.id, id);
+        checker.handle_answer(now, id, 200, set.as_bytes());
+    }
+    checker.judge(now, token)
+}
+
+trait Judge {
+    /// Checks a token, its signature as well.
+    fn judge(&mut self, now: Now, token: &Secret) -> Verdict;
+}
+
+impl Judge for JwtChecker {
+    fn judge(&mut self, now: Now, token: &Secret) -> Verdict {
+        match self.check(now, token) {
+            Verdict::Signed(signed) => signed.verify(token).into(),
+            verdict => verdict,
+        }
+    }
+}
+
+// --- What tokens say ---
+
+/// S10.2
+#[test]
+fn a_token_of_a_trusted_issuer_allows_what_it_says() {
+    let access = good(fixed().judge(at(0), &signed(1, &header(), &claims())));
+    assert_eq!(access.principal.as_str(), "https://login.example#ada");
+    assert_eq!(access.scopes.to_string(), "a b");
+    assert_eq!(access.client_id.as_deref(), Some("editor"));
+    assert_eq!(access.audiences, [RESOURCE]);
+    assert_eq!(access.key, None);
+    assert_eq!(access.claims.decode::<Value>().unwrap()["iat"], NOW);
+}
+
+/// S10.2. Each of these is signed well.
+#[test]
+fn a_token_is_refused_for_what_it_says() {
+    let cases = [
+        ("exp", json!(NOW - 30)),
+        ("exp", Value::Null),
+        ("exp", json!("never")),
+        ("exp", json!(-1)),
+        ("nbf", json!(NOW + 31)),
+        ("nbf", json!("soon")),
+        ("iss", json!("https://login.example/")),
+        ("iss", json!("https://evil.example")),
+        ("iss", Value::Null),
+        ("iss", json!([ISSUER])),
+        ("sub", json!(7)),
+        ("cnf", json!({"x5t#S256": "abc"})),
+        ("cnf", json!({"jkt": "abc", "x5t#S256": "abc"})),
+        ("cnf", json!({})),
+    ];
+    for (name, value) in cases {
+        let mut claims = claims();
+        claims[name] = value;
+        invalid(fixed().judge(at(0), &signed(1, &header(), &claims)));
+    }
+    let mut nobody = claims();
+    nobody["sub"] = json!("");
+    nobody["client_id"] = Value::Null;
+    assert_eq!(invalid(fixed().judge(at(0), &signed(1, &header(), &nobody))), "it names nobody");
+}
+
+#[test]
+fn clocks_may_differ_a_little() {
+    for (name, value) in [("exp", NOW - 29), ("nbf", NOW + 30)] {
+        let mut claims = claims();
+        claims[name] = json!(value);
+        good(fixed().judge(at(0), &signed(1, &header(), &claims)));
+    }
+}
+
+/// What `exp` says may have a fraction, scopes may be a list, and a client may be on its own.
+#[test]
+fn what_is_said_in_other_ways_is_understood() {
+    let said = json!({
+        "iss": ISSUER, "aud": ["https://other.example", RESOURCE], "exp": NOW as f64 + 0.5, "azp": "robot",
+        "scp": ["a", "b c"], "cnf": {"jkt": "thumb"},
+    });
+    let access = good(fixed().judge(at(0), &signed(1, &header(), &said)));
+    assert_eq!(access.principal.as_str(), "https://login.example?client_id=robot");
+    assert_eq!(access.scopes.to_string(), "a b c");
+    assert_eq!(access.audiences, ["https://other.example", RESOURCE]);
+    assert_eq!(access.key.as_deref(), Some("thumb"));
+}
+
+#[test]
+fn a_token_of_another_type_is_refused() {
+    let types = |typ: Value| json!({"alg": "ES256", "kid": "one", "typ": typ});
+    for typ in ["dpop+jwt", "logout+jwt", "application/secevent+jwt", "at+jwt2", ""] {
+        invalid(fixed().judge(at(0), &signed(1, &types(json!(typ)), &claims())));
+    }
+    let mut strict = JwtConfig::of([TrustedIssuer::new(ISSUER, KeySource::Fixed(keys(&[jwk(1, "one")])))]);
+    strict.types = TokenTypes::AccessTokens;
+    for (typ, taken) in [
+        (json!("AT+JWT"), true),
+        (json!("application/at+jwt"), true),
+        (json!("JWT"), false),
+        (Value::Null, false),
+    ] {
+        let token = signed(1, &types(typ), &claims());
+        good(fixed().judge(at(0), &token));
+        let verdict = JwtChecker::new(strict.clone()).judge(at(0), &token);
+        assert_eq!(matches!(verdict, Verdict::Good(_)), taken);
+    }
+}
+
+// --- Signatures ---
+
+/// S10.2
+#[test]
+fn every_algorithm_is_understood_as_others_use_it() {
+    for (algorithm, token) in TOKENS {
+        let source = KeySource::Fixed(KEYS.into());
+        let mut config = JwtConfig::of([TrustedIssuer::new(ISSUER, source)]);
+        good(JwtChecker::new(config.clone()).judge(at(0), &Secret::new(token)));
+        config.algorithms.retain(|allowed| allowed.as_str() != algorithm);
+        let why = invalid(JwtChecker::new(config).judge(at(0), &Secret::new(token)));
+        assert_eq!(why, "its algorithm is not accepted");
+    }
+}
+
+/// S10.2
+#[test]
+fn a_signature_that_is_changed_anywhere_is_wrong() {
+    for (algorithm, token) in TOKENS {
+        let config = JwtConfig::of([TrustedIssuer::new(ISSUER, KeySource::Fixed(KEYS.into()))]);
+        let mut checker = JwtChecker::new(config);
+        let (signed, signature) = token.rsplit_once('.').unwrap();
+        let signature = BASE64.decode(signature).unwrap();
+        for at_byte in [0, signature.len() / 2, signature.len() - 1] {
+            let mut other = signature.clone();
+            other[at_byte] ^= 1;
+            let token = Secret::new(format!("{signed}.{}", BASE64.encode(other)));
+            assert_eq!(invalid(checker.judge(at(0), &token)), "its signature is wrong", "{algorithm}");
+        }
+        for other in [&signature[1..], &[]] {
+            invalid(checker.judge(at(0), &Secret::new(format!("{signed}.{}", BASE64.encode(other)))));
+        }
+    }
+}
+
+/// Neither no signature, nor one that anybody could make by the public key.
+#[test]
+fn there_is_no_algorithm_that_anybody_could_sign_with() {
+    for alg in ["none", "None", "HS256", "HS512", "es256", "ES256 ", "ES512", "ES256K", "RSA1_5", ""] {
+        let token = signed(1, &json!({"alg": alg, "kid": "one"}), &claims());
+        assert_eq!(invalid(fixed().judge(at(0), &token)), "its algorithm is not accepted", "{alg}");
+        assert_eq!(JwtAlgorithm::parse(alg), None);
+    }
+    let unsigned = format!("{}.{}.", BASE64.encode(r#"{"alg":"none"}"#), BASE64.encode(claims().to_string()));
+    invalid(fixed().judge(at(0), &Secret::new(unsigned)));
+}
+
+#[test]
+fn a_key_is_good_for_what_it_says_it_is() {
+    let with = |name: &str, value: Value| {
+        let mut jwk = jwk(1, "one");
+        jwk[name] = value;
+        let source = KeySource::Fixed(keys(&[jwk]));
+        JwtChecker::new(JwtConfig::of([TrustedIssuer::new(ISSUER, source)]))
+    };
+    let token = signed(1, &header(), &claims());
+    for (name, value) in [("use", json!("sig")), ("alg", json!("ES256")), ("key_ops", json!(["verify"]))] {
+        good(with(name, value).judge(at(0), &token));
+    }
+    for (name, value) in [
+        ("use", json!("enc")),
+        ("alg", json!("ES384")),
+        ("key_ops", json!(["encrypt"])),
+        ("crv", json!("P-384")),
+        ("kty", json!("oct")),
+        ("kid", json!("two")),
+        // A private key that was published is anybody's.
+        ("d", json!("AQ")),
+    ] {
+        let verdict = with(name, value.clone()).judge(at(0), &token);
+        assert!(matches!(verdict, Verdict::Refused(_)), "{name} {value}");
+    }
+}
+
+/// Keys that the library would stumble over, or that are too weak.
+#[test]
+fn odd_keys_are_left_out() {
+    let odd = [
+        json!({"kty": "OKP", "crv": "Ed25519", "x": "AQ", "kid": "one"}),
+        json!({"kty": "OKP", "crv": "Ed448", "x": BASE64.encode([1; 57]), "kid": "one"}),
+        json!({"kty": "EC", "crv": "P-256", "x": BASE64.encode([1; 32]), "y": BASE64.encode([1; 32]), "kid": "one"}),
+        json!({"kty": "EC", "crv": "P-256", "x": BASE64.encode([1; 64]), "y": "", "kid": "one"}),
+        json!({"kty": "RSA", "n": BASE64.encode([0; 256]), "e": "AQAB", "kid": "one"}),
+        json!({"kty": "RSA", "n": BASE64.encode([0xfe; 256]), "e": "AQAB", "kid": "one"}),
+        json!({"kty": "RSA", "n": BASE64.encode([0xff; 1024]), "e": "AQAB", "kid": "one"}),
+        json!({"kty": "RSA", "n": BASE64.encode([0xff; 256]), "e": "", "kid": "one"}),
+        json!({"kty": "RSA", "n": BASE64.encode([0xff; 256]), "e": "AA", "kid": "one"}),
+        json!("key"),
+        json!({"kid": "one"}),
+    ];
+    for key in odd {
+        for alg in ["ES256", "EdDSA", "RS256", "PS512"] {
+            let source = KeySource::Fixed(keys(core::slice::from_ref(&key)));
+            let mut checker = JwtChecker::new(JwtConfig::of([TrustedIssuer::new(ISSUER, source)]));
+            let token = signed(1, &json!({"alg": alg, "kid": "one"}), &claims());
+            assert!(matches!(checker.judge(at(0), &token), Verdict::Refused(_)), "{key}");
+        }
+    }
+    let checker = |set: &str| {
+        JwtChecker::new(JwtConfig::of([TrustedIssuer::new(ISSUER, KeySource::Fixed(set.into()))]))
+    };
+    invalid(checker(KEYS).judge(at(0), &Secret::new(WEAK)));
+    for set in ["", "{}", "[]", r#"{"keys":{}}"#, r#"{"keys":[]}"#] {
+        unavailable(checker(set).judge(at(0), &Secret::new(TOKENS[0].1)));
+    }
+}
+
+/// Some issuers name no key.
+#[test]
+fn a_token_without_the_name_of_its_key_is_tried_with_those_that_fit() {
+    let set = keys(&[jwk(2, "two"), jwk(1, "one")]);
+    let mut checker = JwtChecker::new(JwtConfig::of([TrustedIssuer::new(ISSUER, KeySource::Fixed(set))]));
+    good(checker.judge(at(0), &signed(1, &json!({"alg": "ES256"}), &claims())));
+    assert_eq!(
+        invalid(checker.judge(at(0), &signed(3, &json!({"alg": "ES256"}), &claims()))),
+        "its signature is wrong"
+    );
+}
+
+#[test]
+fn what_must_be_understood_and_is_not_is_refused() {
+    let mut header = header();
+    header["crit"] = json!(["b64"]);
+    header["b64"] = json!(false);
+    invalid(fixed().judge(at(0), &signed(1, &header, &claims())));
+}
+
+#[test]
+fn what_is_no_token_is_refused() {
+    for text in ["", ".", "..", "...", "a.b.c", "e30.e30.", "e30=.e30.AA", &"a".repeat(20_000)] {
+        invalid(fixed().judge(at(0), &Secret::new(text)));
+    }
+}
+
+/// A signature covers all of it.
+#[test]
+fn no_changed_token_is_good() {
+    let token = signed(1, &header(), &claims());
+    let mut checker = fixed();
+    for at_byte in (0..token.expose().len()).step_by(7) {
+        let mut text = token.expose().to_owned();
+        let other = if &text[at_byte..=at_byte] == "A" { "B" } else { "A" };
+        text.replace_range(at_byte..=at_byte, other);
+        assert!(!matches!(checker.judge(at(0), &Secret::new(text)), Verdict::Good(_)), "{at_byte}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Nothing that comes makes it stumble.
+    #[test]
+    fn any_text_and_any_key_set_is_borne(header in ".{0,60}", payload in ".{0,60}", set in ".{0,80}") {
+        let text = format!("{}.{}.{}", BASE64.encode(&header), BASE64.encode(&payload), BASE64.encode(&set));
+        let _ = fixed().judge(at(0), &Secret::new(text));
+        let unsigned = format!("{}.{}.", BASE64.encode(r#"{"alg":"ES256"}"#), BASE64.encode(claims().to_string()));
+        let _ = check(&mut fetching(), at(0), &Secret::new(unsigned), &set);
+    }
+}
+
+// --- Keys ---
+
+#[test]
+fn keys_are_found_by_the_metadata_of_the_issuer() {
+    let mut checker = JwtChecker::new(JwtConfig::new("https://login.example/tenant"));
+    let mut claims = claims();
+    claims["iss"] = json!("https://login.example/tenant");
+    let token = signed(1, &header(), &claims);
+    assert!(matches!(checker.judge(at(0), &token), Verdict::Wait(_)));
+    let first = fetch(&mut checker, "https://login.example/.well-known/oauth-authorization-server/tenant");
+    checker.handle_answer(at(0), first.id, 404, b"");
+    let second = fetch(&mut checker, "https://login.example/.well-known/openid-configuration/tenant");
+    checker.handle_failed(at(0), second.id, "reset");
+    let third = fetch(&mut checker, "https://login.example/tenant/.well-known/openid-configuration");
+    let metadata = json!({
+        "issuer": "https://login.example/tenant", "token_endpoint": "https://login.example/token",
+        "jwks_uri": "https://keys.example/set",
+    });
+    checker.handle_answer(at(0), third.id, 200, metadata.to_string().as_bytes());
+    assert!(matches!(checker.judge(at(0), &token), Verdict::Wait(_)), "the keys are still to come");
+    let keys_at = fetch(&mut checker, "https://keys.example/set");
+    checker.handle_answer(at(0), keys_at.id, 200, keys(&[jwk(1, "one")]).as_bytes());
+    good(checker.judge(at(0), &token));
+    assert_eq!(checker.poll_fetch(), None);
+}
+
+/// Whoever answers for the issuer could name keys of their own.
+#[test]
+fn metadata_of_another_issuer_or_keys_out_of_reach_are_not_used() {
+    let metadata = |issuer: &str, keys: &str| {
+        json!({"issuer": issuer, "token_endpoint": "https://login.example/token", "jwks_uri": keys})
+            .to_string()
+    };
+    for document in [
+        metadata("https://evil.example", "https://login.example/keys"),
+        metadata("https://login.example/", "https://login.example/keys"),
+        metadata(ISSUER, "http://login.example/keys"),
+        metadata(ISSUER, "http://127.0.0.1/keys"),
+        metadata(ISSUER, "https://localhost/keys"),
+        metadata(ISSUER, "file:///etc/passwd"),
+        json!({"issuer": ISSUER, "token_endpoint": "https://login.example/token"}).to_string(),
+    ] {
+        let mut checker = JwtChecker::new(JwtConfig::new(ISSUER));
+        let token = signed(1, &header(), &claims());
+        assert!(matches!(checker.judge(at(0), &token), Verdict::Wait(_)));
+        while let Some((fetch, _)) = checker.poll_fetch() {
+            assert!(fetch.url.contains("/.well-known/"), "{}", fetch.url);
+            checker.handle_answer(at(0), fetch.id, 200, document.as_bytes());
+        }
+        unavailable(checker.judge(at(0), &token));
+    }
+}
+
+#[test]
+fn keys_are_fetched_once_for_all_who_wait() {
+    let mut checker = fetching();
+    let token = signed(1, &header(), &claims());
+    let Verdict::Wait(first) = checker.judge(at(0), &token) else { panic!() };
+    let Verdict::Wait(second) = checker.judge(at(1), &token) else { panic!() };
+    assert_eq!(first, second);
+    assert!(checker.poll_fetch().is_some());
+    assert_eq!(checker.poll_fetch(), None);
+}
+
+/// An issuer signs by a new key.
+#[test]
+fn a_new_key_is_fetched_when_a_token_names_it() {
+    let mut checker = fetching();
+    good(check(&mut checker, at(0), &signed(1, &header(), &claims()), &keys(&[jwk(1, "one")])));
+    let new = signed(2, &json!({"alg": "ES256", "kid": "two"}), &claims());
+    let set = keys(&[jwk(1, "one"), jwk(2, "two")]);
+    good(check(&mut checker, at(60), &new, &set));
+    good(checker.judge(at(60), &signed(1, &header(), &claims())));
+}
+
+/// Tokens by keys that never were must not make this server a nuisance to the issuer.
+#[test]
+fn unknown_keys_have_nothing_fetched_more_often_than_was_said() {
+    let mut checker = fetching();
+    let set = keys(&[jwk(1, "one")]);
+    good(check(&mut checker, at(0), &signed(1, &header(), &claims()), &set));
+    let mut fetches = 0;
+    for second in 1..=120 {
+        let header = json!({"alg": "ES256", "kid": format!("{second}")});
+        let unsigned =
+            format!("{}.{}.AA", BASE64.encode(header.to_string()), BASE64.encode(claims().to_string()));
+        let token = Secret::new(unsigned);
+        if let Verdict::Wait(id) = checker.judge(at(second), &token) {
+            fetches += 1;
+            assert!(checker.poll_fetch().is_some());
+            checker.handle_answer(at(second), id, 200, set.as_bytes());
+        }
+        let why = invalid(checker.judge(at(second), &token));
+        assert_eq!(why, "it is signed by a key that its issuer does not have");
+    }
+    assert_eq!(fetches, 4, "one in 30 s");
+}
+
+/// What would be refused anyway has nothing fetched.
+#[test]
+fn tokens_that_are_refused_for_what_they_say_have_nothing_fetched() {
+    let mut expired = claims();
+    expired["exp"] = json!(NOW - 60);
+    let mut foreign = claims();
+    foreign["iss"] = json!("https://evil.example");
+    let mut checker = fetching();
+    for claims in [expired, foreign] {
+        invalid(checker.judge(at(0), &signed(1, &header(), &claims)));
+    }
+    assert_eq!(checker.poll_fetch(), None);
+}
+
+#[test]
+fn a_key_that_was_withdrawn_is_good_until_keys_are_fetched_again() {
+    let mut checker = fetching();
+    let mut lasting = claims();
+    lasting["exp"] = json!(NOW + 100_000);
+    let token = signed(1, &header(), &lasting);
+    good(check(&mut checker, at(0), &token, &keys(&[jwk(1, "one")])));
+    good(checker.judge(at(599), &token));
+    assert_eq!(checker.poll_fetch(), None);
+    // Nobody waits for the new keys as long as the old ones do.
+    good(checker.judge(at(600), &token));
+    let fetch = checker.poll_fetch().unwrap().0;
+    checker.handle_answer(at(600), fetch.id, 200, keys(&[jwk(2, "two")]).as_bytes());
+    invalid(checker.judge(at(601), &token));
+}
+
+#[test]
+fn keys_that_can_not_be_fetched_again_are_good_for_an_hour() {
+    let mut checker = fetching();
+    let mut lasting = claims();
+    lasting["exp"] = json!(NOW + 100_000);
+    let token = signed(1, &header(), &lasting);
+    good(check(&mut checker, at(0), &token, &keys(&[jwk(1, "one")])));
+    for (second, status, body) in
+        [(600, 500, ""), (1200, 200, "{}"), (1800, 200, r#"{"keys":[]}"#), (3599, 404, "")]
+    {
+        good(checker.judge(at(second), &token));
+        let fetch = checker.poll_fetch().unwrap().0;
+        checker.handle_answer(at(second), fetch.id, status, body.as_bytes());
+        good(checker.judge(at(second), &token));
+    }
+    unavailable(checker.judge(at(3600), &token));
+    assert!(matches!(checker.judge(at(3629), &token), Verdict::Wait(_)));
+}
+
+#[test]
+fn while_there_are_no_keys_nobody_can_tell_and_it_is_tried_again_after_a_pause() {
+    let mut checker = fetching();
+    let token = signed(1, &header(), &claims());
+    let Verdict::Wait(id) = checker.judge(at(0), &token) else { panic!() };
+    assert_eq!(checker.poll_fetch().unwrap().0.id, id);
+    checker.handle_failed(at(0), id, "connection refused");
+    assert_eq!(unavailable(checker.judge(at(29), &token)), "connection refused");
+    good(check(&mut checker, at(30), &token, &keys(&[jwk(1, "one")])));
+}
+
+#[test]
+fn only_so_many_keys_are_kept() {
+    let mut config =
+        JwtConfig::of([TrustedIssuer::new(ISSUER, KeySource::Fixed(keys(&[jwk(2, "two"), jwk(1, "one")])))]);
+    config.keys = 1;
+    let mut checker = JwtChecker::new(config);
+    good(checker.judge(at(0), &signed(2, &json!({"alg": "ES256", "kid": "two"}), &claims())));
+    invalid(checker.judge(at(0), &signed(1, &header(), &claims())));
+}
+
+/// One issuer can not speak for another.
+#[test]
+fn each_issuer_has_keys_of_its_own() {
+    const OTHER: &str = "https://other.example";
+    let of = |issuer: &str, seed: u8| TrustedIssuer::new(issuer, KeySource::Fixed(keys(&[jwk(seed, "one")])));
+    let mut checker = JwtChecker::new(JwtConfig::of([of(ISSUER, 1), of(OTHER, 2)]));
+    let mut other = claims();
+    other["iss"] = json!(OTHER);
+    good(checker.judge(at(0), &signed(1, &header(), &claims())));
+    assert_eq!(
+        good(checker.judge(at(0), &signed(2, &header(), &other))).principal.as_str(),
+        "https://other.example#ada"
+    );
+    invalid(checker.judge(at(0), &signed(1, &header(), &other)));
+    invalid(checker.judge(at(0), &signed(2, &header(), &claims())));
+}
+
+/// An answer that nobody has asked for is ignored.
+#[test]
+fn answers_out_of_turn_are_ignored() {
+    let mut checker = fetching();
+    checker.handle_answer(at(0), mcp_proto::auth::FetchId::new(7), 200, keys(&[jwk(1, "one")]).as_bytes());
+    checker.handle_failed(at(0), mcp_proto::auth::FetchId::new(1), "gone");
+    assert!(matches!(checker.judge(at(0), &signed(1, &header(), &claims())), Verdict::Wait(_)));
+}
+
+/// A clock that is set changes what has expired, and nothing about when keys are fetched.
+#[test]
+fn keys_are_fetched_by_the_clock_that_nobody_sets() {
+    let mut checker = fetching();
+    good(check(&mut checker, at(0), &signed(1, &header(), &claims()), &keys(&[jwk(1, "one")])));
+    let set = Now { unix: at(0).unix + Duration::from_secs(86_400), ..at(1) };
+    assert_eq!(invalid(checker.judge(set, &signed(1, &header(), &claims()))), "it has expired");
+    assert_eq!(checker.poll_fetch(), None);
+    good(checker.judge(at(2), &signed(1, &header(), &claims())));
+}

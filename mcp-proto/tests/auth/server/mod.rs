@@ -1,0 +1,91 @@
+//! The resource server.
+
+mod admission;
+#[cfg(feature = "auth-jwt")]
+mod dpop;
+mod handlers;
+mod introspection;
+#[cfg(feature = "auth-jwt")]
+mod jwt;
+#[cfg(feature = "auth-jwt")]
+mod signed_elsewhere;
+
+use core::time::Duration;
+
+use mcp_proto::auth::server::{Access, Admission, Authorized, Presented, Proofs, Protection};
+use mcp_proto::auth::{Demand, Now, Scopes};
+use mcp_proto::bind::http::Fields;
+use mcp_proto::bind::http::server::{Answer, RequestHead};
+use mcp_proto::peer::Principal;
+use mcp_proto::{Instant, UnixTime};
+
+const RESOURCE: &str = "https://mcp.example/mcp";
+const ISSUER: &str = "https://login.example";
+const METADATA: &str = "https://mcp.example/.well-known/oauth-protected-resource/mcp";
+
+/// So many seconds after everything began.
+fn at(seconds: u64) -> Now {
+    let elapsed = Duration::from_secs(seconds);
+    Now {
+        instant: Instant::from_origin(elapsed),
+        unix: UnixTime::from_epoch(Duration::from_secs(1_785_240_000)) + elapsed,
+    }
+}
+
+fn protection() -> Protection {
+    Protection::new(RESOURCE, ISSUER).unwrap()
+}
+
+fn access(scopes: &str) -> Access {
+    let mut access = Access::new(Principal::new("https://login.example#ada"), RESOURCE);
+    access.scopes = Scopes::parse(scopes);
+    access
+}
+
+fn admit(protection: &Protection, method: &str, path: &str, fields: &[(&str, &str)]) -> Admission {
+    protection.admit(&RequestHead { method, path, fields: &Listed(fields) }, at(0))
+}
+
+/// Headers, however many.
+struct Listed<'a>(&'a [(&'a str, &'a str)]);
+
+impl Fields for Listed<'_> {
+    fn each<'a>(&'a self, name: &str, show: &mut dyn FnMut(&'a [u8])) {
+        self.0.each(name, show);
+    }
+}
+
+/// The answer to a request that is answered by its head alone.
+#[track_caller]
+fn answer(protection: &Protection, fields: &[(&str, &str)]) -> Answer {
+    match admit(protection, "POST", "/mcp", fields) {
+        Admission::Answer(answer) => answer,
+        Admission::Verify(presented) => panic!("{presented:?}"),
+    }
+}
+
+#[track_caller]
+fn present(protection: &Protection, fields: &[(&str, &str)]) -> Presented {
+    match admit(protection, "POST", "/mcp", fields) {
+        Admission::Verify(presented) => presented,
+        Admission::Answer(answer) => panic!("{answer:?}"),
+    }
+}
+
+/// What becomes of a request whose token allows this.
+fn settle(protection: &Protection, access: Access) -> Result<Authorized, Answer> {
+    let presented = present(protection, &[("authorization", "Bearer abc")]);
+    protection.settle(&presented, Ok(access), &Proofs::new())
+}
+
+fn header<'a>(answer: &'a Answer, name: &str) -> Vec<&'a str> {
+    let headers = answer.headers.iter().filter(|(candidate, _)| *candidate == name);
+    headers.map(|(_, value)| &**value).collect()
+}
+
+/// What an answer demands, as the client of this crate reads it.
+#[track_caller]
+fn demand(answer: &Answer) -> Demand {
+    let challenges = header(answer, "www-authenticate").join(", ");
+    Demand::read(&challenges).unwrap_or_else(|| panic!("no challenge: {answer:?}"))
+}

@@ -1,0 +1,163 @@
+//! Instances of one server behind a balancer that knows nothing of states, and somebody who reads along and sends what
+//! was read as something of their own.
+
+use std::collections::BTreeMap;
+
+use mcp_proto::Instant;
+use mcp_proto::bind::http::client::Request;
+use mcp_proto::peer::Principal;
+use mcp_proto::testing::http::{Dice, FrontPeer, HttpOutput, HttpPeer};
+use serde_json::{Value, json};
+
+use super::Ledger;
+
+/// Exchanges from here on are forged.
+const FORGED: u64 = 1 << 62;
+/// The header that says of which session a request is (2025-11-25).
+const SESSION: &str = "mcp-session-id";
+/// So much is added to the argument of a call that another's state is used for.
+const ELSE: u64 = 1 << 40;
+
+pub struct Cluster {
+    instances: Vec<FrontPeer>,
+    ledger: Ledger,
+    dice: Dice,
+    /// Which instance has which exchange.
+    places: BTreeMap<u64, usize>,
+    /// Which instance has which session.
+    sessions: BTreeMap<String, usize>,
+    /// What was forged, and what has been answered so far.
+    forged: BTreeMap<u64, (String, String)>,
+    next_forged: u64,
+}
+
+impl Cluster {
+    pub fn new(instances: Vec<FrontPeer>, ledger: Ledger, seed: u64) -> Self {
+        ledger.serve(instances.iter().map(|instance| instance.server.handle().clone()).collect());
+        Self {
+            instances,
+            ledger,
+            dice: Dice::new(seed),
+            places: BTreeMap::new(),
+            sessions: BTreeMap::new(),
+            forged: BTreeMap::new(),
+            next_forged: FORGED,
+        }
+    }
+
+    /// Where a request goes: anywhere, but for what is of a session.
+    fn route(&mut self, request: &Request) -> usize {
+        let header = |wanted: &str| {
+            request.headers.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.as_str())
+        };
+        match header(SESSION).and_then(|session| self.sessions.get(session)) {
+            Some(&place) => place,
+            None => usize::try_from(self.dice.below(self.instances.len() as u64)).unwrap(),
+        }
+    }
+
+    fn send(&mut self, now: Instant, exchange: u64, request: &Request, principal: &str) {
+        let place = self.route(request);
+        self.places.insert(exchange, place);
+        let instance = &mut self.instances[place];
+        instance.principal = Some(Principal::new(principal));
+        instance.handle_request(now, exchange, request);
+    }
+
+    fn forge(&mut self, now: Instant, request: &Request, principal: &str, what: &str) {
+        let exchange = self.next_forged;
+        self.next_forged += 1;
+        self.forged.insert(exchange, (format!("{what}, {principal}: {request:?}"), String::new()));
+        self.send(now, exchange, request, principal);
+    }
+
+    /// Uses what is in a request for another, and for somebody else.
+    fn misuse(&mut self, now: Instant, request: &Request) {
+        let Ok(message) = serde_json::from_slice::<Value>(&request.body) else { return };
+        let modern = request.headers.iter().any(|(name, _)| name == "mcp-method");
+        let method = message["method"].as_str().unwrap_or_default();
+        if modern && method.starts_with("tasks/") {
+            self.forge(now, request, "mallory", "another's task");
+        }
+        let sealed = message["params"]["name"] == "form" && message["params"]["requestState"].is_string();
+        if !modern || method != "tools/call" || !sealed {
+            return;
+        }
+        self.forge(now, request, "mallory", "another's state");
+        let mut other = message;
+        let n = other["params"]["arguments"]["n"].as_u64().unwrap();
+        other["params"]["arguments"]["n"] = json!(n + ELSE);
+        let mut forged = request.clone();
+        forged.body = other.to_string().into();
+        self.forge(now, &forged, "alice", "a state of another request");
+    }
+
+    /// Takes what is answered to a forgery: at its end it must have been refused.
+    fn hear(&mut self, exchange: u64, output: &HttpOutput) {
+        match output {
+            HttpOutput::Head { .. } => {}
+            HttpOutput::Body(bytes) => {
+                if let Some((_, answer)) = self.forged.get_mut(&exchange) {
+                    answer.push_str(&String::from_utf8_lossy(bytes));
+                }
+            }
+            HttpOutput::End => {
+                self.places.remove(&exchange);
+                match self.forged.remove(&exchange) {
+                    Some((_, answer)) if answer.contains("\"code\":-32602") => self.ledger.refuse(),
+                    Some((what, answer)) => self.ledger.accuse(format!("{what} was not refused: {answer}")),
+                    None => {}
+                }
+            }
+        }
+    }
+
+    /// Learns which instance has a session: the first to name it.
+    fn learn(&mut self, place: usize, output: &HttpOutput) {
+        let HttpOutput::Head { headers, .. } = output else { return };
+        if let Some((_, id)) = headers.iter().find(|(name, _)| name == SESSION) {
+            self.sessions.entry(id.clone()).or_insert(place);
+        }
+    }
+}
+
+impl HttpPeer for Cluster {
+    fn handle_request(&mut self, now: Instant, exchange: u64, request: &Request) {
+        // First, so that what is taken is still good.
+        self.misuse(now, request);
+        self.send(now, exchange, request, "alice");
+    }
+
+    fn handle_disconnect(&mut self, now: Instant, exchange: u64) {
+        if let Some(place) = self.places.remove(&exchange) {
+            self.instances[place].handle_disconnect(now, exchange);
+        }
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        for instance in &mut self.instances {
+            instance.handle_timeout(now);
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.instances.iter().filter_map(HttpPeer::poll_timeout).min()
+    }
+
+    fn poll_output(&mut self, now: Instant) -> Option<(u64, HttpOutput)> {
+        for place in 0..self.instances.len() {
+            while let Some((exchange, output)) = self.instances[place].poll_output(now) {
+                if exchange >= FORGED {
+                    self.hear(exchange, &output);
+                    continue;
+                }
+                self.learn(place, &output);
+                if matches!(output, HttpOutput::End) {
+                    self.places.remove(&exchange);
+                }
+                return Some((exchange, output));
+            }
+        }
+        None
+    }
+}
