@@ -11,9 +11,7 @@ use hyper::rt::Timer as HyperTimer;
 use mcp_hyper::auth::{
     AuthHandle, Authorization, FileStore, LoginError, LoopbackRedirects, MemoryStore, StoreFuture, TokenStore,
 };
-use mcp_hyper::mcp_proto::auth::client::{
-    AuthConfig, AuthError, Event, Page, Record, Redirect, Saved, Stored, Version,
-};
+use mcp_hyper::mcp_proto::auth::client::{AuthConfig, Event, Page, Record, Redirect, Saved, Stored, Version};
 use mcp_hyper::mcp_proto::front::Client;
 use mcp_hyper::{ClientOptions, Endpoint, Runtime, Smol, Stream, WireEvent};
 use smol::channel::{Receiver, unbounded};
@@ -157,8 +155,9 @@ fn without_anybody_to_agree_the_request_fails_with_the_servers_refusal() {
         let error = client.ready().await.unwrap_err();
         let http = error.unauthorized().unwrap();
         assert_eq!((http.status, http.excerpt.as_str()), (401, "who are you?"));
-        assert_eq!(http.unauthorized.as_deref(), Some(&*AuthError::GivenUp.to_string()));
+        assert_eq!(http.unauthorized.as_deref(), Some("somebody has to agree first, to tools"));
         assert!(http.challenge.as_ref().unwrap().contains("resource_metadata"));
+        assert!(town.asked("/register").is_empty(), "nobody could agree to what comes of it");
     });
 }
 
