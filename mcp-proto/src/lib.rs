@@ -71,6 +71,7 @@
 //! | `http` | no | the HTTP bindings |
 //! | `seal` | no | servers that ask clients of 2026-07-28 within their handlers, by sealed states |
 //! | `auth` | no | OAuth over HTTP |
+//! | `auth-jwt` | no | servers that verify signed access tokens and proofs of possession |
 //! | `schemars` | no | input schemas of typed tool handlers, from the argument's type |
 //! | `schema-validate` | no | `validate`: arguments and results of tools checked against their JSON Schemas |
 //! | `testing` | no | [`testing`]: two peers on a simulated clock and network |

@@ -51,8 +51,13 @@ pub(crate) async fn with_server<T>(
         reports.finish().await;
     }
     match (result, url(command)) {
-        (Err(Failure::Unauthorized(said)), Some(url)) => {
-            Err(Failure::Server(format!("{said}\nTo log in: mcp login {url}")))
+        (Err(Failure::Unauthorized { message, scopes }), Some(url)) => {
+            let hint = match scopes {
+                // A scope has neither spaces nor quotes of its own, and no shell does anything to it within these.
+                Some(scopes) => format!("To agree to it: mcp login --scope '{scopes}' {url}"),
+                None => format!("To log in: mcp login {url}"),
+            };
+            Err(Failure::Server(format!("{message}\n{hint}")))
         }
         (result, _) => result,
     }

@@ -33,7 +33,8 @@ pub(crate) async fn login(
     let listening = |error| Failure::Server(format!("nothing can lead back here: {error}"));
     let redirects = LoopbackRedirects::bind_port(login.port).map_err(listening)?;
     let mut config = config(common, redirects.uri())?;
-    config.scopes = login.scope.as_deref().map(Scopes::parse);
+    let wanted = login.scope.as_deref().map(Scopes::parse);
+    config.scopes.clone_from(&wanted);
     let browser = !login.no_browser;
     let authorization = Authorization::new(config)
         .store(store(common)?)
@@ -44,7 +45,7 @@ pub(crate) async fn login(
     let handle = driver.auth();
     let driver = smol::spawn(driver);
     let status = match (client.ready().await, handle) {
-        (Ok(_), Some(handle)) => logged_in(&handle).await,
+        (Ok(_), Some(handle)) => logged_in(&handle, wanted.as_ref()).await,
         (Ok(_), None) => Ok(None),
         (Err(error), _) => Err(Failure::from(error)),
     };
@@ -64,8 +65,13 @@ pub(crate) async fn login(
 }
 
 /// The token there is. A server may let everybody in, and ask who they are only when it comes to its tools.
-async fn logged_in(handle: &AuthHandle) -> Result<Option<Status>, Failure> {
-    if let Some(status) = handle.status() {
+/// One that is kept already does unless it lacks what was wished for.
+async fn logged_in(handle: &AuthHandle, wanted: Option<&Scopes>) -> Result<Option<Status>, Failure> {
+    let lacks = |status: &Status| {
+        wanted
+            .is_some_and(|wanted| status.scopes.as_ref().is_none_or(|granted| !granted.contains_all(wanted)))
+    };
+    if let Some(status) = handle.status().filter(|status| !lacks(status)) {
         return Ok(Some(status));
     }
     match handle.login().await {

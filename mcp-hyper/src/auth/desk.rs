@@ -13,7 +13,8 @@ use futures_lite::future::Boxed;
 use futures_util::stream::FuturesUnordered;
 use mcp_proto::Instant;
 use mcp_proto::auth::client::{
-    Action, Admission, AuthClient, AuthConfigError, AuthError, Event, Refused, Saved, Stamp, Standing, Stored,
+    Action, Admission, AuthClient, AuthConfigError, AuthError, Event, Person, Refused, Saved, Stamp,
+    Standing, Stored,
 };
 use mcp_proto::auth::{Fetch, FetchId, Reach, Secret};
 use mcp_proto::bind::http::ExchangeId;
@@ -79,7 +80,10 @@ impl Desk {
         clock: Arc<RuntimeClock>,
         seed: [u8; 32],
     ) -> Result<Self, AuthConfigError> {
-        let Authorization { config, store, account, on_event, assert, redirects } = authorization;
+        let Authorization { mut config, store, account, on_event, assert, redirects } = authorization;
+        if on_event.is_none() {
+            config.person = Person::Absent;
+        }
         let machine = AuthClient::new(config, server, seed)?;
         let key = match account {
             Some(account) => format!("{}#{account}", machine.resource()),
@@ -140,12 +144,15 @@ impl Desk {
         }
     }
 
-    /// An exchange has ended. If it was refused, that is told before anything else is asked.
+    /// An exchange has ended. There may be a challenge about it yet.
     pub(crate) fn note_end(&mut self, exchange: ExchangeId) {
-        for ended in std::mem::replace(&mut self.ended, vec![exchange]) {
-            if ended != exchange {
-                self.asked.remove(&ended);
-            }
+        self.ended.push(exchange);
+    }
+
+    /// Everything has been told of the exchanges that have ended.
+    pub(crate) fn forget_ended(&mut self) {
+        for exchange in self.ended.drain(..) {
+            self.asked.remove(&exchange);
         }
     }
 
@@ -222,7 +229,9 @@ impl Desk {
 
     fn tell_time(&self, cx: &Context<'_>) -> bool {
         self.shared.lock(|state, now| {
-            state.driver = Some(cx.waker().clone());
+            if !state.driver.as_ref().is_some_and(|driver| driver.will_wake(cx.waker())) {
+                state.driver = Some(cx.waker().clone());
+            }
             let due = state.machine.poll_timeout().is_some_and(|due| due <= now.instant);
             if due {
                 state.machine.handle_timeout(now);
@@ -274,13 +283,8 @@ impl Desk {
         }) else {
             return false;
         };
-        match &mut self.on_event {
-            Some(tell) => tell(&event),
-            None => {
-                if let Event::NeedsAuthorization(_) = event {
-                    self.shared.lock(|state, now| state.machine.give_up_page(now));
-                }
-            }
+        if let Some(tell) = &mut self.on_event {
+            tell(&event);
         }
         match event {
             Event::Ready(_) => self.settle(None),

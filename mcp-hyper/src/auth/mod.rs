@@ -62,7 +62,7 @@ pub struct Authorization {
 }
 
 impl Authorization {
-    /// Tokens as the configuration says, kept in memory, with nobody to open a page: such a page is given up at once.
+    /// Tokens as the configuration says, kept in memory. Nobody opens a page unless [events](Self::on_event) are heard.
     pub fn new(config: AuthConfig) -> Self {
         Self {
             config,

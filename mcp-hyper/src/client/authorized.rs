@@ -59,6 +59,13 @@ impl<H: Mode, R: Runtime> ClientDriver<H, R> {
         }
     }
 
+    /// The machine has told everything of the exchanges that have ended.
+    pub(super) fn forget_ended(&mut self) {
+        if let Some(desk) = &mut self.desk {
+            desk.forget_ended();
+        }
+    }
+
     /// Does what the desk wants done. Ready if there was anything.
     pub(super) fn poll_desk(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let Self { front, transport, clock, desk, .. } = self;

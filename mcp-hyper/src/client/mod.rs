@@ -173,6 +173,8 @@ impl<H: Mode, R: Runtime> ClientDriver<H, R> {
 
     fn show(&mut self, _: &mut Happened) {}
 
+    fn forget_ended(&mut self) {}
+
     fn poll_desk(&mut self, _: &mut Context<'_>) -> Poll<()> {
         Poll::Pending
     }
@@ -189,6 +191,9 @@ impl<H: Mode, R: Runtime> Future for ClientDriver<H, R> {
             // for the end of the other.
             let happened = (0..TURN).take_while(|_| this.poll_transport(cx).is_ready()).count();
             let acted = (0..TURN).take_while(|_| this.poll_machine(cx).is_ready()).count();
+            if acted < TURN {
+                this.forget_ended();
+            }
             let seen_to = (0..TURN).take_while(|_| this.poll_desk(cx).is_ready()).count();
             if happened > 0 || acted > 0 || seen_to > 0 {
                 continue;

@@ -8,8 +8,12 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex};
 
 use hyper::rt::Timer as HyperTimer;
-use mcp_hyper::auth::{AuthHandle, Authorization, FileStore, LoginError, LoopbackRedirects, MemoryStore};
-use mcp_hyper::mcp_proto::auth::client::{AuthConfig, AuthError, Event, Page, Redirect};
+use mcp_hyper::auth::{
+    AuthHandle, Authorization, FileStore, LoginError, LoopbackRedirects, MemoryStore, StoreFuture, TokenStore,
+};
+use mcp_hyper::mcp_proto::auth::client::{
+    AuthConfig, AuthError, Event, Page, Record, Redirect, Saved, Stored, Version,
+};
 use mcp_hyper::mcp_proto::front::Client;
 use mcp_hyper::{ClientOptions, Endpoint, Runtime, Smol, Stream, WireEvent};
 use smol::channel::{Receiver, unbounded};
@@ -301,6 +305,93 @@ fn what_shows_the_wire_does_not_show_the_token() {
             told.contains("authorization") && !told.contains("token-1") && !told.contains("refresh-1"),
             "{told}"
         );
+    });
+}
+
+#[test]
+fn a_token_takes_the_place_of_a_header_of_the_applications_own() {
+    run(async {
+        let town = Town::new().await;
+        let (authorization, pages) = person();
+        let options = modern().authorization(authorization).header("authorization", "Basic own");
+        let (client, _driver) = connect(options, &town.url());
+        let ready = smol::spawn(async move { client.ready().await });
+        agree(&pages.recv().await.unwrap().url).await;
+        ready.await.unwrap();
+        let sent = town.asked("/mcp");
+        let sent = |at: usize| {
+            sent[at].headers.iter().filter(|(name, _)| name == "authorization").collect::<Vec<_>>()
+        };
+        assert_eq!((sent(0).len(), &*sent(0)[0].1), (1, "Basic own"));
+        assert_eq!((sent(1).len(), &*sent(1)[0].1), (1, "Bearer token-1"));
+    });
+}
+
+/// What was kept of a client that logged in an hour ago.
+async fn kept(town: &Town) -> MemoryStore {
+    let store = MemoryStore::new();
+    let record = serde_json::json!({
+        "version": 1,
+        "tokens": {
+            "issuer": town.base(), "client_id": "client-1", "resource": town.url(), "access": "token-0",
+            "kind": "Bearer", "refresh": "refresh-0", "issued": 1, "expires": 3600,
+        },
+        "clients": { town.base(): { "id": "client-1", "redirect_uri": "http://127.0.0.1/callback" } },
+    });
+    let record = Record::read(record.to_string().as_bytes()).unwrap();
+    store.swap(&town.url(), None, Some(record)).await.unwrap();
+    store
+}
+
+/// C12.24
+#[test]
+fn a_token_that_has_ended_is_renewed_before_anything_goes_out() {
+    run(async {
+        let town = Town::new().await;
+        let store = kept(&town).await;
+        let (client, _driver) = connect(modern().authorization(nobody().store(store)), &town.url());
+        client.ready().await.unwrap();
+        assert_eq!(town.asked("/token")[0].form("grant_type").as_deref(), Some("refresh_token"));
+        let sent = town.asked("/mcp");
+        assert!(sent.iter().all(|sent| sent.header("authorization") == Some("Bearer token-1")));
+    });
+}
+
+/// Nobody waits for ever, and the server has the last word.
+#[test]
+fn a_token_that_can_not_be_renewed_lets_the_request_be_refused() {
+    run(async {
+        let town = Town::with(|seen| {
+            (seen.path == "/token").then(|| (500, String::new(), "out of order".to_owned()))
+        })
+        .await;
+        let store = kept(&town).await;
+        let (client, _driver) = connect(modern().authorization(nobody().store(store)), &town.url());
+        let error = client.ready().await.unwrap_err();
+        assert_eq!(error.unauthorized().map(|http| http.status), Some(401));
+        assert!(town.asked("/mcp").iter().all(|sent| sent.header("authorization").is_none()));
+    });
+}
+
+struct Broken;
+
+impl TokenStore for Broken {
+    fn load<'a>(&'a self, _: &'a str) -> StoreFuture<'a, Option<Stored>> {
+        Box::pin(async { Err(io::Error::other("the keyring is locked")) })
+    }
+
+    fn swap<'a>(&'a self, _: &'a str, _: Option<Version>, _: Option<Record>) -> StoreFuture<'a, Saved> {
+        Box::pin(async { Err(io::Error::other("the keyring is locked")) })
+    }
+}
+
+#[test]
+fn a_store_that_does_not_open_is_told() {
+    run(async {
+        let town = Town::new().await;
+        let (client, _driver) = connect(modern().authorization(nobody().store(Broken)), &town.url());
+        let error = client.ready().await.unwrap_err().to_string();
+        assert!(error.contains("the keyring is locked"), "{error}");
     });
 }
 

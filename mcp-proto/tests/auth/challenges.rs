@@ -39,6 +39,7 @@ fn a_token68_is_skipped_with_its_padding() {
     assert_eq!(read("Negotiate YWJj/+-._~==, Bearer a=b"), ["Negotiate", r#"Bearer a="b""#]);
     assert_eq!(read("Negotiate YWJj=,Basic"), ["Negotiate", "Basic"]);
     assert_eq!(read("Negotiate YWJj"), ["Negotiate"]);
+    assert_eq!(read("Negotiate YWJj== , DPoP"), ["Negotiate", "DPoP"]);
     // An empty value looks the same, and is none.
     assert_eq!(read("Bearer realm=, a=b"), [r#"Bearer a="b""#]);
 }

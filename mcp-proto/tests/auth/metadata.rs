@@ -302,6 +302,8 @@ fn an_issuer_is_compared_character_by_character() {
         ("http://a.example", "https://a.example", false),
         ("https://a.example//", "https://a.example", false),
         ("https://a.example/?", "https://a.example/", false),
+        ("https://a.example?x/", "https://a.example?x", false),
+        ("https://a.example#x/", "https://a.example#x", false),
         ("https://", "https:", false),
         ("/", "", false),
         ("https://a.example/", "https://a.example", true),

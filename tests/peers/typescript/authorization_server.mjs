@@ -38,4 +38,5 @@ provider.on('grant.error', (context, error) => log({ grant: context.oidc.params?
 provider.on('registration_create.success', (_context, client) => log({ registered: client.clientId }));
 provider.on('registration_create.error', (_context, error) => log({ registration: error.error, detail: error.error_description}));
 provider.on('authorization.error', (_context, error) => log({ authorization: error.error, detail: error.error_description}));
+provider.on('grant.revoked', () => log({ revoked: true }));
 createServer(provider.callback()).listen(Number(port), '127.0.0.1', () => log({ issuer }));

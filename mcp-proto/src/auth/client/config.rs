@@ -29,6 +29,8 @@ use crate::auth::{
 pub struct AuthConfig {
     /// How tokens are asked for. Default: a person agrees on a page.
     pub grant: Grant,
+    /// Whether there is a person who can agree. Default: there is.
+    pub person: Person,
     /// How this client presents itself where it registers.
     pub client: ClientInfo,
     /// What this client is known by at authorization servers that it was registered with beforehand. If there is any,
@@ -84,6 +86,7 @@ impl AuthConfig {
     pub fn new(name: impl Into<String>, redirect_uri: impl Into<String>) -> Self {
         Self {
             grant: Grant::Code,
+            person: Person::Present,
             client: ClientInfo::new(name),
             registered: Vec::new(),
             client_id_document: None,
@@ -130,6 +133,17 @@ impl AuthConfig {
             _ => Ok(()),
         }
     }
+}
+
+/// Whether there is a person who can agree on a page.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Person {
+    /// There is.
+    #[default]
+    Present,
+    /// There is not: tokens that are kept are used and renewed, and where a page would be needed
+    /// [that is said](super::AuthError::NeedsPerson). Nothing is registered for it.
+    Absent,
 }
 
 /// How tokens are asked for.

@@ -95,6 +95,12 @@ pub enum AuthError {
     PageTimedOut,
     /// The application gave the page up.
     GivenUp,
+    /// Somebody has to agree on a page, to these scopes as far as they are known, and [nobody is
+    /// there](super::Person::Absent).
+    NeedsPerson {
+        /// What there has to be agreed to.
+        scopes: Option<Scopes>,
+    },
     /// The token endpoint does not give a token.
     Token(TokenRefusal),
     /// The token that came is of no use here.
@@ -178,6 +184,10 @@ impl fmt::Display for AuthError {
             Self::NoCode => f.write_str("the answer of the authorization server has no code"),
             Self::PageTimedOut => f.write_str("nobody agreed in time"),
             Self::GivenUp => f.write_str("the authorization was given up"),
+            Self::NeedsPerson { scopes: None } => f.write_str("somebody has to agree first"),
+            Self::NeedsPerson { scopes: Some(scopes) } => {
+                write!(f, "somebody has to agree first, to {scopes}")
+            }
             Self::Token(refusal) => refusal.fmt(f),
             Self::WrongToken => f.write_str("the authorization server gave a token of another kind"),
             Self::DpopNeeded => f.write_str("the server wants tokens that are bound to a key"),

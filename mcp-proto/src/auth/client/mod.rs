@@ -54,7 +54,7 @@ use crate::bind::http::{Fields, Verb};
 
 pub use config::{
     ApplicationType, AuthConfig, AuthConfigError, AuthMethod, ClientCredentials, ClientInfo, ClientProof,
-    DpopKey, Grant, IdentityProvider, Legacy, ProviderPlace, Registered, SubjectKind,
+    DpopKey, Grant, IdentityProvider, Legacy, Person, ProviderPlace, Registered, SubjectKind,
 };
 pub use error::{AuthError, FinishError};
 pub use event::{

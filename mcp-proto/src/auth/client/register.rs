@@ -12,11 +12,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::UnixTime;
 use crate::auth::text::shown;
-use crate::auth::{Now, Secret, ServerMetadata};
+use crate::auth::{Now, Scopes, Secret, ServerMetadata};
 use crate::bind::http::Verb;
 
 use super::AuthClient;
-use super::config::{AuthMethod, ClientCredentials, Grant};
+use super::config::{AuthMethod, ClientCredentials, Grant, Person};
 use super::error::AuthError;
 use super::exchange::Presented;
 use super::fetching::{Reply, Request};
@@ -68,6 +68,9 @@ impl AuthClient {
         let Some(found) = flow.found.clone() else { return self.look_for_resource(now, flow) };
         let server = &found.metadata;
         flow.scopes = self.scopes_for(&flow, &server.issuer);
+        if self.is_interactive() && self.config.person == Person::Absent {
+            return Err(AuthError::NeedsPerson { scopes: flow.scopes }.into());
+        }
         self.choose_key(&mut flow, server)?;
         if let Some((credentials, pin)) = self.configured(&server.issuer)? {
             flow.pin = pin;
@@ -144,6 +147,10 @@ impl AuthClient {
             Grant::Enterprise(_) => &["urn:ietf:params:oauth:grant-type:jwt-bearer"],
             _ => &["authorization_code", "refresh_token"],
         };
+        // Some refuse scopes that they do not list, though the resource has them; and who registers for some gets no others.
+        let listed = |scopes: &Scopes| {
+            server.scopes_supported.as_ref().is_none_or(|supported| supported.contains_all(scopes))
+        };
         let registration = Registration {
             client_name: &self.config.client.name,
             client_uri: self.config.client.uri.as_deref(),
@@ -153,7 +160,7 @@ impl AuthClient {
             response_types: &["code"],
             token_endpoint_auth_method: method.unwrap_or(AuthMethod::None).as_str(),
             application_type: self.config.client.application_type.as_str(),
-            scope: self.to_ask(flow).map(|scopes| scopes.to_string()),
+            scope: self.to_ask(flow).filter(listed).map(|scopes| scopes.to_string()),
         };
         serde_json::to_string(&registration).unwrap_or_default()
     }

@@ -3,6 +3,7 @@
 use alloc::boxed::Box;
 use alloc::string::String;
 use core::fmt;
+use core::time::Duration;
 
 use super::Access;
 #[cfg(feature = "auth-jwt")]
@@ -30,7 +31,13 @@ pub trait Checker: Send {
     /// The next exchange to make, and which addresses may be connected to for it.
     #[must_use]
     fn poll_fetch(&mut self) -> Option<(Fetch, Reach)>;
+
+    /// Whether there is one.
+    fn has_fetch(&self) -> bool;
 }
+
+/// How long an exchange is waited for. Drivers are done sooner: whoever was to make it has gone.
+pub(super) const LOST: Duration = Duration::from_secs(30);
 
 /// What is known of a token.
 #[derive(Clone, Debug)]

@@ -11,9 +11,11 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use bytes::Bytes;
 use serde::Deserialize;
 
+use super::checker::LOST;
 use super::claims::{Confirmation, Strings, principal, time};
 use super::recent::{Digest, Recent, digest};
 use super::{Access, Checker, Verdict, VerifyError};
+use crate::Instant;
 use crate::auth::{Fetch, FetchId, Now, PrivateNetworks, Reach, ReachError, Secret};
 use crate::bind::http::Verb;
 use crate::schema::Json;
@@ -95,7 +97,8 @@ pub struct IntrospectionChecker {
     known: Recent<Result<Access, VerifyError>>,
     /// Which tokens are being asked about.
     asked: BTreeMap<Digest, FetchId>,
-    asking: BTreeMap<FetchId, Digest>,
+    /// The same by their exchanges, and when those began: the oldest first.
+    asking: BTreeMap<FetchId, (Digest, Instant)>,
     fetches: VecDeque<Fetch>,
     numbers: u64,
 }
@@ -135,7 +138,19 @@ impl IntrospectionChecker {
         })
     }
 
-    fn ask(&mut self, name: Digest, token: &Secret) -> Verdict {
+    /// Gives up exchanges that nobody makes any more.
+    fn give_up(&mut self, now: Instant) {
+        while let Some(oldest) = self.asking.first_entry()
+            && now.saturating_since(oldest.get().1) >= LOST
+        {
+            let (id, (name, _)) = oldest.remove_entry();
+            self.asked.remove(&name);
+            // They are in the same order.
+            self.fetches.pop_front_if(|fetch| fetch.id == id);
+        }
+    }
+
+    fn ask(&mut self, now: Instant, name: Digest, token: &Secret) -> Verdict {
         if self.asking.len() >= self.config.asking {
             return Verdict::Refused(VerifyError::unavailable("too many tokens are being asked about"));
         }
@@ -157,7 +172,7 @@ impl IntrospectionChecker {
             limit: ANSWER_BYTES,
         });
         self.asked.insert(name, id);
-        self.asking.insert(id, name);
+        self.asking.insert(id, (name, now));
         Verdict::Wait(id)
     }
 
@@ -171,7 +186,7 @@ impl IntrospectionChecker {
     }
 
     fn answered(&mut self, now: Now, id: FetchId, known: Result<Access, VerifyError>) {
-        let Some(name) = self.asking.remove(&id) else { return };
+        let Some((name, _)) = self.asking.remove(&id) else { return };
         self.asked.remove(&name);
         let keep = match &known {
             Err(VerifyError::Unavailable(_)) => KEPT_AT_LEAST,
@@ -226,9 +241,10 @@ impl Checker for IntrospectionChecker {
         if let Some(known) = self.known.get(now.instant, &name) {
             return known.clone().into();
         }
+        self.give_up(now.instant);
         match self.asked.get(&name) {
             Some(id) => Verdict::Wait(*id),
-            None => self.ask(name, token),
+            None => self.ask(now.instant, name, token),
         }
     }
 
@@ -243,6 +259,10 @@ impl Checker for IntrospectionChecker {
 
     fn poll_fetch(&mut self) -> Option<(Fetch, Reach)> {
         Some((self.fetches.pop_front()?, self.reach))
+    }
+
+    fn has_fetch(&self) -> bool {
+        !self.fetches.is_empty()
     }
 }
 

@@ -25,6 +25,9 @@
 //! | what issuers say of tokens, by a hash of the token | [`IntrospectionChecker`] | see [`IntrospectionConfig::keep`] |
 //! | which proofs of possession came, by a hash | [`Proofs`] | as long as a proof is good |
 //!
+//! A token is looked at once for each request, when that comes. What it has begun, such as a stream, goes on when the token
+//! lapses.
+//!
 //! Tokens are kept nowhere, and no handler gets to see one: what a server asks of others, it asks with tokens of its own.
 //!
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization>

@@ -1,7 +1,7 @@
 //! A checker, with those who wait for what is fetched for it.
 
 use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -42,7 +42,6 @@ struct State<C> {
     /// Those who wait for the end of an exchange.
     waiting: BTreeMap<FetchId, Waiters>,
     waiters: usize,
-    fetches: VecDeque<(Fetch, Reach)>,
     drivers: Vec<Waker>,
 }
 
@@ -73,19 +72,15 @@ impl<C: Checker + 'static> Checking<C> {
             checker,
             waiting: BTreeMap::new(),
             waiters: 0,
-            fetches: VecDeque::new(),
             drivers: Vec::new(),
         })))
     }
 }
 
 impl<C: Checker> State<C> {
-    /// Takes over what is to be fetched, and has the drivers look.
-    fn collect(&mut self, wakers: &mut Wakers) {
-        while let Some(fetch) = self.checker.poll_fetch() {
-            self.fetches.push_back(fetch);
-        }
-        if !self.fetches.is_empty() {
+    /// Has the drivers look if there is something to fetch.
+    fn call_drivers(&mut self, wakers: &mut Wakers) {
+        if self.checker.has_fetch() {
             self.drivers.drain(..).for_each(|driver| wakers.wake(Some(driver)));
         }
     }
@@ -101,7 +96,7 @@ impl<C: Checker + 'static> Verifier for Checking<C> {
         let mut wakers = Wakers::default();
         let polled = {
             let mut state = lock(&self.0);
-            match state.fetches.pop_front() {
+            match state.checker.poll_fetch() {
                 Some(fetch) => {
                     wakers.spend(Some(left));
                     Poll::Ready(fetch)
@@ -131,7 +126,7 @@ impl<C: Checker + 'static> Verifier for Checking<C> {
                 Ok(Fetched { status, body }) => state.checker.handle_answer(now, id, status, &body),
                 Err(detail) => state.checker.handle_failed(now, id, &detail),
             }
-            state.collect(&mut wakers);
+            state.call_drivers(&mut wakers);
             if let Some(mut waiters) = state.waiting.remove(&id) {
                 wakers.wake_all(&mut waiters);
             }
@@ -171,7 +166,7 @@ impl<C: Checker> Future for Asking<C> {
             let mut state = lock(&shared);
             this.leave(&mut state, &mut wakers);
             let verdict = state.checker.check(this.presented.now, &this.presented.token);
-            state.collect(&mut wakers);
+            state.call_drivers(&mut wakers);
             match verdict {
                 Verdict::Good(access) => Poll::Ready(Ok(*access)),
                 // Not under the lock.

@@ -83,7 +83,6 @@ use core::fmt;
 
 use super::events::Events;
 use super::router::Router;
-use super::server::Allowed;
 use super::{Clock, Entropy, Mode, Multi};
 use crate::bind::http::server::{HttpServerConfig, RequestHead};
 use crate::peer::Principal;
@@ -126,7 +125,7 @@ impl<H: Mode> HttpServer<H> {
     /// `principal` is on whose behalf it is made, as was verified by its credentials, or none where there are no users to
     /// tell apart. Sessions, request states and tasks of one principal are unknown to every other.
     pub fn exchange(&self, head: &RequestHead<'_>, principal: Option<Principal>) -> HttpExchange<H> {
-        let caller = Caller { principal, allowed: Allowed::default() };
+        let caller = Caller { principal, ..Caller::default() };
         HttpExchange::new(&self.handle.service, &self.router, head, caller)
     }
 

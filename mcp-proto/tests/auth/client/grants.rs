@@ -34,6 +34,7 @@ fn knowing() -> World {
     world
 }
 
+/// C14.8
 #[test]
 fn a_client_that_acts_for_itself_needs_no_page() {
     for (takes, header) in [("client_secret_basic", true), ("client_secret_post", false)] {
@@ -50,6 +51,7 @@ fn a_client_that_acts_for_itself_needs_no_page() {
     }
 }
 
+/// C14.8
 #[test]
 fn a_client_may_sign_to_show_who_it_is() {
     let key = Arc::new(Es256::from_entropy(&[9; 32]).unwrap());
@@ -117,6 +119,7 @@ fn provider(world: &mut World) {
     world.documents.insert(format!("{IDP}/token"), Answer::json(200, &granted));
 }
 
+/// C14.9, C14.10
 #[test]
 fn an_identity_provider_may_decide_in_the_place_of_a_person() {
     for place in [ProviderPlace::TokenEndpoint(format!("{IDP}/token")), ProviderPlace::Issuer(IDP.into())] {

@@ -108,6 +108,24 @@ fn a_registration_says_what_kind_of_client_it_is() {
     assert_eq!(world.issuer().registrations[0]["application_type"], "web");
 }
 
+/// C12.14: scopes of the resource need not be known as such to the authorization server, which may refuse to register
+/// for what it does not list.
+#[test]
+fn scopes_are_registered_where_they_are_listed() {
+    for (listed, registered) in [
+        (json!(null), json!("mcp:basic")),
+        (json!(["openid", "mcp:basic"]), json!("mcp:basic")),
+        (json!(["openid"]), json!(null)),
+    ] {
+        let (mut world, mut host) = (World::new(), Host::new(config(), 1));
+        world.describe(json!({ "scopes_supported": ["mcp:basic"] }));
+        world.metadata(json!({ "scopes_supported": listed }));
+        assert_eq!(host.call(&mut world), Outcome::Answered(2));
+        assert_eq!(world.issuer().registrations[0]["scope"], registered);
+        assert_eq!(world.issuer().pages[0]["scope"], "mcp:basic");
+    }
+}
+
 /// C12.19: what the authorization server says is told.
 #[test]
 fn a_refused_registration_is_told_with_its_reason() {

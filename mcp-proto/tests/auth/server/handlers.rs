@@ -263,6 +263,57 @@ fn each_request_in_a_session_is_allowed_what_its_own_token_allows() {
     assert_eq!(text(&web.post_request(&session, "tools/call", call).json()), "written");
 }
 
+/// The first output decides: an answer that is one of several has no status of its own.
+#[test]
+fn in_a_batch_a_demand_in_vain_is_an_error_among_answers() {
+    let mut web = web("ada~mcp");
+    let session = web.open_with("2025-03-26", json!({}));
+    let call = |id: i64, tool: &str| json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": tool, "arguments": {}}});
+    let batch = json!([call(1, "write"), call(2, "who")]).to_string();
+    let headers = [("mcp-session-id", session.as_str()), ("mcp-protocol-version", "2025-03-26")];
+    let mut caller = web.send("POST", &headers, &batch);
+    web.turn();
+    let head = caller.head();
+    assert_eq!((head.status, field(&head, "www-authenticate")), (200, None));
+    let answers = caller.json();
+    let codes: Vec<&Value> =
+        answers.as_array().unwrap().iter().map(|answer| &answer["error"]["code"]).collect();
+    assert!(codes.contains(&&json!(-32600)) && codes.contains(&&Value::Null), "{answers}");
+}
+
+/// A refusal is no stream, whatever a client takes.
+#[test]
+fn a_client_that_takes_streams_alone_is_refused_by_the_status_as_well() {
+    let mut web = web("ada~mcp");
+    let session = web.open();
+    let call = json!({"name": "write", "arguments": {}});
+    let message = json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": call});
+    let headers = [
+        ("mcp-session-id", session.as_str()),
+        ("mcp-protocol-version", "2025-11-25"),
+        ("accept", "text/event-stream"),
+    ];
+    let mut caller = web.send("POST", &headers, &message.to_string());
+    web.turn();
+    let head = caller.head();
+    assert_eq!((head.status, field(&head, "content-type")), (403, Some("application/json")));
+    assert!(demand(&head).is_insufficient_scope());
+    assert_eq!(caller.json()["id"], 7);
+}
+
+/// For servers whose tokens are checked by something before them.
+#[test]
+fn a_handler_may_deny_without_a_guard() {
+    let router = Router::new("files", "1").tool_with(tool("no"), async |NoArguments {}, _| {
+        Err::<String, _>(HandlerError::denied("not you", "Bearer error=\"insufficient_scope\", scope=\"a\""))
+    });
+    let mut web = Web::new(router);
+    let mut caller = web.call("no", json!({}));
+    let head = caller.head();
+    assert_eq!((head.status, demand(&head).scope), (403, Some(Scopes::parse("a"))));
+    assert_eq!(caller.json()["error"]["message"], "not you");
+}
+
 /// S10.9
 #[test]
 fn the_id_of_a_session_is_no_credential() {

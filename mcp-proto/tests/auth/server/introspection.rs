@@ -160,6 +160,22 @@ fn only_so_many_tokens_are_asked_about_at_once() {
     assert!(matches!(checker.check(at(0), &Secret::new("c")), Verdict::Wait(_)));
 }
 
+/// Whoever was to ask may be gone: a server that was dropped, say.
+#[test]
+fn tokens_of_which_nothing_is_heard_are_asked_about_again() {
+    let mut config = config();
+    config.asking = 1;
+    let mut checker = IntrospectionChecker::new(config).unwrap();
+    let Verdict::Wait(first) = checker.check(at(0), &Secret::new("t")) else { panic!() };
+    refused(checker.check(at(29), &Secret::new("u")));
+    let Verdict::Wait(second) = checker.check(at(30), &Secret::new("u")) else { panic!() };
+    assert_eq!(checker.poll_fetch().unwrap().0.id, second, "the first is not worth making any more");
+    checker.handle_answer(at(30), first, 200, active().to_string().as_bytes());
+    refused(checker.check(at(30), &Secret::new("t")));
+    checker.handle_answer(at(30), second, 200, active().to_string().as_bytes());
+    good(checker.check(at(30), &Secret::new("u")));
+}
+
 /// An issuer that is down is not asked by every request.
 #[test]
 fn what_could_not_be_asked_is_not_known_and_not_asked_at_once_again() {

@@ -294,7 +294,7 @@ fn odd_keys_are_left_out() {
     ];
     for key in odd {
         for alg in ["ES256", "EdDSA", "RS256", "PS512"] {
-            let source = KeySource::Fixed(keys(&[key.clone()]));
+            let source = KeySource::Fixed(keys(core::slice::from_ref(&key)));
             let mut checker = JwtChecker::new(JwtConfig::of([TrustedIssuer::new(ISSUER, source)]));
             let token = signed(1, &json!({"alg": alg, "kid": "one"}), &claims());
             assert!(matches!(checker.judge(at(0), &token), Verdict::Refused(_)), "{key}");
@@ -376,10 +376,7 @@ fn keys_are_found_by_the_metadata_of_the_issuer() {
     let second = fetch(&mut checker, "https://login.example/.well-known/openid-configuration/tenant");
     checker.handle_failed(at(0), second.id, "reset");
     let third = fetch(&mut checker, "https://login.example/tenant/.well-known/openid-configuration");
-    let metadata = json!({
-        "issuer": "https://login.example/tenant", "token_endpoint": "https://login.example/token",
-        "jwks_uri": "https://keys.example/set",
-    });
+    let metadata = json!({"issuer": "https://login.example/tenant", "jwks_uri": "https://keys.example/set", "claims": 7});
     checker.handle_answer(at(0), third.id, 200, metadata.to_string().as_bytes());
     assert!(matches!(checker.judge(at(0), &token), Verdict::Wait(_)), "the keys are still to come");
     let keys_at = fetch(&mut checker, "https://keys.example/set");
@@ -545,6 +542,22 @@ fn each_issuer_has_keys_of_its_own() {
     );
     invalid(checker.judge(at(0), &signed(1, &header(), &other)));
     invalid(checker.judge(at(0), &signed(2, &header(), &claims())));
+}
+
+/// Whoever was to fetch the keys may be gone: a server that was dropped, say.
+#[test]
+fn keys_that_never_come_are_asked_for_again() {
+    let mut checker = fetching();
+    let token = signed(1, &header(), &claims());
+    let Verdict::Wait(first) = checker.judge(at(0), &token) else { panic!() };
+    let Verdict::Wait(same) = checker.judge(at(29), &token) else { panic!() };
+    assert_eq!(first, same);
+    let Verdict::Wait(second) = checker.judge(at(30), &token) else { panic!() };
+    assert_ne!(first, second);
+    assert_eq!(checker.poll_fetch().unwrap().0.id, second, "the first is not worth making any more");
+    checker.handle_answer(at(30), first, 200, keys(&[jwk(2, "two")]).as_bytes());
+    checker.handle_answer(at(30), second, 200, keys(&[jwk(1, "one")]).as_bytes());
+    good(checker.judge(at(30), &token));
 }
 
 /// An answer that nobody has asked for is ignored.

@@ -1,7 +1,6 @@
 //! The checker of signed tokens.
 
 use alloc::boxed::Box;
-use alloc::collections::VecDeque;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 use core::fmt;
@@ -26,7 +25,6 @@ use crate::schema::Json;
 pub struct JwtChecker {
     config: JwtConfig,
     issuers: Vec<Issuer>,
-    fetches: VecDeque<Fetch>,
     numbers: u64,
 }
 
@@ -37,7 +35,7 @@ impl JwtChecker {
         let issuer =
             |trusted: &super::TrustedIssuer| Issuer::new(trusted.issuer.clone(), &trusted.keys, &config);
         let issuers = config.issuers.iter().map(issuer).collect();
-        Self { config, issuers, fetches: VecDeque::new(), numbers: 0 }
+        Self { config, issuers, numbers: 0 }
     }
 
     fn try_check(&mut self, now: Now, token: &Secret) -> Result<Verdict, &'static str> {
@@ -61,18 +59,11 @@ impl JwtChecker {
             }
         }
         let mut numbers = Numbers(&mut self.numbers);
-        let (judged, aside) = issuer.judge(now.instant, &jws, &self.config, &mut numbers);
-        self.fetches.extend(aside);
-        let signed = match judged {
+        let signed = match issuer.judge(now.instant, &jws, &self.config, &mut numbers) {
             Judged::Good => None,
             Judged::By(keys, named) => Some((keys, named)),
             Judged::Bad(why) => return Err(why),
             Judged::Wait(id) => return Ok(Verdict::Wait(id)),
-            Judged::Fetch(fetch) => {
-                let id = fetch.id;
-                self.fetches.push_back(fetch);
-                return Ok(Verdict::Wait(id));
-            }
             Judged::NoKeys(why) => return Ok(Verdict::Refused(VerifyError::unavailable(why))),
         };
         if claims.cnf.as_ref().is_some_and(Confirmation::is_strange) {
@@ -106,26 +97,23 @@ impl Checker for JwtChecker {
     fn handle_answer(&mut self, now: Now, id: FetchId, status: u16, body: &[u8]) {
         let mut numbers = Numbers(&mut self.numbers);
         if let Some(issuer) = self.issuers.iter_mut().find(|issuer| issuer.fetches(id)) {
-            self.fetches.extend(issuer.handle_answer(now.instant, status, body, &self.config, &mut numbers));
+            issuer.handle_answer(now.instant, status, body, &self.config, &mut numbers);
         }
     }
 
     fn handle_failed(&mut self, _: Now, id: FetchId, detail: &str) {
         let mut numbers = Numbers(&mut self.numbers);
         if let Some(issuer) = self.issuers.iter_mut().find(|issuer| issuer.fetches(id)) {
-            self.fetches.extend(issuer.handle_failed(detail, &mut numbers));
+            issuer.handle_failed(detail, &mut numbers);
         }
     }
 
     fn poll_fetch(&mut self) -> Option<(Fetch, Reach)> {
-        loop {
-            let fetch = self.fetches.pop_front()?;
-            // Of one that is not under way any more, nobody wants to know.
-            let issuer = self.issuers.iter().find(|issuer| issuer.fetches(fetch.id));
-            if let Some(reach) = issuer.and_then(Issuer::reach) {
-                return Some((fetch, reach));
-            }
-        }
+        self.issuers.iter_mut().find_map(Issuer::poll_fetch)
+    }
+
+    fn has_fetch(&self) -> bool {
+        self.issuers.iter().any(Issuer::has_fetch)
     }
 }
 

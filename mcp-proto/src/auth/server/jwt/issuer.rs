@@ -1,14 +1,17 @@
 //! The keys of one issuer, and how they are come by.
 
+use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 
 use bytes::Bytes;
+use serde::Deserialize;
 
 use super::key::{PublicKey, read_set};
 use super::{Jws, JwtConfig, KeySource};
 use crate::Instant;
-use crate::auth::{DOCUMENT_BYTES, Fetch, FetchId, IssuerMatch, Reach, Secret, ServerMetadata};
+use crate::auth::server::checker::LOST;
+use crate::auth::{DOCUMENT_BYTES, Fetch, FetchId, Reach, Secret, ServerMetadata};
 use crate::bind::http::Verb;
 
 /// The most keys that a signature without the name of its key is tried with.
@@ -26,6 +29,8 @@ pub(super) struct Issuer {
     /// When they were last asked for.
     asked: Option<Instant>,
     fetching: Option<(FetchId, Step)>,
+    /// The same, as long as nobody makes it.
+    pending: Option<(Fetch, Reach)>,
     /// Why they could not be had.
     problem: String,
 }
@@ -51,9 +56,7 @@ pub(super) enum Judged {
     By(Arc<[PublicKey]>, usize),
     /// By none of them.
     Bad(&'static str),
-    /// This is to be fetched first.
-    Fetch(Fetch),
-    /// What is being fetched.
+    /// This has to be fetched first.
     Wait(FetchId),
     /// There are no keys, for this reason.
     NoKeys(String),
@@ -86,31 +89,47 @@ impl Issuer {
                 Source::Fixed
             }
         };
-        Self { name, source, reach: reach.ok(), keys, fetched: None, asked: None, fetching: None, problem }
+        Self {
+            name,
+            source,
+            reach: reach.ok(),
+            keys,
+            fetched: None,
+            asked: None,
+            fetching: None,
+            pending: None,
+            problem,
+        }
     }
 
-    /// What may be visited on its behalf.
-    pub(super) fn reach(&self) -> Option<Reach> {
-        self.reach
+    pub(super) fn poll_fetch(&mut self) -> Option<(Fetch, Reach)> {
+        self.pending.take()
+    }
+
+    pub(super) fn has_fetch(&self) -> bool {
+        self.pending.is_some()
     }
 
     pub(super) fn fetches(&self, id: FetchId) -> bool {
         self.fetching.is_some_and(|(fetching, _)| fetching == id)
     }
 
-    /// Judges a signature. The second is what is to be fetched beside, for those who come later.
+    /// Judges a signature. It may have keys fetched, even if it need not wait for them.
     pub(super) fn judge(
         &mut self,
         now: Instant,
         jws: &Jws<'_>,
         config: &JwtConfig,
         numbers: &mut Numbers<'_>,
-    ) -> (Judged, Option<Fetch>) {
+    ) -> Judged {
         if matches!(self.source, Source::Fixed) {
             if self.keys.is_empty() {
-                return (Judged::NoKeys(self.problem.clone()), None);
+                return Judged::NoKeys(self.problem.clone());
             }
-            return (self.look(jws).unwrap_or_else(Judged::Bad), None);
+            return self.look(jws).unwrap_or_else(Judged::Bad);
+        }
+        if self.asked.is_some_and(|asked| now.saturating_since(asked) >= LOST) {
+            self.fetching = None;
         }
         let age = self.fetched.map(|fetched| now.saturating_since(fetched));
         if age.is_some_and(|age| age >= config.stale) {
@@ -121,13 +140,14 @@ impl Issuer {
         // A key that is not known may be a new one.
         let wanted = looked.is_err() || age.is_none_or(|age| age >= config.refresh);
         let rested = self.asked.is_none_or(|asked| now.saturating_since(asked) >= config.pause);
-        let fetch = if wanted && rested && self.fetching.is_none() { self.begin(now, numbers) } else { None };
-        match (looked, fetch, self.fetching) {
-            (Ok(judged), fetch, _) => (judged, fetch),
-            (Err(_), Some(fetch), _) => (Judged::Fetch(fetch), None),
-            (Err(_), None, Some((id, _))) => (Judged::Wait(id), None),
-            (Err(why), None, None) if self.fetched.is_some() => (Judged::Bad(why), None),
-            (Err(_), None, None) => (Judged::NoKeys(self.problem.clone()), None),
+        if wanted && rested && self.fetching.is_none() {
+            self.begin(now, numbers);
+        }
+        match (looked, self.fetching) {
+            (Ok(judged), _) => judged,
+            (Err(_), Some((id, _))) => Judged::Wait(id),
+            (Err(why), None) if self.fetched.is_some() => Judged::Bad(why),
+            (Err(_), None) => Judged::NoKeys(self.problem.clone()),
         }
     }
 
@@ -147,53 +167,43 @@ impl Issuer {
 
     // --- Fetching ---
 
-    fn begin(&mut self, now: Instant, numbers: &mut Numbers<'_>) -> Option<Fetch> {
+    fn begin(&mut self, now: Instant, numbers: &mut Numbers<'_>) {
         self.asked = Some(now);
         match &self.source {
-            Source::Fixed => None,
-            Source::Url(url) => {
-                let url = url.clone();
-                self.fetch_keys(url, numbers)
-            }
+            Source::Fixed => {}
+            Source::Url(url) => self.fetch(url.clone(), Step::Keys, numbers),
             Source::Metadata => self.fetch_metadata(0, numbers),
         }
     }
 
-    fn fetch_metadata(&mut self, place: usize, numbers: &mut Numbers<'_>) -> Option<Fetch> {
+    fn fetch_metadata(&mut self, place: usize, numbers: &mut Numbers<'_>) {
         match ServerMetadata::places(&self.name).into_iter().nth(place) {
             Some(url) => self.fetch(url, Step::Metadata(place), numbers),
-            None => {
-                if self.problem.is_empty() {
-                    self.problem = "the issuer has no metadata".into();
-                }
-                None
-            }
+            None if self.problem.is_empty() => self.problem = "the issuer has no metadata".into(),
+            None => {}
         }
     }
 
-    fn fetch_keys(&mut self, url: String, numbers: &mut Numbers<'_>) -> Option<Fetch> {
-        self.fetch(url, Step::Keys, numbers)
-    }
-
-    fn fetch(&mut self, url: String, step: Step, numbers: &mut Numbers<'_>) -> Option<Fetch> {
-        let reach = self.reach?;
+    fn fetch(&mut self, url: String, step: Step, numbers: &mut Numbers<'_>) {
+        let Some(reach) = self.reach else { return };
         if let Err(error) = reach.check(&url) {
             self.problem = error.to_string();
-            return None;
+            return;
         }
         let id = numbers.next();
         self.fetching = Some((id, step));
-        Some(Fetch {
+        let fetch = Fetch {
             id,
             verb: Verb::Get,
             url,
             headers: [("accept", Secret::new("application/json"))].into(),
             body: Bytes::new(),
             limit: DOCUMENT_BYTES,
-        })
+        };
+        self.pending = Some((fetch, reach));
     }
 
-    /// The exchange under way has ended so. Returns the next.
+    /// The exchange under way has ended so.
     pub(super) fn handle_answer(
         &mut self,
         now: Instant,
@@ -201,14 +211,14 @@ impl Issuer {
         body: &[u8],
         config: &JwtConfig,
         numbers: &mut Numbers<'_>,
-    ) -> Option<Fetch> {
-        let (_, step) = self.fetching.take()?;
+    ) {
+        let Some((_, step)) = self.fetching.take() else { return };
         match step {
             Step::Metadata(place) => match self.read_metadata(status, body) {
-                Ok(url) => self.fetch_keys(url, numbers),
+                Ok(url) => self.fetch(url, Step::Keys, numbers),
                 Err(problem) => {
                     self.problem = problem;
-                    self.fetch_metadata(place.saturating_add(1), numbers)
+                    self.fetch_metadata(place.saturating_add(1), numbers);
                 }
             },
             Step::Keys => {
@@ -219,31 +229,34 @@ impl Issuer {
                         self.fetched = Some(now);
                         self.problem.clear();
                     }
-                    None => {
-                        self.problem = alloc::format!("there are no keys in the answer of status {status}")
-                    }
+                    None => self.problem = format!("there are no keys in the answer of status {status}"),
                 }
-                None
             }
         }
     }
 
-    /// The exchange under way has come to nothing. Returns the next.
-    pub(super) fn handle_failed(&mut self, detail: &str, numbers: &mut Numbers<'_>) -> Option<Fetch> {
-        let (_, step) = self.fetching.take()?;
+    /// The exchange under way has come to nothing.
+    pub(super) fn handle_failed(&mut self, detail: &str, numbers: &mut Numbers<'_>) {
+        let Some((_, step)) = self.fetching.take() else { return };
         self.problem = crate::auth::text::shown(detail).unwrap_or_default();
-        match step {
-            Step::Metadata(place) => self.fetch_metadata(place.saturating_add(1), numbers),
-            Step::Keys => None,
+        if let Step::Metadata(place) = step {
+            self.fetch_metadata(place.saturating_add(1), numbers);
         }
     }
 
     fn read_metadata(&self, status: u16, body: &[u8]) -> Result<String, String> {
         if status != 200 {
-            return Err(alloc::format!("its metadata is answered with status {status}"));
+            return Err(format!("its metadata is answered with status {status}"));
         }
-        let metadata = ServerMetadata::read(body).map_err(|error| error.to_string())?;
-        if !metadata.is_of(&self.name, IssuerMatch::Exact) {
+        // Not all that a client needs: issuers of tokens for machines may have no endpoint for anybody.
+        #[derive(Deserialize)]
+        struct Metadata {
+            issuer: String,
+            jwks_uri: Option<String>,
+        }
+        let metadata: Metadata =
+            serde_json::from_slice(body).map_err(|error| format!("its metadata can not be read: {error}"))?;
+        if metadata.issuer != self.name {
             return Err("its metadata is of another issuer".into());
         }
         metadata.jwks_uri.ok_or_else(|| "its metadata does not say where its keys are".into())
