@@ -58,13 +58,20 @@ fn a_token_that_lives_shortly_is_not_renewed_at_once() {
     assert_eq!(world.issuer().renewals, 1);
 }
 
-/// An authorization server may say that a token has ended already: no request would ever go out.
+/// An authorization server may say that a token has ended already: it is used for ten seconds all the same, or no request
+/// would ever go out.
 #[test]
 fn a_token_without_a_life_is_used_all_the_same() {
     let (mut world, mut host) = (World::new(), Host::new(config(), 1));
     world.issuer().lifetime = Some(0);
     assert_eq!(host.call(&mut world), Outcome::Answered(2));
+    host.pass(Duration::from_secs(4));
+    assert_eq!(host.call(&mut world), Outcome::Answered(1));
+    host.drive(&mut world);
     assert_eq!(world.issuer().renewals, 0);
+    host.pass(Duration::from_secs(6));
+    assert_eq!(host.call(&mut world), Outcome::Answered(1));
+    assert_eq!(world.issuer().renewals, 1);
 }
 
 #[test]
