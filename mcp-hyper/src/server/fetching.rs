@@ -19,11 +19,14 @@ pub(super) type FetchBy = Arc<dyn Fn(Fetch, Reach) -> Fetching + Send + Sync>;
 /// An exchange that is being made.
 pub(super) type Fetching = Pin<Box<dyn Future<Output = Result<Fetched, String>> + Send>>;
 
+/// The same, with which one it is.
+type Numbered = Pin<Box<dyn Future<Output = (FetchId, Result<Fetched, String>)> + Send>>;
+
 /// Makes the exchanges that a guard asks for.
 pub(super) struct Fetcher {
     guard: Guard,
     by: FetchBy,
-    under_way: FuturesUnordered<Pin<Box<dyn Future<Output = (FetchId, Result<Fetched, String>)> + Send>>>,
+    under_way: FuturesUnordered<Numbered>,
 }
 
 impl Fetcher {
