@@ -19,7 +19,7 @@ pub(super) type FetchBy = Arc<dyn Fn(Fetch, Reach) -> Fetching + Send + Sync>;
 /// An exchange that is being made.
 pub(super) type Fetching = Pin<Box<dyn Future<Output = Result<Fetched, String>> + Send>>;
 
-/// The same, with the number by which the guard knows it.
+/// The same, with which one it is.
 type Numbered = Pin<Box<dyn Future<Output = (FetchId, Result<Fetched, String>)> + Send>>;
 
 /// Makes the exchanges that a guard asks for.

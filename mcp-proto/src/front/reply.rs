@@ -79,6 +79,7 @@ enum Kind {
     /// Exactly this.
     Protocol(ErrorObject),
     /// The client is not allowed to ask for it; with what to show to be allowed.
+    #[cfg(feature = "server")]
     Denied { error: ErrorObject, challenge: String },
     /// The resource does not exist; the code depends on the revision.
     NoResource(String),
@@ -107,6 +108,7 @@ impl HandlerError {
     ///
     /// For servers that check tokens in a layer of their own.
     #[cfg_attr(feature = "auth", doc = "With the feature `auth`, `Context::require` says it better.")]
+    #[cfg(feature = "server")]
     pub fn denied(message: impl Into<String>, challenge: impl Into<String>) -> Self {
         let error = ErrorObject::new(code::INVALID_REQUEST, message);
         Self(Kind::Denied { error, challenge: challenge.into() })
@@ -136,7 +138,9 @@ impl HandlerError {
     pub(crate) fn into_object(self, no_resource: impl FnOnce(&str) -> ErrorObject) -> ErrorObject {
         match self.0 {
             Kind::Message(message) => ErrorObject::new(code::INTERNAL_ERROR, message),
-            Kind::Protocol(error) | Kind::Denied { error, .. } => error,
+            Kind::Protocol(error) => error,
+            #[cfg(feature = "server")]
+            Kind::Denied { error, .. } => error,
             Kind::NoResource(uri) => no_resource(&uri),
         }
     }
