@@ -61,6 +61,8 @@ pub(crate) struct Desk {
     on_event: Option<OnEvent>,
     assert: Option<Assert>,
     redirects: Option<LoopbackRedirects>,
+    /// Why the store still has what was to be forgotten.
+    still_kept: Option<String>,
     chores: FuturesUnordered<Boxed<Chore>>,
     guests: FuturesUnordered<Boxed<()>>,
     asked: BTreeMap<ExchangeId, Asked>,
@@ -96,6 +98,7 @@ impl Desk {
             on_event,
             assert,
             redirects,
+            still_kept: None,
             chores: FuturesUnordered::new(),
             guests: FuturesUnordered::new(),
             asked: BTreeMap::new(),
@@ -289,7 +292,8 @@ impl Desk {
         match event {
             Event::Ready(_) => self.settle(None),
             Event::Failed(error) => self.settle(Some(error)),
-            Event::LoggedOut => self.shared.tell_logout(),
+            Event::NotForgotten(why) => self.still_kept = Some(why),
+            Event::LoggedOut => self.shared.tell_logout(self.still_kept.take()),
             _ => {}
         }
         true

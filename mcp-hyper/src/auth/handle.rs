@@ -81,8 +81,12 @@ impl Shared {
         });
     }
 
-    pub(super) fn tell_logout(&self) {
-        self.tell(|told| told.logouts = told.logouts.saturating_add(1));
+    /// Takes note of the end of a logout, and of why the store still has the tokens, if it does.
+    pub(super) fn tell_logout(&self, kept: Option<String>) {
+        self.tell(|told| {
+            told.logouts = told.logouts.saturating_add(1);
+            told.kept = kept;
+        });
     }
 
     fn tell(&self, note: impl FnOnce(&mut Told)) {
@@ -162,11 +166,12 @@ impl AuthHandle {
     /// Forgets every token, here and in the store, and gives them back to who issued them.
     ///
     /// # Errors
-    /// If the driver is gone.
+    /// If the store still has them, or the driver is gone.
     pub async fn logout(&self) -> Result<(), LoginError> {
         let before = self.0.lock(|state, _| state.told.logouts);
         self.0.command(|machine, now| machine.logout(now));
-        self.0.wait(|state| (state.told.logouts > before).then_some(())).await
+        let kept = self.0.wait(|state| (state.told.logouts > before).then(|| state.told.kept.clone())).await?;
+        kept.map_or(Ok(()), |why| Err(LoginError::NotForgotten(why)))
     }
 
     /// Tells where a page has led.
@@ -203,6 +208,8 @@ pub enum LoginError {
     Failed(AuthError),
     /// Nobody is logged in.
     LoggedOut,
+    /// This process has forgotten the tokens, and the store has not: why.
+    NotForgotten(String),
     /// The driver was dropped.
     DriverDropped,
 }
@@ -212,6 +219,7 @@ impl fmt::Display for LoginError {
         match self {
             Self::Failed(error) => error.fmt(f),
             Self::LoggedOut => f.write_str("nobody is logged in"),
+            Self::NotForgotten(why) => write!(f, "the tokens are still kept: {why}"),
             Self::DriverDropped => f.write_str("the driver of the connection was dropped"),
         }
     }

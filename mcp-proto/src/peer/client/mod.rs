@@ -48,7 +48,6 @@ pub use config::{ClientConfig, ConnectTimeouts, Keepalive, Mode, Verdict};
 pub use event::{Closed, ConnectError, Diagnostic, Event, ServerInfo};
 pub use link::LinkAction;
 pub use tasks::TaskCommand;
-#[cfg(feature = "std")]
 pub(crate) use watch::Topic;
 pub use watch::{AfterEnd, Change, Interest, Since, WatchConfig, WatchEnd, WatchId, WatchState, Why};
 
