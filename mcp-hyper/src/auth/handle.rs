@@ -36,6 +36,8 @@ pub(super) struct Told {
     ends: u64,
     last: Option<AuthError>,
     logouts: u64,
+    /// Why the store still has what the last of them was to forget.
+    kept: Option<String>,
 }
 
 impl Shared {
@@ -170,7 +172,8 @@ impl AuthHandle {
     pub async fn logout(&self) -> Result<(), LoginError> {
         let before = self.0.lock(|state, _| state.told.logouts);
         self.0.command(|machine, now| machine.logout(now));
-        let kept = self.0.wait(|state| (state.told.logouts > before).then(|| state.told.kept.clone())).await?;
+        let kept =
+            self.0.wait(|state| (state.told.logouts > before).then(|| state.told.kept.clone())).await?;
         kept.map_or(Ok(()), |why| Err(LoginError::NotForgotten(why)))
     }
 

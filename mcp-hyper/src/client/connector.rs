@@ -178,7 +178,8 @@ impl<R: Runtime> Connector<R> {
         }
         let mut addresses = self.runtime.resolve(&origin.host, origin.port).await?;
         let found = addresses.len();
-        addresses.retain(|address| reach.allows(address.ip()));
+        let url = origin.url();
+        addresses.retain(|address| reach.allows_at(&url, address.ip()));
         if found > 0 && addresses.is_empty() {
             let what = "none of its addresses may be visited";
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, what));

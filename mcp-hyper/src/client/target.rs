@@ -45,6 +45,12 @@ impl Origin {
         if self.port == self.scheme.default_port() { self.bracketed() } else { self.with_port() }
     }
 
+    /// The URL that everything of it begins with.
+    #[cfg(feature = "auth")]
+    pub(super) fn url(&self) -> String {
+        format!("{}://{}/", self.scheme.as_str(), self.authority())
+    }
+
     /// As CONNECT wants it: with the port.
     pub(super) fn with_port(&self) -> String {
         format!("{}:{}", self.bracketed(), self.port)
