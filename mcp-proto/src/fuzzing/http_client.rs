@@ -1,5 +1,7 @@
 //! A client over HTTP under arbitrary operations: whatever the server, the application, the driver and the clock do.
 
+mod operation;
+
 use alloc::borrow::ToOwned;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::format;
@@ -7,7 +9,6 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use arbitrary::Arbitrary;
 use bytes::Bytes;
 use serde::Deserialize;
 
@@ -23,132 +24,9 @@ use crate::schema::{
     SubscriptionsListenParams,
 };
 
-/// One thing that happens to a client.
-#[derive(Arbitrary, Clone, Debug)]
-pub(super) enum Operation {
-    Call {
-        timeout_ms: Option<u16>,
-    },
-    List,
-    Listen,
-    Notify,
-    Cancel(u8),
-    Respond(u8),
-    Close,
-    Abort,
-    Head {
-        which: u8,
-        status: Status,
-        kind: Kind,
-    },
-    Body {
-        which: u8,
-        bytes: Vec<u8>,
-    },
-    Events {
-        which: u8,
-        say: Say,
-        id: bool,
-    },
-    End {
-        which: u8,
-        end: Ending,
-    },
-    /// A whole answer.
-    Answer {
-        which: u8,
-        status: Status,
-        say: Say,
-    },
-    Advance {
-        ms: u16,
-    },
-    Backwards {
-        ms: u16,
-    },
-    Timeout,
-    PollEvents,
-    PollActions,
-    Watch {
-        interest: u8,
-        before: bool,
-    },
-    SetInterest {
-        which: u8,
-        interest: u8,
-    },
-    Unwatch(u8),
-    Task {
-        command: u8,
-        timeout_ms: Option<u16>,
-    },
-}
+use operation::{Ending, Kind, Operation, Say, Status};
 
-#[derive(Arbitrary, Clone, Copy, Debug)]
-pub(super) enum Status {
-    Ok,
-    Accepted,
-    Moved,
-    BadRequest,
-    Unauthorized,
-    NotFound,
-    NotAllowed,
-    Unavailable,
-    Any(u16),
-}
-
-#[derive(Arbitrary, Clone, Copy, Debug)]
-pub(super) enum Kind {
-    Json,
-    Events,
-    Html,
-    None,
-}
-
-#[derive(Arbitrary, Clone, Copy, Debug)]
-pub(super) enum Ending {
-    Complete,
-    Truncated,
-    Maybe,
-    No,
-}
-
-/// What a server says.
-#[derive(Arbitrary, Clone, Copy, Debug)]
-pub(super) enum Say {
-    Discovered,
-    Initialized,
-    Complete,
-    Tools,
-    Error,
-    HeaderMismatch,
-    Unsupported,
-    Broken,
-    WithoutId,
-    Elsewhere(u8),
-    Batch,
-    Request(u8),
-    Progress(u8),
-    Cancelled(u8),
-    Endpoint,
-    Fragment,
-    Last,
-    Nothing,
-    Told(u8),
-    Task,
-}
-
-/// The configuration and the operations of one run.
-#[derive(Arbitrary, Clone, Debug)]
-pub(super) struct Run {
-    mode: u8,
-    tight: bool,
-    keepalive: bool,
-    listen: bool,
-    dialect: bool,
-    seed: u64,
-    operations: Vec<Operation>,
-}
+pub(super) use operation::Run;
 
 /// How bodies are cut before the machine sees them.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,0 +1,68 @@
+//! Old answers where no others are to be had.
+
+use super::*;
+
+fn tolerant() -> ClientConfig {
+    let mut config = config();
+    config.cache.stale_if_error = Duration::from_secs(600);
+    config.mode = Mode::ModernOnly;
+    config
+}
+
+fn stale_methods(events: &[Event]) -> Vec<&str> {
+    let stale = |event: &Event| match event {
+        Event::Diagnostic(diagnostic @ Diagnostic::AnsweredStale { method, .. }) => {
+            assert!(diagnostic.to_string().starts_with(method), "{diagnostic}");
+            Some(*method)
+        }
+        _ => None,
+    };
+    let stale: Vec<&'static str> = events.iter().filter_map(stale).collect();
+    stale
+}
+
+/// C8.4: where it is wanted, an old answer is better than none.
+#[test]
+fn an_old_answer_does_if_no_other_is_to_be_had() {
+    let mut s = Scripted::modern(tolerant());
+    fetch::<ListTools>(&mut s, &first(), tools("old", 1_000));
+    s.advance(SECOND);
+
+    let timed_out = ask::<ListTools>(&mut s, &first());
+    s.expect("tools/list");
+    s.advance(Duration::from_secs(30));
+    assert_eq!(value(s.outcome(timed_out))["tools"][0]["name"], "old");
+    assert_eq!(stale_methods(&s.take_events()), ["tools/list"]);
+    s.line();
+
+    // The server's own word is no failure of the way.
+    let refused = ask::<ListTools>(&mut s, &first());
+    let id = s.expect("tools/list");
+    s.answer_error(&id, -32603, None);
+    assert!(matches!(s.outcome(refused), Outcome::Error(_)));
+
+    let refreshed = ask_with::<ListTools>(&mut s, &first(), using(CacheMode::Refresh));
+    s.expect("tools/list");
+    let lost = ask::<ListTools>(&mut s, &first());
+    s.expect("tools/list");
+    s.end("exit status 1");
+    assert_eq!(value(s.outcome(lost))["tools"][0]["name"], "old");
+    assert!(matches!(s.outcome(refreshed), Outcome::Lost(Lost::Disconnected(_))));
+}
+
+#[test]
+fn an_old_answer_does_not_do_unless_that_is_wanted() {
+    let mut s = Scripted::modern(config());
+    fetch::<ListTools>(&mut s, &first(), tools("old", 1_000));
+    s.advance(SECOND);
+    let request = ask::<ListTools>(&mut s, &first());
+    s.end("exit status 1");
+    assert!(matches!(s.outcome(request), Outcome::Lost(Lost::Disconnected(_))));
+
+    let mut s = Scripted::modern(tolerant());
+    fetch::<ListTools>(&mut s, &first(), tools("old", 1_000));
+    s.advance(Duration::from_secs(601));
+    let request = ask::<ListTools>(&mut s, &first());
+    s.end("exit status 1");
+    assert!(matches!(s.outcome(request), Outcome::Lost(Lost::Disconnected(_))), "too old");
+}
