@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use mcp_hyper::auth::{AuthHandle, Authorization, FileStore, LoginError, LoopbackRedirects, TokenStore as _};
 use mcp_hyper::{AuthDriver, ClientOptions};
-use mcp_proto::auth::client::{AuthConfig, AuthError, ClientCredentials, Event, Page, Registered, Status};
+use mcp_proto::auth::client::{
+    AuthConfig, AuthError, ClientCredentials, DpopKey, Event, Page, Registered, Status,
+};
 use mcp_proto::auth::{PrivateNetworks, Scopes, Secret, TokenKind, canonical_resource};
 use mcp_proto::front::{Clock as _, SystemClock};
 use serde_json::json;
@@ -180,6 +182,8 @@ async fn dropped<T>(driver: AuthDriver) -> Result<T, LoginError> {
 
 fn config(common: &Common, redirect_uri: String) -> Result<AuthConfig, Failure> {
     let mut config = AuthConfig::new("mcp", redirect_uri);
+    // A token that is read along is no use without the key.
+    config.dpop = Some(DpopKey::Kept);
     if common.private_networks {
         config.private_networks = PrivateNetworks::Allowed;
     }
