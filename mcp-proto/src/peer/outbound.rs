@@ -2,7 +2,7 @@
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
-#[cfg(all(feature = "client", feature = "http"))]
+#[cfg(feature = "client")]
 use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
@@ -281,31 +281,13 @@ impl Outbound {
         Some(Expired { number, after: now.saturating_since(since), maximum, entry })
     }
 
-    /// Gives a request its time again that the peer could not use; back come those whose hard maximum struck, and those
-    /// for which no time is left: none was given to them, or the clock is at its end.
-    #[cfg(feature = "client")]
-    pub(crate) fn excuse(&mut self, now: Instant, expired: Expired) -> Option<Expired> {
-        let Expired { number, maximum, .. } = expired;
-        let is_left = now + expired.entry.timeout > now;
-        if maximum || expired.entry.stage != Stage::Sent || !is_left {
-            return Some(expired);
-        }
-        let mut entry = expired.entry;
-        entry.waiting_since = entry.waiting_since.max(now);
-        if let Some(wire) = entry.wire {
-            self.renamed.insert(wire, number);
-        }
-        self.insert(number, entry);
-        None
-    }
-
     /// Gives requests whose time is over more of it, where `until` says that they have waited for the peer since then
-    /// only. A hard maximum stays.
-    #[cfg(all(feature = "client", feature = "http"))]
-    pub(crate) fn excuse_each(&mut self, now: Instant, until: impl Fn(i64) -> Option<Instant>) {
+    /// only. A hard maximum stays, and what was given no time has none left.
+    #[cfg(feature = "client")]
+    pub(crate) fn excuse(&mut self, now: Instant, until: impl Fn(i64, &Entry) -> Option<Instant>) {
         let mut over = Vec::new();
         while let Some((number, mut entry)) = self.entries.pop_expired(now) {
-            if let Some(until) = until(number) {
+            if let Some(until) = until(number, &entry) {
                 entry.waiting_since = entry.waiting_since.max(until);
             }
             if entry.deadline().is_some_and(|deadline| deadline <= now) {

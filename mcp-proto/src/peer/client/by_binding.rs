@@ -78,7 +78,7 @@ impl Client {
     /// Gives requests more time whose time is over, where `until` says that they have waited for the server since then
     /// only. The same goes for a ping.
     pub(crate) fn excuse(&mut self, now: Instant, until: impl Fn(i64) -> Option<Instant>) {
-        self.outbound.excuse_each(now, &until);
+        self.outbound.excuse(now, |number, _| until(number));
         self.excuse_ping(until);
     }
 

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use crate::Instant;
 use crate::peer::encode::MetaEntries;
-use crate::peer::{Lost, Outbox, Outcome};
+use crate::peer::{Lost, Outbox, Outcome, Stage};
 use crate::schema::{EmptyParams, Method as _, Ping, Revision};
 
 use super::commands::tell_cancelled;
@@ -49,11 +49,11 @@ impl Client {
     }
 
     fn end_expired(&mut self, now: Instant, out: &mut dyn Outbox) {
+        // The server may wait itself for what this side has not answered: for a person, say.
+        if !self.inbound.is_empty() {
+            self.outbound.excuse(now, |_, entry| (entry.stage == Stage::Sent).then_some(now));
+        }
         while let Some(expired) = self.outbound.pop_expired(now) {
-            // The server may wait itself for what this side has not answered: for a person, say.
-            let over =
-                if self.inbound.is_empty() { Some(expired) } else { self.outbound.excuse(now, expired) };
-            let Some(expired) = over else { continue };
             // It may wait to be sent, or for input, or for a task.
             self.give_task_up(now, expired.number, out);
             self.take(expired.number);
