@@ -8,6 +8,7 @@ mod error;
 mod output;
 mod prompts;
 mod registry;
+mod resources;
 #[cfg(feature = "schemars")]
 mod schema;
 #[cfg(feature = "auth")]
@@ -27,7 +28,7 @@ use core::future::Future;
 
 use serde::de::DeserializeOwned;
 
-use super::reply::{Answer, Reply, decode_as, decode_params, misfit};
+use super::reply::{Answer, Reply, decode_as, decode_params};
 use super::server::Context;
 use super::tasks::Desk;
 use super::{Handler, Local, Mode, Multi};
@@ -297,95 +298,6 @@ impl<M: Mode> Router<M> {
             self.note(RouterError::Duplicate { what: "tool", name });
         }
         self.declare(ServerCapability::Tools)
-    }
-
-    // --- Resources ---
-
-    /// A resource; its handler takes its URI.
-    ///
-    /// ```
-    /// use mcp_proto::front::Router;
-    /// use mcp_proto::schema::Resource;
-    ///
-    /// let router = Router::new("notes", "1.0.0")
-    ///     .resource(Resource::new("note:///today", "today"), async |_, _| "Buy milk");
-    /// # drop(router);
-    /// ```
-    #[must_use]
-    pub fn resource<F, H>(mut self, resource: Resource, handler: H) -> Self
-    where
-        F: Future<Output: ResourceOutput> + 'static,
-        H: Fn(String, Context) -> F + Handler<M, String, Context, F>,
-    {
-        let mime_type: Option<Arc<str>> = resource.mime_type.as_deref().map(Arc::from);
-        let erased = handler.erase(
-            |read: ReadResourceParams, context: &Context| {
-                Ok((read.uri.clone(), (read.uri, context.revision())))
-            },
-            move |(uri, revision): (String, Revision), output: F::Output| {
-                output::reply(output.into_read_result(&uri, mime_type.as_deref()), revision)
-            },
-        );
-        if !uri::has_scheme(&resource.uri) {
-            self.note(RouterError::Uri { uri: resource.uri.clone() });
-        }
-        if let Err(name) = self.resources.insert(resource.uri.clone(), resource, erased) {
-            self.note(RouterError::Duplicate { what: "resource", name });
-        }
-        self.declare(ServerCapability::Resources)
-    }
-
-    /// Resources of one kind; the handler takes the variables of the template as a struct, or as a map, of strings.
-    ///
-    /// A template is text with variables: `{name}` stands for one segment of a path, `{+name}` for any number of them.
-    /// Values are percent-decoded. Those that stand for paths are the client's, and may contain `..`.
-    ///
-    /// ```
-    /// use mcp_proto::front::{HandlerError, Router};
-    /// use mcp_proto::schema::ResourceTemplate;
-    /// use serde::Deserialize;
-    ///
-    /// #[derive(Deserialize)]
-    /// struct Note {
-    ///     id: String,
-    /// }
-    ///
-    /// let router = Router::new("notes", "1.0.0").template(
-    ///     ResourceTemplate::new("note:///{id}", "note"),
-    ///     async |Note { id }, _| match id.as_str() {
-    ///         "today" => Ok("Buy milk"),
-    ///         _ => Err(HandlerError::no_resource(format!("note:///{id}"))),
-    ///     },
-    /// );
-    /// # drop(router);
-    /// ```
-    #[must_use]
-    pub fn template<A, F, H>(mut self, template: ResourceTemplate, handler: H) -> Self
-    where
-        A: DeserializeOwned + 'static,
-        F: Future<Output: ResourceOutput> + 'static,
-        H: Fn(A, Context) -> F + Handler<M, A, Context, F>,
-    {
-        let mime_type: Option<Arc<str>> = template.mime_type.as_deref().map(Arc::from);
-        let erased = handler.erase(
-            |(uri, variables): Matched, context: &Context| match from_strings(&variables) {
-                Ok(variables) => Ok((variables, (uri, context.revision()))),
-                Err(error) => Err(Reply::Error(misfit("resources/read", &error))),
-            },
-            move |(uri, revision): (String, Revision), output: F::Output| {
-                output::reply(output.into_read_result(&uri, mime_type.as_deref()), revision)
-            },
-        );
-        match UriTemplate::parse(&template.uri_template) {
-            Ok(matcher) => {
-                let key = template.uri_template.clone();
-                if let Err(name) = self.templates.insert(key, (template, matcher), erased) {
-                    self.note(RouterError::Duplicate { what: "resource template", name });
-                }
-            }
-            Err(error) => self.note(RouterError::Template { template: template.uri_template, error }),
-        }
-        self.declare(ServerCapability::Resources)
     }
 
     // --- Anything else ---
