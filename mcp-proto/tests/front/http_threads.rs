@@ -1,40 +1,21 @@
 //! A server over HTTP whose exchanges, driver and publishers are on different threads.
 
-use core::future::{Future, poll_fn};
-use core::pin::pin;
+use core::future::poll_fn;
 use core::task::{Context, Poll, Waker};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::Wake;
-use std::thread::{self, Thread};
+use std::thread;
 
 use crate::front_common::{boxed, pending};
 use crate::http_front_common::{Web, router};
+use futures_lite::future::block_on;
 use mcp_proto::Bytes;
 use mcp_proto::front::http::{HttpExchange, HttpHandle, HttpServer, HttpServerDriver};
 use mcp_proto::front::{Local, NoArguments, Router};
 use mcp_proto::peer::server::ListKind;
 use mcp_proto::schema::Tool;
 use serde_json::json;
-
-struct Unpark(Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
-}
-
-fn block_on<F: Future>(future: F) -> F::Output {
-    let mut future = pin!(future);
-    let waker = Waker::from(Arc::new(Unpark(thread::current())));
-    loop {
-        if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
-            return output;
-        }
-        thread::park();
-    }
-}
 
 async fn body(exchange: &mut HttpExchange) -> Vec<u8> {
     poll_fn(|cx| exchange.poll_head(cx)).await;

@@ -1,33 +1,11 @@
 //! Handles on many threads and a driver on another.
 
-use core::future::Future;
-use core::pin::pin;
-use core::task::{Context, Poll, Waker};
-use std::sync::Arc;
-use std::task::Wake;
-use std::thread::{self, Thread};
+use core::task::Poll;
+use std::thread;
 
 use crate::front_common::{Front, answer, text};
+use futures_lite::future::block_on;
 use serde_json::{Value, json};
-
-struct Unpark(Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
-}
-
-fn block_on<F: Future>(future: F) -> F::Output {
-    let mut future = pin!(future);
-    let waker = Waker::from(Arc::new(Unpark(thread::current())));
-    loop {
-        if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
-            return output;
-        }
-        thread::park();
-    }
-}
 
 const THREADS: usize = 4;
 const CALLS: usize = 500;

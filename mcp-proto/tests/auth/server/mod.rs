@@ -9,6 +9,7 @@ mod introspection;
 mod jwt;
 #[cfg(feature = "auth-jwt")]
 mod signed_elsewhere;
+mod waiting;
 
 use core::time::Duration;
 

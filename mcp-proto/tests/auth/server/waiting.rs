@@ -1,0 +1,75 @@
+//! Requests that wait for what is fetched so that their tokens can be checked.
+
+use core::future::Future as _;
+use core::pin::Pin;
+use core::task::{Context, Poll, Waker};
+
+use mcp_proto::Bytes;
+use mcp_proto::auth::server::{Checker, Verdict};
+use mcp_proto::auth::{Fetch, FetchId, Reach, Secret};
+use mcp_proto::front::guard::{Admitted, Checking, Fetched, Guard, Verifying};
+
+use super::*;
+
+const FETCH: FetchId = FetchId::new(1);
+/// So many may wait.
+const MOST: usize = 1024;
+
+/// Knows nothing before its one exchange is answered.
+struct Asking {
+    answered: bool,
+}
+
+impl Checker for Asking {
+    fn check(&mut self, _: Now, _: &Secret) -> Verdict {
+        if self.answered { Verdict::Good(Box::new(access(""))) } else { Verdict::Wait(FETCH) }
+    }
+
+    fn handle_answer(&mut self, _: Now, _: FetchId, _: u16, _: &[u8]) {
+        self.answered = true;
+    }
+
+    fn handle_failed(&mut self, _: Now, _: FetchId, _: &str) {}
+
+    fn poll_fetch(&mut self) -> Option<(Fetch, Reach)> {
+        None
+    }
+
+    fn has_fetch(&self) -> bool {
+        false
+    }
+}
+
+fn ask(guard: &Guard) -> Verifying {
+    let fields = [("authorization", "Bearer one")];
+    let head = RequestHead { method: "POST", path: "/mcp", fields: &Listed(&fields) };
+    match guard.admit(&head, at(0)) {
+        Admitted::Verifying(verifying) => verifying,
+        Admitted::Answer(answer) => panic!("{answer:?}"),
+    }
+}
+
+fn poll(verifying: &mut Verifying) -> Poll<Result<Authorized, Answer>> {
+    Pin::new(verifying).poll(&mut Context::from_waker(Waker::noop()))
+}
+
+/// Contract 8, S10.2: what waits is bounded, whoever is one too many is told so, and whoever leaves makes room.
+#[test]
+fn so_many_requests_wait_and_no_more() {
+    let guard = Guard::new(protection(), Checking::of(Asking { answered: false }));
+    let mut waiting: Vec<_> = (0..MOST).map(|_| ask(&guard)).collect();
+    assert!(waiting.iter_mut().all(|verifying| poll(verifying).is_pending()));
+    let refused = |polled| matches!(polled, Poll::Ready(Err(Answer { status: 503, .. })));
+    assert!(refused(poll(&mut ask(&guard))));
+    // One that looks again keeps its place, and takes no other.
+    assert!(poll(&mut waiting[0]).is_pending());
+    assert!(refused(poll(&mut ask(&guard))));
+    drop(waiting.pop());
+    let mut last = ask(&guard);
+    assert!(poll(&mut last).is_pending());
+    assert!(refused(poll(&mut ask(&guard))));
+    waiting.push(last);
+
+    guard.fetched(at(1), FETCH, Ok(Fetched { status: 200, body: Bytes::new() }));
+    assert!(waiting.iter_mut().all(|verifying| matches!(poll(verifying), Poll::Ready(Ok(_)))));
+}
