@@ -123,6 +123,8 @@ pub mod fuzzing;
     allow(dead_code, unused_imports, reason = "one role alone does not use all that both share")
 )]
 pub mod peer;
+#[cfg(feature = "server")]
+pub mod quota;
 pub mod rpc;
 pub mod schema;
 #[cfg(all(feature = "testing", feature = "client", feature = "server"))]

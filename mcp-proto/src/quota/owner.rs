@@ -1,0 +1,126 @@
+//! Whose quota a request uses.
+
+use core::fmt;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use crate::peer::Principal;
+
+/// Whose quota a request uses: its principal if it is authenticated, else the address that it came from.
+///
+/// An IPv4 address counts as a whole. IPv6 addresses count by their first 64 bits, since a single customer has at least
+/// that many to choose from; an IPv4-mapped one counts as the IPv4 address. Requests without a known address, such as
+/// those over Unix domain sockets, have one owner in common.
+///
+/// ```
+/// use mcp_proto::peer::Principal;
+/// use mcp_proto::quota::Owner;
+///
+/// let address = |text: &str| text.parse().ok();
+/// assert_eq!(Owner::of(None, address("2001:db8::1")), Owner::of(None, address("2001:db8::2")));
+/// assert_eq!(Owner::of(None, address("::ffff:192.0.2.1")), Owner::of(None, address("192.0.2.1")));
+/// assert_ne!(Owner::of(None, address("192.0.2.1")), Owner::LOCAL);
+///
+/// let ada = Principal::new("https://login.example#ada");
+/// assert_eq!(Owner::of(Some(&ada), address("192.0.2.1")), Owner::of(Some(&ada), None));
+/// ```
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Owner(Kind);
+
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Kind {
+    Local,
+    Ipv4(Ipv4Addr),
+    /// The first 64 bits.
+    Ipv6(u64),
+    Principal(Principal),
+}
+
+impl Owner {
+    /// The owner of all requests that are not authenticated and have no known address.
+    pub const LOCAL: Self = Self(Kind::Local);
+
+    /// The owner of a request with this principal, if it is authenticated, from this address, if it is known.
+    #[must_use]
+    pub fn of(principal: Option<&Principal>, address: Option<IpAddr>) -> Self {
+        match (principal, address) {
+            (Some(principal), _) => Self(Kind::Principal(principal.clone())),
+            (None, Some(address)) => Self::from(address),
+            (None, None) => Self::LOCAL,
+        }
+    }
+
+    /// Whether the owner is a principal: whether its requests are authenticated.
+    #[must_use]
+    pub fn is_authenticated(&self) -> bool {
+        matches!(self.0, Kind::Principal(_))
+    }
+}
+
+impl From<IpAddr> for Owner {
+    fn from(address: IpAddr) -> Self {
+        Self(match address.to_canonical() {
+            IpAddr::V4(address) => Kind::Ipv4(address),
+            IpAddr::V6(address) => Kind::Ipv6((address.to_bits() >> 64) as u64),
+        })
+    }
+}
+
+impl From<Principal> for Owner {
+    fn from(principal: Principal) -> Self {
+        Self(Kind::Principal(principal))
+    }
+}
+
+impl fmt::Debug for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Kind::Local => f.write_str("Owner(local)"),
+            Kind::Ipv4(address) => write!(f, "Owner({address})"),
+            Kind::Ipv6(network) => {
+                write!(f, "Owner({}/64)", Ipv6Addr::from_bits(u128::from(*network) << 64))
+            }
+            Kind::Principal(principal) => write!(f, "Owner({principal:?})"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::format;
+
+    use super::*;
+
+    fn owner(address: &str) -> Owner {
+        Owner::of(None, address.parse().ok())
+    }
+
+    #[test]
+    fn ipv4_owners_differ_by_the_whole_address() {
+        assert_eq!(owner("192.0.2.1"), owner("192.0.2.1"));
+        assert_ne!(owner("192.0.2.1"), owner("192.0.2.2"));
+    }
+
+    #[test]
+    fn ipv6_owners_differ_by_their_network() {
+        assert_eq!(owner("2001:db8:1:2::1"), owner("2001:db8:1:2:ffff::"));
+        assert_ne!(owner("2001:db8:1:2::1"), owner("2001:db8:1:3::1"));
+        assert_eq!(owner("::ffff:192.0.2.1"), owner("192.0.2.1"));
+        assert_ne!(owner("::1"), owner("127.0.0.1"));
+    }
+
+    #[test]
+    fn a_principal_owns_its_requests_from_any_address() {
+        let ada = Principal::new("ada");
+        let anywhere = Owner::of(Some(&ada), None);
+        assert_eq!(Owner::of(Some(&ada), "192.0.2.1".parse().ok()), anywhere);
+        assert_ne!(Owner::of(Some(&Principal::new("eve")), None), anywhere);
+        assert!(anywhere.is_authenticated() && !owner("192.0.2.1").is_authenticated());
+    }
+
+    #[test]
+    fn owners_do_not_show_principals() {
+        assert_eq!(format!("{:?}", Owner::from(Principal::new("ada"))), "Owner(Principal(…))");
+        assert_eq!(format!("{:?}", owner("2001:db8::1")), "Owner(2001:db8::/64)");
+        assert_eq!(format!("{:?}", Owner::LOCAL), "Owner(local)");
+    }
+}
