@@ -68,7 +68,7 @@ pub use client::{
 pub use futures_rustls::rustls;
 pub use runtime::{Endpoint, Runtime, Smol, Stream};
 pub use server::{
-    Connection, ConnectionError, ConnectionTask, HttpService, Listener, Overrun, ResponseBody,
+    Connection, ConnectionError, ConnectionTask, HttpService, Listener, Overrun, PeerAddress, ResponseBody,
     ResponseFuture, ServerDriver, ServerError, ServerLimits, ServerMode, ServerOptions, ServiceDriver, serve,
 };
 #[cfg(feature = "tls")]

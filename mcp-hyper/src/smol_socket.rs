@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io;
-use std::net::{Shutdown, TcpStream};
+use std::net::{IpAddr, Shutdown, TcpStream};
 #[cfg(unix)]
 use std::os::unix::net::UnixStream;
 use std::pin::Pin;
@@ -17,6 +17,13 @@ pub struct SmolSocket<T>(Async<T>);
 impl<T> SmolSocket<T> {
     pub(crate) fn new(socket: Async<T>) -> Self {
         Self(socket)
+    }
+}
+
+impl SmolSocket<TcpStream> {
+    /// The address of the other side, unless it has gone already.
+    pub(crate) fn peer_address(&self) -> Option<IpAddr> {
+        self.0.get_ref().peer_addr().ok().map(|address| address.ip())
     }
 }
 

@@ -174,8 +174,9 @@ impl Web {
         headers: &[(&'static str, &'static str); N],
         body: &Bytes,
     ) -> HttpExchange {
-        let mut exchange =
-            self.server.exchange(&RequestHead { method: "POST", path: "/mcp", fields: headers }, None);
+        let mut exchange = self
+            .server
+            .exchange(&RequestHead { method: "POST", path: "/mcp", fields: headers, client: None }, None);
         exchange.handle_body(body.clone());
         exchange.handle_body_end();
         exchange
@@ -214,7 +215,8 @@ impl Web {
         ];
         headers.extend(session.map(|session| ("mcp-session-id", session)));
         let fields = Fields(headers);
-        let mut exchange = self.server.exchange(&RequestHead { method, path: "/mcp", fields: &fields }, None);
+        let mut exchange =
+            self.server.exchange(&RequestHead { method, path: "/mcp", fields: &fields, client: None }, None);
         exchange.handle_body(body.clone());
         exchange.handle_body_end();
         exchange

@@ -1,6 +1,7 @@
 //! Where connections come from.
 
 use std::io;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
@@ -17,6 +18,7 @@ use crate::time::{Alarm, Timers};
 ///
 /// ```
 /// use std::io;
+/// use std::net::IpAddr;
 /// use std::task::{Context, Poll};
 ///
 /// use async_net::{TcpListener, TcpStream};
@@ -34,6 +36,10 @@ use crate::time::{Alarm, Timers};
 ///             accepted => accepted,
 ///         }
 ///     }
+///
+///     fn peer_address(io: &Self::Io) -> Option<IpAddr> {
+///         TcpListener::peer_address(io)
+///     }
 /// }
 /// ```
 pub trait Listener {
@@ -43,6 +49,13 @@ pub trait Listener {
     /// The next connection. An error is not the end: it is asked again, after a while if the error is about the
     /// system's means.
     fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Self::Io>>;
+
+    /// The address that a connection comes from. By it one client is kept from taking what all others need. Default:
+    /// `None`, as of connections that have no address; all of them share one quota then.
+    fn peer_address(io: &Self::Io) -> Option<IpAddr> {
+        let _ = io;
+        None
+    }
 }
 
 impl Listener for Async<std::net::TcpListener> {
@@ -50,6 +63,10 @@ impl Listener for Async<std::net::TcpListener> {
 
     fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Self::Io>> {
         poll_tcp(self, cx)
+    }
+
+    fn peer_address(io: &Self::Io) -> Option<IpAddr> {
+        io.peer_address()
     }
 }
 
@@ -59,6 +76,10 @@ impl Listener for async_net::TcpListener {
     fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Self::Io>> {
         let listener: Arc<Async<std::net::TcpListener>> = self.clone().into();
         poll_tcp(&listener, cx)
+    }
+
+    fn peer_address(io: &Self::Io) -> Option<IpAddr> {
+        io.peer_address()
     }
 }
 

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::future::Future;
 use std::io;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -39,6 +40,8 @@ const BUFFER: usize = 64 * 1024;
 pub struct Connection<Io, H: ServerMode = Multi> {
     stage: Stage<Io, H>,
     service: HttpService<H>,
+    /// The address that it comes from.
+    peer: Option<IpAddr>,
     watch: Arc<Watch>,
     alarm: Alarm,
     _entry: Entry,
@@ -63,7 +66,7 @@ enum Stage<Io, H: ServerMode> {
 }
 
 impl<Io: AsyncRead + AsyncWrite + Unpin + 'static, H: ServerMode> Connection<Io, H> {
-    pub(super) fn new(service: HttpService<H>, io: Io) -> Self {
+    pub(super) fn new(service: HttpService<H>, io: Io, peer: Option<IpAddr>) -> Self {
         let shared = service.shared();
         let watch = Arc::new(Watch::new(shared.limits.clone(), shared.clock.timers().clone()));
         let entry = shared.registry.enter(watch.clone());
@@ -72,7 +75,7 @@ impl<Io: AsyncRead + AsyncWrite + Unpin + 'static, H: ServerMode> Connection<Io,
             watch.heard();
         }
         let stage = Stage::Greeting { io, preface: Preface::default() };
-        Self { stage, service, watch, alarm: Alarm::default(), _entry: entry }
+        Self { stage, service, peer, watch, alarm: Alarm::default(), _entry: entry }
     }
 
     /// Goes on with the connection. Ready when it is over.
@@ -126,7 +129,7 @@ impl<Io: AsyncRead + AsyncWrite + Unpin + 'static, H: ServerMode> Connection<Io,
         if limits.headers != HEADERS {
             builder.max_headers(limits.headers);
         }
-        let service = ConnectionService::new(self.service.clone(), self.watch.clone(), None);
+        let service = ConnectionService::new(self.service.clone(), self.peer, self.watch.clone(), None);
         Stage::Http1(Box::pin(builder.serve_connection(HyperIo(socket), service)))
     }
 
@@ -142,7 +145,8 @@ impl<Io: AsyncRead + AsyncWrite + Unpin + 'static, H: ServerMode> Connection<Io,
             .max_send_buf_size(BUFFER)
             .keep_alive_interval(limits.ping_interval)
             .keep_alive_timeout(limits.write_timeout);
-        let service = ConnectionService::new(self.service.clone(), self.watch.clone(), Some(queue.clone()));
+        let service =
+            ConnectionService::new(self.service.clone(), self.peer, self.watch.clone(), Some(queue.clone()));
         let connection = Box::pin(builder.serve_connection(HyperIo(socket), service));
         let streams = Streams::new(queue, self.watch.timers().clone(), limits.write_timeout);
         Stage::Http2 { connection, streams }

@@ -209,7 +209,8 @@ impl<L: Listener, H: ServerMode> ServerDriver<L, H> {
             ready!(shared.registry.poll_fewer(shared.limits.connections, cx));
             match ready!(listener.poll_accept(cx)) {
                 Ok(io) => {
-                    let connection = self.service.connection(io);
+                    let peer = L::peer_address(&io);
+                    let connection = self.service.connection_from(io, peer);
                     match &self.spawn {
                         Some(spawn) => spawn(connection),
                         None => self.connections.push(connection),

@@ -8,6 +8,7 @@ pub(super) use without::Entering;
 #[cfg(feature = "auth")]
 mod with_tokens {
     use std::future::Future as _;
+    use std::net::IpAddr;
     use std::pin::Pin;
     use std::sync::Arc;
     use std::task::{Context, Poll, ready};
@@ -32,15 +33,22 @@ mod with_tokens {
     struct Inner<H: Mode> {
         verifying: Verifying,
         parts: Parts,
+        client: Option<IpAddr>,
         service: HttpService<H>,
         alarm: Alarm,
         until: Option<Instant>,
     }
 
     impl<H: Mode> Entering<H> {
-        pub(in super::super) fn new(verifying: Verifying, parts: Parts, service: HttpService<H>) -> Self {
+        /// A request of this head, from the address `client`.
+        pub(in super::super) fn new(
+            verifying: Verifying,
+            parts: Parts,
+            client: Option<IpAddr>,
+            service: HttpService<H>,
+        ) -> Self {
             let until = service.shared().clock.after(PATIENCE);
-            Self(Box::new(Inner { verifying, parts, service, alarm: Alarm::default(), until }))
+            Self(Box::new(Inner { verifying, parts, client, service, alarm: Alarm::default(), until }))
         }
 
         /// The exchange that the request becomes.
@@ -48,7 +56,7 @@ mod with_tokens {
             &mut self,
             cx: &mut Context<'_>,
         ) -> Poll<(HttpExchange<H>, Arc<RuntimeClock>)> {
-            let Inner { verifying, parts, service, alarm, until } = &mut *self.0;
+            let Inner { verifying, parts, client, service, alarm, until } = &mut *self.0;
             let shared = service.shared();
             let verified = match Pin::new(verifying).poll(cx) {
                 Poll::Ready(verified) => verified,
@@ -60,7 +68,7 @@ mod with_tokens {
             let exchange = match verified {
                 Ok(authorized) => {
                     let fields = RequestFields::of(parts);
-                    shared.server.exchange_for(&head(parts, &fields), authorized)
+                    shared.server.exchange_for(&head(parts, &fields, *client), authorized)
                 }
                 Err(answer) => shared.server.answered(answer),
             };

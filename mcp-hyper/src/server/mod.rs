@@ -29,7 +29,7 @@ pub use driver::{ConnectionTask, ServerDriver, ServerError, ServiceDriver};
 pub use exchange::{ResponseBody, ResponseFuture};
 pub use limits::ServerLimits;
 pub use options::ServerOptions;
-pub use service::HttpService;
+pub use service::{HttpService, PeerAddress};
 pub use streams::ServerMode;
 pub use watch::Overrun;
 

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 #[cfg(feature = "auth")]
 use mcp_proto::auth::{Fetch, Reach};
-use mcp_proto::bind::http::server::HttpServerConfig;
+use mcp_proto::bind::http::server::TrustedProxies;
+use mcp_proto::bind::http::server::{HttpServerConfig, TrustedProxy};
 #[cfg(feature = "auth")]
 use mcp_proto::front::guard::{Fetched, Guard};
 use mcp_proto::front::http::{HttpServer, http_server};
@@ -127,6 +128,7 @@ pub struct ServerOptions<H: Mode = Multi> {
     timers: Timers,
     tls: Option<Tls>,
     principal: Option<Principals>,
+    proxies: TrustedProxies,
     #[cfg(feature = "auth")]
     guard: Option<(Guard, FetchBy)>,
     on_error: OnError,
@@ -145,6 +147,7 @@ impl<H: Mode> ServerOptions<H> {
             timers: Smol.timer(),
             tls: None,
             principal: None,
+            proxies: TrustedProxies::default(),
             #[cfg(feature = "auth")]
             guard: None,
             on_error: Arc::new(|_| {}),
@@ -217,6 +220,28 @@ impl<H: Mode> ServerOptions<H> {
         of: impl Fn(&http::request::Parts) -> Option<Principal> + Send + Sync + 'static,
     ) -> Self {
         self.principal = Some(Box::new(of));
+        self
+    }
+
+    /// Believes these proxies about the addresses of their clients, by `X-Forwarded-For` or `Forwarded`. Default: none.
+    ///
+    /// What a client holds of the server counts against its principal or, without one, against its address: see
+    /// [`Owner`](mcp_proto::quota::Owner). Behind a proxy that is not named here, all clients share one quota.
+    /// [`TrustedProxies`] has the rules.
+    ///
+    /// ```
+    /// use mcp_hyper::ServerOptions;
+    /// use mcp_hyper::mcp_proto::front::Router;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let options = ServerOptions::new(Router::new("notes", "1.0.0"))
+    ///     .trusted_proxies(["10.0.0.0/8".parse()?, "unix".parse()?]);
+    /// # drop(options);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn trusted_proxies(mut self, proxies: impl IntoIterator<Item = TrustedProxy>) -> Self {
+        self.proxies = proxies.into_iter().collect();
         self
     }
 
@@ -345,6 +370,7 @@ impl<H: Mode> ServerOptions<H> {
             registry: Arc::new(Registry::default()),
             tls: self.tls,
             principal: self.principal,
+            proxies: self.proxies,
             #[cfg(feature = "auth")]
             guard,
         });

@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -12,7 +13,7 @@ use hyper::body::Incoming;
 use hyper::service::Service;
 use hyper::{Request, Response};
 use mcp_proto::bind::http::Fields;
-use mcp_proto::bind::http::server::RequestHead;
+use mcp_proto::bind::http::server::{RequestHead, TrustedProxies};
 #[cfg(feature = "auth")]
 use mcp_proto::front::Clock as _;
 #[cfg(feature = "auth")]
@@ -44,9 +45,9 @@ use crate::time::RuntimeClock;
 /// // Sessions live in here, not in connections.
 /// smol::spawn(driver).detach();
 /// loop {
-///     let (client, _) = listener.accept().await?;
+///     let (client, address) = listener.accept().await?;
 ///     client.set_nodelay(true)?;
-///     smol::spawn(service.connection(client)).detach();
+///     smol::spawn(service.connection_from(client, Some(address.ip()))).detach();
 /// }
 /// # }
 /// ```
@@ -55,8 +56,15 @@ use crate::time::RuntimeClock;
 /// `service.call(request)`. [`ServerOptions::any_path`](super::ServerOptions::any_path) leaves the path to that router.
 /// Then the limits on connections are up to whoever accepts them.
 ///
+/// A [`PeerAddress`] among the extensions of a request says where it comes from.
+///
 /// Clones share the server.
 pub struct HttpService<H: Mode = Multi>(Arc<Shared<H>>);
+
+/// The address that a request comes from, for its extensions: put there by an application that hands requests to
+/// [`HttpService`] as a [`Service`]. Requests without it share one quota.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PeerAddress(pub IpAddr);
 
 pub(super) struct Shared<H: Mode> {
     pub(super) server: HttpServer<H>,
@@ -65,6 +73,7 @@ pub(super) struct Shared<H: Mode> {
     pub(super) registry: Arc<Registry>,
     pub(super) tls: Option<Tls>,
     pub(super) principal: Option<Principals>,
+    pub(super) proxies: TrustedProxies,
     #[cfg(feature = "auth")]
     pub(super) guard: Option<mcp_proto::front::guard::Guard>,
 }
@@ -99,11 +108,17 @@ impl<H: Mode> HttpService<H> {
         &self.0.server
     }
 
-    fn exchange<B: Body>(&self, request: Request<B>, attached: Attached) -> ResponseFuture<B, H> {
+    /// Answers a request that came from the address `peer`.
+    fn exchange<B: Body>(
+        &self,
+        request: Request<B>,
+        peer: Option<IpAddr>,
+        attached: Attached,
+    ) -> ResponseFuture<B, H> {
         let shared = &*self.0;
         let (parts, body) = request.into_parts();
         let fields = RequestFields::of(&parts);
-        let head = head(&parts, &fields);
+        let head = head(&parts, &fields, shared.proxies.client(peer, &fields));
         #[cfg(feature = "auth")]
         if let Some(guard) = &shared.guard {
             return match guard.admit(&head, shared.now()) {
@@ -112,7 +127,8 @@ impl<H: Mode> HttpService<H> {
                     ResponseFuture::new(body, exchange, shared.clock.clone(), None, attached)
                 }
                 Admitted::Verifying(verifying) => {
-                    let entering = Entering::new(verifying, parts, self.clone());
+                    let client = head.client;
+                    let entering = Entering::new(verifying, parts, client, self.clone());
                     ResponseFuture::entering(body, entering, attached)
                 }
             };
@@ -129,8 +145,20 @@ impl<H: ServerMode> HttpService<H> {
     /// HTTP/1.1 or HTTP/2, as the client likes.
     ///
     /// It counts for [`ServerLimits::connections`] without being refused, and takes part when the server closes.
+    ///
+    /// Connections served so have no known address, and share one quota. Where clients must not starve each other, use
+    /// [`connection_from`](Self::connection_from).
     pub fn connection<Io: AsyncRead + AsyncWrite + Unpin + 'static>(&self, io: Io) -> Connection<Io, H> {
-        Connection::new(self.clone(), io)
+        self.connection_from(io, None)
+    }
+
+    /// Serves one connection that comes from the address `peer`, as [`connection`](Self::connection) does.
+    pub fn connection_from<Io: AsyncRead + AsyncWrite + Unpin + 'static>(
+        &self,
+        io: Io,
+        peer: Option<IpAddr>,
+    ) -> Connection<Io, H> {
+        Connection::new(self.clone(), io, peer)
     }
 }
 
@@ -152,21 +180,28 @@ impl<B: Body, H: Mode> Service<Request<B>> for HttpService<H> {
     type Future = ResponseFuture<B, H>;
 
     fn call(&self, request: Request<B>) -> Self::Future {
-        self.exchange(request, Attached::default())
+        let peer = request.extensions().get::<PeerAddress>().map(|peer| peer.0);
+        self.exchange(request, peer, Attached::default())
     }
 }
 
 /// Answers the requests of one connection.
 pub(super) struct ConnectionService<H: ServerMode> {
     service: HttpService<H>,
+    peer: Option<IpAddr>,
     watch: Arc<Watch>,
     /// Where the streams of HTTP/2 go.
     queue: Option<Queue<H::Task>>,
 }
 
 impl<H: ServerMode> ConnectionService<H> {
-    pub(super) fn new(service: HttpService<H>, watch: Arc<Watch>, queue: Option<Queue<H::Task>>) -> Self {
-        Self { service, watch, queue }
+    pub(super) fn new(
+        service: HttpService<H>,
+        peer: Option<IpAddr>,
+        watch: Arc<Watch>,
+        queue: Option<Queue<H::Task>>,
+    ) -> Self {
+        Self { service, peer, watch, queue }
     }
 }
 
@@ -183,16 +218,21 @@ impl<H: ServerMode> Service<Request<Incoming>> for ConnectionService<H> {
             pace
         });
         let attached = Attached { busy: Some(busy), pace };
-        self.service.exchange(request, attached)
+        self.service.exchange(request, self.peer, attached)
     }
 }
 
 /// The head of a request, for the machines.
-pub(super) fn head<'a>(parts: &'a Parts, fields: &'a RequestFields<'_>) -> RequestHead<'a> {
+pub(super) fn head<'a>(
+    parts: &'a Parts,
+    fields: &'a RequestFields<'_>,
+    client: Option<IpAddr>,
+) -> RequestHead<'a> {
     RequestHead {
         method: parts.method.as_str(),
         path: parts.uri.path_and_query().map_or("", |path| path.as_str()),
         fields,
+        client,
     }
 }
 

@@ -40,7 +40,7 @@
 //! });
 //!
 //! let now = Now { instant: Instant::ORIGIN, unix: UnixTime::EPOCH };
-//! let head = RequestHead { method: "POST", path: "/mcp", fields: &[("authorization", "Bearer of-a-local-tool")] };
+//! let head = RequestHead { method: "POST", path: "/mcp", fields: &[("authorization", "Bearer of-a-local-tool")], client: None };
 //! let Admitted::Verifying(mut verifying) = guard.admit(&head, now) else { panic!() };
 //! let mut cx = Context::from_waker(Waker::noop());
 //! let Poll::Ready(Ok(authorized)) = core::pin::Pin::new(&mut verifying).poll(&mut cx) else { panic!() };

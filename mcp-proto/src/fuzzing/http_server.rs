@@ -312,7 +312,7 @@ impl Harness {
         }
         let number = self.exchanges.len();
         self.exchanges.push(Exchange::default());
-        let head = RequestHead { method, path: &path, fields: &fields.as_slice() };
+        let head = RequestHead { method, path: &path, fields: &fields.as_slice(), client: None };
         self.peer.begin(self.now, number as u64, &head);
         number
     }

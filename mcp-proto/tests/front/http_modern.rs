@@ -82,7 +82,7 @@ fn whoever_asks_for_the_answer_first_is_woken_by_the_end_of_the_body() {
         ("mcp-protocol-version", MODERN),
         ("mcp-method", "tools/list"),
     ];
-    let head = RequestHead { method: "POST", path: "/mcp", fields: &headers };
+    let head = RequestHead { method: "POST", path: "/mcp", fields: &headers, client: None };
     let mut exchange = web.server.exchange(&head, None);
     let (wakes, waker) = Wakes::new();
     let mut cx = Context::from_waker(&waker);

@@ -40,7 +40,7 @@ fn the_driver_is_done_whenever_the_last_session_comes_in() {
         let server = server.clone();
         thread::spawn(move || {
             let headers = [("host", "localhost"), ("content-type", "application/json")];
-            let head = RequestHead { method: "POST", path: "/mcp", fields: &headers };
+            let head = RequestHead { method: "POST", path: "/mcp", fields: &headers, client: None };
             let info = json!({"name": "tester", "version": "1"});
             let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info});
             let body = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params});

@@ -103,7 +103,7 @@ impl<H: Mode> Web<H> {
         all.extend_from_slice(headers);
         let token = self.token.as_ref().map(|token| format!("Bearer {token}"));
         all.extend(token.as_ref().map(|token| ("authorization", token.as_str())));
-        let head = RequestHead { method, path, fields: &Headers(&all) };
+        let head = RequestHead { method, path, fields: &Headers(&all), client: None };
         let mut exchange = self.let_in(&head);
         if exchange.wants_body() && !body.is_empty() {
             exchange.handle_body(Bytes::copy_from_slice(body.as_bytes()));

@@ -254,7 +254,7 @@ proptest! {
         }
         let fields = Given(fields);
         let give = |pieces: Vec<Bytes>| {
-            let mut intake = Intake::new(&setup, &RequestHead { method: "POST", path: "/", fields: &fields }).unwrap();
+            let mut intake = Intake::new(&setup, &RequestHead { method: "POST", path: "/", fields: &fields, client: None }).unwrap();
             for piece in pieces {
                 intake.handle_body(piece).unwrap();
             }

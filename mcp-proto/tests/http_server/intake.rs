@@ -238,7 +238,7 @@ fn the_old_transport_is_served_where_it_is_wanted_and_nowhere_else() {
 fn the_body_of_what_is_settled_by_its_head_is_not_wanted() {
     use mcp_proto::bind::http::server::{Intake, RequestHead};
     let fields = [("host", "localhost"), ("mcp-session-id", &"ab".repeat(16)), ("last-event-id", "3-4")];
-    let head = RequestHead { method: "GET", path: "/mcp", fields: &fields };
+    let head = RequestHead { method: "GET", path: "/mcp", fields: &fields, client: None };
     let mut intake = Intake::new(&setup(), &head).unwrap();
     assert!(!intake.wants_body());
     intake.handle_body(Bytes::from_static(b"whatever")).unwrap();

@@ -120,7 +120,7 @@ impl Asked {
 
     fn give(&self, setup: &Setup, body: impl IntoIterator<Item = Bytes>) -> Routed {
         let fields = Headers(self.headers.clone());
-        let head = RequestHead { method: self.method, path: &self.path, fields: &fields };
+        let head = RequestHead { method: self.method, path: &self.path, fields: &fields, client: None };
         let mut intake = match Intake::new(setup, &head) {
             Ok(intake) => intake,
             Err(answer) => return Routed::Answer(answer),

@@ -16,11 +16,13 @@ use crate::front::router::Router;
 use crate::front::server::Allowed;
 use crate::front::{Mode, Multi};
 use crate::peer::Principal;
+use crate::quota::Owner;
 use crate::{Bytes, Instant};
 
 /// Who makes a request.
-#[derive(Default)]
 pub(super) struct Caller {
+    /// Whose quota it uses.
+    pub(super) owner: Owner,
     pub(super) principal: Option<Principal>,
     pub(super) allowed: Allowed,
 }
@@ -99,7 +101,8 @@ impl<H: Mode> HttpExchange<H> {
     /// One that is answered already, whatever it asks for.
     #[cfg(feature = "auth")]
     pub(super) fn answered(service: &Arc<Service>, router: &Arc<Router<H>>, answer: Answer) -> Self {
-        let (service, router, caller) = (service.clone(), router.clone(), Caller::default());
+        let caller = Caller { owner: Owner::LOCAL, principal: None, allowed: None };
+        let (service, router) = (service.clone(), router.clone());
         Self { service, router, caller, stage: Stage::Answer(answer), waker: None }
     }
 
@@ -190,6 +193,12 @@ impl<H: Mode> HttpExchange<H> {
 
     // --- Getters ---
 
+    /// Whose quota the request uses. One that was [answered](super::HttpServer::answered) before it was authenticated
+    /// uses none.
+    pub fn owner(&self) -> &Owner {
+        &self.caller.owner
+    }
+
     /// Whether the request's body is still asked for. If not, what is left of it need not be read.
     pub fn wants_body(&self) -> bool {
         matches!(self.stage, Stage::Request(_))
@@ -209,7 +218,8 @@ impl<H: Mode> HttpExchange<H> {
                 Err(answer) => Stage::Answer(answer),
             },
             Routed::Open(post) => {
-                Stage::Answer(self.service.open_session(post, self.caller.principal.clone()))
+                let Caller { owner, principal, .. } = &self.caller;
+                Stage::Answer(self.service.open_session(post, owner.clone(), principal.clone()))
             }
             Routed::Session { id, post } | Routed::LegacyPost { id, post } => match self.session(id) {
                 Some(cell) => match cell.post(post, self.caller.allowed.clone()) {
@@ -229,10 +239,13 @@ impl<H: Mode> HttpExchange<H> {
                 Some(cell) => cell.input(Session::delete),
                 None => Answer::session_unknown(None),
             }),
-            Routed::LegacyEvents => match self.service.open_legacy_session(self.caller.principal.clone()) {
-                Ok((cell, stream)) => Stage::Stream(Reading { cell, stream }),
-                Err(answer) => Stage::Answer(answer),
-            },
+            Routed::LegacyEvents => {
+                let Caller { owner, principal, .. } = &self.caller;
+                match self.service.open_legacy_session(owner.clone(), principal.clone()) {
+                    Ok((cell, stream)) => Stage::Stream(Reading { cell, stream }),
+                    Err(answer) => Stage::Answer(answer),
+                }
+            }
         }
     }
 

@@ -52,7 +52,7 @@
 //!     ("mcp-method", "tools/call"),
 //!     ("mcp-name", "greet"),
 //! ];
-//! let head = RequestHead { method: "POST", path: "/mcp", fields: &headers };
+//! let head = RequestHead { method: "POST", path: "/mcp", fields: &headers, client: None };
 //! let mut exchange = server.exchange(&head, None);
 //! exchange.handle_body(Bytes::from_static(br#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{
 //!     "name":"greet","_meta":{
@@ -125,7 +125,7 @@ impl<H: Mode> HttpServer<H> {
     /// `principal` is on whose behalf it is made, as was verified by its credentials, or none where there are no users to
     /// tell apart. Sessions, request states and tasks of one principal are unknown to every other.
     pub fn exchange(&self, head: &RequestHead<'_>, principal: Option<Principal>) -> HttpExchange<H> {
-        let caller = Caller { principal, ..Caller::default() };
+        let caller = Caller { owner: head.owner(principal.as_ref()), principal, allowed: Default::default() };
         HttpExchange::new(&self.handle.service, &self.router, head, caller)
     }
 
@@ -137,7 +137,7 @@ impl<H: Mode> HttpServer<H> {
         authorized: crate::auth::server::Authorized,
     ) -> HttpExchange<H> {
         let principal = Some(authorized.access().principal.clone());
-        let caller = Caller { principal, allowed: Some(authorized) };
+        let caller = Caller { owner: head.owner(principal.as_ref()), principal, allowed: Some(authorized) };
         HttpExchange::new(&self.handle.service, &self.router, head, caller)
     }
 

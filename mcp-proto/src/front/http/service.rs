@@ -16,6 +16,7 @@ use crate::front::signal::{Signal, lock};
 use crate::front::tasks::{Desk, Home};
 use crate::front::{Clock, Entropy};
 use crate::peer::Principal;
+use crate::quota::Owner;
 use crate::schema::tasks::TaskUpdatedParams;
 
 pub(super) struct Service {
@@ -133,16 +134,23 @@ impl Service {
     }
 
     /// Opens a session by the handshake that was posted; returns the answer to that.
-    pub(super) fn open_session(self: &Arc<Self>, post: Post, principal: Option<Principal>) -> Answer {
+    pub(super) fn open_session(
+        self: &Arc<Self>,
+        post: Post,
+        owner: Owner,
+        principal: Option<Principal>,
+    ) -> Answer {
         if !self.has_room() {
             return Answer::no_more_sessions(Some(&post));
         }
         let id = self.fresh_id();
         match Session::open(&self.setup, id, post, self.now()) {
-            Ok((session, answer)) => match self.admit(SessionCell::new(self, id, session, principal)) {
-                Ok(_) => answer,
-                Err(NoRoom) => Answer::no_more_sessions(None),
-            },
+            Ok((session, answer)) => {
+                match self.admit(SessionCell::new(self, id, session, owner, principal)) {
+                    Ok(_) => answer,
+                    Err(NoRoom) => Answer::no_more_sessions(None),
+                }
+            }
             Err(answer) => answer,
         }
     }
@@ -150,6 +158,7 @@ impl Service {
     /// Opens a session for a client of 2024-11-05, which has one stream.
     pub(super) fn open_legacy_session(
         self: &Arc<Self>,
+        owner: Owner,
         principal: Option<Principal>,
     ) -> Result<(Arc<SessionCell>, StreamId), Answer> {
         if !self.has_room() {
@@ -157,7 +166,7 @@ impl Service {
         }
         let id = self.fresh_id();
         let (session, stream) = Session::open_legacy(&self.setup, id, self.now());
-        match self.admit(SessionCell::new(self, id, session, principal)) {
+        match self.admit(SessionCell::new(self, id, session, owner, principal)) {
             Ok(cell) => Ok((cell, stream)),
             Err(NoRoom) => Err(Answer::no_more_sessions(None)),
         }

@@ -11,11 +11,14 @@ use crate::front::server::{Allowed, ServerCore};
 use crate::front::shared::Shared;
 use crate::front::signal::Wakers;
 use crate::peer::{Lost, Principal, server};
+use crate::quota::Owner;
 use crate::{Bytes, Instant};
 
 /// A session in the table.
 pub(super) struct SessionCell {
     id: SessionId,
+    /// Whose quota it uses.
+    owner: Owner,
     /// To whom it belongs.
     principal: Option<Principal>,
     mailbox: Arc<Mailbox>,
@@ -27,6 +30,7 @@ impl SessionCell {
         service: &Service,
         id: SessionId,
         mut session: Session,
+        owner: Owner,
         principal: Option<Principal>,
     ) -> Arc<Self> {
         session.set_principal(principal.clone());
@@ -44,11 +48,15 @@ impl SessionCell {
         };
         let core = ServerCore::default();
         let shared = Arc::new(Shared::with_signal(signal, core, machine, service.clock.clone()));
-        Arc::new(Self { id, principal, mailbox, shared })
+        Arc::new(Self { id, owner, principal, mailbox, shared })
     }
 
     pub(super) fn id(&self) -> SessionId {
         self.id
+    }
+
+    pub(super) fn owner(&self) -> &Owner {
+        &self.owner
     }
 
     pub(super) fn principal(&self) -> Option<&Principal> {

@@ -273,7 +273,8 @@ impl<H: Mode> HttpPeer for FrontPeer<H> {
         let mut fields: Vec<(&str, &str)> =
             request.headers.iter().map(|(name, value)| (&**name, &**value)).collect();
         fields.push(("host", host));
-        let head = RequestHead { method: request.verb.as_str(), path, fields: &fields.as_slice() };
+        let head =
+            RequestHead { method: request.verb.as_str(), path, fields: &fields.as_slice(), client: None };
         self.begin(now, exchange, &head);
         // In two parts, as it may come from a socket.
         let (first, rest) = request.body.split_at(request.body.len() / 2);

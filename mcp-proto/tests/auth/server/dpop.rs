@@ -36,7 +36,8 @@ impl Server {
     }
 
     fn ask(&self, now: Now, fields: &[(&str, &str)], access: Access) -> Result<(), Answer> {
-        let head = RequestHead { method: "POST", path: "/mcp?session=1", fields: &Listed(fields) };
+        let head =
+            RequestHead { method: "POST", path: "/mcp?session=1", fields: &Listed(fields), client: None };
         match self.protection.admit(&head, now) {
             Admission::Answer(answer) => Err(answer),
             Admission::Verify(presented) => {
@@ -286,7 +287,7 @@ fn the_key_of_nonces_and_proofs_are_not_shown() {
     assert!(!shown.contains("7, 7"), "{shown}");
     let fields = [("authorization", "DPoP a-token"), ("dpop", "s3cret")];
     let protection = protection().dpop(Dpop::accepted());
-    let head = RequestHead { method: "GET", path: "/mcp", fields: &Listed(&fields) };
+    let head = RequestHead { method: "GET", path: "/mcp", fields: &Listed(&fields), client: None };
     let Admission::Verify(presented) = protection.admit(&head, at(0)) else { panic!() };
     assert_eq!(presented.kind, TokenKind::Dpop);
     assert!(!format!("{presented:?}").contains("s3cret"));

@@ -44,7 +44,7 @@ fn access(scopes: &str) -> Access {
 }
 
 fn admit(protection: &Protection, method: &str, path: &str, fields: &[(&str, &str)]) -> Admission {
-    protection.admit(&RequestHead { method, path, fields: &Listed(fields) }, at(0))
+    protection.admit(&RequestHead { method, path, fields: &Listed(fields), client: None }, at(0))
 }
 
 /// Headers, however many.

@@ -42,7 +42,7 @@ impl Checker for Asking {
 
 fn ask(guard: &Guard) -> Verifying {
     let fields = [("authorization", "Bearer one")];
-    let head = RequestHead { method: "POST", path: "/mcp", fields: &Listed(&fields) };
+    let head = RequestHead { method: "POST", path: "/mcp", fields: &Listed(&fields), client: None };
     match guard.admit(&head, at(0)) {
         Admitted::Verifying(verifying) => verifying,
         Admitted::Answer(answer) => panic!("{answer:?}"),

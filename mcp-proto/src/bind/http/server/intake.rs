@@ -4,13 +4,16 @@ use alloc::borrow::Cow;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::mem;
+use core::net::IpAddr;
 
 use bytes::Bytes;
 
 use crate::bind::http::tools::ParamHeaders;
 use crate::bind::http::{Fields, header};
 use crate::codec::{header as value, media};
+use crate::peer::Principal;
 use crate::peer::server::Eras;
+use crate::quota::Owner;
 use crate::rpc::{ErrorId, code};
 use crate::schema::{CallTool, Era, Method, Revision};
 
@@ -27,6 +30,17 @@ pub struct RequestHead<'a> {
     pub path: &'a str,
     /// The headers. `host` is to be among them whatever the version of HTTP: `:authority` is the same.
     pub fields: &'a dyn Fields,
+    /// The address of the client, if it has one: that of the connection, or the one that
+    /// [trusted proxies](super::TrustedProxies) forward.
+    pub client: Option<IpAddr>,
+}
+
+impl RequestHead<'_> {
+    /// The owner of the request, by the principal that was verified for it.
+    #[must_use]
+    pub fn owner(&self, principal: Option<&Principal>) -> Owner {
+        Owner::of(principal, self.client)
+    }
 }
 
 /// A request that is being read.
@@ -39,7 +53,7 @@ pub struct RequestHead<'a> {
 ///
 /// let setup = Setup::new(HttpServerConfig::new(ServerConfig::new(Implementation::new("demo", "1.0"))));
 /// let fields = [("host", "localhost"), ("content-type", "application/json"), ("accept", "*/*")];
-/// let mut intake = Intake::new(&setup, &RequestHead { method: "POST", path: "/mcp", fields: &fields }).unwrap();
+/// let mut intake = Intake::new(&setup, &RequestHead { method: "POST", path: "/mcp", fields: &fields, client: None }).unwrap();
 /// intake.handle_body(Bytes::from_static(br#"{"jsonrpc":"2.0","id":1,"meth"#)).unwrap();
 /// intake.handle_body(Bytes::from_static(br#"od":"ping"}"#)).unwrap();
 /// let Routed::Answer(answer) = intake.finish() else { panic!() };
