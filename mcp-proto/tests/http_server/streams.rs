@@ -352,3 +352,72 @@ fn changes_wait_for_somebody_who_reads_them() {
     client.session.list_changed(NOW, ListKind::Tools);
     assert_eq!(client.read(listening).messages().len(), 1, "somebody reads again");
 }
+
+/// Reads `calls` answers as streams of events, each to its end.
+fn read_streams(client: &mut Client, calls: u64) -> Vec<String> {
+    (0..calls)
+        .map(|id| {
+            let (stream, call) = client.call(id);
+            report(client, call, id);
+            client.session.respond(client.now, call, Answer::Result(&result()));
+            let whole = client.read(stream);
+            assert!(whole.ended);
+            whole.events().first().and_then(|event| event.id.clone()).unwrap()
+        })
+        .collect()
+}
+
+#[test]
+fn session_drops_delivered_streams_after_the_grace_period() {
+    let mut client = Client::at("2025-06-18");
+    let streams = read_streams(&mut client, 3);
+    for first in &streams {
+        let resumed = client.listen(Some(first));
+        assert_eq!(client.read(resumed).messages().len(), 1, "the answer may have been lost on its way");
+    }
+    client.advance(Duration::from_secs(10));
+    for first in &streams {
+        assert_eq!(client.session.listen(client.now, Some(first)).unwrap_err().status, 400);
+    }
+}
+
+#[test]
+fn session_keeps_a_sixteenth_of_its_bytes_for_delivered_streams() {
+    let mut config = config();
+    config.stored_bytes = 64 * 1024;
+    let mut client = Client::with(config, "2025-06-18");
+    let streams = read_streams(&mut client, 1_100);
+    let kept = streams.iter().filter(|first| client.session.listen(NOW, Some(first)).is_ok()).count();
+    assert!((1..64).contains(&kept), "{kept} streams are kept");
+    assert!(client.session.listen(NOW, streams.last().map(String::as_str)).is_ok(), "the newest is kept");
+}
+
+#[test]
+fn session_keeps_undelivered_events_when_delivered_ones_need_room() {
+    let mut config = config();
+    config.stored_events = 8;
+    let mut client = Client::with(config, "2025-06-18");
+    let (broken, call) = client.call(100);
+    report(&mut client, call, 1);
+    let last = last_id(&client.read(broken).events());
+    client.session.handle_disconnect(NOW, broken);
+    client.session.respond(NOW, call, Answer::Result(&result()));
+    read_streams(&mut client, 50);
+    client.advance(Duration::from_secs(60));
+    let resumed = client.listen(Some(&last));
+    assert_eq!(client.read(resumed).messages()[0]["id"], 100);
+}
+
+#[test]
+fn stream_that_ends_before_its_answer_is_not_delivered() {
+    let mut client = Client::at("2025-11-25");
+    let (stream, call) = client.call(1);
+    report(&mut client, call, 1);
+    client.session.release(NOW, call);
+    let released = client.read(stream);
+    assert!(released.ended);
+    client.session.respond(NOW, call, Answer::Result(&result()));
+    client.advance(Duration::from_secs(60));
+    let resumed = client.listen(Some(&last_id(&released.events())));
+    assert_eq!(client.read(resumed).messages()[0]["id"], 1);
+}

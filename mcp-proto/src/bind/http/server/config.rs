@@ -49,6 +49,12 @@ pub struct HttpServerConfig {
     pub stored_events: usize,
     /// How many bytes of events a session keeps so; the newest event is kept whatever its size. Default 1 MiB.
     pub stored_bytes: usize,
+    /// How long a session keeps the events of a stream after its last answer was delivered, that is, after the stream was
+    /// written to its end. Default 10 s: the last bytes may be lost on their way, and the client then comes back at
+    /// once. Until then they count as delivered, are limited to a sixteenth of `stored_bytes`, and are the first to make
+    /// room. The events of a stream that broke off are not delivered: they stay, within the limits above, until a
+    /// client has read the rest of the stream.
+    pub resume_grace: Duration,
     /// Where to serve clients of 2024-11-05, if at all. Default: nowhere.
     pub legacy_sse: Option<LegacyPaths>,
 }
@@ -68,6 +74,7 @@ impl HttpServerConfig {
             session_idle: Duration::from_secs(30 * 60),
             stored_events: 1024,
             stored_bytes: 1024 * 1024,
+            resume_grace: Duration::from_secs(10),
             legacy_sse: None,
         }
     }

@@ -59,6 +59,21 @@ pub(super) enum Due {
     Unread,
 }
 
+/// What was taken of a connection, as far as it concerns its lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Taken {
+    Nothing,
+    /// The event `number` of `lane`.
+    Event {
+        lane: u64,
+        number: u64,
+    },
+    /// The end of it, after everything that it had to carry.
+    End {
+        lane: u64,
+    },
+}
+
 #[derive(Debug)]
 pub(super) struct Connections {
     open: Pending<Connection, StreamId>,
@@ -152,22 +167,23 @@ impl Connections {
         }
     }
 
-    /// Takes what is to be sent; with the lane and the number of the event that it was, if it was one.
-    pub(super) fn take(&mut self, id: StreamId, now: Instant) -> (Chunk, Option<(u64, u64)>) {
-        let Some(connection) = self.open.get_mut(id) else { return (Chunk::End, None) };
+    /// Takes the next part of a body.
+    pub(super) fn take(&mut self, id: StreamId, now: Instant) -> (Chunk, Taken) {
+        let Some(connection) = self.open.get_mut(id) else { return (Chunk::End, Taken::Nothing) };
+        let lane = connection.lane;
         let Some((number, bytes)) = connection.out.pop_front() else {
             if connection.ended {
                 self.remove(id);
-                return (Chunk::End, None);
+                return (Chunk::End, Taken::End { lane });
             }
-            return (Chunk::Pending, None);
+            return (Chunk::Pending, Taken::Nothing);
         };
         self.queued = self.queued.saturating_sub(bytes.len());
         let more = connection.ended || !connection.out.is_empty();
         connection.waiting_since = more.then_some(now);
-        let event = (number > 0).then_some((connection.lane, number));
+        let taken = if number > 0 { Taken::Event { lane, number } } else { Taken::Nothing };
         self.schedule(id);
-        (Chunk::Bytes(bytes), event)
+        (Chunk::Bytes(bytes), taken)
     }
 
     /// The next one with something new.

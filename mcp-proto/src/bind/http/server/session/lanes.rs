@@ -25,7 +25,7 @@ use core::mem;
 
 use bytes::Bytes;
 
-use super::connections::{Connections, Due, StreamId};
+use super::connections::{Connections, Due, StreamId, Taken};
 use super::store::Store;
 use crate::Instant;
 use crate::bind::framing::write_cancelled;
@@ -75,6 +75,10 @@ struct Lane {
     connection: Option<StreamId>,
     /// Whether nothing more will be sent on it.
     over: bool,
+    /// The connection that carries the last of its events, once it is over.
+    last: Option<StreamId>,
+    /// Whether that connection was written to its end.
+    delivered: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,6 +128,8 @@ impl Lanes {
             challenge: None,
             connection: None,
             over: false,
+            last: None,
+            delivered: false,
         };
         Self {
             setup: setup.clone(),
@@ -133,7 +139,7 @@ impl Lanes {
             lanes: [(GENERAL, general)].into_iter().collect(),
             next: 1,
             connections: Connections::new(config.keepalive, config.server.write_timeout),
-            store: Store::new(config.stored_events, config.stored_bytes),
+            store: Store::new(config.stored_events, config.stored_bytes, config.resume_grace),
             requests: SmallMap::new(),
             asked: SmallMap::new(),
             scratch: Vec::new(),
@@ -167,6 +173,8 @@ impl Lanes {
             challenge: None,
             connection: Some(connection),
             over: false,
+            last: None,
+            delivered: false,
         };
         self.lanes.insert(lane, opened);
         (lane, connection)
@@ -223,6 +231,7 @@ impl Lanes {
         if over {
             self.connections.end(connection, self.now);
             self.detach(lane);
+            self.deliver_by(lane, connection);
         }
         Ok(connection)
     }
@@ -277,6 +286,9 @@ impl Lanes {
     }
 
     pub(super) fn handle_timeout(&mut self) {
+        while let Some(lane) = self.store.expire(self.now) {
+            self.forget(lane);
+        }
         while let Some((connection, lane, due)) = self.connections.poll_due(self.now) {
             match due {
                 Due::Unread => self.lose(lane, connection),
@@ -290,11 +302,15 @@ impl Lanes {
     }
 
     pub(super) fn take(&mut self, connection: StreamId, now: Instant) -> Chunk {
-        let (chunk, event) = self.connections.take(connection, now);
-        if let Some((lane, number)) = event
-            && let Some(lane) = self.lanes.get_mut(&lane)
-        {
-            lane.taken = lane.taken.max(number);
+        let (chunk, taken) = self.connections.take(connection, now);
+        match taken {
+            Taken::Nothing => {}
+            Taken::Event { lane, number } => {
+                if let Some(lane) = self.lanes.get_mut(&lane) {
+                    lane.taken = lane.taken.max(number);
+                }
+            }
+            Taken::End { lane } => self.written(lane, connection, now),
         }
         chunk
     }
@@ -304,7 +320,7 @@ impl Lanes {
     }
 
     pub(super) fn next_deadline(&self) -> Option<Instant> {
-        self.connections.next_deadline()
+        [self.connections.next_deadline(), self.store.next_expiry()].into_iter().flatten().min()
     }
 
     pub(super) fn is_connected(&self) -> bool {
@@ -339,6 +355,31 @@ impl Lanes {
     fn detach(&mut self, lane: u64) {
         if let Some(lane) = self.lanes.get_mut(&lane) {
             lane.connection = None;
+        }
+    }
+
+    /// The lane is delivered once this connection was written to its end.
+    fn deliver_by(&mut self, lane: u64, connection: StreamId) {
+        if let Some(lane) = self.lanes.get_mut(&lane) {
+            lane.last = Some(connection);
+        }
+    }
+
+    /// A connection was written to its end, the last event of its lane included if it carried that.
+    fn written(&mut self, lane: u64, connection: StreamId, now: Instant) {
+        let Some(known) = self.lanes.get_mut(&lane).filter(|known| known.last == Some(connection)) else {
+            return;
+        };
+        if !mem::replace(&mut known.delivered, true) {
+            self.store.deliver(lane, now);
+            self.evict();
+        }
+    }
+
+    /// Drops events while there are more than the limits allow.
+    fn evict(&mut self) {
+        while let Some(lane) = self.store.evict() {
+            self.forget(lane);
         }
     }
 
@@ -433,9 +474,7 @@ impl Lanes {
         let event = Bytes::from(event).slice(start..);
         if self.transport == Transport::Streamable {
             self.store.push(lane, number, event.clone());
-            while let Some(lane) = self.store.evict() {
-                self.forget(lane);
-            }
+            self.evict();
         }
         if let Some(connection) = connection {
             self.connections.send(connection, number, event, self.now);
@@ -472,6 +511,7 @@ impl Lanes {
         let connection = known.connection.take();
         if known.form == Form::Events {
             known.over = true;
+            known.last = connection;
             if let Some(connection) = connection {
                 self.connections.end(connection, self.now);
             }
