@@ -111,6 +111,10 @@ pub struct ServerDriver<R, W, H: Mode = Multi> {
     problem: Option<RouterError>,
     /// Why nothing more is to be read.
     end: Option<End>,
+    /// Whether the machine wants to be given more input.
+    wants_read: bool,
+    /// How much of the output was unwritten when that was last looked at.
+    unwritten: usize,
     parting: Option<Parting>,
 }
 
@@ -135,17 +139,35 @@ impl<R, W, H: Mode> ServerDriver<R, W, H> {
         machine.set_principal(principal);
         let (handle, front) = front::server(machine, clock.clone(), Arc::new(SystemEntropy), router);
         let pump = Pump::new(reader, writer);
-        (handle, Self { front, pump, alarm: Alarm::new(clock), problem, end: None, parting: None })
+        let driver = Self {
+            front,
+            pump,
+            alarm: Alarm::new(clock),
+            problem,
+            end: None,
+            wants_read: true,
+            unwritten: 0,
+            parting: None,
+        };
+        (handle, driver)
     }
 }
 
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin, H: Mode> ServerDriver<R, W, H> {
     /// Takes from the machine what is to be sent. Ready if there was anything.
     fn poll_machine(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let Self { front, pump, .. } = self;
+        let Self { front, pump, wants_read, unwritten, .. } = self;
         front.poll(cx, |machine, now| {
+            let left = pump.unwritten();
+            if std::mem::replace(unwritten, left) > left {
+                machine.handle_written(now);
+            }
             machine.handle_timeout(now);
+            *wants_read = machine.wants_read();
             let transmitted = pump.outgoing().is_some_and(|outgoing| machine.poll_transmit(outgoing));
+            if transmitted {
+                *unwritten = pump.unwritten();
+            }
             if transmitted { Poll::Ready(()) } else { Poll::Pending }
         })
     }
@@ -153,6 +175,10 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin, H: Mode> ServerDriver<R, W, H>
     /// Hands over what the client brings. Ready if there was anything.
     fn poll_client(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if self.end.is_some() || self.parting.is_some() {
+            return Poll::Pending;
+        }
+        // Nothing is read for a client that takes too little. That it takes nothing any more is told by reading.
+        if !self.wants_read && !self.pump.has_closed() {
             return Poll::Pending;
         }
         match ready!(self.pump.poll_read(cx)) {

@@ -65,6 +65,10 @@ pub trait Peer: sealed::Sealed {
     fn poll_event(&mut self) -> Option<Self::Event>;
     /// Whether more input is welcome: whether events are being taken.
     fn wants_read(&self) -> bool;
+    /// Dispatches messages that were held back, as far as the other side takes what it is sent.
+    fn release(&mut self, _now: Instant, _out: &mut dyn Outbox) {}
+    /// Takes note that the transport has taken output; `queued` bytes are left.
+    fn handle_transmitted(&mut self, _queued: usize) {}
     /// Ends the connection for a reason of this side.
     fn fail(&mut self, why: String);
     /// Whether the connection is over.
@@ -103,6 +107,7 @@ impl<P: Peer, F: Framing> Binding<P, F> {
     /// Runs a command or an input on the peer, and looks after the write timeout.
     fn run<R>(&mut self, now: Instant, act: impl FnOnce(&mut P, &mut F) -> R) -> R {
         let result = act(&mut self.peer, &mut self.framing);
+        self.peer.release(now, &mut self.framing);
         if self.framing.queued() == 0 {
             self.waiting_since = None;
         } else {
@@ -149,6 +154,14 @@ impl<P: Peer, F: Framing> Binding<P, F> {
         self.run(now, |peer, out| peer.handle_timeout(now, out));
     }
 
+    /// A part of what was taken by `poll_transmit` has been written: the write timeout starts anew for what waits behind
+    /// it. Only a driver that writes in parts needs it, for a peer that takes a large buffer slowly, but steadily.
+    pub fn handle_written(&mut self, now: Instant) {
+        if let Some(since) = &mut self.waiting_since {
+            *since = now;
+        }
+    }
+
     // --- Outputs ---
 
     /// The next event, in the order of the wire.
@@ -165,8 +178,11 @@ impl<P: Peer, F: Framing> Binding<P, F> {
 
     // --- Getters ---
 
-    /// Whether more input is welcome. It is advice: input that comes nevertheless is taken, and events that wait too
-    /// long are shed.
+    /// Whether more input is welcome. It is advice: input that comes nevertheless is taken, events that wait too long are
+    /// shed, and requests that find no room refused.
+    ///
+    /// A server wants no more once the client leaves more than [`Limits::queued_bytes`] of answers unread *and* the
+    /// requests that are therefore held undispatched fill a window of [`Limits::message_bytes`].
     pub fn wants_read(&self) -> bool {
         self.peer.wants_read()
     }
@@ -221,7 +237,9 @@ impl<P: Peer> Binding<P, Newline> {
     #[must_use]
     pub fn poll_transmit(&mut self, out: &mut Vec<u8>) -> bool {
         self.waiting_since = None;
-        self.framing.take(out)
+        let taken = self.framing.take(out);
+        self.peer.handle_transmitted(self.framing.queued());
+        taken
     }
 }
 
@@ -244,7 +262,9 @@ impl<P: Peer> Binding<P, Whole> {
     #[must_use]
     pub fn poll_transmit(&mut self) -> Option<Bytes> {
         self.waiting_since = None;
-        self.framing.take()
+        let taken = self.framing.take();
+        self.peer.handle_transmitted(self.framing.queued());
+        taken
     }
 }
 

@@ -183,6 +183,14 @@ impl Peer for Server {
         Server::wants_read(self)
     }
 
+    fn release(&mut self, now: Instant, out: &mut dyn Outbox) {
+        Server::release(self, now, out);
+    }
+
+    fn handle_transmitted(&mut self, queued: usize) {
+        Server::handle_transmitted(self, queued);
+    }
+
     fn fail(&mut self, why: String) {
         Server::fail(self, why);
     }

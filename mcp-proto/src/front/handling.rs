@@ -8,7 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::signal::{Signal, TaskWaker};
 use crate::peer::InboundId;
-use crate::small::SmallMap;
+use crate::small::{SmallMap, SmallQueue};
 
 /// A handler panicked. The panic hook has reported it; the request it was for is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,12 +32,14 @@ struct Task<F> {
 /// The futures of handlers, each polled only when its own waker was called.
 pub(crate) struct Tasks<F> {
     tasks: SmallMap<InboundId, Task<F>>,
+    /// Those that are ready, in the order in which they are polled.
+    ready: SmallQueue<InboundId>,
     signal: Arc<Signal>,
 }
 
 impl<F: Future + Unpin> Tasks<F> {
     pub(crate) fn new(signal: Arc<Signal>) -> Self {
-        Self { tasks: SmallMap::new(), signal }
+        Self { tasks: SmallMap::new(), ready: SmallQueue::default(), signal }
     }
 
     /// Takes in the handler of a request; it is polled with the ready ones.
@@ -68,12 +70,32 @@ impl<F: Future + Unpin> Tasks<F> {
 
     /// Polls each ready handler once, and hands over the outputs of those that are done. `stalled` is shown each that
     /// waits and has not woken itself, and may end it.
+    #[cfg(feature = "client")]
     pub(crate) fn run(
         &mut self,
         mut stalled: impl FnMut(&mut F) -> Option<F::Output>,
         mut done: impl FnMut(InboundId, Result<F::Output, Panicked>),
     ) {
+        self.collect();
+        while let Some((request, output)) = self.poll_next(&mut stalled) {
+            done(request, output);
+        }
+    }
+
+    /// Takes in the handlers that have become ready. What becomes ready later is polled after the next call.
+    pub(crate) fn collect(&mut self) {
         for request in self.signal.begin() {
+            self.ready.push_back(request);
+        }
+    }
+
+    /// Polls the ready handlers in turn until one is done, and gives its output; `None` once each was polled. `stalled` is
+    /// shown each that waits and has not woken itself, and may end it.
+    pub(crate) fn poll_next(
+        &mut self,
+        mut stalled: impl FnMut(&mut F) -> Option<F::Output>,
+    ) -> Option<(InboundId, Result<F::Output, Panicked>)> {
+        while let Some(request) = self.ready.pop_front() {
             let Some(task) = self.tasks.get_mut(&request) else { continue };
             task.state.arm();
             let polled = contain(|| {
@@ -91,8 +113,9 @@ impl<F: Future + Unpin> Tasks<F> {
                 Err(panicked) => Err(panicked),
             };
             self.stop(request);
-            done(request, output);
+            return Some((request, output));
         }
+        None
     }
 }
 

@@ -16,8 +16,17 @@ use crate::small::{SmallMap, SmallQueue};
 
 /// What the driver has to do for the client's requests.
 pub(crate) enum Work {
-    Start { id: InboundId, method: Text, params: Option<Raw>, context: RequestContext, allowed: Allowed },
+    Start(NewRequest),
     Stop(InboundId),
+}
+
+/// A request whose handler has not been started yet.
+pub(crate) struct NewRequest {
+    pub(crate) id: InboundId,
+    pub(crate) method: Text,
+    pub(crate) params: Option<Raw>,
+    pub(crate) context: RequestContext,
+    pub(crate) allowed: Allowed,
 }
 
 #[derive(Default)]
@@ -94,7 +103,7 @@ impl<M: ServerMachine + ?Sized> Core<M> for ServerCore {
                 server::Event::Request { id, method, params, context } => {
                     self.live.insert(id, Waiters::default());
                     let allowed = self.allowed.clone();
-                    self.work.push_back(Work::Start { id, method, params, context, allowed });
+                    self.work.push_back(Work::Start(NewRequest { id, method, params, context, allowed }));
                 }
                 server::Event::Cancelled { id, .. } => {
                     self.end(id, wakers);

@@ -8,7 +8,7 @@ use core::task::{Context as TaskContext, Poll};
 #[cfg(feature = "seal")]
 use super::asks::Rounds;
 use super::context::{Context, Served};
-use super::core::{ServerCore, Work};
+use super::core::{NewRequest, ServerCore, Work};
 use super::handled::Handled;
 use super::machine::ServerMachine;
 use super::{Allowed, Connection};
@@ -24,7 +24,7 @@ use crate::peer::{InboundId, Lost};
 use crate::rpc::{Raw, Text};
 #[cfg(feature = "seal")]
 use crate::schema::Era;
-use crate::small::SmallQueue;
+use crate::small::SmallMap;
 
 /// Drives one connection of a server: what an adapter's future holds beside its transport.
 ///
@@ -36,7 +36,8 @@ use crate::small::SmallQueue;
 /// 3. returns `Pending` once `poll` does and the transport has nothing either.
 ///
 /// Handlers are polled here, each only when it was woken: one that computes for long holds the connection up, and
-/// belongs on a thread of its own. One that panics is answered for with
+/// belongs on a thread of its own. None is polled while the client leaves more than
+/// [`Limits::queued_bytes`](crate::Limits::queued_bytes) of answers unread. One that panics is answered for with
 /// [`INTERNAL_ERROR`](crate::rpc::code::INTERNAL_ERROR), and the connection goes on.
 ///
 /// Dropping the driver ends the connection, and its handlers.
@@ -46,6 +47,8 @@ pub struct ServerDriver<M: ServerMachine, H: Mode = Multi> {
     connection: Arc<Connection>,
     entropy: Arc<dyn Entropy>,
     router: Arc<Router<H>>,
+    /// Requests whose handlers have not been started yet, because the client leaves too many answers unread.
+    waiting: SmallMap<InboundId, NewRequest>,
     tasks: Tasks<Handled<H::Answering>>,
     /// Where calls that become tasks go, and who runs them if they run here.
     home: Option<Arc<Home>>,
@@ -61,7 +64,8 @@ impl<M: ServerMachine + Send + 'static, H: Mode> ServerDriver<M, H> {
         home: Option<Arc<Home>>,
     ) -> Self {
         let tasks = Tasks::new(shared.signal().clone());
-        Self { connection: shared.clone(), shared, entropy, router, tasks, home, runner: None }
+        let waiting = SmallMap::new();
+        Self { connection: shared.clone(), shared, entropy, router, waiting, tasks, home, runner: None }
     }
 
     /// The same, which runs the tasks at its home as well.
@@ -107,50 +111,80 @@ impl<M: ServerMachine, H: Mode> ServerDriver<M, H> {
         self.shared.look(|core, _| core.closed.clone())
     }
 
+    /// Begins to answer new requests and polls the handlers that are ready, one at a time: none runs while the client
+    /// leaves too many answers unread, so that their results do not pile up.
     fn run_handlers(&mut self) {
-        let work = self.shared.with(|core, _, _, _| core.take_work());
-        let mut replies: SmallQueue<(InboundId, Reply)> = SmallQueue::default();
+        let (work, mut congested) =
+            self.shared.with(|core, machine, _, _| (core.take_work(), machine.is_congested()));
         for item in work {
             match item {
-                Work::Stop(id) => self.tasks.stop(id),
-                Work::Start { id, method, params, context, allowed } => {
-                    let served = self.served(&method, params.as_ref(), context, allowed);
-                    let context = Context::new(self.connection.clone(), id, served);
-                    let home = self.home.as_ref();
-                    match contain(|| self.router.dispatch(&method, params, context.clone(), home)) {
-                        Ok(Dispatch::Later(answering)) => self.start(id, answering, context),
-                        Ok(Dispatch::Now(reply)) => replies.push_back((id, reply)),
-                        Err(panicked) => replies.push_back((id, panicked.into())),
+                Work::Start(request) => {
+                    self.waiting.insert(request.id, request);
+                }
+                Work::Stop(id) => {
+                    if self.waiting.remove(&id).is_none() {
+                        self.tasks.stop(id);
                     }
                 }
             }
         }
-        self.tasks
-            .run(Handled::stalled, |id, output| replies.push_back((id, output.unwrap_or_else(Reply::from))));
-        if replies.iter().any(|(_, reply)| matches!(reply, Reply::Detached(_))) {
-            replies = self.go_on(replies);
+        while !congested && let Some((_, request)) = self.waiting.pop_first() {
+            congested = self.begin(request);
         }
-        if replies.is_empty() {
-            return;
+        self.tasks.collect();
+        while !congested && let Some((id, output)) = self.tasks.poll_next(Handled::stalled) {
+            congested = self.answer(id, output.unwrap_or_else(Reply::from));
         }
-        self.shared.with(|core, machine, now, wakers| {
-            for (id, reply) in replies.iter() {
-                let answer = match reply {
-                    Reply::Result(result) => Answer::Result(&**result),
-                    Reply::InputRequired(needed) => Answer::InputRequired(needed),
-                    Reply::Error(error) => Answer::Error(error.clone()),
-                    Reply::Denied(error, challenge) => {
-                        machine.deny(now, *id, error.clone(), challenge);
-                        core.end(*id, wakers);
-                        continue;
+    }
+
+    /// Begins to answer a request. Returns whether the client leaves too many answers unread.
+    fn begin(&mut self, request: NewRequest) -> bool {
+        let NewRequest { id, method, params, context, allowed } = request;
+        let served = self.served(&method, params.as_ref(), context, allowed);
+        let context = Context::new(self.connection.clone(), id, served);
+        let home = self.home.as_ref();
+        match contain(|| self.router.dispatch(&method, params, context.clone(), home)) {
+            Ok(Dispatch::Later(answering)) => self.start(id, answering, context),
+            Ok(Dispatch::Now(reply)) => return self.answer(id, reply),
+            Err(panicked) => return self.answer(id, panicked.into()),
+        }
+        false
+    }
+
+    /// Answers a request, or goes on with a tool that is done with what it does before there is a task. Returns whether
+    /// the client leaves too many answers unread.
+    fn answer(&mut self, id: InboundId, reply: Reply) -> bool {
+        let reply = match reply {
+            Reply::Detached(detachment) => {
+                let context = detachment.context.clone();
+                match contain(|| self.router.detach(*detachment, self.home.as_ref())) {
+                    Ok(Dispatch::Later(answering)) => {
+                        self.start(id, answering, context);
+                        return false;
                     }
-                    // It has gone on.
-                    Reply::Detached(_) => continue,
-                };
-                machine.respond(now, *id, answer);
-                core.end(*id, wakers);
+                    Ok(Dispatch::Now(reply)) => reply,
+                    Err(panicked) => panicked.into(),
+                }
             }
-        });
+            reply => reply,
+        };
+        self.shared.with(|core, machine, now, wakers| {
+            let answer = match &reply {
+                Reply::Result(result) => Answer::Result(&**result),
+                Reply::InputRequired(needed) => Answer::InputRequired(needed),
+                Reply::Error(error) => Answer::Error(error.clone()),
+                Reply::Denied(error, challenge) => {
+                    machine.deny(now, id, error.clone(), challenge);
+                    core.end(id, wakers);
+                    return machine.is_congested();
+                }
+                // It has gone on.
+                Reply::Detached(_) => return false,
+            };
+            machine.respond(now, id, answer);
+            core.end(id, wakers);
+            machine.is_congested()
+        })
     }
 }
 
@@ -163,29 +197,6 @@ impl<M: ServerMachine, H: Mode> ServerDriver<M, H> {
             drop(context);
             self.tasks.start(id, Handled::new(answering));
         }
-    }
-
-    /// Goes on with tools that are done with what they do before there is a task. Returns the others.
-    fn go_on(&mut self, replies: SmallQueue<(InboundId, Reply)>) -> SmallQueue<(InboundId, Reply)> {
-        let mut answered = SmallQueue::default();
-        for (id, reply) in replies {
-            let reply = match reply {
-                Reply::Detached(detachment) => {
-                    let context = detachment.context.clone();
-                    match contain(|| self.router.detach(*detachment, self.home.as_ref())) {
-                        Ok(Dispatch::Later(answering)) => {
-                            self.start(id, answering, context);
-                            continue;
-                        }
-                        Ok(Dispatch::Now(reply)) => reply,
-                        Err(panicked) => panicked.into(),
-                    }
-                }
-                reply => reply,
-            };
-            answered.push_back((id, reply));
-        }
-        answered
     }
 
     #[cfg(feature = "seal")]

@@ -82,6 +82,11 @@ pub trait ServerMachine {
     /// Time has passed.
     fn handle_timeout(&mut self, now: Instant);
 
+    /// Whether the client leaves so many answers unread that no further handler should run. Default: no.
+    fn is_congested(&self) -> bool {
+        false
+    }
+
     /// The next event.
     fn poll_event(&mut self) -> Option<server::Event>;
 
@@ -160,6 +165,10 @@ impl<F: Framing> ServerMachine for Binding<server::Server, F> {
 
     fn handle_timeout(&mut self, now: Instant) {
         Self::handle_timeout(self, now);
+    }
+
+    fn is_congested(&self) -> bool {
+        self.queued() > self.peer().config().limits.queued_bytes
     }
 
     fn poll_event(&mut self) -> Option<server::Event> {

@@ -82,10 +82,15 @@ impl Server {
     /// requests, lets those in flight finish within [`ServerConfig::close_timeout`](super::ServerConfig::close_timeout),
     /// and answers the rest with an error.
     pub fn close(&mut self, now: Instant, out: &mut dyn Outbox) {
+        self.begin_close(now, false, out);
+    }
+
+    /// Begins to close. `serves_held` says whether requests that are held undispatched are served or refused.
+    pub(super) fn begin_close(&mut self, now: Instant, serves_held: bool, out: &mut dyn Outbox) {
         if !matches!(self.phase, Phase::Open) {
             return;
         }
-        self.phase = Phase::Finishing { until: now + self.config.close_timeout };
+        self.phase = Phase::Finishing { until: now + self.config.close_timeout, serves_held };
         for subscription in self.subscriptions.all() {
             self.end_subscription(subscription, out);
         }
@@ -93,6 +98,9 @@ impl Server {
             out.cancel(number, None);
         }
         self.end_outbound(&Lost::Closed);
+        if !serves_held {
+            self.refuse_held(&ErrorObject::new(code::INTERNAL_ERROR, "the server is closing"), out);
+        }
         self.advance_close();
     }
 

@@ -41,10 +41,13 @@ impl Server {
     }
 
     fn admit(&mut self, request: &Request, batch: Option<BatchId>) -> Result<Admitted, ErrorObject> {
-        if !matches!(self.phase, Phase::Open) {
+        // What was held when the input ended is served; a subscription would have no end.
+        let held = matches!(self.phase, Phase::Finishing { serves_held: true, .. })
+            && &*request.method != SubscriptionsListen::NAME;
+        if !(matches!(self.phase, Phase::Open) || held) {
             return Err(ErrorObject::new(code::INTERNAL_ERROR, "the server is closing"));
         }
-        if self.inbound.find(&request.id).is_some() {
+        if self.inbound.find(&request.id).is_some() || self.backlog.contains(&request.id) {
             return Err(ErrorObject::new(
                 code::INVALID_REQUEST,
                 "a request with this id is still unanswered",

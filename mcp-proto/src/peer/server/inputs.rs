@@ -101,11 +101,11 @@ impl Server {
     }
 
     /// The link has ended, or will bring nothing more: as [`close`](Self::close), but that requests of this side are
-    /// lost at once, by `detail`. Answers may still be taken from the queue, for a client that only closed its sending
-    /// half.
+    /// lost at once, by `detail`, and that held requests are served first. Answers may still be taken from the queue, for
+    /// a client that only closed its sending half.
     pub fn handle_closed(&mut self, now: Instant, detail: &str, out: &mut dyn Outbox) {
         self.end_outbound(&Lost::Disconnected(detail.to_string()));
-        self.close(now, out);
+        self.begin_close(now, true, out);
     }
 
     /// Time has passed. Does nothing if [`poll_timeout`](Self::poll_timeout) is later than `now`.
@@ -115,7 +115,9 @@ impl Server {
             self.end(expired.number, Outcome::TimedOut { after: expired.after, maximum: expired.maximum });
         }
         self.retell(now, out);
-        if matches!(self.phase, Phase::Finishing { until } if until <= now) {
+        self.release(now, out);
+        let over = matches!(self.phase, Phase::Finishing { until, .. } if until <= now);
+        if over && !self.waits_for_client() {
             self.refuse_rest(out);
             self.advance_close();
         }
@@ -133,10 +135,14 @@ impl Server {
                 if let Some(batch) = batch {
                     self.batches.expect(batch);
                 }
-                self.handle_request(request, batch, out);
+                self.receive_request(request, batch, out);
             }
             Message::Notification(notification) => {
-                self.handle_notification(now, notification.method, notification.params, out);
+                let overtakes = [Cancelled::NAME, Progress::NAME].contains(&&*notification.method);
+                let due = if overtakes { Some(notification) } else { self.hold_notification(notification) };
+                if let Some(notification) = due {
+                    self.handle_notification(now, notification.method, notification.params, out);
+                }
             }
             Message::Response(response) => self.handle_response(response),
         }
@@ -144,7 +150,7 @@ impl Server {
 
     // --- Notifications and answers ---
 
-    fn handle_notification(&mut self, now: Instant, method: Text, params: Option<Raw>, out: &mut dyn Outbox) {
+    pub(super) fn handle_notification(&mut self, now: Instant, method: Text, params: Option<Raw>, out: &mut dyn Outbox) {
         match &*method {
             Initialized::NAME => {
                 if let Some(session) = self.session.as_mut().filter(|session| !session.initialized) {
@@ -178,7 +184,11 @@ impl Server {
     /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/cancellation>
     fn handle_cancelled(&mut self, params: CancelledParams, out: &mut dyn Outbox) {
         // Unknown and answered requests are nobody's fault: the notification crossed the answer.
-        let Some(request) = params.request_id.and_then(|id| self.inbound.find(&id)) else { return };
+        let Some(id) = params.request_id else { return };
+        let Some(request) = self.inbound.find(&id) else {
+            self.cancel_held(&id, out);
+            return;
+        };
         let Some((_, served)) = self.take(request) else { return };
         self.abandon(request, &served, params.reason);
         if let Some(batch) = served.batch {

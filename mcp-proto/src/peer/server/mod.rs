@@ -5,6 +5,7 @@
 //! table at the head of `admit.rs`, and what a handshake establishes by the one at the head of `session.rs`.
 
 mod admit;
+mod backlog;
 mod commands;
 mod config;
 mod dispatch;
@@ -30,6 +31,7 @@ use crate::peer::{About, Inbound, InboundId, Lost, Outbound, Outbox, Outcome, Pr
 use crate::rpc::{ErrorId, ErrorObject, Id, code, write};
 use crate::schema::{Era, Json, LoggingLevel, Method, MethodInfo, Number, Revision, SubscriptionsListen};
 
+use backlog::Backlog;
 pub use commands::{Answer, missing_capabilities, resource_not_found};
 pub use config::{Eras, ServerConfig, TaskAccess};
 pub use event::{Closed, Diagnostic, Event, RequestContext};
@@ -57,6 +59,8 @@ enum Phase {
     /// No request is taken any more; those in flight may finish until then.
     Finishing {
         until: Instant,
+        /// Whether requests that came before the end of the input, and are still held, are served first.
+        serves_held: bool,
     },
     Closed,
 }
@@ -96,6 +100,7 @@ pub struct Server {
     inbound: Inbound<Served>,
     /// The sum of what is kept of each of them.
     kept: usize,
+    backlog: Backlog,
     subscriptions: Subscriptions,
     /// When to tell again of changes that found no room.
     retell: Option<Instant>,
@@ -109,7 +114,9 @@ pub struct Server {
 impl Server {
     /// A server that waits for its client to begin.
     pub fn new(config: impl Into<Arc<ServerConfig>>) -> Self {
-        Self { remembers: true, ..Self::prepared(&Prepared::new(config.into())) }
+        let config = config.into();
+        let backlog = Backlog::new(config.limits.message_bytes);
+        Self { remembers: true, backlog, ..Self::prepared(&Prepared::new(config)) }
     }
 
     /// The same, of what was prepared before: without allocating. It is for one modern request at most.
@@ -125,6 +132,7 @@ impl Server {
             sender: None,
             inbound: Inbound::new(limits.requests_in.saturating_add(limits.subscriptions)),
             kept: 0,
+            backlog: Backlog::default(),
             subscriptions: Subscriptions::default(),
             retell: None,
             outbound: Outbound::new(),
@@ -152,7 +160,7 @@ impl Server {
         self.principal.as_ref()
     }
 
-    /// How many requests of the client have not been answered; subscriptions are not among them.
+    /// How many dispatched requests of the client have not been answered; subscriptions are not among them.
     pub fn unanswered(&self) -> usize {
         self.inbound.len().saturating_sub(self.subscriptions.listening())
     }
@@ -184,9 +192,9 @@ impl Server {
         matches!(self.phase, Phase::Closed)
     }
 
-    /// Whether more input is welcome: whether the application takes its events.
+    /// Whether more input is welcome: the application takes its events, and the window of held requests is not full.
     pub fn wants_read(&self) -> bool {
-        self.events.pressure(0) == Pressure::None
+        self.events.pressure(0) == Pressure::None && !self.backlog.is_full()
     }
 
     // --- Commands ---
@@ -212,10 +220,12 @@ impl Server {
     pub fn poll_timeout(&self) -> Option<Instant> {
         let phase = match self.phase {
             Phase::Open => None,
-            Phase::Finishing { until } => Some(until),
+            Phase::Finishing { .. } if self.waits_for_client() => None,
+            Phase::Finishing { until, .. } => Some(until),
             Phase::Closed => return None,
         };
-        [phase, self.retell, self.outbound.next_deadline()].into_iter().flatten().min()
+        let release = self.release_is_due().then_some(Instant::ORIGIN);
+        [phase, self.retell, release, self.outbound.next_deadline()].into_iter().flatten().min()
     }
 
     // --- What the other files share ---
@@ -255,6 +265,12 @@ impl Server {
         }
     }
 
+    /// Whether the end waits for the client to take answers, so that what came before its input ended is served. The
+    /// transport's write timeout bounds it.
+    fn waits_for_client(&self) -> bool {
+        matches!(self.phase, Phase::Finishing { serves_held: true, .. }) && self.backlog.is_blocked()
+    }
+
     /// Answers for an application that has not done so in time.
     fn refuse_rest(&mut self, out: &mut dyn Outbox) {
         self.kept = 0;
@@ -264,6 +280,8 @@ impl Server {
                 ErrorObject::new(code::INTERNAL_ERROR, "the server has closed before it could answer");
             self.reply_error(Some(&id), served.batch, &error, out);
         }
+        let error = ErrorObject::new(code::INTERNAL_ERROR, "the server has closed before it could answer");
+        self.refuse_held(&error, out);
     }
 
     /// Ends everything: each request with an outcome, the connection with `closed`.
@@ -278,6 +296,7 @@ impl Server {
         }
         self.kept = 0;
         self.retell = None;
+        self.backlog.clear();
         self.batches.clear();
         self.phase = Phase::Closed;
         self.report_dropped();
@@ -362,7 +381,7 @@ impl Server {
 
     /// A connection that is to end does so once everything is answered.
     fn advance_close(&mut self) {
-        if matches!(self.phase, Phase::Finishing { .. }) && self.inbound.is_empty() {
+        if matches!(self.phase, Phase::Finishing { .. }) && self.inbound.is_empty() && self.backlog.is_empty() {
             self.finish(Closed::Done);
         }
     }

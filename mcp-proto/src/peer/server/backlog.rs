@@ -1,0 +1,243 @@
+//! Requests held undispatched while the client leaves its answers unread.
+//!
+//! Over [`Limits::queued_bytes`](crate::Limits::queued_bytes) of unsent answers a connection of its own (a stream or a
+//! channel) dispatches no further request: it holds them in the order in which they came. Responses, cancellations,
+//! progress and pings are handled at once. A held request is dispatched when the client has taken enough.
+
+use alloc::collections::BTreeMap;
+
+use crate::Instant;
+use crate::peer::batch::BatchId;
+use crate::peer::events::Pressure;
+use crate::peer::Outbox;
+use crate::rpc::{ErrorObject, Id, Message, Notification, Raw, Request, code};
+use crate::schema::{Method, Ping};
+
+use super::{Diagnostic, Phase, Server};
+
+/// What one held message is charged beside its own bytes: its places in both maps.
+const OVERHEAD: usize = 256;
+/// How much may be held beyond the window: what one read brings after the driver was told to stop reading.
+const SLACK: usize = 1024 * 1024;
+
+/// The held messages of one connection.
+#[derive(Debug, Default)]
+pub(super) struct Backlog {
+    /// How many bytes may be held; `None` where each request has an exchange of its own, and none is held.
+    window: Option<usize>,
+    held: BTreeMap<u64, Held>,
+    /// The requests among them, by their ids.
+    ids: BTreeMap<Id, u64>,
+    next: u64,
+    bytes: usize,
+    /// Whether the client must take answers before the first of them can be dispatched.
+    blocked: bool,
+}
+
+#[derive(Debug)]
+struct Held {
+    message: Message,
+    batch: Option<BatchId>,
+    bytes: usize,
+}
+
+/// What becomes of a request that has just come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Arrival {
+    Dispatch,
+    Hold,
+    Refuse,
+}
+
+impl Backlog {
+    pub(super) fn new(window: usize) -> Self {
+        Self { window: Some(window), ..Self::default() }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.held.is_empty()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.held.len()
+    }
+
+    /// Whether nothing more should be read until something was dispatched.
+    pub(super) fn is_full(&self) -> bool {
+        self.window.is_some_and(|window| self.bytes >= window) && !self.is_empty()
+    }
+
+    pub(super) fn is_blocked(&self) -> bool {
+        self.blocked
+    }
+
+    pub(super) fn contains(&self, id: &Id) -> bool {
+        self.ids.contains_key(id)
+    }
+
+    pub(super) fn clear(&mut self) {
+        *self = Self { window: self.window, next: self.next, ..Self::default() };
+    }
+
+    /// Whether the driver goes on reading although the window is full.
+    fn overflows(&self) -> bool {
+        self.window.is_none_or(|window| self.bytes >= window.saturating_mul(2).max(window.saturating_add(SLACK)))
+    }
+
+    /// Copies the message: what is held must not hold on to the input that was read with it.
+    fn push(&mut self, message: Message, batch: Option<BatchId>) {
+        let params = |params: &Option<Raw>| params.as_ref().map_or(0, |params| params.as_bytes().len());
+        let (message, bytes) = match message {
+            Message::Request(Request { id, method, params: given }) => {
+                let id_bytes = match &id {
+                    Id::Number(_) => 0,
+                    Id::String(text) => text.len().saturating_mul(2),
+                };
+                let bytes = id_bytes.saturating_add(method.len()).saturating_add(params(&given));
+                self.ids.insert(id.clone(), self.next);
+                let params = given.as_ref().map(Raw::detached);
+                (Message::Request(Request { id, method: method.detached(), params }), bytes)
+            }
+            Message::Notification(Notification { method, params: given }) => {
+                let bytes = method.len().saturating_add(params(&given));
+                let params = given.as_ref().map(Raw::detached);
+                (Message::Notification(Notification { method: method.detached(), params }), bytes)
+            }
+            // It is never held.
+            Message::Response(_) => return,
+        };
+        let bytes = bytes.saturating_add(OVERHEAD);
+        self.bytes = self.bytes.saturating_add(bytes);
+        self.held.insert(self.next, Held { message, batch, bytes });
+        self.next = self.next.saturating_add(1);
+    }
+
+    fn pop(&mut self) -> Option<Held> {
+        let (number, held) = self.held.pop_first()?;
+        self.bytes = self.bytes.saturating_sub(held.bytes);
+        if let Message::Request(request) = &held.message
+            && self.ids.get(&request.id) == Some(&number)
+        {
+            self.ids.remove(&request.id);
+        }
+        Some(held)
+    }
+
+    fn remove(&mut self, id: &Id) -> Option<Held> {
+        let held = self.held.remove(&self.ids.remove(id)?)?;
+        self.bytes = self.bytes.saturating_sub(held.bytes);
+        Some(held)
+    }
+}
+
+impl Server {
+    /// How many messages are held undispatched because the client leaves too many answers unread. Always 0 over HTTP.
+    pub fn held(&self) -> usize {
+        self.backlog.len()
+    }
+
+    /// Dispatches a request that has just come, or holds it behind those that are held already.
+    pub(super) fn receive_request(&mut self, request: Request, batch: Option<BatchId>, out: &mut dyn Outbox) {
+        match self.arrival(&request, out) {
+            Arrival::Dispatch => self.handle_request(request, batch, out),
+            Arrival::Hold => self.backlog.push(Message::Request(request), batch),
+            Arrival::Refuse => {
+                let error = ErrorObject::new(code::INTERNAL_ERROR, "the server is overloaded");
+                self.reply_error(Some(&request.id), batch, &error, out);
+                if !self.is_closed() {
+                    self.diagnose(Diagnostic::Refused { method: request.method, error });
+                }
+            }
+        }
+    }
+
+    /// Holds a notification behind requests that are held; returns it where none is.
+    pub(super) fn hold_notification(&mut self, notification: Notification) -> Option<Notification> {
+        if self.backlog.is_empty() || self.backlog.overflows() || !matches!(self.phase, Phase::Open) {
+            return Some(notification);
+        }
+        self.backlog.push(Message::Notification(notification), None);
+        None
+    }
+
+    fn arrival(&self, request: &Request, out: &dyn Outbox) -> Arrival {
+        let held_elsewhere = self.backlog.window.is_none() || !matches!(self.phase, Phase::Open);
+        let is_duplicate = self.inbound.find(&request.id).is_some() || self.backlog.contains(&request.id);
+        if held_elsewhere
+            || is_duplicate
+            || &*request.method == Ping::NAME
+            || (self.backlog.is_empty() && !self.is_congested(out))
+        {
+            return Arrival::Dispatch;
+        }
+        if self.backlog.overflows() { Arrival::Refuse } else { Arrival::Hold }
+    }
+
+    /// Removes a held request that the client has cancelled. Returns whether there was one.
+    pub(super) fn cancel_held(&mut self, id: &Id, out: &mut dyn Outbox) -> bool {
+        let Some(held) = self.backlog.remove(id) else { return false };
+        if let Some(batch) = held.batch {
+            self.close_batch(batch, out);
+        }
+        true
+    }
+
+    /// Dispatches held messages while the client takes its answers and the application its events. Does nothing where
+    /// nothing is held.
+    pub fn release(&mut self, now: Instant, out: &mut dyn Outbox) {
+        while self.may_release() && !self.is_closed() {
+            if self.is_congested(out) {
+                self.backlog.blocked = true;
+                return;
+            }
+            let Some(held) = self.backlog.pop() else { break };
+            if let Phase::Finishing { until, serves_held: true } = &mut self.phase {
+                *until = now + self.config.close_timeout;
+            }
+            match held.message {
+                Message::Request(request) => self.handle_request(request, held.batch, out),
+                Message::Notification(notification) => {
+                    self.handle_notification(now, notification.method, notification.params, out);
+                }
+                Message::Response(_) => {}
+            }
+        }
+        self.backlog.blocked = false;
+        self.advance_close();
+    }
+
+    /// The transport has taken answers; `queued` bytes are left. Held messages are then due at once.
+    pub fn handle_transmitted(&mut self, queued: usize) {
+        if queued <= self.config.limits.queued_bytes {
+            self.backlog.blocked = false;
+        }
+    }
+
+    /// Whether the next held message could be dispatched if the client took its answers.
+    fn may_release(&self) -> bool {
+        !self.backlog.is_empty()
+            && self.events.pressure(0) == Pressure::None
+            && self.unanswered() < self.config.limits.requests_in.max(1)
+    }
+
+    /// Whether held messages can be dispatched now.
+    pub(super) fn release_is_due(&self) -> bool {
+        self.may_release() && !self.backlog.is_blocked()
+    }
+
+    /// Whether the client leaves so much unread that no further request is dispatched.
+    fn is_congested(&self, out: &dyn Outbox) -> bool {
+        out.queued() > self.config.limits.queued_bytes
+    }
+
+    /// Answers held requests with an error, each, for there is no time left to dispatch them.
+    pub(super) fn refuse_held(&mut self, error: &ErrorObject, out: &mut dyn Outbox) {
+        while !self.is_closed()
+            && let Some(held) = self.backlog.pop()
+        {
+            if let Message::Request(request) = held.message {
+                self.reply_error(Some(&request.id), held.batch, error, out);
+            }
+        }
+    }
+}
