@@ -1,6 +1,7 @@
 //! How parameters get onto the wire: projected to the revision in use, with the protocol's `_meta` merged in.
 
 use alloc::boxed::Box;
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use serde::Serializer;
@@ -110,11 +111,12 @@ impl Merged<'_> {
             entry(out, meta::PROGRESS_TOKEN, &token)?;
         }
         let chosen = entries.options.into_iter().flat_map(Meta::iter);
-        for (key, value) in chosen.filter(|(key, _)| !entries.decides(key)) {
+        for (key, value) in chosen.clone().filter(|(key, _)| !entries.decides(key)) {
             chosen_entry(out, key, value)?;
         }
-        let overridden = |key: &str| entries.options.is_some_and(|options| options.get(key).is_some());
-        for (key, value) in self.own.iter().filter(|(key, _)| !entries.decides(key) && !overridden(key)) {
+        let overridden: BTreeSet<&str> = chosen.map(|(key, _)| key).collect();
+        let own = self.own.iter().filter(|(key, _)| !entries.decides(key) && !overridden.contains(key));
+        for (key, value) in own {
             chosen_entry(out, key, value)?;
         }
         out.push(b'}');

@@ -102,9 +102,12 @@ impl ElicitParams {
         if revision < Revision::V2025_11_25
             && let Some(content) = &mut answer.content
         {
-            for (name, field) in form.requested_schema.properties.iter() {
-                if let (PrimitiveSchema::MultiSelect(_), Some(value)) = (field, content.get_mut(name))
-                    && let ElicitValue::String(chosen) = value
+            let properties = form.requested_schema.properties.iter();
+            let several = properties.filter(|(_, field)| matches!(field, PrimitiveSchema::MultiSelect(_)));
+            let several: BTreeSet<&str> = several.map(|(name, _)| name).collect();
+            for (name, value) in content.iter_mut() {
+                if let ElicitValue::String(chosen) = value
+                    && several.contains(name)
                 {
                     *value = ElicitValue::Strings(vec![core::mem::take(chosen)]);
                 }
@@ -191,10 +194,12 @@ fn check_choices(field: &MultiSelectSchema, chosen: &[String]) -> Result<(), Fie
     if field.max_items.is_some_and(|most| count > most) {
         return Err(FieldProblem::TooMany);
     }
-    chosen_from(chosen.iter().all(|chosen| match &field.items {
-        MultiSelectItems::Untitled(items) => items.values.contains(chosen),
-        MultiSelectItems::Titled(items) => items.options.iter().any(|option| option.value == *chosen),
-    }))
+    // The values are the server's choice, and what is chosen may be as well: as its default.
+    let offered: BTreeSet<&str> = match &field.items {
+        MultiSelectItems::Untitled(items) => items.values.iter().map(String::as_str).collect(),
+        MultiSelectItems::Titled(items) => items.options.iter().map(|option| option.value.as_str()).collect(),
+    };
+    chosen_from(chosen.iter().all(|chosen| offered.contains(chosen.as_str())))
 }
 
 fn chosen_from(among: bool) -> Result<(), FieldProblem> {

@@ -2,6 +2,7 @@
 
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::{self, Vec};
@@ -99,6 +100,11 @@ impl<V> Map<V> {
         Iter(self.entries().iter())
     }
 
+    /// All of them, in order, with values that can be changed.
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (&str, &mut V)> {
+        self.entries.iter_mut().flat_map(|entries| entries.iter_mut()).map(|(name, value)| (&**name, value))
+    }
+
     /// Adds what was read, without a look at what is there already: a peer must not make reading quadratic.
     pub(crate) fn push(&mut self, name: impl Into<Name>, value: V) {
         self.entries_mut().push((name.into(), value));
@@ -173,9 +179,27 @@ impl<K: Into<String>, V> FromIterator<(K, V)> for Map<V> {
 }
 
 impl<K: Into<String>, V> Extend<(K, V)> for Map<V> {
+    /// Gives each name its value, as [`insert`](Map::insert) does, in `n log n` steps for `n` names.
     fn extend<I: IntoIterator<Item = (K, V)>>(&mut self, entries: I) {
-        for (name, value) in entries {
+        // Beyond this many, looking a name up costs more than an index.
+        const FEW: usize = 16;
+        let mut entries = entries.into_iter();
+        while self.len() <= FEW {
+            let Some((name, value)) = entries.next() else { return };
             self.insert(name, value);
+        }
+        let mut places: BTreeMap<Name, usize> =
+            self.entries().iter().enumerate().map(|(place, (name, _))| (name.clone(), place)).collect();
+        let known = self.entries_mut();
+        for (name, value) in entries {
+            let name = Name::Owned(name.into());
+            match places.get(&name).and_then(|&place| known.get_mut(place)) {
+                Some((_, old)) => *old = value,
+                None => {
+                    places.insert(name.clone(), known.len());
+                    known.push((name, value));
+                }
+            }
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Trace context: how the spans of a request that goes through several programs find together.
 
+use alloc::collections::BTreeSet;
 use alloc::string::String;
 use core::fmt;
 
@@ -194,11 +195,13 @@ fn is_tracestate(text: &str) -> bool {
         Some((key, value)) => is_key(key) && is_value(value),
         None => member.is_empty(),
     };
-    let named = || members().filter_map(|member| Some(member.split_once('=')?.0));
-    let repeated = named().enumerate().any(|(index, key)| named().take(index).any(|earlier| earlier == key));
+    let is_repeated = || {
+        let mut keys = BTreeSet::new();
+        members().filter_map(|member| member.split_once('=')).any(|(key, _)| !keys.insert(key))
+    };
     members().take(STATE_MEMBERS.saturating_add(1)).count() <= STATE_MEMBERS
         && members().all(is_member)
-        && !repeated
+        && !is_repeated()
 }
 
 fn is_baggage(text: &str) -> bool {

@@ -38,8 +38,9 @@ const COMPILED: usize = 32;
 pub struct OutputSchemas {
     bounds: Bounds,
     tools: BTreeMap<String, Entry>,
-    /// Their names, those listed longest ago first.
-    listed: VecDeque<String>,
+    /// Their names by when they were listed, in steps of `next`.
+    listed: BTreeMap<u64, String>,
+    next: u64,
     bytes: usize,
     /// Those that are compiled, longest ago first.
     compiled: VecDeque<String>,
@@ -47,6 +48,8 @@ pub struct OutputSchemas {
 
 struct Entry {
     text: Json,
+    /// Its place in `listed`.
+    place: u64,
     compiled: Option<Compiled>,
 }
 
@@ -95,7 +98,7 @@ impl Default for OutputSchemas {
 impl OutputSchemas {
     /// Nothing yet; schemas and checks are held to these bounds.
     pub fn new(bounds: Bounds) -> Self {
-        Self { bounds, tools: BTreeMap::new(), listed: VecDeque::new(), bytes: 0, compiled: VecDeque::new() }
+        Self { bounds, tools: BTreeMap::new(), listed: BTreeMap::new(), next: 0, bytes: 0, compiled: VecDeque::new() }
     }
 
     /// Takes note of tools that were listed, one page or all of them. Those that were not stay as they are.
@@ -136,7 +139,7 @@ impl OutputSchemas {
         match self.tools.get(tool) {
             None => Lookup::Nothing,
             Some(Entry { compiled: Some(schema), .. }) => Lookup::Compiled(schema.clone()),
-            Some(Entry { text, compiled: None }) => Lookup::Text(text.clone()),
+            Some(Entry { text, compiled: None, .. }) => Lookup::Text(text.clone()),
         }
     }
 
@@ -169,19 +172,23 @@ impl OutputSchemas {
             return;
         }
         while self.tools.len() >= TOOLS || self.bytes.saturating_add(bytes) > BYTES {
-            let Some(oldest) = self.listed.front().cloned() else { break };
+            let Some((_, oldest)) = self.listed.pop_first() else { break };
             self.forget(&oldest);
         }
         self.bytes = self.bytes.saturating_add(bytes);
-        self.listed.push_back(name.clone());
-        self.tools.insert(name, Entry { text, compiled: None });
+        let place = self.next;
+        self.next = place.saturating_add(1);
+        self.listed.insert(place, name.clone());
+        self.tools.insert(name, Entry { text, place, compiled: None });
     }
 
     fn forget(&mut self, name: &str) {
         let Some(entry) = self.tools.remove(name) else { return };
         self.bytes = self.bytes.saturating_sub(size(name, &entry.text));
-        self.listed.retain(|listed| listed != name);
-        self.compiled.retain(|compiled| compiled != name);
+        self.listed.remove(&entry.place);
+        if entry.compiled.is_some() {
+            self.compiled.retain(|compiled| compiled != name);
+        }
     }
 }
 

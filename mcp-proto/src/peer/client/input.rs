@@ -6,19 +6,19 @@
 //!
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr>
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
 
 use serde::Deserialize;
-use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
+use serde::de::{Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use crate::Instant;
 use crate::peer::declared::undeclared;
 use crate::peer::events::Pressure;
-use crate::peer::{AnyResult, InboundId, InputFault, Outbox, RequestId};
+use crate::peer::{AnyResult, InboundId, InputFault, InvalidAnswer, Outbox, Outcome, RequestId};
 use crate::rpc::{ErrorObject, Raw, code, write};
 use crate::schema::{Direction, Era, MethodInfo, Revision};
 
@@ -37,21 +37,78 @@ pub(super) struct Asked {
 #[derive(Clone, Debug)]
 pub(super) struct InputRequests(pub(super) Vec<Asked>);
 
+/// Why an `inputRequests` is not asked of the application.
+#[derive(Debug)]
+pub(super) enum InputRequestsError {
+    /// What is wrong with it, in words.
+    Malformed(String),
+    /// It has this many entries, more than the limit.
+    TooMany { asked: usize },
+}
+
+impl From<InputRequestsError> for Outcome {
+    fn from(error: InputRequestsError) -> Self {
+        match error {
+            InputRequestsError::Malformed(what) => Self::Invalid(InvalidAnswer::Malformed(what)),
+            InputRequestsError::TooMany { asked } => Self::Input(InputFault::TooMany { asked }),
+        }
+    }
+}
+
 impl InputRequests {
-    /// Reads an `inputRequests`.
+    /// Reads an `inputRequests` of at most `most` entries. Entries beyond that are counted, and otherwise ignored.
     ///
     /// # Errors
-    /// What is wrong with it, for people.
-    pub(super) fn read(raw: &Raw) -> Result<Self, String> {
-        let Members(members) = raw.decode().map_err(|error| error.to_string())?;
-        let mut asked = Vec::with_capacity(members.len());
-        for (key, value) in members {
-            if asked.iter().any(|before: &Asked| before.key == key) {
-                return Err(alloc::format!("the input {key:?} is asked for twice"));
-            }
-            asked.push(Asked::read(key, &raw.part(value))?);
+    /// If it is malformed, names a key twice, or has too many entries.
+    pub(super) fn read(raw: &Raw, most: usize) -> Result<Self, InputRequestsError> {
+        let malformed = InputRequestsError::Malformed;
+        let mut entries = Entries { most, kept: Vec::new(), keys: BTreeSet::new(), count: 0, twice: None };
+        serde_json::Deserializer::from_str(raw.as_str())
+            .deserialize_map(&mut entries)
+            .map_err(|error| malformed(error.to_string()))?;
+        if let Some(key) = entries.twice {
+            return Err(malformed(alloc::format!("the input {key:?} is asked for twice")));
         }
-        Ok(Self(asked))
+        if entries.count > most {
+            return Err(InputRequestsError::TooMany { asked: entries.count });
+        }
+        let asked = entries.kept.into_iter().map(|(key, value)| Asked::read(key, &raw.part(value)));
+        asked.collect::<Result<_, _>>().map(Self).map_err(malformed)
+    }
+}
+
+/// Collects the first entries of an `inputRequests`, and counts the others.
+struct Entries<'a> {
+    most: usize,
+    kept: Vec<(String, &'a RawValue)>,
+    keys: BTreeSet<String>,
+    count: usize,
+    /// The first key that came twice.
+    twice: Option<String>,
+}
+
+impl<'de> Visitor<'de> for &mut Entries<'de> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        while self.count < self.most && self.twice.is_none() {
+            let Some(key) = map.next_key::<String>()? else { return Ok(()) };
+            self.count = self.count.saturating_add(1);
+            let value = map.next_value()?;
+            if self.keys.insert(key.clone()) {
+                self.kept.push((key, value));
+            } else {
+                self.twice = Some(key);
+            }
+        }
+        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {
+            self.count = self.count.saturating_add(1);
+        }
+        Ok(())
     }
 }
 

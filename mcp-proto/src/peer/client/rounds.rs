@@ -208,7 +208,8 @@ impl Client {
         if entry.kept.is_none() {
             return Err(Outcome::InputRequired(result));
         }
-        let asked = requests.as_ref().map(InputRequests::read).transpose().map_err(malformed)?;
+        let most = self.config.limits.requests_in;
+        let asked = requests.as_ref().map(|requests| InputRequests::read(requests, most)).transpose()?;
         // It may be kept for as long as a person thinks.
         let state = state.map(|state| state.detached());
         let mut round = self.rounds.remove(number).unwrap_or_default();
@@ -253,7 +254,9 @@ impl Client {
         entry: Entry,
         mut error: ErrorObject,
     ) -> Result<(), Outcome> {
-        let Some(mut asked) = pages(error.data.as_ref()) else { return Err(Outcome::Error(error)) };
+        let most = self.config.limits.requests_in;
+        let Some(asked) = pages(error.data.as_ref(), most) else { return Err(Outcome::Error(error)) };
+        let mut asked = asked?;
         let mut round = self.rounds.remove(number).unwrap_or_default();
         if round.count >= self.config.limits.rounds {
             return Err(Outcome::Error(error));

@@ -1,5 +1,6 @@
 //! What rounds read of a server's answers, and write into requests that go out again.
 
+use alloc::collections::BTreeSet;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
@@ -7,7 +8,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::peer::Kept;
-use crate::peer::client::input::{Asked, InputResponses, Members};
+use crate::peer::client::input::{Asked, InputRequestsError, InputResponses, Members};
 use crate::rpc::{Raw, write};
 use crate::schema::{Elicit, Method};
 
@@ -53,8 +54,10 @@ pub(super) struct Addition {
     pub(super) state: Option<Raw>,
 }
 
-/// The pages that an error asks the person to visit, if it is readable: each must have an id.
-pub(super) fn pages(data: Option<&Raw>) -> Option<Vec<Asked>> {
+/// The pages that an error asks the person to visit, each once; `None` unless each entry is readable and has an id.
+///
+/// More than `most` different pages are an error; they are counted, and not kept.
+pub(super) fn pages(data: Option<&Raw>, most: usize) -> Option<Result<Vec<Asked>, InputRequestsError>> {
     #[derive(Deserialize)]
     struct Data<'a> {
         #[serde(borrow)]
@@ -68,17 +71,22 @@ pub(super) fn pages(data: Option<&Raw>) -> Option<Vec<Asked>> {
     }
     let data = data?;
     let Data { elicitations } = data.decode().ok()?;
-    let mut asked: Vec<Asked> = Vec::with_capacity(elicitations.len());
+    let mut known = BTreeSet::new();
+    let mut asked: Vec<Asked> = Vec::new();
     for page in elicitations {
         let Page { mode, id } = serde_json::from_str(page.get()).ok()?;
         if mode != "url" {
             return None;
         }
-        if asked.iter().all(|before| before.key != id) {
+        if known.insert(id.clone()) && asked.len() < most {
             asked.push(Asked { key: id, method: Elicit::NAME.into(), params: Some(data.part(page)) });
         }
     }
-    (!asked.is_empty()).then_some(asked)
+    match known.len() {
+        0 => None,
+        count if count > most => Some(Err(InputRequestsError::TooMany { asked: count })),
+        _ => Some(Ok(asked)),
+    }
 }
 
 /// Whether the person has agreed.

@@ -261,7 +261,7 @@ impl Watching {
         for (number, outcome) in core::mem::take(&mut self.ended) {
             self.conclude(now, number, outcome, events);
         }
-        if let Some(number) = self.dropped.pop() {
+        if let Some(number) = self.dropped.pop_last() {
             return Some(Ask::End(number));
         }
         let wanted = matches!(self.way, Way::Modern(_)).then(|| self.wanted()).unwrap_or_default();
@@ -281,7 +281,7 @@ impl Watching {
 
     /// A request of a watch has ended.
     fn conclude(&mut self, now: Instant, number: i64, outcome: Outcome, events: &mut EventQueue<Event>) {
-        self.dropped.retain(|&dropped| dropped != number);
+        self.dropped.remove(&number);
         let fate = Fate::from(outcome);
         match &mut self.way {
             Way::Unknown => {}

@@ -200,7 +200,7 @@ pub(super) struct Watching {
     /// Requests that have ended, and not been looked at.
     ended: Vec<(i64, Outcome)>,
     /// Requests that nobody cares about any more.
-    dropped: Vec<i64>,
+    dropped: BTreeSet<i64>,
     /// Whether there may be something to do.
     dirty: bool,
 }
@@ -218,7 +218,7 @@ impl Watching {
             pending: BTreeMap::new(),
             states: BTreeMap::new(),
             ended: Vec::new(),
-            dropped: Vec::new(),
+            dropped: BTreeSet::new(),
             dirty: false,
         }
     }
@@ -367,7 +367,7 @@ impl Watching {
             Way::Unknown => {}
             Way::Modern(listening) => {
                 while let listening::Act::End(number) = listening.end_all() {
-                    self.dropped.push(number);
+                    self.dropped.insert(number);
                 }
             }
             Way::Legacy(legacy) => self.dropped.extend(legacy.keeping.abandon()),
