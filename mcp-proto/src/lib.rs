@@ -134,4 +134,4 @@ pub mod validate;
 
 pub use bytes::Bytes;
 pub use limits::Limits;
-pub use time::{Instant, UnixTime};
+pub use time::{HumanDuration, Instant, UnixTime};

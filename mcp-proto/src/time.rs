@@ -104,3 +104,48 @@ impl fmt::Debug for UnixTime {
         write!(f, "UnixTime({:?})", self.0)
     }
 }
+
+/// A length of time as people write it: `250 ms`, `1.5 s`, `45 s`, `2 min 30 s`, `3 h`.
+///
+/// The value is rounded: to milliseconds below one second, to tenths below ten seconds, to seconds below one hour and to
+/// minutes above. It is for messages; logs that are read by programs want the [`Duration`] itself.
+///
+/// ```
+/// use core::time::Duration;
+/// use mcp_proto::HumanDuration;
+///
+/// assert_eq!(HumanDuration(Duration::from_nanos(1_999_873_000)).to_string(), "2 s");
+/// assert_eq!(HumanDuration(Duration::from_secs(150)).to_string(), "2 min 30 s");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HumanDuration(pub Duration);
+
+impl fmt::Display for HumanDuration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        /// The value in units of `unit` milliseconds, rounded to the nearest.
+        fn rounded(millis: u128, unit: u128) -> u128 {
+            millis.saturating_add(unit / 2).checked_div(unit).unwrap_or(millis)
+        }
+        let pair = |f: &mut fmt::Formatter<'_>, large: u128, name: &str, small: u128, unit: &str| match small
+        {
+            0 => write!(f, "{large} {name}"),
+            small => write!(f, "{large} {name} {small} {unit}"),
+        };
+        let millis = rounded(self.0.as_nanos(), 1_000_000);
+        let (tenths, seconds) = (rounded(millis, 100), rounded(millis, 1000));
+        match () {
+            () if millis == 0 => f.write_str("0 s"),
+            () if millis < 1000 => write!(f, "{millis} ms"),
+            () if tenths < 100 => match tenths % 10 {
+                0 => write!(f, "{} s", tenths / 10),
+                tenth => write!(f, "{}.{tenth} s", tenths / 10),
+            },
+            () if seconds < 120 => write!(f, "{seconds} s"),
+            () if seconds < 3600 => pair(f, seconds / 60, "min", seconds % 60, "s"),
+            () => {
+                let minutes = rounded(millis, 60_000);
+                pair(f, minutes / 60, "h", minutes % 60, "min")
+            }
+        }
+    }
+}

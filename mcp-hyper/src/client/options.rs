@@ -10,7 +10,7 @@ use std::time::Duration;
 use http::HeaderMap;
 use mcp_proto::bind::http::client::{HttpClient, HttpClientConfig, UrlError};
 use mcp_proto::front::{self, Client, ClientHandlers, Clock as _, Mode, Multi};
-use mcp_proto::peer::client::{self, ClientConfig, Verdict};
+use mcp_proto::peer::client::{self, ClientConfig, ConnectTimeouts, Verdict};
 use mcp_proto::schema::Implementation;
 
 use super::ClientDriver;
@@ -163,6 +163,13 @@ impl<H: Mode, R: Runtime> ClientOptions<H, R> {
     /// How long a request waits for its answer or for progress, unless it says so itself. Default 30 s.
     pub fn request_timeout(mut self, timeout: Duration) -> Self {
         self.config.client.request_timeout = timeout;
+        self
+    }
+
+    /// How long connecting may take in all, until the server is ready: see [`ConnectTimeouts::within`]. Default 120 s.
+    /// Then [`Client::ready`] fails, with what was tried and what came of it.
+    pub fn ready_timeout(mut self, timeout: Duration) -> Self {
+        self.config.client.connect = ConnectTimeouts::within(timeout);
         self
     }
 

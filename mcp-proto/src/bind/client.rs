@@ -4,8 +4,8 @@ use alloc::string::String;
 use core::time::Duration;
 
 use crate::peer::client::{
-    CacheContext, Client, ClientConfig, Closed, Interest, LinkAction, ServerInfo, Since, State, TaskCommand,
-    Verdict, WatchId,
+    CacheContext, Client, ClientConfig, Closed, ConnectProgress, Interest, LinkAction, ServerInfo, Since,
+    State, TaskCommand, Verdict, WatchId,
 };
 use crate::peer::{
     AnyParams, AnyResult, InboundId, Lost, Outbox, Outgoing, Refusal, RequestId, RequestOptions,
@@ -195,6 +195,11 @@ impl<F: Framing> Binding<Client, F> {
     /// What is known of the server, once the client is ready.
     pub fn server(&self) -> Option<&ServerInfo> {
         self.peer.server()
+    }
+
+    /// What a client that is not ready yet is doing; `None` once it is ready, or closed.
+    pub fn connecting(&self) -> Option<&ConnectProgress> {
+        self.peer.connecting()
     }
 
     /// The watches, with what they are interested in; the connection may be over.

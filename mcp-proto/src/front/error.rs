@@ -5,6 +5,7 @@ use alloc::string::String;
 use core::fmt;
 use core::time::Duration;
 
+use crate::HumanDuration;
 #[cfg(feature = "client")]
 use crate::peer::client::Closed;
 use crate::peer::{DecodeError, HttpError, InputFault, InvalidAnswer, Lost, Outcome, Refusal, TaskReport};
@@ -94,9 +95,14 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether no answer came in time.
+    /// Whether no answer came in time, or the connection was not ready in time.
     pub fn is_timeout(&self) -> bool {
-        matches!(self, Self::TimedOut { .. })
+        match self {
+            Self::TimedOut { .. } => true,
+            #[cfg(feature = "client")]
+            Self::Closed(Closed::Connect(error)) => error.is_timeout(),
+            _ => false,
+        }
     }
 
     /// Whether the connection is over, or never was.
@@ -231,9 +237,11 @@ impl fmt::Display for Error {
             }
             Self::Form(error) => write!(f, "the form is not filled in as it asks: {error}"),
             Self::TimedOut { after, maximum: false } => {
-                write!(f, "no answer and no progress within {after:?}")
+                write!(f, "no answer and no progress within {}", HumanDuration(*after))
             }
-            Self::TimedOut { after, maximum: true } => write!(f, "no answer within the maximum of {after:?}"),
+            Self::TimedOut { after, maximum: true } => {
+                write!(f, "no answer within the maximum of {}", HumanDuration(*after))
+            }
             Self::Lost(lost) => lost.fmt(f),
             Self::Refused(refusal) => refusal.fmt(f),
             #[cfg(feature = "client")]

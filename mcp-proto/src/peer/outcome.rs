@@ -5,6 +5,7 @@ use alloc::string::String;
 use core::fmt;
 use core::time::Duration;
 
+use crate::HumanDuration;
 use crate::peer::events::Keep;
 use crate::peer::{InputFault, TaskReport};
 use crate::rpc::{ErrorObject, Raw};
@@ -133,9 +134,11 @@ impl fmt::Display for Outcome {
             Self::Http(error) => error.fmt(f),
             Self::Lost(lost) => lost.fmt(f),
             Self::TimedOut { after, maximum: false } => {
-                write!(f, "no answer and no progress within {after:?}")
+                write!(f, "no answer and no progress within {}", HumanDuration(*after))
             }
-            Self::TimedOut { after, maximum: true } => write!(f, "no answer within the maximum of {after:?}"),
+            Self::TimedOut { after, maximum: true } => {
+                write!(f, "no answer within the maximum of {}", HumanDuration(*after))
+            }
             Self::Cancelled => f.write_str("cancelled"),
             Self::Refused(refusal) => refusal.fmt(f),
         }

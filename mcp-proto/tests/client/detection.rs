@@ -462,8 +462,8 @@ fn modern_only_fails_on_a_legacy_server_and_says_so() {
 
     let mut s = Scripted::open(modern);
     s.expect("server/discover");
-    s.advance(Duration::from_secs(5));
-    assert!(matches!(s.connect_error(), ConnectError::TimedOut { .. }));
+    s.advance(Duration::from_secs(120));
+    assert!(matches!(s.connect_error(), ConnectError::NotReady { .. }));
 }
 
 #[test]
@@ -527,6 +527,6 @@ fn the_whole_connect_has_an_end() {
     s.advance(Duration::from_secs(5));
     s.expect("initialize");
     s.advance(Duration::from_secs(115));
-    assert!(matches!(s.connect_error(), ConnectError::TimedOut { .. }));
+    assert!(s.connect_error().is_timeout());
     assert_eq!(s.client.poll_timeout(), None);
 }

@@ -15,5 +15,6 @@ mod limits;
 mod requests;
 mod robustness;
 mod rounds;
+mod slow;
 mod tasks;
 mod watch;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_lite::{AsyncRead, AsyncWrite};
 use mcp_proto::front::{Client, ClientHandlers, Mode, Multi};
-use mcp_proto::peer::client::{self, ClientConfig, Verdict};
+use mcp_proto::peer::client::{self, ClientConfig, ConnectTimeouts, Verdict};
 use mcp_proto::schema::Implementation;
 
 use super::{ChildLink, ClientDriver, StreamLink};
@@ -108,6 +108,13 @@ impl<H: Mode> ClientOptions<H> {
     /// How long a request waits for its answer or for progress, unless it says so itself. Default 30 s.
     pub fn request_timeout(mut self, timeout: Duration) -> Self {
         self.config.request_timeout = timeout;
+        self
+    }
+
+    /// How long connecting may take in all, until the server is ready: see [`ConnectTimeouts::within`]. Default 120 s.
+    /// Then [`Client::ready`] fails, with what was tried and what came of it.
+    pub fn ready_timeout(mut self, timeout: Duration) -> Self {
+        self.config.connect = ConnectTimeouts::within(timeout);
         self
     }
 

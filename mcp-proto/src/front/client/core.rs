@@ -120,6 +120,7 @@ impl<M: ClientMachine + ?Sized> Core<M> for ClientCore {
                     }
                     self.publish(&Event::State(state), wakers);
                 }
+                client::Event::Connecting(progress) => self.publish(&Event::Connecting(progress), wakers),
                 client::Event::Progress { request, params } => self.slots.progress(request, params, wakers),
                 #[cfg(feature = "http")]
                 client::Event::PartialResult { request, fragment } => {

@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 
 use crate::front::Notification;
 use crate::front::events::Told;
-use crate::peer::client::{Closed, Diagnostic, State};
+use crate::peer::client::{Closed, ConnectProgress, Diagnostic, State};
 use crate::peer::{RequestId, TaskReport};
 #[cfg(feature = "http")]
 use crate::rpc::Raw;
@@ -15,6 +15,9 @@ use crate::rpc::Raw;
 pub enum Event {
     /// The connection has come further.
     State(State),
+    /// A connection that is not ready yet does something else than before: it waits for another answer, or retries. Its
+    /// `Display` form is a line for people.
+    Connecting(Box<ConnectProgress>),
     /// The server sent a notification that belongs to no request and no [`Subscription`](super::Subscription) of this
     /// side.
     Notification(Notification),
@@ -53,6 +56,7 @@ impl Event {
             #[cfg(feature = "http")]
             Self::PartialResult { fragment, .. } => fragment.as_bytes().len(),
             Self::TaskStatus { report, .. } => report.bytes(),
+            Self::Connecting(progress) => progress.bytes(),
             Self::State(_) | Self::Diagnostic(_) | Self::Missed { .. } | Self::Closed(_) => 0,
         }
     }

@@ -4,7 +4,9 @@ use crate::Instant;
 #[cfg(feature = "http")]
 use crate::bind::http::client::HttpClient;
 use crate::bind::{Binding, Framing};
-use crate::peer::client::{self, CacheContext, Interest, ServerInfo, Since, TaskCommand, Verdict, WatchId};
+use crate::peer::client::{
+    self, CacheContext, ConnectProgress, Interest, ServerInfo, Since, TaskCommand, Verdict, WatchId,
+};
 use crate::peer::{AnyParams, AnyResult, InboundId, Lost, Outgoing, Refusal, RequestId, RequestOptions};
 use crate::rpc::ErrorObject;
 
@@ -90,6 +92,9 @@ pub trait ClientMachine {
 
     /// How far the connection has come.
     fn state(&self) -> client::State;
+
+    /// What a client that is not ready yet is doing.
+    fn connecting(&self) -> Option<&ConnectProgress>;
 }
 
 /// The methods of a [`ClientMachine`] that are those of the machine itself.
@@ -175,6 +180,10 @@ macro_rules! as_it_is {
 
         fn state(&self) -> client::State {
             Self::state(self)
+        }
+
+        fn connecting(&self) -> Option<&ConnectProgress> {
+            self.peer().connecting()
         }
     };
 }

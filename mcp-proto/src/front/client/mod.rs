@@ -28,7 +28,7 @@ use super::request::Request;
 use super::shared::Shared;
 use super::slots::{Follow, Link, Subscribed};
 use super::{Clock, Mode};
-use crate::peer::client::{CacheContext, Closed, ServerInfo, State, TaskCommand, Verdict};
+use crate::peer::client::{CacheContext, Closed, ConnectProgress, ServerInfo, State, TaskCommand, Verdict};
 use crate::peer::{Lost, Outcome, Outgoing, Refusal, RequestId, RequestOptions};
 use crate::schema::{Method, Notification as Notifies, ProgressParams};
 
@@ -150,6 +150,12 @@ impl Client {
     /// How far the connection has come.
     pub fn state(&self) -> State {
         self.handle.connection.look(|_, machine| machine.state())
+    }
+
+    /// What a connection that is not ready yet is doing, as of the last [`Event::Connecting`]; `None` once it is ready, or
+    /// over.
+    pub fn connecting(&self) -> Option<ConnectProgress> {
+        self.handle.connection.look(|_, machine| machine.connecting().cloned())
     }
 
     /// What the connection found out about the era of the server, for the configuration of the next connection to it.

@@ -6,7 +6,9 @@ use crate::peer::{Outbox, Outcome, Reissue, RequestId, Stage};
 use crate::rpc::{ErrorObject, Raw};
 use crate::schema::{ListTools, ListToolsParams, Method, MethodInfo, Revision};
 
-use super::{Client, Closed, ConnectError, Diagnostic, Event, Phase, ServerInfo, State, Verdict};
+use super::{
+    Client, Closed, ConnectError, ConnectProgress, Diagnostic, Event, Phase, ServerInfo, State, Verdict,
+};
 
 impl Client {
     /// Detection begins; the binding does it.
@@ -60,6 +62,13 @@ impl Client {
         self.interrupt_watches();
         self.set_state(State::Connected);
         true
+    }
+
+    /// Detection has come to this.
+    pub(crate) fn note_connecting(&mut self, progress: Option<ConnectProgress>) {
+        if matches!(self.phase, Phase::Detecting) {
+            self.report_connecting(progress);
+        }
     }
 
     /// Detection has failed.

@@ -44,6 +44,7 @@ impl Client {
         out: &mut dyn Outbox,
     ) -> Result<RequestId, Refusal> {
         self.check_room(out)?;
+        self.note_time(now);
         match self.phase {
             Phase::Ready => {
                 self.admit(request.method, request.info)?;

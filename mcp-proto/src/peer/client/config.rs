@@ -111,24 +111,63 @@ pub struct Verdict {
     pub probe_breaks_it: bool,
 }
 
-/// How long the steps of connecting may take.
+/// How long the steps of connecting may take, and all of it.
+///
+/// `total` is the one that bounds everything until the server is ready: opening the link, the era probe, the handshake,
+/// retries, fallbacks and a process that is started a second time. The time in which a person logs in does not count.
+/// The other fields say when the next thing is tried within it.
 ///
 /// Over HTTP the server runs already, and an answer crosses a network: the times differ. What is not answered in time is
 /// tried again there, for a probe that got no answer says nothing about the era.
+///
+/// ```
+/// use core::time::Duration;
+/// use mcp_proto::peer::client::{ClientConfig, ConnectTimeouts};
+/// use mcp_proto::schema::Implementation;
+///
+/// let mut config = ClientConfig::new(Implementation::new("my-host", "1.0.0"));
+/// config.connect = ConnectTimeouts::within(Duration::from_secs(20));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnectTimeouts {
-    /// The answer to the era probe. Default 5 s; then the legacy handshake is tried beside it.
+    /// The answer to the era probe. Default 5 s; then the legacy handshake is tried beside it. Never more than half of
+    /// `total`, so that the handshake has its turn. A client of [`Mode::ModernOnly`] has no other step and waits
+    /// until `total` is over.
     pub probe: Duration,
     /// The answer to `initialize`. Default 60 s: a package may be downloaded first.
     pub initialize: Duration,
-    /// How long a late answer to the probe is waited for after `initialize` was refused. Default 2 s.
+    /// How long the probe's answer is waited for once `initialize` was refused. Default 2 s.
     pub late_probe: Duration,
     /// The answer to the era probe over HTTP. Default 10 s: a function in a cloud may have to be started.
     pub probe_http: Duration,
     /// The answer to `initialize` over HTTP. Default 30 s.
     pub initialize_http: Duration,
-    /// Everything together. Default 120 s.
+    /// Everything together. Default 120 s. Then the connection fails with [`ConnectError::NotReady`].
+    ///
+    /// [`ConnectError::NotReady`]: super::ConnectError::NotReady
     pub total: Duration,
+}
+
+impl ConnectTimeouts {
+    /// The timeouts of a client that is to be ready within `total`, with the single steps fitted to that: a caller who
+    /// waits for long has a slow server waited for rather than asked again.
+    pub fn within(total: Duration) -> Self {
+        let defaults = Self::default();
+        // Over HTTP each step is tried four times.
+        let quarter = total / 4;
+        Self {
+            initialize: total,
+            probe_http: defaults.probe_http.max(quarter),
+            initialize_http: defaults.initialize_http.max(quarter),
+            total,
+            ..defaults
+        }
+    }
+
+    /// How long the answer to the era probe is waited for on a stream before the handshake is tried beside it.
+    pub(super) fn probe_within_total(&self) -> Duration {
+        self.probe.min(self.total / 2)
+    }
 }
 
 impl Default for ConnectTimeouts {

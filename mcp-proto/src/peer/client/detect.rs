@@ -6,10 +6,13 @@
 //! | probing | -32022 with a list | the same by that list; the same version once more if it is in the list |
 //! | probing | -32021 | once more if this client has what is required, otherwise failure |
 //! | probing | -32020 | modern |
-//! | probing | any other answer, or none in time | the handshake, on the same link |
+//! | probing | any other answer | the handshake, on the same link |
+//! | probing | no answer in time | the handshake beside the probe, on the same link; in modern-only mode the wait goes on |
 //! | probing | the end of the link | a fresh link, and the handshake first on it |
 //! | handshake | an initialize result | legacy (modern, if it names a modern version) |
-//! | handshake | a discovery result | kept until the handshake is answered |
+//! | handshake | an initialize result, and the probe is not answered yet | legacy; where a fresh link is to be had, not before the probe's answer or a short wait |
+//! | handshake | a discovery result | kept until the handshake is answered; modern if that takes long |
+//! | handshake | a discovery result and an initialize result, in either order | a fresh link, and only the probe on it, if there is time for another start; otherwise legacy |
 //! | handshake | an error, with a discovery result kept or still to come | modern |
 //! | handshake | -32022 with a list | the newest common version of the list, once |
 //! | handshake | any other error, no answer in time, the end of the link | a fresh link once, then failure |
@@ -17,23 +20,36 @@
 //! The probe and `initialize` are never cancelled. Legacy is concluded only from a valid initialize result, modern only
 //! from a valid discovery result or an error that only modern servers know.
 //!
+//! A server that starts slowly finds both requests before it. One that answers both is modern, but its process serves
+//! legacy from the `initialize` on that it accepted, and may be sent no modern request any more: the modern answer
+//! wins by a process that is never sent `initialize`.
+//!
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/stdio#backward-compatibility>
+
+mod late;
+mod links;
 
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::time::Duration;
 
 use crate::Instant;
 use crate::rpc::{ErrorObject, Raw, code};
 use crate::schema::{ClientCapabilities, Era, Json, Revision};
 
-use super::handshake::{self, Discovered, SelfDescription};
-use super::{ClientConfig, ConnectError, ConnectTimeouts, Mode, Verdict};
+use super::handshake::{self, Discovered, Initialized, SelfDescription};
+use super::{ClientConfig, ConnectError, ConnectProgress, ConnectStep, ConnectTimeouts, Mode, Verdict};
+use links::Ending;
 
-const PROBE: &str = "the era probe (server/discover)";
-const INITIALIZE: &str = "the handshake (initialize)";
+const PROBE: &str = ConnectStep::Probe.as_str();
+const INITIALIZE: &str = ConnectStep::Initialize.as_str();
 /// More answers of "ask again" than any honest server has use for.
 const MOST_PROBES: u8 = 3;
+/// How long the probe's answer is waited for once `initialize` was accepted: servers answer in the order of the requests,
+/// or nearly so.
+const ACCEPTED_GRACE: Duration = Duration::from_millis(500);
 
 /// What is to be done next.
 #[derive(Debug)]
@@ -78,7 +94,23 @@ enum Step {
     LateProbe {
         refusal: ErrorObject,
     },
+    /// `initialize` was accepted, and the probe may still be answered.
+    Accepted {
+        asked: Revision,
+        initialized: Initialized,
+    },
     Settled,
+}
+
+/// What goes first on a link, and why it was opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Opening {
+    /// The first link: the probe.
+    First,
+    /// The server is known to be modern, and the link before served legacy already: the probe at this version alone.
+    Modern(Revision),
+    /// The link before ended: the handshake.
+    Handshake,
 }
 
 /// The detection of one connection.
@@ -92,8 +124,11 @@ pub(super) struct Detect {
     timeouts: ConnectTimeouts,
     step: Step,
     probes: u8,
-    /// A fresh link is open, or was asked for, because the first one ended: `initialize` goes first on it.
-    second_link: bool,
+    opening: Opening,
+    /// When the present link was opened.
+    opened: Option<Instant>,
+    /// How each step ended that led to another one.
+    tried: Vec<ConnectError>,
     /// Whether an error has already chosen the version of the handshake.
     chosen: bool,
     /// The modern version of a server that answered the probe, and then accepted `initialize`.
@@ -101,6 +136,8 @@ pub(super) struct Detect {
     /// The supplied verdict was wrong.
     pub(super) verdict_dropped: bool,
     timer: Option<Instant>,
+    /// How long the timer was set for.
+    patience: Duration,
     end: Option<Instant>,
 }
 
@@ -115,11 +152,14 @@ impl Detect {
             timeouts: config.connect,
             step: Step::Idle,
             probes: 0,
-            second_link: false,
+            opening: Opening::First,
+            opened: None,
+            tried: Vec::new(),
             chosen: false,
             also_modern: None,
             verdict_dropped: false,
             timer: None,
+            patience: Duration::ZERO,
             end: None,
         }
     }
@@ -134,7 +174,7 @@ impl Detect {
 
     /// Whether the server was found to end when it is probed.
     pub(super) fn probe_breaks_it(&self) -> bool {
-        self.second_link || self.verdict.is_some_and(|verdict| verdict.probe_breaks_it)
+        self.opening == Opening::Handshake || self.verdict.is_some_and(|verdict| verdict.probe_breaks_it)
     }
 
     /// The modern version to begin with next time, of a server that speaks both eras.
@@ -142,15 +182,40 @@ impl Detect {
         self.also_modern
     }
 
-    /// The whole connect begins: a link was opened.
+    /// What is under way, in words; `None` between steps.
+    pub(super) fn progress(&self, now: Instant) -> Option<ConnectProgress> {
+        let step = match self.step {
+            Step::Probing { .. } | Step::LateProbe { .. } => ConnectStep::Probe,
+            Step::Handshake { .. } | Step::Accepted { .. } => ConnectStep::Initialize,
+            Step::Idle | Step::Settled => return None,
+        };
+        let remaining = self.end.map(|end| end.saturating_since(now));
+        Some(ConnectProgress { remaining, ..self.report(step) })
+    }
+
+    /// The link is being opened.
+    pub(super) fn opening(&self) -> ConnectProgress {
+        self.report(ConnectStep::Open)
+    }
+
+    fn report(&self, step: ConnectStep) -> ConnectProgress {
+        let reason = self.tried.last().cloned().map(Box::new);
+        ConnectProgress { reason, ..ConnectProgress::new(step) }
+    }
+
+    /// The time for connecting begins: a link was asked for, or opened.
     pub(super) fn begin(&mut self, now: Instant) {
         self.end.get_or_insert(now + self.timeouts.total);
     }
 
     /// A link is open.
     pub(super) fn handle_open(&mut self, now: Instant) -> Act {
+        self.opened = Some(now);
+        if let Opening::Modern(version) = self.opening {
+            return self.probe(now, version, false);
+        }
         let remembered = self.verdict.map(|verdict| verdict.era);
-        let handshake_first = self.second_link
+        let handshake_first = self.opening == Opening::Handshake
             || self.mode == Mode::LegacyOnly
             || (remembered == Some(Era::Legacy) && self.mode == Mode::Auto);
         if handshake_first {
@@ -175,10 +240,19 @@ impl Detect {
                 self.handle_probe_answer(now, asked, repeated, answer, discovered)
             }
             Step::Handshake { asked, .. } => {
+                if discovered.is_some() {
+                    // The server is up, and reads: what it says to `initialize` comes soon, if ever.
+                    let soon = now + self.timeouts.probe_within_total();
+                    self.timer = self.timer.map(|timer| timer.min(soon));
+                }
                 let probe = discovered.map_or(Probe::Refused, Probe::Answered);
                 self.step = Step::Handshake { asked, probe };
                 Act::Wait
             }
+            Step::Accepted { asked, initialized } => match discovered {
+                Some(discovered) => self.handle_both_answered(now, asked, initialized, &discovered),
+                None => self.settle_initialized(asked, initialized),
+            },
             Step::LateProbe { refusal } => match discovered {
                 Some(discovered) => self.settle_discovered(now, discovered),
                 None => self.fresh(now, INITIALIZE, Ending::Refused(refusal)),
@@ -203,10 +277,11 @@ impl Detect {
         }
         let error = match answer {
             Ok(result) => {
+                let what = excerpt(result.as_str());
                 return self.not_modern(
                     now,
                     Probe::Refused,
-                    format!("it answered {PROBE} with {}", excerpt(result.as_str())),
+                    ConnectError::Unexpected { during: PROBE, what },
                 );
             }
             Err(error) => error,
@@ -236,7 +311,7 @@ impl Detect {
                 None => self.fail(ConnectError::Refused { during: PROBE, error }),
             },
             code::HEADER_MISMATCH => self.settle(Era::Modern, asked, None),
-            _ => self.not_modern(now, Probe::Refused, format!("it answered {PROBE} with an error: {error}")),
+            _ => self.not_modern(now, Probe::Refused, ConnectError::Refused { during: PROBE, error }),
         }
     }
 
@@ -251,7 +326,7 @@ impl Detect {
         };
         self.timer = None;
         let error = match answer {
-            Ok(result) => return self.handle_initialize_result(now, asked, &probe, &result),
+            Ok(result) => return self.handle_initialize_result(now, asked, probe, &result),
             Err(error) => error,
         };
         let other_version = error.code == code::UNSUPPORTED_PROTOCOL_VERSION;
@@ -265,7 +340,7 @@ impl Detect {
             Probe::Answered(discovered) => self.settle_discovered(now, discovered),
             Probe::Outstanding => {
                 self.step = Step::LateProbe { refusal: error };
-                self.timer = Some(now + self.timeouts.late_probe);
+                self.wait(now, self.timeouts.late_probe);
                 Act::Wait
             }
             // A list that can not be read is no reason to try the same elsewhere.
@@ -276,21 +351,25 @@ impl Detect {
         }
     }
 
-    fn handle_initialize_result(
-        &mut self,
-        now: Instant,
-        asked: Revision,
-        probe: &Probe,
-        result: &Raw,
-    ) -> Act {
+    fn handle_initialize_result(&mut self, now: Instant, asked: Revision, probe: Probe, result: &Raw) -> Act {
         let Some(initialized) = handshake::initialized(result) else {
             let what = format!("no protocolVersion in {}", excerpt(result.as_str()));
             return self.fresh(now, INITIALIZE, Ending::Unexpected(what));
         };
-        if let Probe::Answered(discovered) = probe {
-            self.also_modern =
-                handshake::choose(&discovered.versions).filter(|version| version.era() == Era::Modern);
+        match probe {
+            Probe::Answered(discovered) => self.handle_both_answered(now, asked, initialized, &discovered),
+            Probe::Outstanding if self.may_start_again_as_modern() => {
+                self.step = Step::Accepted { asked, initialized };
+                self.wait(now, self.timeouts.late_probe.min(ACCEPTED_GRACE));
+                Act::Wait
+            }
+            Probe::NotSent | Probe::Outstanding | Probe::Refused => {
+                self.settle_initialized(asked, initialized)
+            }
         }
+    }
+
+    fn settle_initialized(&mut self, asked: Revision, initialized: Initialized) -> Act {
         match Revision::parse(&initialized.version) {
             Some(revision) => self.settle(revision.era(), revision, Some(initialized.server)),
             None if self.tolerate => self.settle(Era::Legacy, asked, Some(initialized.server)),
@@ -319,7 +398,7 @@ impl Detect {
     /// Returns whether it was taken as an answer.
     pub(super) fn handle_error_without_id(&mut self, now: Instant, error: &ErrorObject) -> Option<Act> {
         match &self.step {
-            Step::Probing { .. } => Some(self.handle_probe(now, Err(error.clone()))),
+            Step::Probing { .. } | Step::Accepted { .. } => Some(self.handle_probe(now, Err(error.clone()))),
             Step::Handshake { probe: Probe::NotSent | Probe::Refused | Probe::Answered(_), .. } => {
                 Some(self.handle_initialize(now, Err(error.clone())))
             }
@@ -336,7 +415,9 @@ impl Detect {
             }
             Step::Probing { .. } => self.fresh(now, PROBE, Ending::Ended(detail.into())),
             Step::LateProbe { refusal } => self.fresh(now, INITIALIZE, Ending::Refused(refusal)),
-            Step::Handshake { .. } => self.fresh(now, INITIALIZE, Ending::Ended(detail.into())),
+            Step::Handshake { .. } | Step::Accepted { .. } => {
+                self.fresh(now, INITIALIZE, Ending::Ended(detail.into()))
+            }
             Step::Idle | Step::Settled => {
                 self.fail(ConnectError::Ended { during: INITIALIZE, detail: detail.into() })
             }
@@ -346,34 +427,50 @@ impl Detect {
     /// A timer may be due.
     pub(super) fn handle_timeout(&mut self, now: Instant) -> Act {
         if self.end.is_some_and(|end| end <= now) {
-            let during = match self.step {
-                Step::Idle => "the opening of the connection",
-                Step::Probing { .. } => PROBE,
-                _ => INITIALIZE,
-            };
-            return self.fail(ConnectError::TimedOut { during });
+            return self.fail_not_ready();
         }
         if self.timer.is_none_or(|timer| timer > now) {
             return Act::Wait;
         }
         self.timer = None;
         match core::mem::replace(&mut self.step, Step::Settled) {
-            Step::Probing { .. } if self.mode == Mode::ModernOnly => {
-                self.fail(ConnectError::TimedOut { during: PROBE })
-            }
             Step::Probing { .. } => {
-                self.not_modern(now, Probe::Outstanding, format!("it did not answer {PROBE} in time"))
+                let late = ConnectError::TimedOut { during: PROBE, after: self.patience };
+                self.not_modern(now, Probe::Outstanding, late)
             }
             Step::Handshake { probe: Probe::Answered(discovered), .. } => {
                 self.settle_discovered(now, discovered)
             }
-            Step::Handshake { .. } => self.fresh(now, INITIALIZE, Ending::TimedOut),
+            Step::Handshake { .. } => self.fresh(now, INITIALIZE, Ending::TimedOut(self.patience)),
             Step::LateProbe { refusal } => self.fresh(now, INITIALIZE, Ending::Refused(refusal)),
+            Step::Accepted { asked, initialized } => self.settle_initialized(asked, initialized),
             step @ (Step::Idle | Step::Settled) => {
                 self.step = step;
                 Act::Wait
             }
         }
+    }
+
+    /// The time for connecting is over.
+    fn fail_not_ready(&mut self) -> Act {
+        let step = match self.step {
+            Step::Idle => ConnectStep::Open,
+            Step::Probing { .. } | Step::LateProbe { .. } => ConnectStep::Probe,
+            Step::Handshake { .. } | Step::Accepted { .. } | Step::Settled => ConnectStep::Initialize,
+        };
+        let mut tried = core::mem::take(&mut self.tried);
+        let within = self.timeouts.total;
+        let late = ConnectError::NotReady { during: step.as_str(), within, last: None };
+        if tried.is_empty() {
+            return self.fail(late);
+        }
+        tried.push(late);
+        self.fail(ConnectError::Tried(tried))
+    }
+
+    fn wait(&mut self, now: Instant, patience: Duration) {
+        self.patience = patience;
+        self.timer = Some(now + patience);
     }
 
     fn probe(&mut self, now: Instant, version: Revision, repeated: bool) -> Act {
@@ -384,28 +481,32 @@ impl Detect {
             });
         }
         self.probes = self.probes.saturating_add(1);
-        // A server that was modern before is given the time that a slow start takes, rather than a second handshake.
-        let patience = match self.verdict {
-            Some(Verdict { era: Era::Modern, .. }) => self.timeouts.initialize,
-            _ => self.timeouts.probe,
-        };
-        self.timer = Some(now + patience);
+        let known_modern = matches!(self.opening, Opening::Modern(_))
+            || self.verdict.is_some_and(|verdict| verdict.era == Era::Modern);
+        match self.mode {
+            // There is nothing else to try.
+            Mode::ModernOnly => self.timer = None,
+            // A server that was modern before is given the time that a slow start takes, rather than a second handshake.
+            _ if known_modern => self.wait(now, self.timeouts.initialize),
+            _ => self.wait(now, self.timeouts.probe_within_total()),
+        }
         self.step = Step::Probing { asked: version, repeated };
         Act::Probe(version)
     }
 
     fn handshake(&mut self, now: Instant, version: Revision, probe: Probe) -> Act {
-        self.timer = Some(now + self.timeouts.initialize);
+        self.wait(now, self.timeouts.initialize);
         self.step = Step::Handshake { asked: version, probe };
         Act::Initialize(version)
     }
 
     /// The server is not modern, as far as the probe can tell.
-    fn not_modern(&mut self, now: Instant, probe: Probe, evidence: String) -> Act {
-        match self.mode {
-            Mode::ModernOnly => self.fail(ConnectError::LegacyServer { evidence }),
-            _ => self.handshake(now, Revision::LATEST_LEGACY, probe),
+    fn not_modern(&mut self, now: Instant, probe: Probe, evidence: ConnectError) -> Act {
+        if self.mode == Mode::ModernOnly {
+            return self.fail(ConnectError::LegacyServer { evidence: evidence.to_string() });
         }
+        self.tried.push(evidence);
+        self.handshake(now, Revision::LATEST_LEGACY, probe)
     }
 
     fn settle_discovered(&mut self, now: Instant, discovered: Discovered) -> Act {
@@ -425,48 +526,8 @@ impl Detect {
         self.step = Step::Settled;
         self.timer = None;
         self.end = None;
+        self.tried = Vec::new();
         Act::Settle { era, revision, server }
-    }
-
-    /// The link is of no use any more: get a fresh one if that has not been tried, or fail.
-    fn fresh(&mut self, now: Instant, during: &'static str, ending: Ending) -> Act {
-        self.timer = None;
-        if self.verdict.is_some() && !self.verdict_dropped {
-            return self.start_over(now, during, ending);
-        }
-        let probed = self.probes > 0;
-        if self.can_reopen && probed && !self.second_link {
-            self.second_link = true;
-            self.step = Step::Idle;
-            return Act::Reopen;
-        }
-        self.give_up(during, ending)
-    }
-
-    fn give_up(&mut self, during: &'static str, ending: Ending) -> Act {
-        self.fail(match ending {
-            Ending::Ended(detail) if during == PROBE && !self.can_reopen => {
-                ConnectError::ProbeBroke { detail }
-            }
-            ending => ending.into_error(during),
-        })
-    }
-
-    /// A supplied verdict led nowhere: forget it and detect from the start, once.
-    fn start_over(&mut self, now: Instant, during: &'static str, ending: Ending) -> Act {
-        let link_is_open = !matches!(ending, Ending::Ended(_));
-        self.verdict_dropped = true;
-        self.verdict = None;
-        self.probes = 0;
-        self.chosen = false;
-        if self.mode == Mode::Auto && link_is_open {
-            return self.probe(now, Revision::LATEST, false);
-        }
-        if self.mode == Mode::Auto && self.can_reopen {
-            self.step = Step::Idle;
-            return Act::Reopen;
-        }
-        self.give_up(during, ending)
     }
 
     fn has_capability(&self, name: &str) -> bool {
@@ -475,7 +536,7 @@ impl Detect {
         map.is_some_and(|map| map.contains_key(name))
     }
 
-    fn no_common_version(&mut self, theirs: alloc::vec::Vec<String>) -> Act {
+    fn no_common_version(&mut self, theirs: Vec<String>) -> Act {
         let known = Revision::MODERN.iter().chain(Revision::LEGACY);
         let ours = known
             .filter(|revision| match self.mode {
@@ -493,25 +554,6 @@ impl Detect {
         self.timer = None;
         self.end = None;
         Act::Fail(error)
-    }
-}
-
-/// Why a link is of no use any more.
-enum Ending {
-    Ended(String),
-    Refused(ErrorObject),
-    Unexpected(String),
-    TimedOut,
-}
-
-impl Ending {
-    fn into_error(self, during: &'static str) -> ConnectError {
-        match self {
-            Self::Ended(detail) => ConnectError::Ended { during, detail },
-            Self::Refused(error) => ConnectError::Refused { during, error },
-            Self::Unexpected(what) => ConnectError::Unexpected { during, what },
-            Self::TimedOut => ConnectError::TimedOut { during },
-        }
     }
 }
 

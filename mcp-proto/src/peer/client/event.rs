@@ -4,13 +4,15 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
+use core::time::Duration;
 
+use crate::HumanDuration;
 use crate::peer::events::Keep;
 use crate::peer::{HttpError, InboundId, Lost, Outcome, RequestId, TaskReport};
 use crate::rpc::{ErrorObject, Id, Malformed, Raw, Recovered, Text};
 use crate::schema::{Era, Implementation, MethodInfo, ProgressParams, Revision, ServerCapabilities};
 
-use super::{Change, State, WatchId, WatchState, Why};
+use super::{Change, ConnectProgress, State, WatchId, WatchState, Why};
 
 /// What happened, in the order in which it happened on the wire.
 #[derive(Debug)]
@@ -19,6 +21,8 @@ pub enum Event {
     /// The connection has come further, or has ended. At [`State::Ready`] the server is known (see
     /// [`Client::server`](super::Client::server)) and requests go out.
     State(State),
+    /// A client that is not ready yet does something else than before: see [`ConnectProgress`].
+    Connecting(Box<ConnectProgress>),
     /// The server reports progress on a request. It comes before the outcome of that request.
     Progress {
         /// The request.
@@ -347,10 +351,21 @@ pub enum ConnectError {
         /// What the server says.
         error: ErrorObject,
     },
-    /// No answer came in time.
+    /// No answer came in the time of one step.
     TimedOut {
         /// What was being tried.
         during: &'static str,
+        /// How long the answer was waited for.
+        after: Duration,
+    },
+    /// The time for connecting is over ([`ConnectTimeouts::total`](super::ConnectTimeouts::total)).
+    NotReady {
+        /// What was being tried.
+        during: &'static str,
+        /// How long connecting was allowed to take.
+        within: Duration,
+        /// How the last attempt at it ended, if it was tried before.
+        last: Option<Box<ConnectError>>,
     },
     /// Client and server have no version in common.
     NoCommonVersion {
@@ -379,6 +394,41 @@ pub enum ConnectError {
         /// What the transport had to say.
         detail: String,
     },
+}
+
+impl ConnectError {
+    /// Whether the server might have become ready if it had been waited for longer.
+    pub fn is_timeout(&self) -> bool {
+        match self {
+            Self::TimedOut { .. } | Self::NotReady { .. } => true,
+            Self::Tried(tried) => tried.last().is_some_and(Self::is_timeout),
+            _ => false,
+        }
+    }
+
+    /// About how many bytes it holds that a server has chosen.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Self::Open(text)
+            | Self::Ended { detail: text, .. }
+            | Self::Unexpected { what: text, .. }
+            | Self::Failed { detail: text, .. }
+            | Self::MissingCapabilities { required: text }
+            | Self::LegacyServer { evidence: text }
+            | Self::ProbeBroke { detail: text } => text.len(),
+            Self::Refused { error, .. } | Self::HeadersChanged { error } => {
+                let data = error.data.as_ref().map_or(0, |data| data.as_bytes().len());
+                error.message.len().saturating_add(data)
+            }
+            Self::Http { error, .. } => error.bytes(),
+            Self::NotReady { last, .. } => last.as_ref().map_or(0, |last| last.bytes()),
+            Self::NoCommonVersion { theirs, .. } => {
+                theirs.iter().fold(0, |sum, version| sum.saturating_add(version.len()))
+            }
+            Self::Tried(tried) => tried.iter().fold(0, |sum, error| sum.saturating_add(error.bytes())),
+            Self::TimedOut { .. } => 0,
+        }
+    }
 }
 
 impl fmt::Display for ConnectError {
@@ -410,7 +460,16 @@ impl fmt::Display for ConnectError {
                 }
                 Ok(())
             }
-            Self::TimedOut { during } => write!(f, "the server did not answer {during} in time"),
+            Self::TimedOut { during, after } => {
+                write!(f, "the server did not answer {during} within {}", HumanDuration(*after))
+            }
+            Self::NotReady { during, within, last } => {
+                write!(f, "not ready within {}, while waiting for {during}", HumanDuration(*within))?;
+                match last {
+                    Some(last) => write!(f, " again: {last}"),
+                    None => Ok(()),
+                }
+            }
             Self::NoCommonVersion { ours, theirs } => write!(
                 f,
                 "no protocol version in common: the server speaks {}, this client {}",

@@ -411,6 +411,8 @@ impl Client {
             }
             Act::Fail(error) => self.fail_connect(error),
         }
+        let progress = self.detect.progress(now);
+        self.report_connecting(progress);
     }
 
     fn become_ready(&mut self, now: Instant, info: ServerInfo, out: &mut dyn Outbox) {

@@ -24,6 +24,7 @@ pub(crate) mod handshake;
 mod input;
 mod inputs;
 mod link;
+mod progress;
 mod requests;
 mod rounds;
 mod tasks;
@@ -47,6 +48,7 @@ pub use completer::{Completer, CompleterConfig, Suggestions};
 pub use config::{ClientConfig, ConnectTimeouts, Keepalive, Mode, Verdict};
 pub use event::{Closed, ConnectError, Diagnostic, Event, ServerInfo};
 pub use link::LinkAction;
+pub use progress::{ConnectProgress, ConnectStep};
 pub use tasks::TaskCommand;
 pub(crate) use watch::Topic;
 pub use watch::{AfterEnd, Change, Interest, Since, WatchConfig, WatchEnd, WatchId, WatchState, Why};
@@ -158,6 +160,8 @@ pub struct Client {
     events: EventQueue<Event>,
     link: VecDeque<LinkAction>,
     server: Option<ServerInfo>,
+    /// The last report on connecting.
+    connecting: Option<Box<ConnectProgress>>,
     protocol: Option<ProtocolMeta>,
     /// The same for requests that may not become tasks, where that makes a difference.
     protocol_without_tasks: Option<ProtocolMeta>,
@@ -194,6 +198,7 @@ impl Client {
             events: EventQueue::new(limits.events, limits.event_bytes),
             link: VecDeque::from([LinkAction::Open]),
             server: None,
+            connecting: None,
             protocol: None,
             protocol_without_tasks: None,
             tasks: Tasks::default(),
@@ -217,6 +222,11 @@ impl Client {
     /// What is known of the server, once the client is ready.
     pub fn server(&self) -> Option<&ServerInfo> {
         self.server.as_ref()
+    }
+
+    /// What a client that is not ready yet is doing; `None` once it is ready, or closed.
+    pub fn connecting(&self) -> Option<&ConnectProgress> {
+        self.connecting.as_deref()
     }
 
     /// What this connection found out about the server's era, for the next connection to the same server.
@@ -272,6 +282,8 @@ impl Client {
         if action == LinkAction::Open {
             self.phase = Phase::Connecting;
             self.set_state(State::Connecting);
+            let opening = self.detect.opening();
+            self.report_connecting(Some(opening));
         }
         Some(action)
     }
@@ -296,8 +308,21 @@ impl Client {
 
     // --- What the other files share ---
 
+    /// Reports what connecting has come to, if that is something else than before.
+    fn report_connecting(&mut self, progress: Option<ConnectProgress>) {
+        let Some(progress) = progress else { return };
+        if progress.differs(self.connecting.as_deref()) {
+            let bytes = progress.bytes();
+            self.events.push_or_drop(Event::Connecting(Box::new(progress.clone())), bytes);
+            self.connecting = Some(Box::new(progress));
+        }
+    }
+
     fn set_state(&mut self, state: State) {
         if self.state != state {
+            if matches!(state, State::Ready | State::Disconnected) {
+                self.connecting = None;
+            }
             self.state = state;
             self.events.push(Event::State(state), 0);
         }

@@ -17,6 +17,7 @@ pub(super) const SHORTEST_INTERVAL: Duration = Duration::from_millis(1);
 impl Client {
     /// Time has passed. Does nothing if [`poll_timeout`](Self::poll_timeout) is later than `now`.
     pub fn handle_timeout(&mut self, now: Instant, out: &mut dyn Outbox) {
+        self.note_time(now);
         // One step may lead to the next, whose time is over as well if it was given none.
         while self.detect.deadline().is_some_and(|deadline| deadline <= now) && !self.is_closed() {
             let act = self.detect.handle_timeout(now);
@@ -45,6 +46,13 @@ impl Client {
         self.advance_close(now);
         if matches!(self.phase, Phase::Ending { until } if until <= now) {
             self.abort(Closed::Done);
+        }
+    }
+
+    /// A link that was asked for is waited for since the first input that tells the time.
+    pub(super) fn note_time(&mut self, now: Instant) {
+        if matches!(self.phase, Phase::Connecting) {
+            self.detect.begin(now);
         }
     }
 

@@ -50,6 +50,9 @@ impl HttpClient {
                 }
             }
         }
+        if !self.is_stalled() {
+            self.peer.note_connecting(self.detect.progress(now));
+        }
     }
 
     fn send_probe(&mut self, version: Revision) {

@@ -55,7 +55,9 @@ use core::time::Duration;
 
 use crate::Instant;
 use crate::peer::client::handshake::{self, Discovered, SelfDescription};
-use crate::peer::client::{ClientConfig, ConnectError, ConnectTimeouts, Mode, ServerInfo, Verdict};
+use crate::peer::client::{
+    ClientConfig, ConnectError, ConnectProgress, ConnectStep, ConnectTimeouts, Mode, ServerInfo, Verdict,
+};
 use crate::rpc::{ErrorObject, code};
 use crate::schema::{ClientCapabilities, Era, Json, Revision};
 
@@ -64,9 +66,9 @@ use super::config::{Backoff, Chance};
 pub(super) use reply::Reply;
 use reply::{Meaning, Seen, is_modern};
 
-const PROBE: &str = "the era probe (server/discover)";
-const INITIALIZE: &str = "the handshake (initialize)";
-const EVENTS: &str = "the request for the event stream (GET)";
+const PROBE: &str = ConnectStep::Probe.as_str();
+const INITIALIZE: &str = ConnectStep::Initialize.as_str();
+const EVENTS: &str = ConnectStep::EventStream.as_str();
 /// More answers of "ask again" than any honest server has use for.
 const MOST_PROBES: u8 = 3;
 /// What may be over by the next attempt is tried again this often: a server that restarts, or is asked too much, is
@@ -157,10 +159,14 @@ pub(super) struct Detect {
     resting: bool,
     /// How each step ended that led to another one.
     tried: Vec<ConnectError>,
+    /// How the last attempt at the present step ended, if it is made again.
+    last: Option<ConnectError>,
     started_over: bool,
     verdict_dropped: bool,
     forgotten: bool,
     timer: Option<Instant>,
+    /// How long the timer was set for.
+    patience: Duration,
     end: Option<Instant>,
 }
 
@@ -183,10 +189,12 @@ impl Detect {
             retries: 0,
             resting: false,
             tried: Vec::new(),
+            last: None,
             started_over: false,
             verdict_dropped: false,
             forgotten: false,
             timer: None,
+            patience: Duration::ZERO,
             end: None,
         }
     }
@@ -418,19 +426,16 @@ impl Detect {
 
     /// A timer may be due.
     pub(super) fn handle_timeout(&mut self, now: Instant) -> Act {
-        let during = match self.step {
-            Step::Probing { .. } => PROBE,
-            Step::Handshake { .. } => INITIALIZE,
-            Step::Events { .. } => EVENTS,
-            Step::Idle | Step::Settled { .. } | Step::Failed => return Act::Wait,
-        };
+        let Some(during) = self.step().map(ConnectStep::as_str) else { return Act::Wait };
         if self.end.is_some_and(|end| end <= now) {
-            return self.fail(ConnectError::TimedOut { during });
+            let last = self.last.take().map(Box::new);
+            return self.fail(ConnectError::NotReady { during, within: self.timeouts.total, last });
         }
         if self.timer.is_none_or(|timer| timer > now) {
             return Act::Wait;
         }
         self.timer = None;
+        let late = ConnectError::TimedOut { during, after: self.patience };
         match self.step {
             Step::Probing { asked, .. } if self.resting => {
                 self.wait_for(now, self.timeouts.probe_http);
@@ -440,8 +445,8 @@ impl Detect {
                 self.wait_for(now, self.timeouts.initialize_http);
                 Act::Initialize(asked)
             }
-            Step::Handshake { way: Way::BesideEvents, .. } => self.fail(ConnectError::TimedOut { during }),
-            _ => self.rest(now, ConnectError::TimedOut { during }, None),
+            Step::Handshake { way: Way::BesideEvents, .. } => self.fail(late),
+            _ => self.rest(now, late, None),
         }
     }
 
@@ -452,6 +457,27 @@ impl Detect {
     }
 
     // --- Getters ---
+
+    /// The step under way.
+    fn step(&self) -> Option<ConnectStep> {
+        match self.step {
+            Step::Probing { .. } => Some(ConnectStep::Probe),
+            Step::Handshake { .. } => Some(ConnectStep::Initialize),
+            Step::Events { .. } => Some(ConnectStep::EventStream),
+            Step::Idle | Step::Settled { .. } | Step::Failed => None,
+        }
+    }
+
+    /// What is under way, in words.
+    pub(super) fn progress(&self, now: Instant) -> Option<ConnectProgress> {
+        let until = |instant: Instant| instant.saturating_since(now);
+        let mut progress = ConnectProgress::new(self.step()?);
+        progress.retry = self.retries;
+        progress.pause = self.timer.filter(|_| self.resting).map(until);
+        progress.reason = self.last.as_ref().or(self.tried.last()).cloned().map(Box::new);
+        progress.remaining = self.end.map(until);
+        Some(progress)
+    }
 
     /// The versions that the mode allows, newest first.
     fn allowed(&self) -> impl Iterator<Item = Revision> {

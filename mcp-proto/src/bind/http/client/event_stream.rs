@@ -153,7 +153,9 @@ impl HttpClient {
     /// session before, it is as if the stream had ended. Returns whether there was.
     pub(super) fn repeat_events(&mut self, now: Instant, error: &ConnectError) -> bool {
         let temporary = match error {
-            ConnectError::Failed { .. } | ConnectError::TimedOut { .. } => true,
+            ConnectError::Failed { .. } | ConnectError::TimedOut { .. } | ConnectError::NotReady { .. } => {
+                true
+            }
             ConnectError::Http { error, .. } => matches!(error.status, 408 | 425 | 429 | 500..),
             _ => false,
         };

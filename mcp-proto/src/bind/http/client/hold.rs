@@ -18,6 +18,7 @@ use core::fmt;
 use crate::Instant;
 use crate::bind::http::ExchangeId;
 use crate::peer::HttpError;
+use crate::peer::client::{ConnectProgress, ConnectStep};
 
 use super::HttpClient;
 use super::answer::Ended;
@@ -212,12 +213,14 @@ impl HttpClient {
     /// What detection has asked is held: its time stands still.
     fn stall(&mut self, now: Instant) {
         self.holds.detection.get_or_insert(now);
+        self.peer.note_connecting(Some(ConnectProgress::new(ConnectStep::Authorization)));
     }
 
     /// Detection has asked once more, or has heard something.
     pub(super) fn unstall(&mut self, now: Instant) {
         if let Some(since) = self.holds.detection.take() {
             self.detect.postpone(now.saturating_since(since));
+            self.peer.note_connecting(self.detect.progress(now));
         }
     }
 

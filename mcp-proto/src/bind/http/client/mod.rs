@@ -43,7 +43,8 @@ use bytes::Bytes;
 
 use crate::bind::http::{End, ExchangeId, Fields, Verb};
 use crate::peer::client::{
-    CacheContext, Client, Closed, Event, Interest, ServerInfo, Since, State, TaskCommand, Verdict, WatchId,
+    CacheContext, Client, Closed, ConnectProgress, Event, Interest, ServerInfo, Since, State, TaskCommand,
+    Verdict, WatchId,
 };
 use crate::peer::{AnyParams, AnyResult, InboundId, Lost, Refusal, RequestId, RequestOptions};
 use crate::rpc::ErrorObject;
@@ -377,6 +378,11 @@ impl HttpClient {
     /// What is known of the server, once the client is ready.
     pub fn server(&self) -> Option<&ServerInfo> {
         self.peer.server()
+    }
+
+    /// What a client that is not ready yet is doing; `None` once it is ready, or closed.
+    pub fn connecting(&self) -> Option<&ConnectProgress> {
+        self.peer.connecting()
     }
 
     /// What this connection found out about the server's era, for the next connection to the same URL.

@@ -6,12 +6,14 @@ impl Detect {
     pub(super) fn enter(&mut self, step: Step) {
         self.step = step;
         self.retries = 0;
+        self.last = None;
         self.resting = false;
         self.timer = None;
     }
 
     pub(super) fn wait_for(&mut self, now: Instant, patience: Duration) {
         self.resting = false;
+        self.patience = patience;
         self.timer = Some(now + patience);
     }
 
@@ -51,6 +53,7 @@ impl Detect {
             return self.fail(error);
         }
         self.retries = self.retries.saturating_add(1);
+        self.last = Some(error);
         self.resting = true;
         self.timer = Some(again);
         Act::Wait

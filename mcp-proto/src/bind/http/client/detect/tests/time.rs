@@ -1,6 +1,7 @@
 //! What is never a verdict: answers that may be another by the next attempt, or that do not come.
 
 use super::*;
+use crate::peer::client::ConnectTimeouts;
 
 /// What may be over by the next attempt.
 fn temporary() -> Vec<Reply> {
@@ -112,13 +113,63 @@ fn connecting_as_a_whole_ends_after_its_time() {
     let mut run = Run::new(&config);
     run.wait();
     run.wait();
-    assert!(run.wait().1.starts_with("fail"));
+    let act = run.wait().1;
+    assert_eq!(
+        act,
+        "fail: not ready within 12 s, while waiting for the era probe (server/discover) again: \
+         the server did not answer the era probe (server/discover) within 10 s"
+    );
+    assert!(run.failure().is_timeout());
     assert_eq!(run.now, Instant::from_origin(Duration::from_secs(1012)));
 
     let mut run = Run::at_events(&config);
     let (waited, act) = run.wait();
     assert_eq!(waited, Duration::from_secs(12));
-    assert!(act.contains("did not answer the request for the event stream"), "{act}");
+    assert!(
+        act.ends_with("not ready within 12 s, while waiting for the request for the event stream (GET)"),
+        "{act}"
+    );
+}
+
+#[test]
+fn silent_server_is_waited_for_as_long_as_the_application_wants() {
+    for total in [2, 20, 300].map(Duration::from_secs) {
+        let mut config = config();
+        config.connect = ConnectTimeouts::within(total);
+        let mut run = Run::new(&config);
+        let start = run.now;
+        while matches!(run.last, Act::Wait | Act::Probe(_)) {
+            run.wait();
+        }
+        assert!(run.failure().is_timeout(), "{}", run.failure());
+        let waited = run.now.saturating_since(start);
+        assert!(waited <= total && waited >= total * 9 / 10, "{waited:?} of {total:?}");
+    }
+}
+
+#[test]
+fn progress_names_the_step_and_the_retry_and_why() {
+    let mut run = Run::new(&config());
+    let line = |run: &Run| run.detect.progress(run.now).map(|progress| progress.to_string());
+    assert_eq!(line(&run).unwrap(), "waiting for the answer to the era probe (server/discover)");
+    run.probe(busy(503, 2));
+    assert_eq!(
+        line(&run).unwrap(),
+        "retrying the era probe (server/discover) in 2 s (retry 1): \
+         the server answered the era probe (server/discover) with HTTP status 503: busy"
+    );
+    assert_eq!(run.detect.progress(run.now).unwrap().remaining, Some(Duration::from_secs(120)));
+    run.wait();
+    assert_eq!(
+        line(&run).unwrap(),
+        "waiting for the answer to the era probe (server/discover) (retry 1): \
+         the server answered the era probe (server/discover) with HTTP status 503: busy"
+    );
+    run.probe(html(404));
+    let text = line(&run).unwrap();
+    assert!(text.starts_with("waiting for the answer to the handshake (initialize): "), "{text}");
+    run.initialize(initialized("2025-11-25"));
+    assert_eq!(line(&run), None);
 }
 
 #[test]

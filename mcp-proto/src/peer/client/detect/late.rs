@@ -1,0 +1,41 @@
+//! A server that has answered both the era probe and the handshake.
+
+use super::*;
+
+impl Detect {
+    /// The server has answered the probe and accepted `initialize`: it speaks both eras, and this process of it speaks
+    /// legacy from now on.
+    pub(super) fn handle_both_answered(
+        &mut self,
+        now: Instant,
+        asked: Revision,
+        initialized: Initialized,
+        discovered: &Discovered,
+    ) -> Act {
+        let modern = handshake::choose(&discovered.versions).filter(|version| version.era() == Era::Modern);
+        if let Some(version) = modern
+            && Revision::parse(&initialized.version).is_none_or(|accepted| accepted.era() == Era::Legacy)
+            && self.may_start_again_as_modern()
+            && self.has_time_to_start_again(now)
+        {
+            let what = "it accepted it after the answer of a modern server to the era probe";
+            self.tried.push(ConnectError::Unexpected { during: INITIALIZE, what: what.into() });
+            self.opening = Opening::Modern(version);
+            self.probes = 0;
+            return self.reopen();
+        }
+        self.also_modern = modern;
+        self.settle_initialized(asked, initialized)
+    }
+
+    /// Whether a link can be had on which nothing but the probe is sent.
+    pub(super) fn may_start_again_as_modern(&self) -> bool {
+        self.mode == Mode::Auto && self.can_reopen && self.opening == Opening::First
+    }
+
+    /// Whether there is time for another start, even one that takes twice as long as this one.
+    fn has_time_to_start_again(&self, now: Instant) -> bool {
+        let (Some(opened), Some(end)) = (self.opened, self.end) else { return false };
+        now.saturating_since(opened).saturating_mul(2) <= end.saturating_since(now)
+    }
+}

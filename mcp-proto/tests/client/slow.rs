@@ -1,0 +1,308 @@
+//! Servers that start slowly, and how long a client waits for them.
+
+use core::time::Duration;
+
+use crate::common::{LEGACY, MODERN, Scripted, config, discover_result, initialize_result};
+use mcp_proto::peer::client::{
+    ClientConfig, ConnectError, ConnectProgress, ConnectStep, ConnectTimeouts, Event, LinkAction, Mode, State,
+};
+use mcp_proto::peer::{Outcome, RequestOptions};
+use mcp_proto::schema::{Era, ListTools};
+use serde_json::{Value, json};
+
+fn seconds(count: u64) -> Duration {
+    Duration::from_secs(count)
+}
+
+/// The configuration of a client of child processes.
+fn reopening() -> ClientConfig {
+    let mut config = config();
+    config.reopen = true;
+    config
+}
+
+/// A client that has sent the probe, and `initialize` beside it, to a server that has not said anything yet.
+fn both_asked(config: ClientConfig) -> (Scripted, Value, Value) {
+    let mut s = Scripted::open(config);
+    let probe = s.expect("server/discover");
+    s.advance(seconds(5));
+    let initialize = s.expect("initialize");
+    s.advance(seconds(3));
+    (s, probe, initialize)
+}
+
+fn refuse(s: &mut Scripted, initialize: &Value) {
+    s.answer_error(initialize, -32022, Some(json!({"supported": [MODERN], "requested": LEGACY})));
+}
+
+fn ends_modern(mut s: Scripted) {
+    assert_eq!(s.client.state(), State::Ready);
+    assert_eq!(s.client.server().unwrap().era, Era::Modern);
+    s.expect_silence();
+    assert_eq!(s.client.poll_link(), None, "the same process");
+}
+
+/// The server is started a second time, and sent nothing but the probe.
+fn ends_modern_in_a_fresh_process(mut s: Scripted) {
+    s.expect_silence();
+    let request =
+        s.client.request::<ListTools>(s.now, &Default::default(), RequestOptions::default()).unwrap();
+    s.accept();
+    let probe = s.expect("server/discover");
+    s.advance(seconds(10));
+    s.expect_silence();
+    s.answer(&probe, discover_result());
+    assert_eq!(s.client.server().unwrap().era, Era::Modern);
+    assert!(!s.client.verdict().unwrap().probe_breaks_it);
+    let id = s.expect("tools/list");
+    s.answer(&id, json!({"resultType": "complete", "tools": [], "ttlMs": 0, "cacheScope": "private"}));
+    assert!(matches!(s.outcome(request), Outcome::Result(_)));
+}
+
+#[test]
+fn slow_server_that_refuses_initialize_after_its_discovery_is_modern() {
+    let (mut s, probe, initialize) = both_asked(reopening());
+    s.answer(&probe, discover_result());
+    refuse(&mut s, &initialize);
+    ends_modern(s);
+}
+
+#[test]
+fn slow_server_that_refuses_initialize_before_its_discovery_is_modern() {
+    for code in [-32601, -32602, -32600] {
+        let (mut s, probe, initialize) = both_asked(reopening());
+        s.answer_error(&initialize, code, None);
+        s.answer(&probe, discover_result());
+        ends_modern(s);
+    }
+    let (mut s, probe, initialize) = both_asked(reopening());
+    refuse(&mut s, &initialize);
+    s.answer(&probe, discover_result());
+    ends_modern(s);
+}
+
+/// A process that accepted `initialize` serves legacy from then on: the modern era needs another one.
+#[test]
+fn slow_server_that_answers_both_is_started_again_and_is_modern() {
+    let (mut s, probe, initialize) = both_asked(reopening());
+    s.answer(&probe, discover_result());
+    s.answer(&initialize, initialize_result(LEGACY));
+    ends_modern_in_a_fresh_process(s);
+
+    let (mut s, probe, initialize) = both_asked(reopening());
+    s.answer(&initialize, initialize_result(LEGACY));
+    s.answer(&probe, discover_result());
+    ends_modern_in_a_fresh_process(s);
+}
+
+#[test]
+fn slow_server_may_answer_the_probe_shortly_after_initialize() {
+    let (mut s, probe, initialize) = both_asked(reopening());
+    s.answer(&initialize, initialize_result(LEGACY));
+    s.advance(Duration::from_millis(400));
+    s.expect_silence();
+    s.answer(&probe, discover_result());
+    ends_modern_in_a_fresh_process(s);
+
+    let (mut s, probe, initialize) = both_asked(reopening());
+    s.answer(&initialize, initialize_result(LEGACY));
+    s.answer_error(&probe, -32601, None);
+    assert_eq!(s.client.server().unwrap().era, Era::Legacy, "there is nothing to wait for any more");
+
+    let (mut s, _, initialize) = both_asked(reopening());
+    s.answer(&initialize, initialize_result(LEGACY));
+    s.advance(Duration::from_millis(500));
+    assert_eq!(s.client.server().unwrap().era, Era::Legacy, "a server that is silent to the probe");
+    assert_eq!(s.line()["method"], "notifications/initialized");
+}
+
+/// What can be opened only once stays legacy, and is modern the next time.
+#[test]
+fn stream_whose_server_answers_both_stays_legacy() {
+    for probe_first in [true, false] {
+        let (mut s, probe, initialize) = both_asked(config());
+        if probe_first {
+            s.answer(&probe, discover_result());
+            s.answer(&initialize, initialize_result(LEGACY));
+        } else {
+            s.answer(&initialize, initialize_result(LEGACY));
+            s.answer(&probe, discover_result());
+        }
+        assert_eq!(s.client.server().unwrap().era, Era::Legacy);
+        assert_eq!(s.client.verdict().unwrap().era, Era::Modern);
+    }
+}
+
+#[test]
+fn slow_server_is_not_started_again_when_there_is_no_time_for_it() {
+    let mut hasty = reopening();
+    hasty.connect.total = seconds(20);
+    let (mut s, probe, initialize) = both_asked(hasty);
+    s.answer(&probe, discover_result());
+    s.answer(&initialize, initialize_result(LEGACY));
+    assert_eq!(s.client.server().unwrap().era, Era::Legacy, "8 s of 20 s are gone, and it may take 16 s");
+    assert_eq!(s.client.verdict().unwrap().era, Era::Modern);
+}
+
+#[test]
+fn modern_server_that_never_answers_initialize_is_not_waited_for_long() {
+    let (mut s, probe, _) = both_asked(reopening());
+    s.answer(&probe, discover_result());
+    s.advance(seconds(4));
+    assert_eq!(s.client.state(), State::Initializing);
+    s.advance(seconds(1));
+    ends_modern(s);
+}
+
+#[test]
+fn second_process_that_ends_on_the_probe_is_followed_by_one_that_is_asked_in_legacy() {
+    let (mut s, probe, initialize) = both_asked(reopening());
+    s.answer(&probe, discover_result());
+    s.answer(&initialize, initialize_result(LEGACY));
+    s.accept();
+    s.expect("server/discover");
+    s.end("exit status 1");
+    s.accept();
+    let initialize = s.expect("initialize");
+    s.answer(&initialize, initialize_result(LEGACY));
+    assert_eq!(s.client.server().unwrap().era, Era::Legacy);
+}
+
+// --- How long ---
+
+#[test]
+fn modern_only_client_waits_for_the_whole_time() {
+    let mut modern = reopening();
+    modern.mode = Mode::ModernOnly;
+    modern.connect = ConnectTimeouts::within(seconds(30));
+    let mut s = Scripted::open(modern.clone());
+    let probe = s.expect("server/discover");
+    s.advance(seconds(29));
+    s.expect_silence();
+    s.answer(&probe, discover_result());
+    ends_modern(s);
+
+    let mut s = Scripted::open(modern);
+    s.expect("server/discover");
+    s.advance(seconds(30));
+    let error = s.connect_error();
+    assert!(error.is_timeout());
+    assert_eq!(error.to_string(), "not ready within 30 s, while waiting for the era probe (server/discover)");
+}
+
+/// Silence, a process that ends, one that starts anew: whatever it is, the time is that of the application.
+#[test]
+fn silent_server_is_given_up_when_the_time_is_over() {
+    for total in [2, 20, 300] {
+        let mut config = reopening();
+        config.connect = ConnectTimeouts::within(seconds(total));
+        let mut s = Scripted::open(config);
+        let start = s.now;
+        s.expect("server/discover");
+        s.advance(seconds(total.min(10)) / 2);
+        s.expect("initialize");
+        s.advance((start + seconds(total)).saturating_since(s.now) - Duration::from_millis(1));
+        assert_eq!(s.client.state(), State::Initializing);
+        s.advance(Duration::from_millis(1));
+        let error = s.connect_error();
+        assert_eq!(s.now.saturating_since(start), seconds(total));
+        assert!(error.is_timeout());
+        let text = error.to_string();
+        assert!(
+            text.starts_with("the server did not answer the era probe (server/discover) within "),
+            "{text}"
+        );
+        assert!(text.ends_with("while waiting for the handshake (initialize)"), "{text}");
+        assert_eq!(s.client.poll_timeout(), None);
+    }
+}
+
+#[test]
+fn process_that_is_started_again_does_not_get_the_time_anew() {
+    let mut config = reopening();
+    config.connect = ConnectTimeouts::within(seconds(20));
+    let mut s = Scripted::open(config);
+    s.expect("server/discover");
+    s.advance(seconds(4));
+    s.end("exit status 1");
+    s.accept();
+    s.expect("initialize");
+    s.advance(seconds(15));
+    assert_eq!(s.client.state(), State::Initializing);
+    s.advance(seconds(1));
+    let text = s.connect_error().to_string();
+    assert!(text.contains("exit status 1") && text.contains("not ready within 20 s"), "{text}");
+}
+
+#[test]
+fn link_that_never_opens_is_given_up() {
+    let mut config = reopening();
+    config.connect = ConnectTimeouts::within(seconds(2));
+    let mut s = Scripted::new(config);
+    assert_eq!(s.client.poll_link(), Some(LinkAction::Open));
+    s.client.handle_timeout(s.now);
+    s.advance(seconds(2));
+    assert!(matches!(s.connect_error(), ConnectError::NotReady { last: None, .. }));
+    assert_eq!(s.client.poll_link(), Some(LinkAction::Abort));
+}
+
+#[test]
+fn request_gives_up_by_its_own_time_while_the_server_starts() {
+    let mut s = Scripted::open(reopening());
+    s.expect("server/discover");
+    let mut options = RequestOptions::default();
+    options.timeout = Some(seconds(3));
+    let request = s.client.request::<ListTools>(s.now, &Default::default(), options).unwrap();
+    s.advance(seconds(3));
+    match s.outcome(request) {
+        Outcome::TimedOut { after, maximum: false } => assert_eq!(after, seconds(3)),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(s.client.state(), State::Connected, "the connection goes on");
+}
+
+// --- What the application sees of it ---
+
+fn reports(s: &mut Scripted) -> Vec<Box<ConnectProgress>> {
+    let reports = s.take_events().into_iter().filter_map(|event| match event {
+        Event::Connecting(progress) => Some(progress),
+        _ => None,
+    });
+    reports.collect()
+}
+
+#[test]
+fn each_step_of_connecting_is_reported() {
+    let mut s = Scripted::open(reopening());
+    let lines = |s: &mut Scripted| reports(s).iter().map(ToString::to_string).collect::<Vec<_>>();
+    assert_eq!(
+        lines(&mut s),
+        [
+            "waiting for the opening of the connection",
+            "waiting for the answer to the era probe (server/discover)"
+        ]
+    );
+    assert_eq!(s.client.connecting().unwrap().step, ConnectStep::Probe);
+    s.advance(seconds(5));
+    assert_eq!(
+        lines(&mut s),
+        ["waiting for the answer to the handshake (initialize): \
+          the server did not answer the era probe (server/discover) within 5 s"]
+    );
+    s.end("exit status 1");
+    s.accept();
+    assert_eq!(
+        lines(&mut s),
+        [
+            "waiting for the opening of the connection: \
+             the server ended the connection during the handshake (initialize): exit status 1",
+            "waiting for the answer to the handshake (initialize): \
+             the server ended the connection during the handshake (initialize): exit status 1"
+        ]
+    );
+    let remaining = s.client.connecting().unwrap().remaining;
+    assert_eq!(remaining, Some(seconds(115)));
+    let id = s.expect("initialize");
+    s.answer(&id, initialize_result(LEGACY));
+    assert_eq!(s.client.connecting(), None, "it is ready");
+}
