@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use http_body_util::Empty;
+use http_body_util::{BodyExt as _, Empty};
+use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use mcp_hyper::auth::{AuthHandle, Authorization};
 use mcp_proto::Bytes;
@@ -10,7 +11,7 @@ use mcp_proto::auth::client::{
     AuthConfig, ClientCredentials, DpopKey, Event, Grant, IdentityProvider, Page, ProviderPlace, Redirect,
     Registered, SubjectKind,
 };
-use mcp_proto::auth::{Es256, Secret};
+use mcp_proto::auth::{Es256, ResourceMetadata, Secret};
 use mcp_proto::front::{Client, Error};
 use serde::Deserialize;
 use smol::channel::{Receiver, Sender, unbounded};
@@ -39,11 +40,14 @@ struct Context {
 }
 
 /// How to log in, and the pages that are to be opened for it.
-pub(crate) fn authorization(scenario: &str) -> Outcome<(Authorization, Receiver<Page>)> {
-    let context = match std::env::var("MCP_CONFORMANCE_CONTEXT") {
+pub(crate) async fn authorization(scenario: &str, url: &str) -> Outcome<(Authorization, Receiver<Page>)> {
+    let mut context = match std::env::var("MCP_CONFORMANCE_CONTEXT") {
         Ok(context) => serde_json::from_str(&context)?,
         Err(_) => Context::default(),
     };
+    if context.issuer.is_none() && !context.client_id.is_empty() {
+        context.issuer = issuer(url).await;
+    }
     let (pages, opened) = unbounded();
     let assertion = context.idp_id_token.clone().or(context.valid_jwt.clone()).map(Secret::new);
     let authorization = Authorization::new(config(scenario, context)?)
@@ -78,8 +82,10 @@ fn config(scenario: &str, context: Context) -> Outcome<AuthConfig> {
         _ if !context.client_id.is_empty() => Some(ClientCredentials::new(context.client_id)),
         _ => None,
     };
-    let issuer = context.issuer;
-    config.registered.extend(known.map(|credentials| Registered { issuer, credentials }));
+    if let Some(credentials) = known {
+        let issuer = context.issuer.ok_or("the suite does not say whose credentials these are")?;
+        config.registered.push(Registered::at(issuer, credentials));
+    }
     match scenario {
         "auth/client-credentials-jwt" | "auth/client-credentials-basic" => {
             config.grant = Grant::ClientCredentials;
@@ -112,18 +118,36 @@ pub(crate) async fn agree(pages: Receiver<Page>, handle: AuthHandle) {
     }
 }
 
+/// The issuer that the server's metadata names. Some scenarios give out credentials and do not say whose they are; a
+/// person who configures a client would look it up before handing over the secret.
+async fn issuer(url: &str) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Metadata {
+        authorization_servers: Vec<String>,
+    }
+    let place = ResourceMetadata::places(url).into_iter().next()?;
+    let body = get(&place).await.ok()?.into_body().collect().await.ok()?;
+    let metadata: Metadata = serde_json::from_slice(&body.to_bytes()).ok()?;
+    metadata.authorization_servers.into_iter().next()
+}
+
 /// Where a page leads.
 async fn location(url: &str) -> Outcome<String> {
+    let response = get(url).await?;
+    let location = response.headers().get("location").ok_or("the page leads nowhere")?;
+    Ok(location.to_str()?.to_owned())
+}
+
+/// Asks for a page, without following where it leads.
+async fn get(url: &str) -> Outcome<http::Response<Incoming>> {
     let url: http::Uri = url.parse()?;
     let host = url.authority().ok_or("a page without a host")?.as_str();
     let io = FuturesIo::new(TcpStream::connect(host).await?);
     let (mut sender, connection) = http1::handshake(io).await?;
-    let _connection = smol::spawn(connection);
+    smol::spawn(connection).detach();
     let path = url.path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
     let request = http::Request::get(path).header("host", host).body(Empty::<Bytes>::new())?;
-    let response = sender.send_request(request).await?;
-    let location = response.headers().get("location").ok_or("the page leads nowhere")?;
-    Ok(location.to_str()?.to_owned())
+    Ok(sender.send_request(request).await?)
 }
 
 /// Uses a server that demands a token.

@@ -51,7 +51,7 @@ async fn run() -> Outcome<String> {
 
 async fn connected(url: &str, scenario: &str) -> Outcome {
     let options = ClientOptions::new("conformance-client", env!("CARGO_PKG_VERSION"));
-    let (authorization, pages) = auth::authorization(scenario)?;
+    let (authorization, pages) = auth::authorization(scenario, url).await?;
     let (client, driver) = options.handlers(input::handlers()).authorization(authorization).connect(url)?;
     let _person = driver.auth().map(|handle| smol::spawn(auth::agree(pages, handle)));
     let driver = smol::spawn(driver);

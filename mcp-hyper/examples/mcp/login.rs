@@ -7,10 +7,8 @@ use std::time::Duration;
 
 use mcp_hyper::auth::{AuthHandle, Authorization, FileStore, LoginError, LoopbackRedirects, TokenStore as _};
 use mcp_hyper::{AuthDriver, ClientOptions};
-use mcp_proto::auth::client::{
-    AuthConfig, AuthError, ClientCredentials, DpopKey, Event, Page, Registered, Status,
-};
-use mcp_proto::auth::{PrivateNetworks, Scopes, Secret, TokenKind, canonical_resource};
+use mcp_proto::auth::client::{AuthConfig, AuthError, DpopKey, Event, Page, Status};
+use mcp_proto::auth::{PrivateNetworks, Scopes, TokenKind, canonical_resource};
 use mcp_proto::front::{Clock as _, SystemClock};
 use serde_json::json;
 
@@ -188,12 +186,12 @@ fn config(common: &Common, redirect_uri: String) -> Result<AuthConfig, Failure> 
         config.private_networks = PrivateNetworks::Allowed;
     }
     if let Some(id) = &common.client_id {
-        let credentials = match env::var(SECRET) {
-            Ok(secret) => ClientCredentials::with_secret(id, Secret::new(secret)),
-            Err(env::VarError::NotPresent) => ClientCredentials::new(id),
+        config = match env::var(SECRET) {
+            // A secret belongs to an issuer, or the server could have it sent anywhere.
+            Ok(_) => return Err(Failure::Usage(format!("{SECRET}: the issuer of the secret is not known"))),
+            Err(env::VarError::NotPresent) => config.client_id(id),
             Err(error) => return Err(Failure::Usage(format!("{SECRET}: {error}"))),
         };
-        config.registered.push(Registered { issuer: None, credentials });
     }
     Ok(config)
 }

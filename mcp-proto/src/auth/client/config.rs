@@ -8,6 +8,7 @@ use core::time::Duration;
 
 use iri_string::types::UriStr;
 
+use crate::auth::url::Parts;
 use crate::auth::{
     DOCUMENT_BYTES, IssuerMatch, PrivateNetworks, Reach, ReachError, Scopes, Secret, Signer,
     canonical_resource, check_page_url,
@@ -16,13 +17,12 @@ use crate::auth::{
 /// The configuration of an [`AuthClient`](super::AuthClient).
 ///
 /// ```
-/// use mcp_proto::auth::client::{AuthConfig, ClientCredentials, Registered};
+/// use mcp_proto::auth::Secret;
+/// use mcp_proto::auth::client::AuthConfig;
 ///
-/// let mut config = AuthConfig::new("my host", "http://127.0.0.1:4870/callback");
-/// config.registered.push(Registered {
-///     issuer: Some("https://auth.example.com".into()),
-///     credentials: ClientCredentials::new("s6BhdRkqt3"),
-/// });
+/// let secret = Secret::new("7Fjfp0ZBr1KtDRbnfVdmIw");
+/// let config = AuthConfig::new("my host", "http://127.0.0.1:4870/callback")
+///     .client_secret("https://auth.example.com", "s6BhdRkqt3", secret);
 /// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -33,8 +33,8 @@ pub struct AuthConfig {
     pub person: Person,
     /// How this client presents itself where it registers.
     pub client: ClientInfo,
-    /// What this client is known by at authorization servers that it was registered with beforehand. If there is any,
-    /// no other server is talked to: that would hand one server what another one gave out.
+    /// The registrations that this client has beforehand. If there is any, no authorization server without one is
+    /// contacted: it would learn what another one gave out. Default: none.
     pub registered: Vec<Registered>,
     /// The URL of this client's own metadata document, which is then its name at every authorization server that reads
     /// such documents. `https` with a path. Default: none.
@@ -110,10 +110,40 @@ impl AuthConfig {
             servers: 3,
         }
     }
-}
 
-impl AuthConfig {
+    /// Adds the id of a public client: one that was registered beforehand and has no secret.
+    #[must_use]
+    pub fn client_id(mut self, id: impl Into<String>) -> Self {
+        self.registered.push(Registered::public(id));
+        self
+    }
+
+    /// Adds an id and a secret that `issuer` gave out. They are sent to the endpoints of that issuer alone; if discovery
+    /// names no such issuer, the login ends with [`RegisteredElsewhere`](super::AuthError::RegisteredElsewhere) before
+    /// anything is sent.
+    #[must_use]
+    pub fn client_secret(mut self, issuer: impl Into<String>, id: impl Into<String>, secret: Secret) -> Self {
+        self.registered.push(Registered::at(issuer, ClientCredentials::with_secret(id, secret)));
+        self
+    }
+
+    /// Adds an id that `issuer` gave out and the key that signs the assertions for it (`private_key_jwt`). As with
+    /// [`client_secret`](Self::client_secret), no other issuer is sent an assertion.
+    #[must_use]
+    pub fn client_key(
+        mut self,
+        issuer: impl Into<String>,
+        id: impl Into<String>,
+        key: Arc<dyn Signer>,
+    ) -> Self {
+        self.registered.push(Registered::at(issuer, ClientCredentials::with_key(id, key)));
+        self
+    }
+
     pub(super) fn check(&self, reach: &Reach) -> Result<(), AuthConfigError> {
+        if self.registered.iter().filter_map(Registered::issuer).any(|issuer| !is_issuer(issuer)) {
+            return Err(AuthConfigError::Issuer);
+        }
         if let Some(resource) = &self.resource {
             canonical_resource(resource).map_err(|_| AuthConfigError::Resource)?;
         }
@@ -248,14 +278,42 @@ impl ApplicationType {
     }
 }
 
-/// What a client is known by at one authorization server.
+/// The credentials of a client at one authorization server, from before this client ran.
+///
+/// Credentials with a secret or a key belong to an issuer from the beginning: a server that a client connects to names its
+/// authorization servers itself, and could otherwise have the secret sent to one of its choice.
 #[derive(Clone, Debug)]
 pub struct Registered {
-    /// The issuer that gave it out, exactly. Without one, it belongs to the first authorization server that it is used
-    /// with, and is never shown to another.
-    pub issuer: Option<String>,
-    /// What it gave out.
-    pub credentials: ClientCredentials,
+    issuer: Option<String>,
+    credentials: ClientCredentials,
+}
+
+impl Registered {
+    /// The id of a public client. It belongs to the first authorization server that it is used with, and is not sent to
+    /// another afterwards.
+    pub fn public(id: impl Into<String>) -> Self {
+        Self { issuer: None, credentials: ClientCredentials::new(id) }
+    }
+
+    /// Credentials that `issuer` gave out. The issuer is compared as [`AuthConfig::issuer_match`] says.
+    pub fn at(issuer: impl Into<String>, credentials: ClientCredentials) -> Self {
+        Self { issuer: Some(issuer.into()), credentials }
+    }
+
+    /// The issuer that gave the credentials out. `None` for a public client that may be used with any one issuer.
+    pub fn issuer(&self) -> Option<&str> {
+        self.issuer.as_deref()
+    }
+
+    /// The credentials.
+    pub fn credentials(&self) -> &ClientCredentials {
+        &self.credentials
+    }
+}
+
+/// Whether this can identify an issuer: a URL without user name, query and fragment (RFC 8414, section 2).
+fn is_issuer(url: &str) -> bool {
+    Parts::of(url).is_ok_and(|parts| !parts.has_user && parts.query.is_none() && !parts.has_fragment)
 }
 
 /// A client's name, and how it shows that it is the one.
@@ -390,6 +448,8 @@ pub enum AuthConfigError {
     ClientIdDocument,
     /// This way of asking for tokens needs credentials, and there are none.
     Credentials,
+    /// The issuer of a [registration](AuthConfig::registered) is no URL without user name, query and fragment.
+    Issuer,
     /// The identity provider's URL is none that credentials may be sent to.
     IdentityProvider,
 }
@@ -404,6 +464,7 @@ impl fmt::Display for AuthConfigError {
                 f.write_str("the URL of the client's metadata document is not https with a path")
             }
             Self::Credentials => f.write_str("clients that act for themselves need credentials"),
+            Self::Issuer => f.write_str("the issuer of the client's credentials is not a URL of an issuer"),
             Self::IdentityProvider => {
                 f.write_str("the identity provider is neither at https nor at http on loopback")
             }

@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 use crate::auth::{MetadataError, Now, ResourceMetadata, Secret, ServerMetadata};
 
 use super::AuthClient;
-use super::config::Legacy;
+use super::config::{Legacy, Registered};
 use super::error::AuthError;
 use super::fetching::{Reply, Request, place};
 use super::flow::{Flow, Found, Next, Search, ServerSearch, Step, Want};
@@ -117,11 +117,10 @@ impl AuthClient {
     fn eligible(&self, issuers: Vec<String>) -> Result<VecDeque<String>, AuthError> {
         let first = issuers.first().map(|issuer| place(issuer)).unwrap_or_default();
         let knows = |issuer: &String| {
-            let configured =
-                self.config.registered.iter().filter_map(|registered| registered.issuer.as_ref());
-            let token = self.record.tokens.as_ref().map(|tokens| &tokens.issuer);
+            let configured = self.config.registered.iter().filter_map(Registered::issuer);
+            let token = self.record.tokens.as_ref().map(|tokens| tokens.issuer.as_str());
             configured
-                .chain(self.record.clients.keys())
+                .chain(self.record.clients.keys().map(String::as_str))
                 .chain(token)
                 .any(|known| self.same_issuer(known, issuer))
         };
@@ -138,11 +137,11 @@ impl AuthClient {
     /// Whether the application's credentials, if there are any, may be used with that authorization server.
     pub(super) fn may_be_asked(&self, issuer: &str) -> bool {
         self.config.registered.is_empty()
-            || self.config.registered.iter().any(|registered| match &registered.issuer {
+            || self.config.registered.iter().any(|registered| match registered.issuer() {
                 Some(known) => self.same_issuer(known, issuer),
                 None => !self.record.clients.iter().any(|(known, client)| {
                     client.source == Source::Configured
-                        && client.id == registered.credentials.id
+                        && client.id == registered.credentials().id
                         && !self.same_issuer(known, issuer)
                 }),
             })

@@ -113,16 +113,18 @@ impl AuthClient {
         if self.config.registered.is_empty() {
             return Ok(None);
         }
-        let exact = self.config.registered.iter().find(|registered| {
-            registered.issuer.as_ref().is_some_and(|known| self.same_issuer(known, issuer))
-        });
-        let open = || self.config.registered.iter().find(|registered| registered.issuer.is_none());
+        let exact = self
+            .config
+            .registered
+            .iter()
+            .find(|registered| registered.issuer().is_some_and(|known| self.same_issuer(known, issuer)));
+        let open = || self.config.registered.iter().find(|registered| registered.issuer().is_none());
         match exact {
-            Some(registered) => Ok(Some((registered.credentials.clone(), false))),
+            Some(registered) => Ok(Some((registered.credentials().clone(), false))),
             None if !self.may_be_asked(issuer) => {
                 Err(AuthError::RegisteredElsewhere { issuer: issuer.to_string() })
             }
-            None => Ok(open().map(|registered| (registered.credentials.clone(), true))),
+            None => Ok(open().map(|registered| (registered.credentials().clone(), true))),
         }
     }
 

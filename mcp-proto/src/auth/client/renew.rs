@@ -160,12 +160,12 @@ impl AuthClient {
     /// What this client presented itself as, when it got its token.
     pub(super) fn known_as(&self, issuer: &str, id: &str) -> ClientCredentials {
         let configured = self.config.registered.iter().find(|registered| {
-            registered.credentials.id == id
-                && registered.issuer.as_deref().is_none_or(|known| known == issuer)
+            registered.credentials().id == id
+                && registered.issuer().is_none_or(|known| self.same_issuer(known, issuer))
         });
         let kept = || self.record.clients.get(issuer).filter(|client| client.id == id);
         configured
-            .map(|registered| registered.credentials.clone())
+            .map(|registered| registered.credentials().clone())
             .or_else(|| kept().map(super::record::Client::credentials))
             .unwrap_or_else(|| ClientCredentials {
                 id: String::from(id),

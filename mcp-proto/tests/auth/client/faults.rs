@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use mcp_proto::auth::Secret;
 use mcp_proto::auth::client::{
-    AuthConfig, ClientCredentials, DpopKey, Grant, IdentityProvider, ProviderPlace, Registered, SubjectKind,
+    AuthConfig, ClientCredentials, DpopKey, Grant, IdentityProvider, ProviderPlace, SubjectKind,
 };
 use serde_json::json;
 
@@ -90,10 +90,7 @@ fn scene(kind: usize) -> (World, Host) {
 }
 
 fn known() -> AuthConfig {
-    let mut config = config();
-    let credentials = ClientCredentials::with_secret("machine", Secret::new("secret-of-machine"));
-    config.registered.push(Registered { issuer: Some(ISSUER.into()), credentials });
-    config
+    config().client_secret(ISSUER, "machine", Secret::new("secret-of-machine"))
 }
 
 /// A token, more of it, another one, and none: each verdict comes once.

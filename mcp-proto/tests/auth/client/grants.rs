@@ -18,7 +18,7 @@ const IDP: &str = "https://idp.example.com";
 fn with(grant: Grant, credentials: ClientCredentials) -> AuthConfig {
     let mut config = config();
     config.grant = grant;
-    config.registered.push(Registered { issuer: None, credentials });
+    config.registered.push(Registered::at(ISSUER, credentials));
     config
 }
 

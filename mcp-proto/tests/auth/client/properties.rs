@@ -281,14 +281,11 @@ impl Driver {
 }
 
 fn configs() -> Vec<AuthConfig> {
-    use mcp_proto::auth::client::{ClientCredentials, DpopKey, Grant, Registered};
+    use mcp_proto::auth::client::{DpopKey, Grant};
     let mut bound = super::config();
     bound.dpop = Some(DpopKey::Given(std::sync::Arc::new(super::sim::PaperKey)));
-    let mut machine = super::config();
+    let mut machine = super::config().client_id("https://a.example/x");
     machine.grant = Grant::ClientCredentials;
-    machine
-        .registered
-        .push(Registered { issuer: None, credentials: ClientCredentials::new("https://a.example/x") });
     let mut workload = super::config();
     workload.grant = Grant::JwtBearer;
     vec![super::config(), bound, machine, workload]

@@ -1,10 +1,12 @@
 //! What the client is known by, and where.
 
-use mcp_proto::auth::Secret;
+use std::sync::Arc;
+
 use mcp_proto::auth::client::{
     ApplicationType, AuthClient, AuthConfig, AuthConfigError, AuthError, AuthMethod, ClientCredentials,
-    Registered,
+    Grant, Registered,
 };
+use mcp_proto::auth::{Es256, Secret};
 use serde_json::json;
 
 use super::config;
@@ -12,9 +14,13 @@ use super::sim::{Answer, Host, ISSUER, Issuer, Outcome, REDIRECT, SERVER, World}
 
 const DOCUMENT: &str = "https://app.example/client.json";
 
-fn with(issuer: Option<&str>, credentials: ClientCredentials) -> AuthConfig {
+/// A configuration with a public client, of one issuer or of any.
+fn public(issuer: Option<&str>, id: &str) -> AuthConfig {
     let mut config = config();
-    config.registered.push(Registered { issuer: issuer.map(String::from), credentials });
+    config.registered.push(match issuer {
+        Some(issuer) => Registered::at(issuer, ClientCredentials::new(id)),
+        None => Registered::public(id),
+    });
     config
 }
 
@@ -32,7 +38,7 @@ fn registration_is_what_is_done_if_nothing_else_is_possible() {
     for issuer in [None, Some(ISSUER)] {
         let mut world = knowing("known", None);
         world.metadata(json!({ "client_id_metadata_document_supported": true }));
-        let mut config = with(issuer, ClientCredentials::new("known"));
+        let mut config = public(issuer, "known");
         config.client_id_document = Some(DOCUMENT.into());
         assert_eq!(Host::new(config, 1).call(&mut world), Outcome::Answered(2));
         assert_eq!(world.issuer().pages[0]["client_id"], "known");
@@ -188,17 +194,59 @@ fn credentials_from_beforehand_stay_with_their_authorization_server() {
     let other = "https://other.example.com";
     let mut world = knowing("known", None);
     world.add(Issuer::new(other));
-    let mut host = Host::new(with(None, ClientCredentials::new("known")), 1);
+    let mut host = Host::new(public(None, "known"), 1);
     assert_eq!(host.call(&mut world), Outcome::Answered(2));
     world.trusts = other.into();
     world.describe(json!({}));
     let moved = Outcome::Failed(AuthError::RegisteredElsewhere { issuer: other.into() });
     assert_eq!(host.call(&mut world), moved);
     // The next process knows that too.
-    assert_eq!(Host::new(with(None, ClientCredentials::new("known")), 2).call(&mut world), moved);
-    let mut host = Host::new(with(Some(ISSUER), ClientCredentials::new("known")), 3);
+    assert_eq!(Host::new(public(None, "known"), 2).call(&mut world), moved);
+    let mut host = Host::new(public(Some(ISSUER), "known"), 3);
     assert_eq!(host.call(&mut world), moved);
     assert!(world.issuer().pages.is_empty() && world.issuer().registrations.is_empty());
+}
+
+/// C12.20: a server that names an authorization server of its own choice does not get the client to authenticate there,
+/// not even the first time, when nothing is stored yet.
+#[test]
+fn client_sends_no_secret_to_an_issuer_that_did_not_give_it_out() {
+    let evil = "https://evil.example.com";
+    let key = || Arc::new(Es256::from_entropy(&[9; 32]).unwrap());
+    for machine in [false, true] {
+        for config in [
+            config().client_secret(ISSUER, "known", Secret::new("secret-of-client")),
+            config().client_key(ISSUER, "known", key()),
+        ] {
+            let mut config = config;
+            if machine {
+                config.grant = Grant::ClientCredentials;
+            }
+            let mut world = knowing("known", Some("secret-of-client"));
+            world.add(Issuer::new(evil));
+            world.trusts = evil.into();
+            world.describe(json!({}));
+            let mut host = Host::new(config, 1);
+            let error = AuthError::RegisteredElsewhere { issuer: evil.into() };
+            assert_eq!(host.call(&mut world), Outcome::Failed(error));
+            assert_eq!((world.count("evil.example.com"), host.pages()), (0, 0));
+        }
+    }
+    // Nor to a server of 2025-03-26, which is its own authorization server.
+    let mut world = World::legacy();
+    let config = config().client_secret(ISSUER, "known", Secret::new("secret-of-client"));
+    let error = AuthError::RegisteredElsewhere { issuer: "https://mcp.example.com".into() };
+    assert_eq!(Host::new(config, 1).call(&mut world), Outcome::Failed(error));
+    assert_eq!((world.count("POST"), world.issuer().pages.len()), (0, 0));
+}
+
+#[test]
+fn configuration_refuses_an_issuer_that_is_no_url_of_one() {
+    for issuer in ["", "auth.example.com", "https://me@auth.example.com", "https://auth.example.com?a", "x:y"]
+    {
+        let config = config().client_secret(issuer, "known", Secret::new("secret-of-client"));
+        assert_eq!(AuthClient::new(config, SERVER, [1; 32]).err(), Some(AuthConfigError::Issuer), "{issuer}");
+    }
 }
 
 #[test]
@@ -253,8 +301,8 @@ fn a_password_is_sent_as_the_authorization_server_takes_it() {
     ] {
         let mut world = knowing("a client:1", Some("secret %/: 1"));
         world.metadata(json!({ "token_endpoint_auth_methods_supported": takes }));
-        let credentials = ClientCredentials::with_secret("a client:1", Secret::new("secret %/: 1"));
-        let mut host = Host::new(with(Some(ISSUER), credentials), 1);
+        let config = config().client_secret(ISSUER, "a client:1", Secret::new("secret %/: 1"));
+        let mut host = Host::new(config, 1);
         assert_eq!(host.call(&mut world), Outcome::Answered(2), "{takes}");
         let issuer = world.issuer();
         assert_eq!(issuer.authorizations[0].is_some(), header, "{takes}");
@@ -278,7 +326,9 @@ fn how_a_password_is_sent_may_be_said_by_whoever_gave_it_out() {
     let mut world = knowing("known", Some("secret-2"));
     let mut credentials = ClientCredentials::with_secret("known", Secret::new("secret-2"));
     credentials.method = Some(AuthMethod::Post);
-    assert_eq!(Host::new(with(None, credentials), 1).call(&mut world), Outcome::Answered(2));
+    let mut config = config();
+    config.registered.push(Registered::at(ISSUER, credentials));
+    assert_eq!(Host::new(config, 1).call(&mut world), Outcome::Answered(2));
     assert!(world.issuer().requests[0].contains_key("client_secret"));
 }
 
