@@ -1,5 +1,7 @@
 //! What is needed of a runtime: names, sockets and timers.
 
+mod reactor;
+
 use std::fmt;
 use std::future::Future;
 use std::io;
@@ -50,6 +52,14 @@ use crate::smol_socket::SmolSocket;
 /// }
 /// ```
 pub trait Runtime: Send + Sync + 'static {
+    /// Starts what the runtime needs, unless it runs already. A client calls it before anything else. Default: nothing.
+    ///
+    /// # Errors
+    /// If the runtime cannot be started now: for want of file descriptors, say.
+    fn start(&self) -> io::Result<()> {
+        Ok(())
+    }
+
     /// Looks up a name. The port goes unchanged into each of the addresses.
     ///
     /// # Errors
@@ -92,6 +102,11 @@ impl fmt::Debug for dyn Stream {
 pub struct Smol;
 
 impl Runtime for Smol {
+    /// Starts async-io's reactor, which panics where it has to start by itself and no file descriptors are left.
+    fn start(&self) -> io::Result<()> {
+        reactor::start()
+    }
+
     async fn resolve(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
         async_net::resolve((host, port)).await
     }

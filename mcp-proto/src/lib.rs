@@ -36,9 +36,13 @@
 //!     drain poll_link      → open or close the link            (clients)
 //!     drain poll_transmit  → write
 //!     drain poll_event     → act
+//!     again, until none of them has anything
 //!     wait for: readable → handle_input | poll_timeout → handle_timeout | a command
 //! }
 //! ```
+//!
+//! Acting on an event makes output: a request, an answer, the end of the link. A loop that waits after one pass sends it
+//! only when something else happens. `examples/blocking.rs` is this loop as a program.
 //!
 //! Over HTTP a client has `poll_action` in the place of the first two, and heads, bodies and ends as inputs; a server
 //! is an exchange at a time: `bind::http` has both loops.

@@ -38,7 +38,9 @@ pub struct Limits {
     /// Default 10, as in every other client: a server that is not content by then never will be.
     pub rounds: u32,
 
-    /// How many bytes may wait to be sent before this side's own requests and notifications are refused.
+    /// How many bytes may wait to be sent before this side's own requests and notifications are refused. Over it a server
+    /// on a stream or a channel holds further requests undispatched, up to [`message_bytes`](Self::message_bytes) of them,
+    /// until its client has taken enough.
     ///
     /// Default 64 MiB: one message of the greatest size always fits.
     pub queued_bytes: usize,

@@ -7,6 +7,7 @@ mod stream;
 
 use std::fmt;
 use std::future::Future;
+use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -14,10 +15,12 @@ use std::task::{Context, Poll};
 use futures_lite::{AsyncRead, AsyncWrite};
 use mcp_proto::bind::StreamClient;
 use mcp_proto::front::{self, Client, Error, Mode, Multi, SystemClock};
+use mcp_proto::peer::Lost;
 use mcp_proto::peer::client::{Closed, LinkAction};
 
 use crate::Command;
 use crate::alarm::Alarm;
+use crate::reactor::start_reactor;
 
 pub use child::ChildLink;
 use link::{Link, LinkEvent};
@@ -110,6 +113,10 @@ pub struct ClientDriver<L, H: Mode = Multi> {
     link: L,
     alarm: Alarm,
     wire: options::Tap,
+    /// Why nothing can be done at all.
+    problem: Option<io::Error>,
+    /// How much of the output was unwritten when that was last looked at.
+    unwritten: usize,
 }
 
 impl<L: Link, H: Mode> ClientDriver<L, H> {
@@ -118,19 +125,25 @@ impl<L: Link, H: Mode> ClientDriver<L, H> {
         config.capabilities = handlers.capabilities().clone();
         config.reopen = link.can_reopen();
         let clock = Arc::new(SystemClock::new());
+        let problem = start_reactor().err();
         let (client, front) = front::client(StreamClient::new(config), clock.clone(), handlers);
-        (client, Self { front, link, alarm: Alarm::new(clock), wire })
+        (client, Self { front, link, alarm: Alarm::new(clock), wire, problem, unwritten: 0 })
     }
 
     /// Carries out what the machine wants of the link. Ready if there was anything, as more may follow from it.
     fn poll_machine(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let Self { front, link, wire, .. } = self;
+        let Self { front, link, wire, unwritten, .. } = self;
         let mut sent = None;
         let polled = front.poll(cx, |machine, now| {
+            let left = link.unwritten();
+            if std::mem::replace(unwritten, left) > left {
+                machine.handle_written(now);
+            }
             machine.handle_timeout(now);
             let action = machine.poll_link();
             let transmitted =
                 link.outgoing().and_then(|outgoing| machine.poll_transmit(outgoing).then_some(outgoing));
+            *unwritten = transmitted.as_ref().map_or(*unwritten, |outgoing| outgoing.len());
             sent = transmitted.as_ref().and_then(|outgoing| wire.is_on().then(|| outgoing.to_vec()));
             if action.is_some() || transmitted.is_some() { Poll::Ready(action) } else { Poll::Pending }
         });
@@ -167,6 +180,10 @@ impl<L: Link + Unpin, H: Mode> Future for ClientDriver<L, H> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
+        if let Some(problem) = this.problem.take() {
+            let why = format!("I/O cannot be started: {problem}");
+            this.front.lock(|machine, _| machine.abort(Lost::Failed(why)));
+        }
         for _ in 0..ROUNDS {
             // All three in every round, so that reading never waits for writing, nor either for the machine.
             this.link.poll_write(cx);
@@ -178,6 +195,7 @@ impl<L: Link + Unpin, H: Mode> Future for ClientDriver<L, H> {
             if let Some(closed) = this.front.closed()
                 && this.link.is_closed()
             {
+                this.front.handle_link_down();
                 return Poll::Ready(match closed {
                     Closed::Done => Ok(()),
                     closed => Err(Error::Closed(closed)),

@@ -13,6 +13,7 @@ use crate::environment::Environment;
 use crate::ladder::Shutdown;
 use crate::os::Tree;
 use crate::pipe::{ChildStdin, ChildStdout};
+use crate::reactor::start_reactor;
 use crate::spawn_error::SpawnError;
 use crate::stderr::Stderr;
 
@@ -146,6 +147,7 @@ impl Command {
     }
 
     fn try_spawn(&self, environment: &[(OsString, OsString)]) -> io::Result<Child> {
+        start_reactor()?;
         let mut command = process::Command::new(self.resolved_program(environment));
         command.args(&self.args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.env_clear().envs(environment.iter().map(|(name, value)| (name, value)));

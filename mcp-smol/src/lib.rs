@@ -30,6 +30,7 @@
 //! | be a server on a socket | [`serve`] |
 //! | show a person what is to be run | [`Command::preview`] |
 //! | run a child without MCP | [`Command`] → [`Child`], its [`Stderr`], its end as an [`Exit`] or why not, a [`SpawnError`] |
+//! | start without free file descriptors, and be told so | [`start_reactor`] |
 //! | read and write at the same time in one poll | [`Io`], over any pair of reader and writer or any one stream |
 //!
 //! Whatever has to do with MCP is in `mcp_proto`: handles, handlers and results in [`mcp_proto::front`]. The drivers
@@ -60,6 +61,7 @@ mod pipe;
 mod polled;
 mod preview;
 mod pump;
+mod reactor;
 mod server;
 mod spawn_error;
 mod stderr;
@@ -75,6 +77,7 @@ pub use io::Io;
 pub use ladder::{Rung, Shutdown};
 pub use pipe::{ChildStdin, ChildStdout};
 pub use preview::{CommandPreview, Risk};
+pub use reactor::start_reactor;
 pub use server::{ServerDriver, ServerOptions, serve, serve_stdio};
 pub use spawn_error::{SpawnError, SpawnFailure};
 pub use stderr::{Stderr, StderrLine, StderrLines};

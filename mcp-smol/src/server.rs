@@ -20,6 +20,7 @@ use mcp_proto::peer::server::{Closed, ServerConfig};
 
 use crate::alarm::Alarm;
 use crate::pump::{End, Pump};
+use crate::reactor::start_reactor;
 
 use entropy::SystemEntropy;
 pub use options::ServerOptions;
@@ -100,15 +101,23 @@ where
 ///
 /// # Errors
 ///
-/// What is wrong with the [router](Router::check), as [`io::ErrorKind::InvalidInput`], before anything is served; and
-/// the errors of reading and writing, [`io::ErrorKind::TimedOut`] if the client takes no answers among them. A client
+/// What is wrong with the [router](Router::check), as [`io::ErrorKind::InvalidInput`], before anything is served; that
+/// there are [no file descriptors](crate::start_reactor) to work with; and the errors of reading and writing, [`io::ErrorKind::TimedOut`] if the client takes no answers among them. A client
 /// that goes without reading its answers is none.
+///
+/// # A client that reads slowly
+///
+/// Over [`Limits::queued_bytes`](mcp_proto::Limits::queued_bytes) of unread answers no further handler runs, and further
+/// requests are held; once those fill [`Limits::message_bytes`](mcp_proto::Limits::message_bytes), the client's output is
+/// not read. Responses and cancellations that come before are heeded. A client that takes nothing at all for
+/// [`ServerConfig::write_timeout`] ends the connection.
 #[must_use = "nothing happens unless the driver is polled"]
 pub struct ServerDriver<R, W, H: Mode = Multi> {
     front: front::ServerDriver<StreamServer, H>,
     pump: Pump<R, W>,
     alarm: Alarm,
-    problem: Option<RouterError>,
+    /// Why nothing can be served at all.
+    problem: Option<io::Error>,
     /// Why nothing more is to be read.
     end: Option<End>,
     /// Whether the machine wants to be given more input.
@@ -133,7 +142,8 @@ impl<R, W, H: Mode> ServerDriver<R, W, H> {
         reader: R,
         writer: W,
     ) -> (ServerHandle, Self) {
-        let problem = router.check().err();
+        let invalid = |error: RouterError| io::Error::new(io::ErrorKind::InvalidInput, error);
+        let problem = router.check().map_err(invalid).and_then(|()| start_reactor()).err();
         let clock = Arc::new(SystemClock::new());
         let mut machine = StreamServer::new(config);
         machine.set_principal(principal);
@@ -225,7 +235,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin, H: Mode> Future for ServerDriv
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
         if let Some(problem) = this.problem.take() {
-            return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidInput, problem)));
+            return Poll::Ready(Err(problem));
         }
         for _ in 0..ROUNDS {
             // All three in every round, so that reading never waits for writing, nor either for the machine.

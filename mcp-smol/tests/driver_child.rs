@@ -10,9 +10,10 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use common::{Scratch, bounded, eventually, run, runs, times};
+use common::{Scratch, bounded, eventually, run, runs, state, times};
 use futures_lite::future;
 use mcp_proto::front::{Client, ClientHandlers, Error};
+use mcp_proto::peer::Lost;
 use mcp_proto::peer::client::Closed;
 use mcp_proto::schema::{Era, ListRootsResult, Root};
 use mcp_smol::{ClientOptions, Command, Wire};
@@ -168,6 +169,39 @@ fn a_server_that_ignores_the_end_of_its_input_and_the_request_to_leave_is_killed
         assert_eq!(client.close().await, Closed::Done);
         driver.await.unwrap();
         assert!(!runs(pid));
+    });
+}
+
+/// C3.5: the documented client detaches its driver, and ends the program after `close`.
+#[test]
+fn close_returns_once_a_stubborn_server_is_reaped_although_the_driver_is_detached() {
+    for _ in 0..5 {
+        run(async {
+            let scratch = Scratch::new("detached");
+            let file = scratch.0.join("pid");
+            let body =
+                format!("trap '' TERM; echo $$ >{}; modern; while :; do sleep 60; done", file.display());
+            let (client, driver) = ClientOptions::new("test", "1")
+                .configure(|config| config.close_timeout = Duration::from_millis(100))
+                .connect(script(&body).shutdown(times(100, 100)));
+            smol::spawn(driver).detach();
+            client.ready().await.unwrap();
+            let pid = pid(&file);
+            assert!(runs(pid));
+            assert_eq!(client.close().await, Closed::Done);
+            assert_eq!(state(pid), None, "neither process nor zombie is left");
+        });
+    }
+}
+
+#[test]
+fn close_returns_at_once_when_the_driver_was_dropped() {
+    run(async {
+        let (client, driver) = mcp_smol::connect(script("modern; sleep 60"));
+        let driver = smol::spawn(driver);
+        client.ready().await.unwrap();
+        driver.cancel().await;
+        assert_eq!(future::poll_once(client.close()).await, Some(Closed::Lost(Lost::DriverDropped)));
     });
 }
 

@@ -21,15 +21,38 @@ mod unix {
     use std::io::{self, Read as _, Seek as _, Write as _};
     use std::os::fd::OwnedFd;
     use std::os::unix::net::UnixStream;
-    use std::process::{Command, Stdio};
+    use std::process::{Child, Command, Stdio};
+    use std::sync::mpsc;
     use std::task::Poll;
+    use std::thread;
+    use std::time::{Duration, Instant};
 
     use futures_lite::{AsyncReadExt as _, AsyncWriteExt as _};
-    use mcp_smol::Io;
+    use mcp_proto::front::Router;
+    use mcp_proto::schema::Tool;
+    use mcp_smol::{Io, ServerOptions};
+    use serde::Deserialize;
+    use serde_json::{Value, json};
 
     use crate::common::{Scratch, line, run};
 
     const ROLE: &str = "MCP_SMOL_TEST_ROLE";
+    /// Makes the tests of slow clients use the default limits and hundreds of megabytes.
+    const FULL_SIZE: &str = "MCP_SMOL_TEST_FULL_SIZE";
+
+    fn is_full_size() -> bool {
+        env::var_os(FULL_SIZE).is_some()
+    }
+
+    #[derive(Deserialize)]
+    struct Echo {
+        text: String,
+    }
+
+    #[derive(Deserialize)]
+    struct Fill {
+        bytes: usize,
+    }
 
     pub(crate) fn main() {
         match env::var(ROLE).as_deref() {
@@ -39,9 +62,10 @@ mod unix {
             Ok("close") => close(),
             Ok("twice") => twice(),
             Ok("flags") => flags(),
+            Ok("server") => server_of_echoes(),
             Ok(role) => panic!("no such role: {role}"),
             Err(_) => {
-                let tests: [(&str, fn()); 8] = [
+                let tests: [(&str, fn()); 10] = [
                     ("pipes_carry_megabytes_both_ways", pipes_carry_megabytes_both_ways),
                     ("sockets_carry_megabytes_both_ways", sockets_carry_megabytes_both_ways),
                     ("files_can_be_read_and_written", files_can_be_read_and_written),
@@ -52,6 +76,11 @@ mod unix {
                     (
                         "polling_leaves_the_flags_of_the_descriptors_alone",
                         polling_leaves_the_flags_of_the_descriptors_alone,
+                    ),
+                    ("client_that_reads_late_gets_every_answer", client_that_reads_late_gets_every_answer),
+                    (
+                        "client_that_reads_slowly_gets_every_answer",
+                        client_that_reads_slowly_gets_every_answer,
                     ),
                 ];
                 for (name, test) in tests {
@@ -127,6 +156,23 @@ mod unix {
                 assert!(!names.into_iter().any(|name| name.starts_with("blocking")), "they are polled");
             }
         });
+    }
+
+    /// Answers with what it was given, or with as much as it was asked for.
+    fn server_of_echoes() {
+        let tool = |name| Tool::new(name, "", json!({ "type": "object" }));
+        let router = Router::new("echoes", "1")
+            .tool_with(tool("echo"), async |Echo { text }, _| text)
+            .tool_with(tool("fill"), async |Fill { bytes }, _| "x".repeat(bytes));
+        let options = ServerOptions::new(router).configure(|config| {
+            if !is_full_size() {
+                config.limits.message_bytes = 2_000_000;
+                config.limits.queued_bytes = 2_000_000;
+                config.limits.reply_bytes = 2_000_000;
+            }
+        });
+        let (_, driver) = options.stdio().unwrap();
+        smol::block_on(driver).unwrap();
     }
 
     // The client's tests.
@@ -248,5 +294,113 @@ mod unix {
         let mut child = server("flags").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         exchange(child.stdin.take().unwrap(), child.stdout.take().unwrap(), &megabytes(1), || ());
         assert!(child.wait().unwrap().success());
+    }
+
+    fn call(id: usize, tool: &str, arguments: &Value) -> String {
+        let meta = json!({
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {}
+        });
+        let params = json!({ "name": tool, "arguments": arguments, "_meta": meta });
+        format!("{}\n", json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params }))
+    }
+
+    /// Reads to the end, no faster than that, and gives the ids of the results in order.
+    fn read_answers(mut from: impl io::Read, bytes_per_second: usize) -> Vec<u64> {
+        let (start, mut chunk, mut read) = (Instant::now(), vec![0; 64 * 1024], 0);
+        let (mut answers, mut line) = (Vec::new(), Vec::new());
+        loop {
+            let length = from.read(&mut chunk).unwrap();
+            if length == 0 {
+                return answers;
+            }
+            read += length;
+            for piece in chunk[..length].split_inclusive(|&byte| byte == b'\n') {
+                line.extend_from_slice(piece);
+                if line.ends_with(b"\n") {
+                    let answer: Value = serde_json::from_slice(&line).unwrap();
+                    assert!(answer.get("result").is_some(), "{}", answer["error"]);
+                    answers.push(answer["id"].as_u64().unwrap());
+                    line.clear();
+                }
+            }
+            let due = Duration::from_secs_f64(read as f64 / bytes_per_second as f64);
+            thread::sleep(due.saturating_sub(start.elapsed()));
+        }
+    }
+
+    /// The most memory that a process has used, in megabytes.
+    fn peak_memory(child: &Child) -> usize {
+        let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        peak.and_then(|peak| peak.split_whitespace().next()?.parse::<usize>().ok()).unwrap_or_default() / 1024
+    }
+
+    /// Writes the requests while a reader that starts late reads the answers at a pace; all within a minute.
+    fn converse(requests: Vec<String>, late: Duration, bytes_per_second: usize) {
+        let count = requests.len();
+        let mut child = server("server").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let (mut to, from) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        let writing = thread::spawn(move || {
+            for request in requests {
+                to.write_all(request.as_bytes()).unwrap();
+            }
+            // The end of the input comes after the last answer.
+            to
+        });
+        let (done, answers) = mpsc::channel();
+        let start = Instant::now();
+        let reading = thread::spawn(move || {
+            thread::sleep(late);
+            let mut from = from;
+            let mut taken = Take { from: &mut from, lines: count };
+            done.send(read_answers(&mut taken, bytes_per_second)).unwrap();
+        });
+        let ids = answers.recv_timeout(Duration::from_secs(60));
+        if is_full_size() {
+            println!("{count} answers in {:?}, peak memory {} MB", start.elapsed(), peak_memory(&child));
+        }
+        if ids.is_err() {
+            child.kill().unwrap();
+        }
+        let mut ids = ids.expect("every answer within a minute");
+        ids.sort_unstable();
+        assert_eq!(ids, (0..count as u64).collect::<Vec<_>>(), "every request is answered");
+        drop(writing.join().unwrap());
+        reading.join().unwrap();
+        assert!(child.wait().unwrap().success());
+    }
+
+    /// Ends after so many lines.
+    struct Take<R> {
+        from: R,
+        lines: usize,
+    }
+
+    impl<R: io::Read> io::Read for Take<R> {
+        fn read(&mut self, chunk: &mut [u8]) -> io::Result<usize> {
+            if self.lines == 0 {
+                return Ok(0);
+            }
+            let length = self.from.read(chunk)?;
+            self.lines -= chunk[..length].iter().filter(|&&byte| byte == b'\n').count();
+            Ok(length)
+        }
+    }
+
+    /// Forty echoes are under way before anything is read.
+    fn client_that_reads_late_gets_every_answer() {
+        let (bytes, late) = if is_full_size() { (5_000_000, 2000) } else { (200_000, 300) };
+        let text = json!({ "text": "x".repeat(bytes) });
+        let requests = (0..40).map(|id| call(id, "echo", &text)).collect();
+        converse(requests, Duration::from_millis(late), usize::MAX);
+    }
+
+    /// All calls come in one read, and have more to answer than may wait.
+    fn client_that_reads_slowly_gets_every_answer() {
+        let (bytes, pace) = if is_full_size() { (5_000_000, 10_000_000) } else { (200_000, 12_000_000) };
+        let size = json!({ "bytes": bytes });
+        let requests = (0..60).map(|id| call(id, "fill", &size)).collect();
+        converse(requests, Duration::ZERO, pace);
     }
 }

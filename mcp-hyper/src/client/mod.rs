@@ -199,6 +199,7 @@ impl<H: Mode, R: Runtime> Future for ClientDriver<H, R> {
                 continue;
             }
             if let Some(closed) = this.front.closed().filter(|_| !this.is_finishing()) {
+                this.front.handle_link_down();
                 return Poll::Ready(match closed {
                     Closed::Done => Ok(()),
                     closed => Err(Error::Closed(closed)),

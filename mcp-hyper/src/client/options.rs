@@ -72,6 +72,8 @@ pub enum ConnectError {
     Url(UrlError),
     /// A header can not be added.
     Header(HeaderError),
+    /// The [runtime](Runtime::start) cannot be started: no file descriptors are left, say.
+    Runtime(Arc<std::io::Error>),
     /// The environment names something as a proxy that is none.
     Proxy(ProxyError),
     /// No token can be got for such a server, or by such a configuration.
@@ -93,6 +95,7 @@ impl fmt::Display for ConnectError {
         match self {
             Self::Url(error) => error.fmt(f),
             Self::Header(error) => error.fmt(f),
+            Self::Runtime(error) => write!(f, "the runtime cannot be started: {error}"),
             Self::Proxy(error) => error.fmt(f),
             #[cfg(feature = "auth")]
             Self::Authorization(error) => error.fmt(f),
@@ -359,6 +362,7 @@ impl<H: Mode, R: Runtime> ClientOptions<H, R> {
 
     fn transport(mut self) -> Result<(Transport<R>, ClientHandlers<H>), ConnectError> {
         self.additions.check().map_err(ConnectError::Header)?;
+        self.runtime.start().map_err(|error| ConnectError::Runtime(Arc::new(error)))?;
         let proxy = match self.proxy {
             Some(proxy) => proxy,
             None => Proxy::from_environment().map_err(ConnectError::Proxy)?,

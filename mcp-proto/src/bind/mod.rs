@@ -7,19 +7,22 @@
 //! | newline-delimited messages on a byte stream | [`StreamClient`] | [`StreamServer`] |
 //! | whole messages, such as WebSocket frames | [`ChannelClient`] | [`ChannelServer`] |
 //!
-//! All of them are driven by the same loop: drain the outputs, then wait for whatever comes first of input, the next
-//! timeout and a command of the application.
+//! All of them are driven by the same loop: drain the outputs until none has anything, then wait for whatever comes first
+//! of input, the next timeout and a command of the application.
 //!
 //! ```text
 //! loop {
 //!     drain poll_link      → open or close the link            (clients)
 //!     drain poll_transmit  → write
 //!     drain poll_event     → act
+//!     again, until none of them has anything
 //!     wait for: readable → handle_input | poll_timeout → handle_timeout | a command
 //! }
 //! ```
 //!
-//! The outputs do not depend on each other's order, and draining them late costs latency, never correctness.
+//! The outputs do not depend on each other's order, and draining them late costs latency, never correctness. But a
+//! request made while acting on an event is output of its own: the loop goes round again before it waits, or that request
+//! is sent only when something else happens.
 
 #[cfg(feature = "client")]
 mod client;

@@ -389,6 +389,10 @@ impl Harness {
         );
         assert!(self.server.peer().unanswered() <= limits.requests_in, "contract 8");
         assert!(self.server.peer().in_flight() <= limits.requests_out, "contract 8");
+        assert!(
+            self.server.peer().held() == 0 || !self.server.is_closed(),
+            "what is held outlives its connection"
+        );
     }
 
     fn input(&mut self, bytes: &[u8]) {

@@ -210,7 +210,9 @@ impl Pair {
                 self.client.handle_eof(now, "the server has ended");
                 moved = true;
             }
-            if !moved {
+            // What one side has taken may let the other go on at once.
+            let due = [self.client.poll_timeout(), self.server.poll_timeout().filter(|_| self.open)];
+            if !moved && due.into_iter().flatten().all(|due| due > now) {
                 return;
             }
         }

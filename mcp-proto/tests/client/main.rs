@@ -9,6 +9,7 @@ mod front_common;
 mod http_common;
 
 mod batches;
+mod blocking_loop;
 mod cache;
 mod detection;
 mod limits;

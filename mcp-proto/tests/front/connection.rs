@@ -120,6 +120,25 @@ fn closing_lets_requests_finish_and_takes_no_more() {
     assert!(ready(poll(&mut call)).is_ok());
     assert_eq!(s.links, [LinkAction::CloseWrite]);
     s.end("");
+    assert_eq!(ready(poll(&mut boxed(client.closed()))), Closed::Done);
+    pending(poll(&mut closing));
+    s.driver.handle_link_down();
+    assert_eq!(ready(poll(&mut closing)), Closed::Done, "the driver has brought down what it opened");
+}
+
+#[test]
+fn close_returns_at_once_when_the_driver_was_dropped_after_the_end() {
+    let mut s = Front::modern();
+    let client = s.client.clone();
+    let (wakes, waker) = Wakes::new();
+    let mut closing = boxed(client.close());
+    pending(poll_with(&mut closing, &waker));
+    s.turn();
+    s.end("");
+    pending(poll_with(&mut closing, &waker));
+    wakes.take();
+    drop(s);
+    assert_eq!(wakes.take(), 1);
     assert_eq!(ready(poll(&mut closing)), Closed::Done);
 }
 

@@ -9,6 +9,7 @@ mod http_front_common;
 mod router_common;
 
 mod asks;
+mod backpressure;
 mod client;
 mod connection;
 mod contracts;

@@ -113,8 +113,15 @@ proptest! {
 
     /// S1.1, R1
     #[test]
-    fn every_request_is_answered_exactly_once(steps in proptest::collection::vec(step(), 0..60), eof: bool) {
-        let mut s = Scripted::new(config());
+    fn every_request_is_answered_exactly_once(
+        steps in proptest::collection::vec(step(), 0..60),
+        eof: bool,
+        unread in prop_oneof![Just(usize::MAX), 0..2000_usize],
+    ) {
+        let mut config = config();
+        // Little of it makes the server hold requests.
+        config.limits.queued_bytes = config.limits.queued_bytes.min(unread);
+        let mut s = Scripted::new(config);
         let mut ledger = Ledger::default();
         let mut asked = Vec::new();
         let id = ledger.ask();
@@ -169,9 +176,14 @@ proptest! {
         } else {
             s.server.close(s.now);
         }
-        s.advance(Duration::from_secs(60));
+        // A client that goes on reading.
+        for _ in 0..60 {
+            s.lines().iter().for_each(|line| ledger.read(line));
+            s.advance(Duration::from_secs(1));
+        }
         s.lines().iter().for_each(|line| ledger.read(line));
         prop_assert!(s.server.is_closed());
+        prop_assert_eq!(s.server.peer().held(), 0);
         for (id, answers) in &ledger.answers {
             let expected = *answers == 1 || (*answers == 0 && ledger.cancelled.contains(id));
             prop_assert!(expected, "{id} is answered {answers} times");

@@ -5,6 +5,7 @@
 mod server_common;
 
 mod answers;
+mod backpressure;
 mod contracts;
 mod eras;
 mod limits;

@@ -147,6 +147,13 @@ impl Link for ChildLink {
         }
     }
 
+    fn unwritten(&self) -> usize {
+        match &self.state {
+            State::Open(open) => open.pump.unwritten(),
+            State::Closed | State::Opening(_) | State::Leaving(..) | State::Ending(..) => 0,
+        }
+    }
+
     fn poll_write(&mut self, cx: &mut Context<'_>) {
         if let State::Open(open) = &mut self.state {
             open.pump.poll_write(cx);

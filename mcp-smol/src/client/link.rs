@@ -21,6 +21,9 @@ pub trait Link {
     /// Where to append what is to be sent, unless something is being sent already.
     fn outgoing(&mut self) -> Option<&mut Vec<u8>>;
 
+    /// How many bytes of that are yet to be written.
+    fn unwritten(&self) -> usize;
+
     /// Goes on writing. A failure is told as [`LinkEvent::Ended`], once nothing more is to be read.
     fn poll_write(&mut self, cx: &mut Context<'_>);
 

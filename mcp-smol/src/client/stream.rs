@@ -59,6 +59,13 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Link for StreamLink<R, W> {
         }
     }
 
+    fn unwritten(&self) -> usize {
+        match &self.0 {
+            State::Opening(pump) | State::Open(pump) => pump.unwritten(),
+            State::Waiting(..) | State::Closed { .. } => 0,
+        }
+    }
+
     fn poll_write(&mut self, cx: &mut Context<'_>) {
         if let State::Opening(pump) | State::Open(pump) = &mut self.0 {
             pump.poll_write(cx);

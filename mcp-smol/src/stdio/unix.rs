@@ -13,6 +13,7 @@ use rustix::fs::{FileType, Mode, OFlags};
 use rustix::net::{RecvFlags, SendFlags};
 
 use crate::polled::Polled;
+use crate::reactor::start_reactor;
 
 /// Descriptors below are the standard streams, which others use by number.
 const FIRST_OTHER: i32 = 3;
@@ -32,6 +33,7 @@ pub(super) type Source = Channel;
 pub(super) type Sink = Channel;
 
 pub(super) fn open() -> io::Result<(Source, Sink)> {
+    start_reactor()?;
     Ok((channel(rustix::stdio::stdin(), OFlags::RDONLY)?, channel(rustix::stdio::stdout(), OFlags::WRONLY)?))
 }
 

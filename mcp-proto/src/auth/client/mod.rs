@@ -8,6 +8,7 @@
 //! loop {
 //!     drain poll_action → make exchanges, break them off, load and store the record, ask the host for an assertion
 //!     drain poll_event  → open a page; resume what waits, or fail it
+//!     again, until neither has anything
 //!     wait for: an answer → handle_answer, handle_failed | the store → handle_loaded, handle_stored
 //!             | the host → handle_assertion | poll_timeout → handle_timeout | a page that led back → finish
 //! }

@@ -37,6 +37,8 @@ pub(crate) struct ClientCore {
     pub(crate) closed: Option<Closed>,
     /// Whether there is nobody left to carry out what the machine wants.
     driver_gone: bool,
+    /// Whether the driver has brought down everything that it had opened.
+    link_down: bool,
     /// Those who wait for the server to be known or for the connection to be over.
     pub(crate) waiters: Waiters,
     pub(crate) listeners: Listeners<Event>,
@@ -91,6 +93,18 @@ impl ClientCore {
         if self.closed.is_none() {
             self.finish(Closed::Lost(Lost::DriverDropped), wakers);
         }
+        wakers.wake_all(&mut self.waiters);
+    }
+
+    /// How the connection ended, once nothing of it is left.
+    pub(crate) fn released(&self) -> Option<Closed> {
+        self.closed.clone().filter(|_| self.link_down || self.driver_gone)
+    }
+
+    /// The driver has brought down everything that it had opened.
+    pub(crate) fn handle_link_down(&mut self, wakers: &mut Wakers) {
+        self.link_down = true;
+        wakers.wake_all(&mut self.waiters);
     }
 
     pub(crate) fn take_work(&mut self) -> VecDeque<Work> {

@@ -63,6 +63,13 @@ impl<M: ClientMachine, H: Mode> ClientDriver<M, H> {
         self.shared.look(|_, machine| machine.poll_timeout())
     }
 
+    /// The adapter has brought down everything that it opened for this connection: [`Client::close`](super::Client::close)
+    /// returns. Call it once [`closed`](Self::closed) tells the end, just before the adapter's future is ready; the end of
+    /// a child process comes before it. Dropping the driver has the same effect.
+    pub fn handle_link_down(&mut self) {
+        self.shared.with(|core, _, _, wakers| core.handle_link_down(wakers));
+    }
+
     /// How the connection ended, once it is over.
     #[must_use]
     pub fn closed(&self) -> Option<Closed> {

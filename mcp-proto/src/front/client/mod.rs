@@ -125,16 +125,20 @@ impl Client {
         .await
     }
 
-    /// Waits until the connection is over, without closing it.
+    /// Waits until the connection is over, without closing it. What carried it may still be coming down: see
+    /// [`close`](Self::close).
     pub async fn closed(&self) -> Closed {
         self.wait(|core| core.closed.clone()).await
     }
 
-    /// Closes the connection in an orderly way, and waits until it is over. Requests in flight may finish, within
-    /// [`ClientConfig::close_timeout`](crate::peer::client::ClientConfig::close_timeout); new ones are refused.
+    /// Closes the connection in an orderly way, and waits until nothing of it is left. Requests in flight may finish,
+    /// within [`ClientConfig::close_timeout`](crate::peer::client::ClientConfig::close_timeout); new ones are refused.
+    ///
+    /// It returns when the driver has brought down what it opened: a child process has ended and is reaped, which the
+    /// steps of its shutdown bound; an HTTP session is deleted. Where the driver was dropped, it returns at once.
     pub async fn close(&self) -> Closed {
         self.handle.connection.command(|_, machine, now, _| machine.close(now));
-        self.closed().await
+        self.wait(ClientCore::released).await
     }
 
     /// Ends the connection at once: requests in flight are lost.

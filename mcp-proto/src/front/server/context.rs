@@ -124,6 +124,10 @@ impl Context {
 
     /// Tells the client how far the work has come, if it wants to know. Each report must be further than the last.
     ///
+    /// A report right before the answer may be lost by the client: clients of the official TypeScript SDK drop a report
+    /// that reaches them in one read with its result, because they handle the result first. A handler that must show its
+    /// last step to them says it in the result as well, or does something that takes time after the report.
+    ///
     /// ```
     /// # use mcp_proto::front::{Context, Progress};
     /// # fn example(cx: &Context) {

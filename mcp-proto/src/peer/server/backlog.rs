@@ -7,9 +7,9 @@
 use alloc::collections::BTreeMap;
 
 use crate::Instant;
+use crate::peer::Outbox;
 use crate::peer::batch::BatchId;
 use crate::peer::events::Pressure;
-use crate::peer::Outbox;
 use crate::rpc::{ErrorObject, Id, Message, Notification, Raw, Request, code};
 use crate::schema::{Method, Ping};
 
@@ -81,7 +81,8 @@ impl Backlog {
 
     /// Whether the driver goes on reading although the window is full.
     fn overflows(&self) -> bool {
-        self.window.is_none_or(|window| self.bytes >= window.saturating_mul(2).max(window.saturating_add(SLACK)))
+        self.window
+            .is_none_or(|window| self.bytes >= window.saturating_mul(2).max(window.saturating_add(SLACK)))
     }
 
     /// Copies the message: what is held must not hold on to the input that was read with it.

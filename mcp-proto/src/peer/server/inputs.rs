@@ -150,7 +150,13 @@ impl Server {
 
     // --- Notifications and answers ---
 
-    pub(super) fn handle_notification(&mut self, now: Instant, method: Text, params: Option<Raw>, out: &mut dyn Outbox) {
+    pub(super) fn handle_notification(
+        &mut self,
+        now: Instant,
+        method: Text,
+        params: Option<Raw>,
+        out: &mut dyn Outbox,
+    ) {
         match &*method {
             Initialized::NAME => {
                 if let Some(session) = self.session.as_mut().filter(|session| !session.initialized) {

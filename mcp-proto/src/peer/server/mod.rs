@@ -381,7 +381,8 @@ impl Server {
 
     /// A connection that is to end does so once everything is answered.
     fn advance_close(&mut self) {
-        if matches!(self.phase, Phase::Finishing { .. }) && self.inbound.is_empty() && self.backlog.is_empty() {
+        if matches!(self.phase, Phase::Finishing { .. }) && self.inbound.is_empty() && self.backlog.is_empty()
+        {
             self.finish(Closed::Done);
         }
     }

@@ -8,6 +8,7 @@
 //! loop {
 //!     drain poll_action    → Open: send the request, Abort: break the exchange off
 //!     drain poll_event     → act
+//!     again, until neither has anything
 //!     wait for: a head → handle_head | a piece of a body → handle_body | an end → handle_end
 //!             | poll_timeout → handle_timeout | a command
 //! }

@@ -1,0 +1,117 @@
+//! Handlers wait for a client that leaves answers unread.
+
+use core::sync::atomic::{AtomicUsize, Ordering};
+use core::task::{Context, Poll, Waker};
+use std::sync::Arc;
+
+use mcp_proto::Bytes;
+use mcp_proto::bind::StreamServer;
+use mcp_proto::front::{self, NoArguments, Router};
+use mcp_proto::schema::Tool;
+use serde_json::{Value, json};
+
+use crate::front_common::{Counter, TestClock, Wakes};
+
+const ANSWER: usize = 1000;
+
+/// So many answers are over the mark.
+const AT_ONCE: usize = 4;
+
+fn call(id: usize, tool: &str) -> String {
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    let params = json!({"name": tool, "arguments": {}, "_meta": meta});
+    format!("{}\n", json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}))
+}
+
+/// A hundred calls in one read, of handlers that answer at once and of such that wait first.
+#[test]
+fn server_runs_no_more_handlers_than_its_client_takes_answers_of() {
+    let ran = Arc::new(AtomicUsize::new(0));
+    let tool = |name: &str| Tool::new(name, "", json!({"type": "object"}));
+    let (quick, slow) = (ran.clone(), ran.clone());
+    let router = Router::new("test", "1")
+        .tool_with(tool("quick"), move |NoArguments {}, _| {
+            quick.fetch_add(1, Ordering::SeqCst);
+            async { "x".repeat(ANSWER) }
+        })
+        .tool_with(tool("slow"), move |NoArguments {}, _| {
+            let slow = slow.clone();
+            async move {
+                futures_lite::future::yield_now().await;
+                slow.fetch_add(1, Ordering::SeqCst);
+                "x".repeat(ANSWER)
+            }
+        });
+    let mut config = router.config();
+    config.limits.queued_bytes = AT_ONCE * ANSWER - ANSWER / 2;
+    config.limits.reply_bytes = 2 * ANSWER;
+    let machine = StreamServer::new(config);
+    let (_, mut driver) =
+        front::server(machine, Arc::new(TestClock::default()), Arc::new(Counter::default()), router);
+
+    let read: String = (0..100).map(|id| call(id, ["quick", "slow"][id % 2])).collect();
+    driver.lock(|machine, now| machine.handle_input(now, Bytes::from(read)));
+    let (wakes, waker) = Wakes::new();
+    let mut cx = Context::from_waker(&waker);
+    let mut answered = Vec::new();
+    for _ in 0..200 {
+        // The client takes nothing meanwhile.
+        for _ in 0..5 {
+            let polled = driver.poll(&mut cx, |machine, now| {
+                machine.handle_timeout(now);
+                Poll::<()>::Pending
+            });
+            assert!(polled.is_pending());
+        }
+        assert!(ran.load(Ordering::SeqCst) <= answered.len() + AT_ONCE, "handlers run ahead");
+        wakes.take();
+        assert!(driver.poll(&mut cx, |_, _| Poll::<()>::Pending).is_pending());
+        assert_eq!(wakes.take(), 0, "the driver rests while the client takes nothing");
+        let mut out = Vec::new();
+        let _ = driver.poll(&mut Context::from_waker(Waker::noop()), |machine, _| {
+            if machine.poll_transmit(&mut out) { Poll::Ready(()) } else { Poll::Pending }
+        });
+        let lines = out.split(|&byte| byte == b'\n').filter(|line| !line.is_empty());
+        answered.extend(lines.map(|line| serde_json::from_slice::<Value>(line).unwrap()));
+    }
+    let mut ids: Vec<u64> = answered.iter().map(|answer| answer["id"].as_u64().unwrap()).collect();
+    ids.sort_unstable();
+    assert_eq!(ids, (0..100).collect::<Vec<u64>>(), "every call is answered");
+    assert!(answered.iter().all(|answer| answer.get("result").is_some()));
+    assert!(driver.closed().is_none());
+}
+
+#[test]
+fn client_cancels_a_call_whose_handler_has_not_been_started() {
+    let ran = Arc::new(AtomicUsize::new(0));
+    let count = ran.clone();
+    let tool = Tool::new("count", "", json!({"type": "object"}));
+    let router = Router::new("test", "1").tool_with(tool, move |NoArguments {}, _| {
+        count.fetch_add(1, Ordering::SeqCst);
+        async { "x".repeat(ANSWER) }
+    });
+    let mut config = router.config();
+    config.limits.queued_bytes = ANSWER / 2;
+    let machine = StreamServer::new(config);
+    let (_, mut driver) =
+        front::server(machine, Arc::new(TestClock::default()), Arc::new(Counter::default()), router);
+    let mut cx = Context::from_waker(Waker::noop());
+    let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}});
+    let read = format!("{}{}{}{cancel}\n", call(0, "count"), call(1, "count"), call(2, "count"));
+    driver.lock(|machine, now| machine.handle_input(now, Bytes::from(read)));
+    let mut out = Vec::new();
+    for _ in 0..5 {
+        let _ = driver.poll(&mut cx, |_, _| Poll::<()>::Pending);
+        let mut taken = Vec::new();
+        driver.lock(|machine, _| machine.poll_transmit(&mut taken));
+        out.extend(taken);
+    }
+    let lines = out.split(|&byte| byte == b'\n').filter(|line| !line.is_empty());
+    let ids: Vec<_> =
+        lines.map(|line| serde_json::from_slice::<Value>(line).unwrap()["id"].clone()).collect();
+    assert_eq!(ids, [0, 2]);
+    assert_eq!(ran.load(Ordering::SeqCst), 2);
+}

@@ -1,0 +1,69 @@
+//! Starts async-io's reactor where a failure can be reported.
+//!
+//! The reactor starts itself when it is first used, and panics if the system has no file descriptors left: in the thread
+//! that uses it and in the helper thread `async-io`, which never runs again then.
+
+use std::future::Future as _;
+use std::io;
+use std::pin::Pin;
+use std::sync::{Mutex, PoisonError};
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+use async_io::Timer;
+
+/// Starts the reactor that all I/O and all timers of this crate use, unless it runs already.
+///
+/// Everything here that returns an error calls this first. A program that may begin without free file descriptors calls it
+/// at the beginning of `main`, before anything else of smol (`smol::block_on`, `smol::spawn`), which panics then.
+///
+/// # Errors
+///
+/// The system's, if the process or the system has no file descriptors left. It may be tried again.
+///
+/// ```
+/// fn main() -> std::io::Result<()> {
+///     mcp_smol::start_reactor()?;
+///     futures_lite::future::block_on(async {
+///         // …
+///         Ok(())
+///     })
+/// }
+/// ```
+pub fn start_reactor() -> io::Result<()> {
+    static STARTED: Mutex<bool> = Mutex::new(false);
+    let mut started = STARTED.lock().unwrap_or_else(PoisonError::into_inner);
+    if !*started {
+        check_descriptors()?;
+        // Setting a timer is its first use.
+        let mut timer = Timer::after(Duration::from_secs(1));
+        let _ = Pin::new(&mut timer).poll(&mut Context::from_waker(Waker::noop()));
+        *started = true;
+    }
+    Ok(())
+}
+
+/// Whether as many descriptors are free as the reactor opens: a queue of events, a timer, a way to wake it, one to spare.
+#[cfg(unix)]
+fn check_descriptors() -> io::Result<()> {
+    use std::fs::File;
+    use std::io::ErrorKind;
+
+    let mut reserved: [Option<File>; 4] = Default::default();
+    for place in &mut reserved {
+        match File::open("/dev/null") {
+            Ok(file) => *place = Some(file),
+            // A sandbox without the file says nothing of descriptors.
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied) => {
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(not(unix))]
+fn check_descriptors() -> io::Result<()> {
+    Ok(())
+}
