@@ -98,7 +98,14 @@ impl Default for OutputSchemas {
 impl OutputSchemas {
     /// Nothing yet; schemas and checks are held to these bounds.
     pub fn new(bounds: Bounds) -> Self {
-        Self { bounds, tools: BTreeMap::new(), listed: BTreeMap::new(), next: 0, bytes: 0, compiled: VecDeque::new() }
+        Self {
+            bounds,
+            tools: BTreeMap::new(),
+            listed: BTreeMap::new(),
+            next: 0,
+            bytes: 0,
+            compiled: VecDeque::new(),
+        }
     }
 
     /// Takes note of tools that were listed, one page or all of them. Those that were not stay as they are.

@@ -55,6 +55,46 @@ fn a_template_answers_for_what_matches_it() {
     assert_eq!(contents, expected);
 }
 
+/// A value that leads out of its place is no match: no handler sees it.
+#[test]
+fn router_does_not_hand_values_to_templates_that_lead_elsewhere() {
+    let runs = Arc::new(AtomicUsize::new(0));
+    let count = |router: Router, template: &str| {
+        let runs = runs.clone();
+        let handler = async move |values: BTreeMap<String, String>, _| {
+            runs.fetch_add(1, Ordering::Relaxed);
+            values.into_values().collect::<Vec<_>>().join("|")
+        };
+        router.template(ResourceTemplate::new(template, "t"), handler)
+    };
+    let router = count(Router::new("files", "1"), "file:///one/{name}");
+    let router = count(count(router, "file:///any/{+path}"), "file:///query{?q}");
+    let mut s = Served::modern(router);
+    let segments =
+        ["..", ".", "%2e%2e", "%2e", "a%2Fb", "..%2f", "%5C", "..%5C", "a%00", "%c0%ae%c0%ae", "a/b"];
+    let paths =
+        ["../a", "%2e%2e/a", "a/..", "a/%2e%2e/b", "..%2fa", "..%5Ca", "a\\..\\b", "a%00", "%c0%ae%c0%ae/a"];
+    let of = |place: &str, values: &[&str]| {
+        values.iter().map(|value| format!("{place}{value}")).collect::<Vec<_>>()
+    };
+    let refused = [of("file:///one/", &segments), of("file:///any/", &paths), of("file:///query?q=", &paths)];
+    for uri in refused.iter().flatten() {
+        let error = s.error("resources/read", json!({"uri": uri}));
+        assert_eq!(error["code"], json!(code::INVALID_PARAMS), "{uri}: not found");
+    }
+    assert_eq!(runs.load(Ordering::Relaxed), 0, "no handler ran");
+    let allowed = [
+        ("file:///one/%252e%252e", "%2e%2e"),
+        ("file:///any/a/b", "a/b"),
+        ("file:///query?q=a%2Fb", "a/b"),
+        ("file:///query", ""),
+    ];
+    for (uri, text) in allowed {
+        assert_eq!(read(&mut s, uri)[0]["text"], text, "{uri}");
+    }
+    assert_eq!(runs.load(Ordering::Relaxed), allowed.len());
+}
+
 #[test]
 fn a_resource_is_preferred_to_a_template() {
     let router = Router::new("x", "1")
@@ -115,9 +155,10 @@ fn uris_are_checked_when_they_are_registered() {
     let router = Router::new("x", "1").resource(Resource::new("/etc/passwd", "p"), async |_, _| "");
     assert_eq!(router.check(), Err(RouterError::Uri { uri: "/etc/passwd".into() }));
     let router =
-        Router::new("x", "1").template(ResourceTemplate::new("n:{?q}", "q"), async |Note { .. }, _| "");
-    let error = TemplateError::Unsupported { variable: "?q".into() };
-    assert_eq!(router.check(), Err(RouterError::Template { template: "n:{?q}".into(), error }));
+        Router::new("x", "1").template(ResourceTemplate::new("n:{;q}", "q"), async |Note { .. }, _| "");
+    let error = TemplateError::Unsupported { variable: ";q".into() };
+    assert_eq!(router.check(), Err(RouterError::Template { template: "n:{;q}".into(), error }));
+    assert!(router.check().unwrap_err().to_string().contains("{;q} is not supported: use {a}"));
     let router = notes().resource(Resource::new("note:///today", "again"), async |_, _| "");
     assert!(matches!(router.check(), Err(RouterError::Duplicate { what: "resource", .. })));
 }

@@ -51,8 +51,21 @@ impl<M: Mode> Router<M> {
 
     /// Resources of one kind; the handler takes the variables of the template as a struct, or as a map, of strings.
     ///
-    /// A template is text with variables: `{name}` stands for one segment of a path, `{+name}` for any number of them.
-    /// Values are percent-decoded. Those that stand for paths are the client's, and may contain `..`.
+    /// A template is a URI with expressions of RFC 6570:
+    ///
+    /// | expression | stands for | the handler gets |
+    /// |---|---|---|
+    /// | `{a}`, `{a,b}`, `{/a}`, `{/a,b}` | one segment of a path for each name | one segment |
+    /// | `{/a*}` | one or more segments, each with a slash before it | segments with `/` between |
+    /// | `{+a}`, `{#a}` | any text | any text |
+    /// | `{?a,b}`, `{&a,b}`, as the last expression | parameters of the query, each once or not at all | any text, or nothing |
+    ///
+    /// Other expressions, such as `{a*}` and `{;a}`, are a [`RouterError::Template`] of [`check`](Self::check).
+    ///
+    /// Values are percent-decoded once and then checked: a segment has no `/`, `\` or NUL and is not `.` or `..`, and no
+    /// value has NUL, or `..` between slashes or backslashes. A URI with any other value does not match the template, so
+    /// that the client is answered that there is no such resource, and no handler runs. The value of `{+a}` may begin with
+    /// a slash: strip it before you join it to a directory.
     ///
     /// ```
     /// use mcp_proto::front::{HandlerError, Router};

@@ -1,5 +1,6 @@
-//! Matching URIs against templates.
+//! Matching URIs against templates, and checking that no value leads out of its place.
 
+use alloc::borrow::ToOwned;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
@@ -7,16 +8,29 @@ use core::fmt;
 use crate::codec::percent;
 use crate::schema::Map;
 
-/// A URI template of the simple kind: text with variables `{name}`, which stand for one or more characters other than
-/// `/`, `?` and `#`, and `{+name}`, which stand for any.
+/// A URI template as RFC 6570 has it, as far as URIs can be matched against it in one pass, in time linear in the URI.
 ///
-/// Of RFC 6570 that is level 1, and the reserved expansion of level 2. A variable takes as little as it can.
+/// A variable takes as little as it can. Its value is decoded once, and then checked: one that could lead out of its
+/// place makes the whole URI no match.
+///
+/// | expression | matches | the value is |
+/// |---|---|---|
+/// | `{a}`, `{a,b}` | a segment; segments with commas between | one segment |
+/// | `{/a}`, `{/a,b}` | the same, each with a slash before it | one segment |
+/// | `{/a*}` | one or more segments, each with a slash before it | segments with slashes between |
+/// | `{+a}`, `{+a,b}` | any text | text |
+/// | `{#a}` | any text with `#` before it | text |
+/// | `{?a,b}`, `{&a,b}` at the end | these parameters of a query, in any order, each once or not at all | text |
+///
+/// - A segment has no `/`, `\`, or NUL, and is neither empty nor `.` nor `..`.
+/// - Text has no NUL, and none of the parts between its slashes and backslashes is `..`. It may begin with a slash.
 #[derive(Debug)]
 pub(crate) struct UriTemplate {
     /// What comes before the first variable.
     head: String,
     /// Each variable with the text that follows it, empty at most for the last one.
     parts: Vec<Part>,
+    query: Option<Query>,
 }
 
 #[derive(Debug)]
@@ -26,10 +40,20 @@ struct Part {
     then: String,
 }
 
+/// What the value of a variable may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Segment,
-    Any,
+    Segments,
+    Text,
+}
+
+/// The parameters at the end of a URI.
+#[derive(Debug)]
+struct Query {
+    names: Vec<String>,
+    /// Where they begin: at the first `?`, or at the `&` that has this many before it.
+    after: Option<usize>,
 }
 
 /// Why a template can not be matched against.
@@ -40,7 +64,7 @@ pub enum TemplateError {
     NoVariable,
     /// A `{` or `}` without its counterpart.
     Unbalanced,
-    /// A variable that is neither `{name}` nor `{+name}`.
+    /// An expression that is none of those which [`Router::template`](super::Router::template) supports.
     Unsupported {
         /// What stands between the braces.
         variable: String,
@@ -50,6 +74,17 @@ pub enum TemplateError {
         /// The second of them.
         variable: String,
     },
+    /// Something follows the parameters of the query, or their expression does not fit what precedes it: `{?…}` where
+    /// there is a `?` already, `{&…}` where there is none.
+    Query {
+        /// What stands between the braces.
+        variable: String,
+    },
+    /// Two variables of one name.
+    Repeated {
+        /// The name.
+        name: String,
+    },
 }
 
 impl fmt::Display for TemplateError {
@@ -57,12 +92,19 @@ impl fmt::Display for TemplateError {
         match self {
             Self::NoVariable => f.write_str("it has no variable"),
             Self::Unbalanced => f.write_str("its braces do not match"),
-            Self::Unsupported { variable } => {
-                write!(f, "the variable {{{variable}}} is neither a plain name nor a + and a name")
-            }
+            Self::Unsupported { variable } => write!(
+                f,
+                "the expression {{{variable}}} is not supported: use {{a}}, {{a,b}}, {{/a}}, {{/a*}}, {{+a}}, {{#a}}, \
+                 or {{?a,b}} and {{&a,b}} at the end"
+            ),
             Self::Adjacent { variable } => {
                 write!(f, "nothing stands between {{{variable}}} and the one before")
             }
+            Self::Query { variable } => write!(
+                f,
+                "the expression {{{variable}}} has to be the last one, {{?a}} without a ? before it, {{&a}} with one"
+            ),
+            Self::Repeated { name } => write!(f, "two variables have the name {name}"),
         }
     }
 }
@@ -72,44 +114,79 @@ impl core::error::Error for TemplateError {}
 impl UriTemplate {
     pub(crate) fn parse(template: &str) -> Result<Self, TemplateError> {
         let (head, mut rest) = template.split_once('{').ok_or(TemplateError::NoVariable)?;
-        let mut parts: Vec<Part> = Vec::new();
+        let mut parsed = Self { head: head.to_owned(), parts: Vec::new(), query: None };
         loop {
-            let (variable, after) = rest.split_once('}').ok_or(TemplateError::Unbalanced)?;
-            let (kind, name) = match variable.strip_prefix('+') {
-                Some(name) => (Kind::Any, name),
-                None => (Kind::Segment, variable),
-            };
-            let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
-            if name.is_empty() || !name.chars().all(plain) {
-                return Err(TemplateError::Unsupported { variable: variable.to_string() });
-            }
-            if parts.last().is_some_and(|part| part.then.is_empty()) {
-                return Err(TemplateError::Adjacent { variable: variable.to_string() });
-            }
+            let (expression, after) = rest.split_once('}').ok_or(TemplateError::Unbalanced)?;
             let (then, next) = match after.split_once('{') {
                 Some((then, next)) => (then, Some(next)),
                 None => (after, None),
             };
-            parts.push(Part { name: name.to_string(), kind, then: then.to_string() });
+            match Expression::read(expression)? {
+                Expression::Query { lead, names } => {
+                    let literal =
+                        |byte| parsed.literals().map(|text| text.matches(byte).count()).sum::<usize>();
+                    if !after.is_empty() || (literal('?') > 0) != (lead == '&') {
+                        return Err(TemplateError::Query { variable: expression.to_owned() });
+                    }
+                    let after = (lead == '&').then(|| literal('&'));
+                    parsed.query = Some(Query { names, after });
+                }
+                Expression::Variables { first, between, variables } => {
+                    for (number, (name, kind)) in variables.into_iter().enumerate() {
+                        parsed.literal(if number == 0 { first } else { between });
+                        if parsed.parts.last().is_some_and(|part| part.then.is_empty()) {
+                            return Err(TemplateError::Adjacent { variable: expression.to_owned() });
+                        }
+                        parsed.parts.push(Part { name, kind, then: String::new() });
+                    }
+                    parsed.literal(then);
+                }
+            }
             match next {
                 Some(next) => rest = next,
                 None => break,
             }
         }
-        if head.contains('}') || parts.iter().any(|part| part.then.contains('}')) {
+        if parsed.literals().any(|text| text.contains('}')) {
             return Err(TemplateError::Unbalanced);
         }
-        Ok(Self { head: head.to_string(), parts })
+        let mut names: Vec<&String> = parsed.names().collect();
+        names.sort_unstable();
+        match names.windows(2).find_map(|pair| (pair.first() == pair.last()).then(|| pair.first())?) {
+            Some(name) => Err(TemplateError::Repeated { name: (*name).clone() }),
+            None => Ok(parsed),
+        }
     }
 
-    /// The variables of `uri`, percent-decoded, if it matches.
+    /// Appends text to what was parsed so far.
+    fn literal(&mut self, text: &str) {
+        match self.parts.last_mut() {
+            Some(part) => part.then.push_str(text),
+            None => self.head.push_str(text),
+        }
+    }
+
+    fn literals(&self) -> impl Iterator<Item = &str> {
+        [self.head.as_str()].into_iter().chain(self.parts.iter().map(|part| part.then.as_str()))
+    }
+
+    fn names(&self) -> impl Iterator<Item = &String> {
+        let of_query = self.query.iter().flat_map(|query| &query.names);
+        self.parts.iter().map(|part| &part.name).chain(of_query)
+    }
+
+    /// The variables of `uri`, percent-decoded, if it matches. Parameters of the query that it does not have are absent.
     pub(crate) fn matches(&self, uri: &str) -> Option<Map<String>> {
+        let (uri, parameters) = match &self.query {
+            Some(query) => query.split(uri),
+            None => (uri, ""),
+        };
         let mut rest = uri.strip_prefix(self.head.as_str())?;
         let mut variables = Vec::new();
         let mut parts = self.parts.iter().peekable();
         while let Some(part) = parts.next() {
             let value = if parts.peek().is_none() {
-                rest.strip_suffix(part.then.as_str())?
+                core::mem::take(&mut rest).strip_suffix(part.then.as_str())?
             } else {
                 // A value has a character at least, so the text that follows can not begin before the second.
                 let first = rest.chars().next()?.len_utf8();
@@ -118,13 +195,126 @@ impl UriTemplate {
                 rest = rest.get(at.saturating_add(part.then.len())..)?;
                 value
             };
-            if value.is_empty() || (part.kind == Kind::Segment && value.contains(['/', '?', '#'])) {
-                return None;
-            }
-            variables.push((part.name.clone(), String::from_utf8(percent::decode(value)?).ok()?));
+            variables.push((part.name.clone(), part.kind.read(value)?));
+        }
+        if !rest.is_empty() {
+            return None;
+        }
+        if let Some(query) = &self.query {
+            query.read(parameters, &mut variables)?;
         }
         Some(variables.into_iter().collect())
     }
+}
+
+/// What stands between two braces.
+enum Expression {
+    Variables {
+        /// The text before the first variable.
+        first: &'static str,
+        /// The text before each other one.
+        between: &'static str,
+        variables: Vec<(String, Kind)>,
+    },
+    Query {
+        /// `?` or `&`.
+        lead: char,
+        names: Vec<String>,
+    },
+}
+
+impl Expression {
+    fn read(text: &str) -> Result<Self, TemplateError> {
+        let unsupported = || TemplateError::Unsupported { variable: text.to_string() };
+        let names = |list: &str| -> Result<Vec<String>, TemplateError> {
+            let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
+            let is_name = |name: &str| !name.is_empty() && name.chars().all(plain);
+            list.split(',')
+                .map(|name| is_name(name).then(|| name.to_owned()).ok_or_else(unsupported))
+                .collect()
+        };
+        let variables = |list: &str, first, between, kind| {
+            let variables = names(list)?.into_iter().map(|name| (name, kind)).collect();
+            Ok(Self::Variables { first, between, variables })
+        };
+        let mut letters = text.chars();
+        let operator = letters.next();
+        let list = letters.as_str();
+        match operator {
+            Some('+') => variables(list, "", ",", Kind::Text),
+            Some('#') => variables(list, "#", ",", Kind::Text),
+            Some('/') => match list.strip_suffix('*') {
+                Some(list) if !list.contains(',') => variables(list, "/", "/", Kind::Segments),
+                _ => variables(list, "/", "/", Kind::Segment),
+            },
+            Some(lead @ ('?' | '&')) => Ok(Self::Query { lead, names: names(list)? }),
+            _ => variables(text, "", ",", Kind::Segment),
+        }
+    }
+}
+
+impl Kind {
+    /// Decodes a value, if it is one of this kind.
+    fn read(self, raw: &str) -> Option<String> {
+        match self {
+            Self::Segment => segment(raw),
+            Self::Segments => {
+                raw.split('/').map(segment).collect::<Option<Vec<_>>>().map(|all| all.join("/"))
+            }
+            Self::Text => Some(raw).filter(|raw| !raw.is_empty()).and_then(text),
+        }
+    }
+}
+
+impl Query {
+    /// What precedes the parameters, and the parameters, with the character that separates them from that.
+    fn split<'a>(&self, uri: &'a str) -> (&'a str, &'a str) {
+        let end = uri.find('#').unwrap_or(uri.len());
+        let within = uri.get(..end).unwrap_or_default();
+        let begin = within.find('?');
+        let at = match (begin, self.after) {
+            (begin, None) => begin,
+            (None, Some(_)) => None,
+            (Some(begin), Some(before)) => {
+                let query = within.get(begin..).unwrap_or_default();
+                query.match_indices('&').nth(before).map(|(at, _)| begin.saturating_add(at))
+            }
+        };
+        uri.split_at_checked(at.unwrap_or(uri.len())).unwrap_or((uri, ""))
+    }
+
+    /// Reads the parameters, if each is known and none comes twice.
+    fn read(&self, parameters: &str, into: &mut Vec<(String, String)>) -> Option<()> {
+        let Some(list) = parameters.strip_prefix(['?', '&']) else { return Some(()) };
+        let mut open: Vec<&String> = self.names.iter().collect();
+        for pair in list.split('&') {
+            let (name, value) = pair.split_once('=')?;
+            // Each takes one name away, so that there are no more steps than names.
+            let place = open.iter().position(|open| *open == name)?;
+            let value = if value.contains(['#', '?']) { None } else { text(value) }?;
+            into.push((open.swap_remove(place).clone(), value));
+        }
+        Some(())
+    }
+}
+
+/// Decodes one segment of a path.
+fn segment(raw: &str) -> Option<String> {
+    let value = decode(raw).filter(|_| !raw.contains(['/', '?', '#']))?;
+    let leads_elsewhere = matches!(value.as_str(), "" | "." | "..") || value.contains(['/', '\\', '\0']);
+    (!leads_elsewhere).then_some(value)
+}
+
+/// Decodes text that may be a path.
+fn text(raw: &str) -> Option<String> {
+    let value = decode(raw)?;
+    let leads_elsewhere = value.contains('\0') || value.split(['/', '\\']).any(|part| part == "..");
+    (!leads_elsewhere).then_some(value)
+}
+
+/// Decodes percent-encoding once. What is encoded twice stays text.
+fn decode(raw: &str) -> Option<String> {
+    String::from_utf8(percent::decode(raw)?).ok()
 }
 
 /// Whether `uri` begins with a scheme, as RFC 3986 has it.
@@ -135,67 +325,4 @@ pub(crate) fn has_scheme(uri: &str) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn vars(template: &str, uri: &str) -> Option<Vec<(String, String)>> {
-        let matched = UriTemplate::parse(template).unwrap().matches(uri)?;
-        Some(matched.iter().map(|(name, value)| (name.to_string(), value.clone())).collect())
-    }
-
-    fn one(name: &str, value: &str) -> Option<Vec<(String, String)>> {
-        Some(alloc::vec![(name.to_string(), value.to_string())])
-    }
-
-    #[test]
-    fn a_variable_stands_for_one_segment() {
-        assert_eq!(vars("note:///{id}", "note:///7"), one("id", "7"));
-        assert_eq!(vars("note:///{id}", "note:///a/b"), None);
-        assert_eq!(vars("note:///{id}", "note:///"), None);
-        assert_eq!(vars("note:///{id}", "other:///7"), None);
-    }
-
-    #[test]
-    fn a_reserved_variable_stands_for_a_whole_path() {
-        assert_eq!(vars("file:///{+path}", "file:///a/b?c#d"), one("path", "a/b?c#d"));
-    }
-
-    #[test]
-    fn text_after_the_last_variable_is_a_suffix() {
-        assert_eq!(vars("f:/{name}.txt", "f:/a.txt.txt"), one("name", "a.txt"));
-        assert_eq!(vars("f:/{name}.txt", "f:/.txt"), None);
-    }
-
-    #[test]
-    fn a_variable_takes_as_little_as_it_can() {
-        let found = vars("t:{a}-{b}", "t:x-y-z").unwrap();
-        assert_eq!(found[0].1, "x");
-        assert_eq!(found[1].1, "y-z");
-        assert_eq!(vars("t:{a}-{b}", "t:--y").unwrap()[0].1, "-");
-    }
-
-    #[test]
-    fn values_are_percent_decoded() {
-        assert_eq!(vars("u:{v}", "u:a%20b%C3%A9"), one("v", "a bé"));
-        assert_eq!(vars("u:{v}", "u:a%2"), None);
-        assert_eq!(vars("u:{v}", "u:%FF"), None);
-    }
-
-    #[test]
-    fn a_template_that_can_not_be_matched_is_refused() {
-        let error = |template| UriTemplate::parse(template).unwrap_err();
-        assert_eq!(error("a:b"), TemplateError::NoVariable);
-        assert_eq!(error("a:{b"), TemplateError::Unbalanced);
-        assert_eq!(error("a}:{b}"), TemplateError::Unbalanced);
-        assert_eq!(error("a:{b}}"), TemplateError::Unbalanced);
-        assert_eq!(error("a:{?b}"), TemplateError::Unsupported { variable: "?b".into() });
-        assert_eq!(error("a:{}"), TemplateError::Unsupported { variable: "".into() });
-        assert_eq!(error("a:{b}{c}"), TemplateError::Adjacent { variable: "c".into() });
-    }
-
-    #[test]
-    fn a_scheme_is_told_from_a_path() {
-        assert!(has_scheme("file:///x") && has_scheme("a+b-c.1:x"));
-        assert!(!has_scheme("/x:y") && !has_scheme("1a:x") && !has_scheme("x") && !has_scheme(":x"));
-    }
-}
+mod tests;
