@@ -11,6 +11,7 @@ mod events;
 mod holds;
 mod legacy;
 mod modern;
+mod reconnects;
 mod review;
 mod rounds;
 mod streams;

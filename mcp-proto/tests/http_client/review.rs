@@ -404,22 +404,6 @@ fn urls_are_shown_without_what_may_be_secret() {
 
 // --- Streams ---
 
-/// C4.22: a server that wants to be asked again at once is, but not as fast as the network lets it be.
-#[test]
-fn a_server_that_wants_no_pause_is_not_asked_without_one() {
-    legacy(config(), |wire, mut listener| {
-        for number in 0..20 {
-            wire.body(&listener, &format!("id: {number}\nretry: 0\ndata:\n\n"));
-            wire.end(&listener);
-            wire.expect_silence();
-            assert_eq!(wire.advance_to_timeout(), Duration::from_millis(100));
-            listener = wire.expect_get();
-            assert_eq!(listener.header("last-event-id"), Some(&*number.to_string()));
-            wire.stream(&listener);
-        }
-    });
-}
-
 /// A subscription that is over holds no exchange, wherever the server says so.
 #[test]
 fn a_subscription_that_is_cancelled_on_another_stream_is_broken_off() {

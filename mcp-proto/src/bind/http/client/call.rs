@@ -31,6 +31,7 @@ use super::dialect::Fragments;
 use super::exchange::Purpose;
 use super::headers::Headers;
 use super::outbox::Post;
+use super::reconnect::{Brought, Reconnects};
 use super::session::Gate;
 use super::timers::Timer;
 use super::{HttpClient, headers};
@@ -75,8 +76,10 @@ pub(super) struct Call {
     pub(super) lasting: bool,
     /// Whether it counts as one now.
     pub(super) slot: bool,
-    /// How often in a row it never left, or the rest of its answer did not come.
+    /// How often in a row it never left.
     pub(super) failures: u32,
+    /// The streams of its answer that have ended.
+    pub(super) reconnects: Reconnects,
     /// Where its answer broke off.
     pub(super) trail: Option<Trail>,
     /// What has come of its result, of a server that sends it in parts.
@@ -150,6 +153,7 @@ impl HttpClient {
             lasting,
             slot: false,
             failures: 0,
+            reconnects: Reconnects::default(),
             trail: None,
             fragments: None,
             reissued: false,
@@ -479,8 +483,8 @@ impl HttpClient {
         let resumable = self.is_resumable();
         let Some(call) = self.calls.get_mut(&number) else { return };
         if !headers::is_modern(call.revision) && resumable && trail.last_event.is_some() {
-            let heard = trail.has_advanced();
-            return self.resume_later(now, number, Trail { heard, ..trail });
+            let brought = Brought::from(&trail);
+            return self.resume_later(now, number, trail, brought);
         }
         if self.may_reissue(number, trail.heard) {
             if let Some(call) = self.calls.get_mut(&number) {

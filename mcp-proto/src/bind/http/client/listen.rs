@@ -7,6 +7,8 @@
 //! | an answer | otherwise | never |
 //! | the server's own messages | anyhow | from its last event, as long as that does not fail too often in a row |
 //!
+//! The pauses between are those of [`reconnect`](super::reconnect).
+//!
 //! <https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#resumability-and-redelivery>
 
 use alloc::format;
@@ -24,14 +26,11 @@ use super::answer::{Ended, Trail};
 use super::call::Place;
 use super::config::Listen;
 use super::exchange::Purpose;
+use super::reconnect::{Brought, FLOOR, Reconnects};
 use super::timers::Timer;
 
 /// How long a stream must last to count as one that works, whether anything comes on it or not.
 pub(super) const STEADY: Duration = Duration::from_secs(10);
-
-/// The shortest pause, whatever the server wants: one that ends every stream at once would be asked as fast as the
-/// network lets it be, for ever.
-const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
 
 /// The stream of what the server says of its own accord.
 #[derive(Debug, Default)]
@@ -42,7 +41,8 @@ pub(super) struct Listener {
     retry: Option<Duration>,
     /// When the stream began, if the server has ever offered one in this session.
     since: Option<Instant>,
-    failures: u32,
+    /// The streams that have ended.
+    reconnects: Reconnects,
 }
 
 impl HttpClient {
@@ -119,25 +119,17 @@ impl HttpClient {
             Ended::Answer { http, .. } => (Trail::default(), format!("status {}", http.status)),
         };
         let steady = began.is_some_and(|began| now.saturating_since(began) >= STEADY);
-        if trail.has_advanced() || steady {
-            self.listener.failures = 0;
-        }
+        let brought = if steady { Brought::Message } else { Brought::from(&trail) };
         self.listener.retry = trail.retry.or(self.listener.retry);
         self.listener.last_event = trail.last_event.or(self.listener.last_event.take());
         let backoff = self.config.backoff;
-        if self.listener.failures >= backoff.attempts {
+        if brought == Brought::Nothing && self.listener.reconnects.failures() >= backoff.attempts {
             self.peer.note_not_listening();
             return self.peer.report(Diagnostic::NotListening { detail });
         }
-        let pause = match (self.listener.retry, self.listener.failures) {
-            (Some(retry), 0) => retry,
-            (None, 0) => self.config.retry,
-            (retry, failures) => {
-                backoff.pause(failures, &mut self.chance).max(retry.unwrap_or(Duration::ZERO))
-            }
-        };
-        self.listener.failures = self.listener.failures.saturating_add(1);
-        self.timers.set(Timer::Listen, now + pause.max(SHORTEST_PAUSE));
+        let wish = self.listener.retry.unwrap_or(self.config.retry);
+        let pause = self.listener.reconnects.next_pause(brought, wish, &backoff, &mut self.chance);
+        self.timers.set(Timer::Listen, now + pause.max(FLOOR));
     }
 
     // --- The rest of an answer ---
@@ -152,18 +144,11 @@ impl HttpClient {
     }
 
     /// The stream of an answer broke off: the rest is asked for after a pause.
-    pub(super) fn resume_later(&mut self, now: Instant, number: i64, trail: Trail) {
+    pub(super) fn resume_later(&mut self, now: Instant, number: i64, trail: Trail, brought: Brought) {
         let backoff = self.config.backoff;
         let Some(call) = self.calls.get_mut(&number) else { return };
-        if trail.heard {
-            call.failures = 0;
-        }
         let wish = trail.retry.unwrap_or(self.config.retry);
-        let pause = match call.failures {
-            0 => wish,
-            failures => wish.max(backoff.pause(failures, &mut self.chance)),
-        };
-        call.failures = call.failures.saturating_add(1);
+        let pause = call.reconnects.next_pause(brought, wish, &backoff, &mut self.chance);
         call.trail = Some(trail);
         call.place = Place::Pausing;
         self.timers.set(Timer::Call(number), now + pause);
@@ -186,24 +171,21 @@ impl HttpClient {
     pub(super) fn conclude_resumed(&mut self, now: Instant, number: i64, generation: u32, ended: Ended) {
         let Some(call) = self.calls.get_mut(&number) else { return };
         let before = call.trail.clone().unwrap_or_default();
-        let failed = call.failures > self.config.backoff.attempts;
+        let failed = call.reconnects.failures() > self.config.backoff.attempts;
         match ended {
             Ended::Unanswered(_, trail) | Ended::Broken { trail, refused: None, .. }
                 if !failed || trail.has_advanced() =>
             {
-                let heard = trail.has_advanced();
+                let brought = Brought::from(&trail);
                 let last_event = trail.last_event.or(before.last_event);
-                self.resume_later(
-                    now,
-                    number,
-                    Trail { last_event, retry: trail.retry.or(before.retry), heard },
-                );
+                let trail = Trail { last_event, retry: trail.retry.or(before.retry), heard: trail.heard };
+                self.resume_later(now, number, trail, brought);
             }
             Ended::Other(error) | Ended::Broken { refused: Some(error), .. }
                 if matches!(error.status, 408 | 425 | 429 | 500..) && !failed =>
             {
                 let retry = error.retry_after.or(before.retry);
-                self.resume_later(now, number, Trail { retry, heard: false, ..before });
+                self.resume_later(now, number, Trail { retry, heard: false, ..before }, Brought::Nothing);
             }
             Ended::Other(error) => {
                 call.trail = None;

@@ -32,6 +32,7 @@ mod hold;
 mod listen;
 mod outbox;
 mod read;
+mod reconnect;
 mod session;
 mod timers;
 
