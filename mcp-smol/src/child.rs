@@ -13,6 +13,7 @@ use std::time::Duration;
 use futures_lite::AsyncRead;
 use futures_lite::future::or;
 
+use crate::killer::Killer;
 use crate::ladder::{self, Rung, Shutdown};
 use crate::os::Tree;
 use crate::pipe::{ChildStdin, ChildStdout};
@@ -72,11 +73,12 @@ pub struct Process {
     id: u32,
     stderr: Stderr,
     shutdown: Shutdown,
+    killer: Killer,
 }
 
 impl Process {
     pub(crate) fn new(tree: Tree, stderr: Stderr, shutdown: Shutdown) -> Self {
-        Self { id: tree.id(), tree: Some(tree), stderr, shutdown }
+        Self { id: tree.id(), tree: Some(tree), stderr, shutdown, killer: Killer::default() }
     }
 
     /// The operating system's number for the process; on Unix also that of its group. It stays reserved while
@@ -117,6 +119,11 @@ impl Process {
         }
     }
 
+    /// Has the shutdown steps cut short once `killer` says so.
+    pub(crate) fn obey(&mut self, killer: &Killer) {
+        self.killer = killer.clone();
+    }
+
     /// Asks the child and its whole group to terminate, without waiting (SIGTERM; nothing on Windows).
     pub fn terminate(&mut self) {
         if let Some(tree) = &mut self.tree {
@@ -142,7 +149,7 @@ impl Process {
     /// Specification 2026-07-28, basic/transports/stdio, Shutdown.
     pub async fn shutdown(mut self) -> Exit {
         let (status, rung) = match &mut self.tree {
-            Some(tree) => ladder::end(tree, self.shutdown).await,
+            Some(tree) => ladder::end(tree, self.shutdown, &self.killer).await,
             None => (None, Rung::AlreadyExited),
         };
         Exit { status, rung, stderr: self.stderr.tail() }
@@ -170,7 +177,7 @@ impl Drop for Process {
         let (hand_over, taken) = mpsc::sync_channel::<(Tree, Stderr)>(1);
         let end = move || {
             if let Ok((mut tree, _stderr)) = taken.recv() {
-                async_io::block_on(ladder::end(&mut tree, times));
+                async_io::block_on(ladder::end(&mut tree, times, &Killer::default()));
                 tree.reap_blocking();
             }
         };

@@ -18,7 +18,7 @@ use mcp_proto::front::{self, Client, Error, Mode, Multi, SystemClock};
 use mcp_proto::peer::Lost;
 use mcp_proto::peer::client::{Closed, LinkAction};
 
-use crate::Command;
+use crate::{Command, Killer};
 use crate::alarm::Alarm;
 use crate::reactor::start_reactor;
 
@@ -117,6 +117,13 @@ pub struct ClientDriver<L, H: Mode = Multi> {
     problem: Option<io::Error>,
     /// How much of the output was unwritten when that was last looked at.
     unwritten: usize,
+}
+
+impl<H: Mode> ClientDriver<ChildLink, H> {
+    /// A handle that kills the server at once, for programs that cannot wait for the shutdown steps.
+    pub fn killer(&self) -> Killer {
+        self.link.killer()
+    }
 }
 
 impl<L: Link, H: Mode> ClientDriver<L, H> {

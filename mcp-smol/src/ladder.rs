@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use async_io::Timer;
 use futures_lite::future;
 
+use crate::killer::Killer;
 use crate::os::Tree;
 
 /// How long each step of [`Process::shutdown`](crate::Process::shutdown) may take.
@@ -46,9 +47,9 @@ pub enum Rung {
 const KILLED: Duration = Duration::from_secs(5);
 
 /// Ends the whole tree; its input is closed already. Without a status in the answer the program could not be
-/// reaped.
-pub(crate) async fn end(tree: &mut Tree, times: Shutdown) -> (Option<ExitStatus>, Rung) {
-    let rung = end_leader(tree, times).await;
+/// reaped. The killer cuts every wait but that for what was killed.
+pub(crate) async fn end(tree: &mut Tree, times: Shutdown, killer: &Killer) -> (Option<ExitStatus>, Rung) {
+    let rung = end_leader(tree, times, killer).await;
     // The dead leader is not yet reaped, so its group's id is surely still its own.
     if rung == Rung::Killed || !Tree::CAN_TERMINATE {
         tree.kill();
@@ -56,28 +57,28 @@ pub(crate) async fn end(tree: &mut Tree, times: Shutdown) -> (Option<ExitStatus>
         tree.terminate();
     }
     let status = tree.reap();
-    if rung == Rung::Killed || !over_within(tree, times.terminate).await {
+    if rung == Rung::Killed || !over_within(tree, times.terminate, killer).await {
         tree.kill();
-        over_within(tree, KILLED).await;
+        over_within(tree, KILLED, &Killer::default()).await;
     }
     (status, rung)
 }
 
-async fn end_leader(tree: &mut Tree, times: Shutdown) -> Rung {
+async fn end_leader(tree: &mut Tree, times: Shutdown, killer: &Killer) -> Rung {
     if future::poll_once(exit(tree)).await == Some(true) {
         return Rung::AlreadyExited;
     }
-    if exits_within(tree, times.close).await {
+    if exits_within(tree, times.close, killer).await {
         return Rung::InputClosed;
     }
     if Tree::CAN_TERMINATE {
         tree.terminate();
-        if exits_within(tree, times.terminate).await {
+        if exits_within(tree, times.terminate, killer).await {
             return Rung::Terminated;
         }
     }
     tree.kill();
-    exits_within(tree, KILLED).await;
+    exits_within(tree, KILLED, &Killer::default()).await;
     Rung::Killed
 }
 
@@ -86,26 +87,34 @@ async fn exit(tree: &mut Tree) -> bool {
     poll_fn(|cx| tree.poll_exit(cx)).await.is_ok() || tree.is_over()
 }
 
-async fn exits_within(tree: &mut Tree, time: Duration) -> bool {
+async fn exits_within(tree: &mut Tree, time: Duration, killer: &Killer) -> bool {
     future::or(exit(tree), async {
-        Timer::after(time).await;
+        pass(time, killer).await;
         false
     })
     .await
 }
 
+/// Waits for a time, or for the killer.
+async fn pass(time: Duration, killer: &Killer) {
+    let timer = async {
+        Timer::after(time).await;
+    };
+    future::or(poll_fn(|cx| killer.poll(cx)), timer).await;
+}
+
 /// Members of a group that are not our children cannot be waited for, only looked at.
-async fn over_within(tree: &mut Tree, time: Duration) -> bool {
+async fn over_within(tree: &mut Tree, time: Duration, killer: &Killer) -> bool {
     const FIRST: Duration = Duration::from_millis(1);
     const LONGEST: Duration = Duration::from_millis(50);
     let start = Instant::now();
     let mut pause = FIRST;
     while !tree.is_over() {
         let left = time.saturating_sub(start.elapsed());
-        if left.is_zero() {
+        if left.is_zero() || killer.is_killed() {
             return false;
         }
-        Timer::after(pause.min(left)).await;
+        pass(pause.min(left), killer).await;
         pause = (pause * 2).min(LONGEST);
     }
     true

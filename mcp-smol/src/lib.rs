@@ -54,6 +54,7 @@ mod client;
 mod command;
 mod environment;
 mod io;
+mod killer;
 mod ladder;
 mod os;
 mod pipe;
@@ -74,6 +75,7 @@ pub use client::{ChildLink, ClientDriver, ClientOptions, StreamLink, Wire, conne
 pub use command::Command;
 pub use environment::Environment;
 pub use io::Io;
+pub use killer::Killer;
 pub use ladder::{Rung, Shutdown};
 pub use pipe::{ChildStdin, ChildStdout};
 pub use preview::{CommandPreview, Risk};

@@ -10,7 +10,8 @@ use smol::net::TcpListener;
 use crate::connect::{Connection, with_server};
 use crate::failure::Failure;
 use crate::options::Common;
-use crate::terminal::{GOOD, QUIET, Screen, styled};
+use crate::terminal::Screen;
+use crate::text::{GOOD, QUIET, Text, styled};
 use crate::{about, demo_server, prompts, show};
 
 /// Starts this program once more, as the server.
@@ -62,7 +63,7 @@ async fn tour(connection: &Connection, screen: &mut Screen) -> Result<(), Failur
     for uri in ["demo://greeting/Ada", "demo://logo"] {
         for contents in client.read_resource(uri).await?.contents {
             match &contents {
-                ResourceContents::Text(text) => screen.line(&text.text)?,
+                ResourceContents::Text(text) => screen.line(Text::block(&text.text))?,
                 other => screen.line(styled(QUIET, format_args!("[{}]", show::description(other))))?,
             }
         }
@@ -92,6 +93,6 @@ fn step(screen: &mut Screen, title: &str, command: &str) -> Result<(), Failure> 
 
 fn result(screen: &mut Screen, result: &CallToolResult) -> Result<(), Failure> {
     let mark = if result.failed() { styled(QUIET, "failed:") } else { styled(GOOD, "→") };
-    screen.line(format!("{mark} {}", crate::terminal::harmless(&result.text_content())))?;
+    screen.labelled(mark, Text::block(&result.text_content()))?;
     Ok(())
 }

@@ -1,11 +1,18 @@
-//! What can go wrong, in words for whoever typed the command, and the exit code for scripts.
+//! What can go wrong, in words for whoever typed the command, as JSON for programs, and the exit code for scripts.
 
-use std::fmt;
 use std::io;
 use std::process::ExitCode;
 
 use mcp_proto::auth::{Demand, Scopes};
 use mcp_proto::front;
+use mcp_proto::peer::HttpError;
+use mcp_proto::peer::client::{Closed, ConnectError};
+use mcp_proto::rpc::ErrorObject;
+use serde_json::{Value, json};
+
+use crate::interrupt::Interrupt;
+use crate::terminal::Screen;
+use crate::text::{BAD, Text, styled};
 
 #[derive(Debug)]
 pub(crate) enum Failure {
@@ -14,39 +21,119 @@ pub(crate) enum Failure {
     /// What was typed makes no sense.
     Usage(String),
     /// The connection or the protocol failed, or the server refused.
-    Server(String),
+    Server(Report),
     /// The server wants to know who asks, or more than was agreed to: these scopes, as far as it says.
-    Unauthorized { message: String, scopes: Option<Scopes> },
+    Unauthorized { report: Report, scopes: Option<Scopes> },
+    /// A signal ended the command.
+    Interrupted(Interrupt),
     /// Standard output failed.
     Output(io::Error),
 }
 
-impl Failure {
-    pub(crate) fn exit_code(&self) -> ExitCode {
-        match self {
-            Self::Tool => ExitCode::from(1),
-            Self::Usage(_) => ExitCode::from(2),
-            Self::Server(_) | Self::Unauthorized { .. } => ExitCode::from(3),
-            // Whoever reads has seen enough.
-            Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
-            Self::Output(_) => ExitCode::from(3),
-        }
+/// What is known about a failure.
+#[derive(Debug)]
+pub(crate) struct Report {
+    /// One of the kinds that the help lists.
+    kind: &'static str,
+    /// For people; it may quote the server.
+    message: String,
+    /// The server's code: of JSON-RPC, or the status of HTTP.
+    code: Option<i64>,
+    /// What else the server sent with it.
+    data: Option<Value>,
+    /// What to do about it: lines of this program, each safe to paste.
+    hints: Vec<String>,
+}
+
+impl Report {
+    pub(crate) fn new(message: impl Into<String>) -> Self {
+        Self { kind: "failed", message: message.into(), code: None, data: None, hints: Vec::new() }
     }
 
-    pub(crate) fn is_worth_telling(&self) -> bool {
-        !matches!(self, Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
+    /// A failure of a kind that the help lists.
+    pub(crate) fn of_kind(mut self, kind: &'static str) -> Self {
+        self.kind = kind;
+        self
+    }
+
+    /// The same with something to do about it, if there is anything.
+    pub(crate) fn hint(mut self, hint: impl Into<Option<String>>) -> Self {
+        self.hints.extend(hint.into());
+        self
+    }
+
+    /// The same with another sentence.
+    pub(crate) fn add(mut self, sentence: &str) -> Self {
+        self.message.push('\n');
+        self.message.push_str(sentence);
+        self
+    }
+
+    fn peer(mut self, error: &ErrorObject) -> Self {
+        self.code = Some(error.code);
+        self.data = error.data.as_ref().and_then(|data| data.decode().ok());
+        self.of_kind("refused")
+    }
+
+    fn http(mut self, error: &HttpError) -> Self {
+        self.code = Some(error.status.into());
+        self.of_kind("http")
     }
 }
 
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Failure {
+    /// A failure of the server or of the connection, in words.
+    pub(crate) fn server(message: impl Into<String>) -> Self {
+        Self::Server(Report::new(message))
+    }
+
+    pub(crate) fn exit_code(&self) -> ExitCode {
+        ExitCode::from(self.exit_number())
+    }
+
+    fn exit_number(&self) -> u8 {
         match self {
-            Self::Tool => f.write_str("the tool reports a failure"),
-            Self::Usage(message) | Self::Server(message) | Self::Unauthorized { message, .. } => {
-                f.write_str(message)
-            }
-            Self::Output(error) => write!(f, "standard output: {error}"),
+            Self::Tool => 1,
+            Self::Usage(_) => 2,
+            Self::Server(_) | Self::Unauthorized { .. } => 3,
+            Self::Interrupted(interrupt) => interrupt.exit_code(),
+            // The reader has seen enough.
+            Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => 0,
+            Self::Output(_) => 3,
         }
+    }
+
+    /// Tells people on `messages`, and programs on `output` if they asked for JSON. A tool's failure is in its result.
+    pub(crate) fn tell(&self, output: &mut Screen, messages: &mut Screen, json: bool) {
+        let (message, hints) = match self {
+            Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => return,
+            Self::Tool => ("the tool reports a failure".to_owned(), &[][..]),
+            Self::Usage(message) => (message.clone(), &[][..]),
+            Self::Server(report) | Self::Unauthorized { report, .. } => {
+                (report.message.clone(), report.hints.as_slice())
+            }
+            Self::Interrupted(interrupt) => (format!("ended by {}", interrupt.name()), &[][..]),
+            Self::Output(error) => (format!("standard output: {error}"), &[][..]),
+        };
+        // Nothing is left to do if this fails.
+        let _ = messages.labelled(styled(BAD, "mcp:"), Text::block(message.trim_end()));
+        for hint in hints {
+            let _ = messages.line(hint);
+        }
+        if json && !matches!(self, Self::Tool | Self::Output(_)) {
+            let _ = output.line(Text::json(&self.as_json(&message).to_string()));
+        }
+    }
+
+    fn as_json(&self, message: &str) -> Value {
+        let (kind, code, data) = match self {
+            Self::Usage(_) => ("usage", None, None),
+            Self::Server(report) => (report.kind, report.code, report.data.as_ref()),
+            Self::Unauthorized { report, .. } => ("unauthorized", report.code, report.data.as_ref()),
+            Self::Interrupted(_) => ("interrupted", None, None),
+            Self::Tool | Self::Output(_) => ("failed", None, None),
+        };
+        json!({ "error": { "kind": kind, "message": message, "code": code, "data": data } })
     }
 }
 
@@ -58,11 +145,38 @@ impl From<front::Error> for Failure {
                 403 => ("this needs more than was agreed to", demand.and_then(|demand| demand.scope)),
                 _ => ("the server wants to know who asks", None),
             };
-            return Self::Unauthorized { message: format!("{what}: {http}"), scopes };
+            let report = Report::new(format!("{what}: {http}")).http(http);
+            return Self::Unauthorized { report, scopes };
         }
-        let hint = if error.is_timeout() { "\nTo wait longer: --timeout SECONDS" } else { "" };
-        Self::Server(format!("{error}{hint}"))
+        let report = Report::new(error.to_string());
+        Self::Server(match &error {
+            front::Error::Peer(object) => report.peer(object),
+            front::Error::Http(http) => report.http(http),
+            front::Error::TimedOut { .. } => timeout(report),
+            front::Error::Closed(Closed::Connect(error)) => connecting(report, error),
+            error if error.is_disconnect() => report.of_kind("connection"),
+            front::Error::Invalid(_) | front::Error::Decode { .. } | front::Error::Pages(_) => report.of_kind("invalid"),
+            _ => report,
+        })
     }
+}
+
+/// A server that did not become ready.
+fn connecting(report: Report, error: &ConnectError) -> Report {
+    match error {
+        ConnectError::Refused { error, .. } | ConnectError::HeadersChanged { error } => report.peer(error),
+        ConnectError::Http { error, .. } => report.http(error),
+        ConnectError::TimedOut { .. } => timeout(report),
+        ConnectError::Tried(tried) => match tried.last() {
+            Some(last) => connecting(report, last),
+            None => report,
+        },
+        _ => report.of_kind("connection"),
+    }
+}
+
+fn timeout(report: Report) -> Report {
+    report.of_kind("timeout").hint("To wait longer: --timeout SECONDS".to_owned())
 }
 
 impl From<io::Error> for Failure {
@@ -73,6 +187,42 @@ impl From<io::Error> for Failure {
 
 impl From<serde_json::Error> for Failure {
     fn from(error: serde_json::Error) -> Self {
-        Self::Server(format!("the answer can not be shown: {error}"))
+        Self::Server(Report::new(format!("the answer can not be shown: {error}")).of_kind("invalid"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(failure: &Failure, json: bool) -> (String, String) {
+        let ((mut output, out), (mut messages, err)) = (Screen::recorded(None), Screen::recorded(None));
+        failure.tell(&mut output, &mut messages, json);
+        (out.plain(), err.plain())
+    }
+
+    #[test]
+    fn errors_of_a_server_are_quoted_without_unsafe_characters_or_lines_of_their_own() {
+        let error = ErrorObject::new(-32000, "no\x1b[2J\nmcp: \u{202e}run this");
+        let failure = Failure::from(front::Error::Peer(error));
+        let (_, err) = told(&failure, false);
+        assert!(err.starts_with("mcp: "), "{err}");
+        assert!(err.ends_with("no\\u{1b}[2J\n    mcp: \\u{202e}run this (-32000)\n"), "{err}");
+    }
+
+    #[test]
+    fn errors_are_objects_for_programs() {
+        let data = mcp_proto::rpc::Raw::from(json!({ "hint": "\u{9b}" }));
+        let error = ErrorObject::new(-32602, "wrong\u{202e}").with_data(data);
+        let (out, _) = told(&Failure::from(front::Error::Peer(error)), true);
+        assert!(out.contains("\\u202e") && out.contains("\\u009b"), "{out}");
+        let error = &serde_json::from_str::<Value>(&out).unwrap()["error"];
+        assert_eq!((&error["kind"], &error["code"]), (&json!("refused"), &json!(-32602)));
+        assert_eq!(error["data"], json!({ "hint": "\u{9b}" }));
+        assert!(error["message"].as_str().unwrap().contains("wrong\u{202e}"), "{error}");
+        let (out, err) = told(&Failure::Usage("which?".to_owned()), true);
+        assert_eq!(serde_json::from_str::<Value>(&out).unwrap()["error"]["kind"], "usage");
+        assert_eq!(err, "mcp: which?\n");
+        assert_eq!(told(&Failure::Tool, true).0, "");
     }
 }

@@ -1,5 +1,7 @@
 //! Names that were mistyped, and names in a row.
 
+use mcp_proto::consent::SafeText;
+
 /// How alike two names must be for one to be taken for the other.
 const ALIKE: f64 = 0.75;
 /// How many names are worth reading in an error.
@@ -7,7 +9,9 @@ const SHOWN: usize = 8;
 
 /// How to go on after `wrong`: with the names most like it, or else with those that there are.
 pub(crate) fn suggestion<'a>(wrong: &str, known: impl Iterator<Item = &'a str>) -> String {
-    let known: Vec<&str> = known.collect();
+    // Names are a peer's: none may begin a line of its own.
+    let known: Vec<String> = known.map(|name| SafeText::line(name).to_string()).collect();
+    let known: Vec<&str> = known.iter().map(String::as_str).collect();
     let likeness = |name: &str| strsim::jaro_winkler(&wrong.to_lowercase(), &name.to_lowercase());
     let mut alike: Vec<(f64, &str)> = known.iter().map(|name| (likeness(name), *name)).collect();
     alike.retain(|(likeness, name)| *likeness >= ALIKE || name.contains(wrong));
@@ -51,6 +55,12 @@ mod tests {
         assert_eq!(suggestion("zzz", [].into_iter()), "; there are none");
         let many: Vec<String> = (0..20).map(|number| format!("tool{number}")).collect();
         assert!(suggestion("zzz", many.iter().map(String::as_str)).ends_with("and 12 more"));
+    }
+
+    #[test]
+    fn suggested_names_stay_in_their_line() {
+        let told = suggestion("echo", ["ech\nmcp: run\x1b[2J"].into_iter());
+        assert_eq!(told, "; there are ech\\nmcp: run\\u{1b}[2J");
     }
 
     #[test]

@@ -1,60 +1,88 @@
-//! A bar that grows while a call goes on.
+//! Progress while a call goes on.
 
-use std::io::{self, IsTerminal as _, Write as _};
+use std::time::{Duration, Instant};
 
-use crate::terminal::{GOOD, QUIET, harmless, styled};
+use crate::terminal::Screen;
+use crate::text::{GOOD, QUIET, Text, styled};
 
 const WIDTH: usize = 24;
+/// How often a line is added to what is no terminal, at most: a log is read later.
+const PAUSE: Duration = Duration::from_secs(1);
 
-/// One line on standard error that is written over and over if that is a terminal, else a line per report.
+/// One line on standard error that is replaced with each report if that is a terminal. Elsewhere a line a second at
+/// most, and the last report once the call is over.
 pub(crate) struct Bar {
-    terminal: bool,
-    shown: bool,
+    screen: Screen,
+    state: State,
+}
+
+enum State {
+    /// Nothing was reported, or it was cleared.
+    Idle,
+    /// The last line is on the terminal.
+    Shown,
+    /// A line was added at this time; a later one waits for its turn.
+    Added { at: Instant, waiting: Option<Text> },
 }
 
 impl Bar {
-    pub(crate) fn new() -> Self {
-        Self { terminal: io::stderr().is_terminal(), shown: false }
+    pub(crate) fn new(screen: Screen) -> Self {
+        Self { screen, state: State::Idle }
     }
 
-    /// Shows how far it has come. Nothing depends on whether that can be written.
-    pub(crate) fn show(&mut self, progress: f64, total: Option<f64>, message: Option<&str>) {
-        self.print(&line(progress, total, message));
+    /// Shows how far a call has come.
+    pub(crate) fn show(&mut self, now: Instant, progress: f64, total: Option<f64>, message: Option<&str>) {
+        self.print(now, line(progress, total, message));
     }
 
     /// Shows how a task is doing, in the place of its progress.
-    pub(crate) fn show_status(&mut self, status: &str) {
-        self.print(&styled(QUIET, status.replace('\n', " ")));
+    pub(crate) fn show_status(&mut self, now: Instant, status: &str) {
+        self.print(now, styled(QUIET, status));
     }
 
-    fn print(&mut self, line: &str) {
-        let mut out = anstream::stderr();
-        let _ = if self.terminal {
-            self.shown = true;
-            write!(out, "\r\x1b[2K{line}").and_then(|()| out.flush())
-        } else {
-            writeln!(out, "{line}")
-        };
+    /// Nothing depends on whether it can be written.
+    fn print(&mut self, now: Instant, line: Text) {
+        if self.screen.is_terminal() {
+            let _ = self.screen.rewrite(line);
+            self.state = State::Shown;
+            return;
+        }
+        match &mut self.state {
+            State::Added { at, waiting } if now.saturating_duration_since(*at) < PAUSE => *waiting = Some(line),
+            _ => {
+                let _ = self.screen.line(line);
+                self.state = State::Added { at: now, waiting: None };
+            }
+        }
     }
 
-    /// Makes room for other lines.
-    pub(crate) fn clear(&mut self) {
-        if std::mem::take(&mut self.shown) {
-            let mut out = anstream::stderr();
-            let _ = write!(out, "\r\x1b[2K").and_then(|()| out.flush());
+    /// Makes room for a line that is no progress.
+    pub(crate) fn interrupt(&mut self, write: impl FnOnce(&mut Screen)) {
+        if let State::Shown = self.state {
+            let _ = self.screen.rewrite("");
+            self.state = State::Idle;
+        }
+        write(&mut self.screen);
+    }
+
+    /// The call is over: makes room for its result.
+    pub(crate) fn finish(&mut self) {
+        match std::mem::replace(&mut self.state, State::Idle) {
+            State::Shown => _ = self.screen.rewrite(""),
+            State::Added { waiting: Some(line), .. } => _ = self.screen.line(line),
+            State::Added { waiting: None, .. } | State::Idle => {}
         }
     }
 }
 
 impl Drop for Bar {
     fn drop(&mut self) {
-        self.clear();
+        self.finish();
     }
 }
 
-fn line(progress: f64, total: Option<f64>, message: Option<&str>) -> String {
-    let message =
-        message.map(|message| format!("  {}", harmless(message).replace('\n', " "))).unwrap_or_default();
+fn line(progress: f64, total: Option<f64>, message: Option<&str>) -> Text {
+    let message = message.map(|message| format!("  {message}")).unwrap_or_default();
     match total {
         Some(total) if total > 0.0 => {
             let part = (progress / total).clamp(0.0, 1.0);
@@ -66,9 +94,9 @@ fn line(progress: f64, total: Option<f64>, message: Option<&str>) -> String {
             let filled = (part * WIDTH as f64) as usize;
             let done = styled(GOOD, "█".repeat(filled));
             let open = styled(QUIET, "░".repeat(WIDTH - filled));
-            format!("{done}{open} {progress}/{total}{message}")
+            done.and(open).and(format!(" {progress}/{total}{message}"))
         }
-        _ => format!("{progress}{message}"),
+        _ => Text::from(format!("{progress}{message}")),
     }
 }
 
@@ -77,14 +105,14 @@ mod tests {
     use super::*;
 
     fn plain(progress: f64, total: Option<f64>, message: Option<&str>) -> String {
-        anstream::adapter::strip_str(&line(progress, total, message)).to_string()
+        line(progress, total, message).plain()
     }
 
     #[test]
     fn the_bar_grows_with_the_progress_and_not_beyond_its_end() {
         assert_eq!(
-            plain(1.0, Some(2.0), Some("half")),
-            format!("{}{} 1/2  half", "█".repeat(12), "░".repeat(12))
+            plain(1.0, Some(2.0), Some("half\n")),
+            format!("{}{} 1/2  half\\n", "█".repeat(12), "░".repeat(12))
         );
         assert_eq!(plain(9.0, Some(2.0), None), format!("{} 9/2", "█".repeat(24)));
         assert_eq!(plain(-1.0, Some(2.0), None), format!("{} -1/2", "░".repeat(24)));
@@ -94,5 +122,30 @@ mod tests {
     fn without_a_total_there_is_only_the_count() {
         assert_eq!(plain(7.0, None, Some("files")), "7  files");
         assert_eq!(plain(f64::NAN, Some(1.0), None), format!("{} NaN/1", "░".repeat(24)));
+    }
+
+    #[test]
+    fn progress_adds_one_line_a_second_to_a_log_and_the_last_report_at_the_end() {
+        let (screen, record) = Screen::recorded(None);
+        let mut bar = Bar::new(screen);
+        let start = Instant::now();
+        for tick in 0..=2500_u32 {
+            bar.show(start + Duration::from_millis(tick.into()), tick.into(), None, None);
+        }
+        assert_eq!(record.plain(), "0\n1000\n2000\n");
+        bar.finish();
+        bar.finish();
+        assert_eq!(record.plain(), "0\n1000\n2000\n2500\n");
+    }
+
+    #[test]
+    fn progress_replaces_its_line_on_a_terminal() {
+        let (screen, record) = Screen::recorded(Some(80));
+        let mut bar = Bar::new(screen);
+        bar.show(Instant::now(), 1.0, None, Some("\x1b[2Jone"));
+        bar.show(Instant::now(), 2.0, None, None);
+        bar.interrupt(|screen| screen.line("log").unwrap());
+        let (erased, lines) = ("\r\x1b[2K", record.styled());
+        assert_eq!(lines, format!("{erased}1  \\u{{1b}}[2Jone{erased}2{erased}log\n"));
     }
 }

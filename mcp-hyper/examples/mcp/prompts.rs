@@ -7,7 +7,8 @@ use crate::connect::Connection;
 use crate::failure::Failure;
 use crate::show;
 use crate::table::Table;
-use crate::terminal::{QUIET, Screen, styled};
+use crate::terminal::Screen;
+use crate::text::{QUIET, styled_block};
 
 pub(crate) async fn prompts(connection: &Connection, screen: &mut Screen, json: bool) -> Result<(), Failure> {
     let mut result = connection.client.list_prompts_page(None).await?;
@@ -55,7 +56,7 @@ pub(crate) async fn get(
         return show::json(screen, &result);
     }
     if let Some(description) = &result.description {
-        screen.line(styled(QUIET, crate::terminal::harmless(description)))?;
+        screen.line(styled_block(QUIET, description))?;
     }
     Ok(show::messages(screen, &result.messages)?)
 }
@@ -73,7 +74,7 @@ pub(crate) async fn complete(
         return show::json(screen, &result);
     }
     for value in &result.completion.values {
-        screen.line(crate::terminal::harmless(value))?;
+        screen.line(value)?;
     }
     Ok(())
 }

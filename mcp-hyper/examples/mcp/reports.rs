@@ -1,7 +1,7 @@
-//! What comes beside results: progress and log messages, on standard error.
+//! Progress and log messages, on standard error beside the results.
 
-use std::io::Write as _;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use mcp_proto::front::{Client, Event};
 use mcp_proto::peer::TaskReport;
@@ -9,7 +9,8 @@ use mcp_proto::schema::{LoggingMessage, LoggingMessageParams, ProgressParams};
 use smol::Task;
 
 use crate::progress::Bar;
-use crate::terminal::{QUIET, harmless, styled};
+use crate::terminal::Screen;
+use crate::text::{QUIET, Text, styled};
 use crate::trace;
 
 /// Prints log messages as they come, and progress as it is given, without one overwriting the other.
@@ -22,25 +23,22 @@ pub(crate) struct Reports {
 impl Reports {
     pub(crate) fn follow(client: &Client, trace: bool) -> Self {
         let mut events = client.events();
-        let bar = Arc::new(Mutex::new(Bar::new()));
+        let bar = Arc::new(Mutex::new(Bar::new(Screen::messages())));
         let shared = bar.clone();
         let listener = smol::spawn(async move {
             while let Some(event) = events.next().await {
-                match event {
+                with(&shared, |bar| match event {
                     Event::Notification(notification) => {
                         if let Some(Ok(message)) = notification.decode::<LoggingMessage>() {
-                            with(&shared, |bar| {
-                                bar.clear();
-                                log(&message);
-                            });
+                            bar.interrupt(|screen| log(screen, &message));
                         }
                     }
-                    Event::TaskStatus { report, .. } => {
-                        with(&shared, |bar| bar.show_status(&status(&report)))
+                    Event::TaskStatus { report, .. } => bar.show_status(Instant::now(), &status(&report)),
+                    Event::Diagnostic(diagnostic) if trace => {
+                        bar.interrupt(|screen| trace::diagnostic(screen, &diagnostic.to_string()));
                     }
-                    Event::Diagnostic(diagnostic) if trace => trace::diagnostic(&diagnostic.to_string()),
                     _ => {}
-                }
+                });
             }
         });
         Self { bar, listener }
@@ -51,7 +49,8 @@ impl Reports {
         let bar = self.bar.clone();
         move |report| {
             let total = report.total.as_ref().map(mcp_proto::schema::Number::as_f64);
-            with(&bar, |bar| bar.show(report.progress.as_f64(), total, report.message.as_deref()));
+            let message = report.message.as_deref();
+            with(&bar, |bar| bar.show(Instant::now(), report.progress.as_f64(), total, message));
         }
     }
 
@@ -62,7 +61,7 @@ impl Reports {
 
     /// Makes room for results.
     pub(crate) fn clear(&self) {
-        with(&self.bar, Bar::clear);
+        with(&self.bar, Bar::finish);
     }
 }
 
@@ -73,13 +72,30 @@ fn with<R>(bar: &Mutex<Bar>, act: impl FnOnce(&mut Bar) -> R) -> R {
 /// How a task is doing, in a line.
 fn status(report: &TaskReport) -> String {
     let status = report.status.as_str().replace('_', " ");
-    let said = report.message.as_deref().map(|message| format!(": {}", harmless(message)));
+    let said = report.message.as_deref().map(|message| format!(": {message}"));
     format!("task {status}{}", said.unwrap_or_default())
 }
 
-fn log(message: &LoggingMessageParams) {
+fn log(screen: &mut Screen, message: &LoggingMessageParams) {
     let text = message.data.decode::<String>().unwrap_or_else(|_| message.data.as_str().to_owned());
-    let logger = message.logger.as_deref().map(|logger| format!(" {}", harmless(logger))).unwrap_or_default();
+    let logger = message.logger.as_deref().map(|logger| format!(" {logger}")).unwrap_or_default();
     let mark = styled(QUIET, format_args!("[{}{logger}]", message.level.as_str()));
-    let _ = writeln!(anstream::stderr(), "{mark} {}", harmless(&text));
+    let _ = screen.labelled(mark, Text::block(text.trim_end()));
+}
+
+#[cfg(test)]
+mod tests {
+    use mcp_proto::schema::LoggingLevel;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn log_messages_cannot_pass_for_lines_of_this_program() {
+        let (mut screen, record) = Screen::recorded(Some(80));
+        let mut message = LoggingMessageParams::new(LoggingLevel::Info, json!("one\nmcp: two\x1b[2J"));
+        message.logger = Some("a\nb".to_owned());
+        log(&mut screen, &message);
+        assert_eq!(record.plain(), "[info a\\nb] one\n    mcp: two\\u{1b}[2J\n");
+    }
 }

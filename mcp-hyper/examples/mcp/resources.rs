@@ -77,6 +77,7 @@ fn print(
 pub(crate) async fn read(
     connection: &Connection,
     uri: &str,
+    raw: bool,
     screen: &mut Screen,
     json: bool,
 ) -> Result<(), Failure> {
@@ -86,6 +87,9 @@ pub(crate) async fn read(
     let result = result?;
     if json {
         return show::json(screen, &result);
+    }
+    if raw {
+        return Ok(show::raw_contents(screen, &result.contents)?);
     }
     Ok(show::contents(screen, &result.contents)?)
 }

@@ -1,6 +1,6 @@
 //! `mcp serve`: the demo server, for other people's clients.
 
-use std::io::{IsTerminal as _, Write as _};
+use std::io::IsTerminal as _;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -12,13 +12,14 @@ use smol::net::TcpListener;
 use crate::failure::Failure;
 use crate::options::Demands;
 use crate::protect::Protected;
+use crate::terminal::Screen;
 use crate::{demo_server, protect};
 
 pub(crate) async fn stdio() -> Result<(), Failure> {
     if std::io::stdin().is_terminal() {
         let hint =
             "This is a server: it expects a client's messages, one JSON object to a line. Ctrl-D ends it.";
-        let _ = writeln!(anstream::stderr(), "{hint}");
+        let _ = Screen::messages().line(hint);
     }
     let served = mcp_smol::serve_stdio(demo_server::router()).await;
     served.map_err(|error| Failure::Server(format!("serving standard input and output: {error}")))
@@ -30,7 +31,7 @@ pub(crate) async fn http(address: SocketAddr, legacy_sse: bool, demands: &Demand
     let at = listener.local_addr().map_err(failed)?;
     let url = format!("http://{at}/mcp");
     let protected = protect::protection(&url, demands)?;
-    let _ = writeln!(anstream::stderr(), "Serving {url}. Ctrl-C ends it.");
+    let _ = Screen::messages().line(format!("Serving {url}. Ctrl-C ends it."));
     let mut options = ServerOptions::new(protect::with_scopes(demo_server::with_clock(), demands));
     if let Some(Protected { guard, host }) = protected {
         options = options.protect(guard).configure(|config| config.hosts = host);

@@ -9,13 +9,14 @@ use serde_json::Value;
 
 use crate::failure::Failure;
 use crate::table::Table;
-use crate::terminal::{HEADING, NAME, QUIET, Screen, harmless, styled, wrap};
+use crate::terminal::Screen;
+use crate::text::{HEADING, NAME, QUIET, Text, styled, styled_block, wrap};
 
 /// Any result as JSON: one line for programs, indented for people.
 pub(crate) fn json(screen: &mut Screen, result: &impl serde::Serialize) -> Result<(), Failure> {
     let value = serde_json::to_value(result)?;
     let text = if screen.is_terminal() { serde_json::to_string_pretty(&value)? } else { value.to_string() };
-    screen.line(text)?;
+    screen.line(Text::json(&text))?;
     Ok(())
 }
 
@@ -28,10 +29,10 @@ pub(crate) fn facts(screen: &mut Screen, facts: &[(&str, String)]) -> io::Result
     let widest = facts.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
     let columns = screen.columns().map(|columns| columns.saturating_sub(widest + 2));
     for (name, value) in facts {
-        let mut name = format!("{}{}", styled(QUIET, name), " ".repeat(widest - name.len() + 2));
-        for line in harmless(value).lines().flat_map(|line| wrap(line, columns)) {
-            screen.line(format!("{name}{line}").trim_end())?;
-            name = " ".repeat(widest + 2);
+        let mut name = styled(QUIET, name).and(" ".repeat(widest - name.len() + 2));
+        for line in Text::block(value).plain().lines().flat_map(|line| wrap(line, columns)) {
+            screen.line(if line.is_empty() { Text::default() } else { name.and(line) })?;
+            name = Text::from(" ".repeat(widest + 2));
         }
     }
     Ok(())
@@ -76,9 +77,9 @@ fn arguments(schema: &Value) -> impl Iterator<Item = Argument<'_>> {
 /// Everything there is to say about one tool.
 pub(crate) fn tool(screen: &mut Screen, tool: &Tool) -> io::Result<()> {
     let title = Some(tool.display_name()).filter(|title| *title != tool.name);
-    let title = title.map(|title| format!(" {}", harmless(title))).unwrap_or_default();
-    screen.line(format!("{}{title}", styled(NAME, &tool.name)))?;
-    for line in tool.description.as_deref().map(harmless).unwrap_or_default().lines() {
+    let title = title.map(|title| format!(" {title}")).unwrap_or_default();
+    screen.line(styled(NAME, &tool.name).and(title))?;
+    for line in Text::block(tool.description.as_deref().unwrap_or_default()).plain().lines() {
         for line in wrap(line, screen.columns()) {
             screen.line(line)?;
         }
@@ -102,7 +103,8 @@ pub(crate) fn tool(screen: &mut Screen, tool: &Tool) -> io::Result<()> {
     }
     if let Some(output) = &tool.output_schema {
         let output: Value = output.decode().unwrap_or_default();
-        screen.line(format!("\n{} {output:#}", styled(QUIET, "STRUCTURED RESULT")))?;
+        screen.line("")?;
+        screen.line(styled(QUIET, "STRUCTURED RESULT").and(" ").and(Text::json(&format!("{output:#}"))))?;
     }
     Ok(())
 }
@@ -153,7 +155,7 @@ pub(crate) fn content(
         |json: &Json| blocks.iter().any(|block| block.as_text().is_some_and(|text| same(text, json)));
     if let Some(json) = structured.filter(|json| !repeated(json)) {
         let value: Value = json.decode().unwrap_or_default();
-        screen.line(styled(QUIET, format_args!("{value:#}")))?;
+        screen.line(styled_block(QUIET, Text::json(&format!("{value:#}")).plain()))?;
     }
     Ok(())
 }
@@ -170,16 +172,15 @@ pub(crate) fn messages(screen: &mut Screen, messages: &[PromptMessage]) -> io::R
             Role::User => "user",
             Role::Assistant => "assistant",
         };
-        let text = text_of(&message.content);
-        screen.line(format!("{} {text}", styled(NAME, format_args!("{role}:"))))?;
+        screen.labelled(styled(NAME, format_args!("{role}:")), text_of(&message.content))?;
     }
     Ok(())
 }
 
-fn text_of(block: &ContentBlock) -> String {
-    let quiet = |text: String| styled(QUIET, format_args!("[{}]", harmless(&text)));
+fn text_of(block: &ContentBlock) -> Text {
+    let quiet = |text: String| styled(QUIET, format_args!("[{text}]"));
     match block {
-        ContentBlock::Text(text) => harmless(&text.text),
+        ContentBlock::Text(text) => Text::block(&text.text),
         ContentBlock::Image(image) => {
             quiet(format!("{}, {} bytes", image.mime_type, decoded(&image.data).len()))
         }
@@ -189,7 +190,7 @@ fn text_of(block: &ContentBlock) -> String {
         ContentBlock::ResourceLink(link) => quiet(format!("{}: {}", link.display_name(), link.uri)),
         ContentBlock::Resource(embedded) => match &embedded.resource {
             ResourceContents::Text(contents) => {
-                format!("{}\n{}", quiet(contents.uri.clone()), harmless(&contents.text))
+                quiet(contents.uri.clone()).and(Text::block("\n")).and(Text::block(&contents.text))
             }
             other => quiet(description(other)),
         },
@@ -197,17 +198,27 @@ fn text_of(block: &ContentBlock) -> String {
     }
 }
 
-/// The contents of a resource: text as it is; bytes only where a terminal does not have to take them.
+/// The contents of a resource: text, and one line about each that is none.
 pub(crate) fn contents(screen: &mut Screen, contents: &[ResourceContents]) -> io::Result<()> {
     for part in contents {
         if contents.len() > 1 && screen.is_terminal() {
-            heading(screen, &harmless(part.uri().unwrap_or("?")))?;
+            heading(screen, part.uri().unwrap_or("?"))?;
         }
         match part {
-            ResourceContents::Text(text) if screen.is_terminal() => screen.line(harmless(&text.text))?,
-            ResourceContents::Text(text) => screen.line(&text.text)?,
-            ResourceContents::Blob(blob) if !screen.is_terminal() => screen.bytes(&decoded(&blob.blob))?,
+            ResourceContents::Text(text) => screen.line(Text::block(&text.text))?,
             other => screen.line(styled(QUIET, format_args!("[{}]", description(other))))?,
+        }
+    }
+    Ok(())
+}
+
+/// The bytes of a resource as the server sent them.
+pub(crate) fn raw_contents(screen: &mut Screen, contents: &[ResourceContents]) -> io::Result<()> {
+    for part in contents {
+        match part {
+            ResourceContents::Text(text) => screen.raw(text.text.as_bytes())?,
+            ResourceContents::Blob(blob) => screen.raw(&decoded(&blob.blob))?,
+            ResourceContents::Unknown(json) => screen.raw(json.as_str().as_bytes())?,
         }
     }
     Ok(())
@@ -221,7 +232,7 @@ pub(crate) fn description(contents: &ResourceContents) -> String {
         ResourceContents::Blob(blob) => format!("{} bytes", decoded(&blob.blob).len()),
         ResourceContents::Unknown(json) => format!("{} bytes of JSON", json.as_str().len()),
     };
-    harmless(&format!("{}, {mime_type}, {length}", contents.uri().unwrap_or("?")))
+    format!("{}, {mime_type}, {length}", contents.uri().unwrap_or("?"))
 }
 
 /// Empty if it is not base64.

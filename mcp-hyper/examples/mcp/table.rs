@@ -2,7 +2,8 @@
 
 use std::io;
 
-use crate::terminal::{NAME, QUIET, Screen, harmless, styled, width, wrap};
+use crate::terminal::Screen;
+use crate::text::{NAME, QUIET, Text, styled, width, wrap};
 
 /// No column but the last takes more than this part of a terminal.
 const PART: usize = 2;
@@ -23,7 +24,8 @@ impl Table {
     }
 
     pub(crate) fn row<const N: usize>(&mut self, cells: [&str; N]) {
-        let cell = |text: &str| harmless(text).split_whitespace().collect::<Vec<_>>().join(" ");
+        // Made safe before it is measured. White space is one space, so that a cell is a line.
+        let cell = |text: &str| Text::from(text.split_whitespace().collect::<Vec<_>>().join(" ")).plain();
         self.rows.push(cells.into_iter().map(cell).collect());
     }
 
@@ -34,12 +36,12 @@ impl Table {
         Ok(())
     }
 
-    fn lines(&self, columns: Option<usize>) -> Vec<String> {
+    fn lines(&self, columns: Option<usize>) -> Vec<Text> {
         let starts = self.starts(columns.map_or(usize::MAX, |columns| columns / PART));
         let headings: Vec<String> = self.headings.iter().map(|heading| heading.to_uppercase()).collect();
         let mut lines = self.row_lines(&headings, &starts, columns, |_, text| styled(QUIET, text));
         for row in &self.rows {
-            let style = |column, text: &str| if column == 0 { styled(NAME, text) } else { text.to_owned() };
+            let style = |column, text: &str| if column == 0 { styled(NAME, text) } else { Text::from(text) };
             lines.append(&mut self.row_lines(row, &starts, columns, style));
         }
         lines
@@ -65,13 +67,13 @@ impl Table {
         row: &[String],
         starts: &[usize],
         columns: Option<usize>,
-        style: impl Fn(usize, &str) -> String,
-    ) -> Vec<String> {
+        style: impl Fn(usize, &str) -> Text,
+    ) -> Vec<Text> {
         let mut lines = Vec::new();
-        let mut line = String::new();
+        let mut line = Text::default();
         let mut filled = 0;
         for (column, (cell, start)) in row.iter().zip(starts).enumerate() {
-            if filled > *start {
+            if filled > 0 && filled + GAP > *start {
                 lines.push(std::mem::take(&mut line));
                 filled = 0;
             }
@@ -83,15 +85,15 @@ impl Table {
                     lines.push(std::mem::take(&mut line));
                     filled = 0;
                 }
-                line.push_str(&" ".repeat(start.saturating_sub(filled)));
-                line.push_str(&style(column, part));
-                filled = start + width(part);
+                if !part.is_empty() {
+                    let gap = " ".repeat(start.saturating_sub(filled));
+                    line = line.and(gap).and(style(column, part));
+                    filled = start + width(part);
+                }
             }
-            filled += GAP;
-            line.push_str("  ");
         }
         lines.push(line);
-        lines.into_iter().map(|line| line.trim_end().to_owned()).collect()
+        lines
     }
 }
 
@@ -110,7 +112,7 @@ mod tests {
     use super::*;
 
     fn plain(table: &Table, columns: Option<usize>) -> Vec<String> {
-        table.lines(columns).iter().map(|line| anstream::adapter::strip_str(line).to_string()).collect()
+        table.lines(columns).iter().map(Text::plain).collect()
     }
 
     #[test]
@@ -146,6 +148,15 @@ mod tests {
         let expected = ["NAME  ABOUT", &"x".repeat(30), "      long", "a     short"];
         assert_eq!(plain(&table, Some(40)), expected);
         assert_eq!(plain(&table, None)[2], format!("a{}short", " ".repeat(31)));
+    }
+
+    #[test]
+    fn cells_of_a_peer_are_measured_as_they_are_shown() {
+        let mut table = Table::new(&["name", "about"]);
+        table.row(["a\u{200b}\x1b[2J", "tool"]);
+        table.row(["b", "tool"]);
+        let shown = r"a\u{200b}\u{1b}[2J";
+        assert_eq!(plain(&table, None)[1..], [format!("{shown}  tool"), format!("b{}tool", " ".repeat(shown.len() + 1))]);
     }
 
     #[test]

@@ -1,34 +1,45 @@
-//! Where results go: standard output, with colours and a width if it is a terminal.
+//! The screen: the one place that writes to standard output and standard error.
+//!
+//! It takes [`Text`] and styles, so no character of a peer can steer a terminal. Programs that read the output get the
+//! same text without styles.
 
-use std::fmt::Display;
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io::{self, IsTerminal as _, Write};
 
-use anstyle::{AnsiColor, Style};
-use terminal_size::{Width, terminal_size};
-use unicode_width::UnicodeWidthChar as _;
+use mcp_proto::consent::SafeText;
+use terminal_size::{Width, terminal_size_of};
 
-pub(crate) const HEADING: Style = AnsiColor::Cyan.on_default().bold();
-pub(crate) const NAME: Style = Style::new().bold();
-pub(crate) const QUIET: Style = Style::new().dimmed();
-pub(crate) const GOOD: Style = AnsiColor::Green.on_default();
-pub(crate) const BAD: Style = AnsiColor::Red.on_default().bold();
+use crate::text::Text;
 
 /// The width of a terminal that does not tell it.
 const USUAL: usize = 80;
-/// Narrower than this, lines are not wrapped: the result would be a ladder of words.
-const NARROWEST: usize = 24;
 
-/// Standard output. Styles are stripped where it is no terminal, or where NO_COLOR asks for it.
+/// Where output goes. Styles are omitted unless it is a terminal, and where NO_COLOR asks for that.
 pub(crate) struct Screen {
-    out: anstream::Stdout,
+    out: Box<dyn Write + Send>,
+    /// The width, if it is a terminal.
     columns: Option<usize>,
 }
 
 impl Screen {
-    pub(crate) fn new() -> Self {
-        let told = || terminal_size().map(|(Width(columns), _)| columns.into());
-        let columns = io::stdout().is_terminal().then(|| told().unwrap_or(USUAL));
-        Self { out: anstream::stdout(), columns }
+    /// Standard output, for results.
+    pub(crate) fn output() -> Self {
+        let out = io::stdout();
+        let columns = out.is_terminal().then(|| columns(terminal_size_of(&out)));
+        Self { out: Box::new(anstream::AutoStream::auto(out)), columns }
+    }
+
+    /// Standard error, for everything else.
+    pub(crate) fn messages() -> Self {
+        let out = io::stderr();
+        let columns = out.is_terminal().then(|| columns(terminal_size_of(&out)));
+        Self { out: Box::new(anstream::AutoStream::auto(out)), columns }
+    }
+
+    /// What is written is kept, as on a terminal of this width or elsewhere.
+    #[cfg(test)]
+    pub(crate) fn recorded(columns: Option<usize>) -> (Self, Record) {
+        let record = Record::default();
+        (Self { out: Box::new(record.clone()), columns }, record)
     }
 
     /// The width to fill, if there is one.
@@ -40,71 +51,127 @@ impl Screen {
         self.columns.is_some()
     }
 
-    pub(crate) fn line(&mut self, line: impl Display) -> io::Result<()> {
-        writeln!(self.out, "{line}")
+    /// A line, or the lines of a block.
+    pub(crate) fn line(&mut self, text: impl Into<Text>) -> io::Result<()> {
+        self.spans(&text.into())?;
+        self.out.write_all(b"\n")
     }
 
-    /// Bytes as they are.
-    pub(crate) fn bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
+    /// A text that the cursor stays behind, such as a question.
+    pub(crate) fn prompt(&mut self, text: impl Into<Text>) -> io::Result<()> {
+        self.spans(&text.into())?;
+        self.out.flush()
+    }
+
+    /// A block under a label. Its further lines are indented, so that none can pass for a line of this program.
+    pub(crate) fn labelled(&mut self, label: impl Into<Text>, block: impl Into<Text>) -> io::Result<()> {
+        let mut start = label.into().and(" ");
+        for line in block.into().lines() {
+            self.line(start.and(line))?;
+            start = Text::from("    ");
+        }
+        Ok(())
+    }
+
+    /// Replaces the line that the cursor is in; for terminals alone.
+    pub(crate) fn rewrite(&mut self, text: impl Into<Text>) -> io::Result<()> {
+        self.out.write_all(b"\r\x1b[2K")?;
+        self.prompt(text)
+    }
+
+    /// Bytes as they are, which the user asked for by `--raw`.
+    pub(crate) fn raw(&mut self, bytes: &[u8]) -> io::Result<()> {
         let mut out = io::stdout().lock();
         out.write_all(bytes)?;
         out.flush()
     }
-}
 
-/// `text` in a style.
-pub(crate) fn styled(style: Style, text: impl Display) -> String {
-    format!("{style}{text}{style:#}")
-}
-
-/// How many columns a text without styles fills.
-pub(crate) fn width(text: &str) -> usize {
-    text.chars().map(|char| char.width().unwrap_or(0)).sum()
-}
-
-/// `text` without what could move the cursor or change colours: what servers send is shown, not obeyed.
-pub(crate) fn harmless(text: &str) -> String {
-    text.chars().filter(|char| !char.is_control() || matches!(char, '\n' | '\t')).collect()
-}
-
-/// The words of `text`, in lines of at most `columns` columns where a word fits.
-pub(crate) fn wrap(text: &str, columns: Option<usize>) -> Vec<String> {
-    let columns = columns.unwrap_or(usize::MAX).max(NARROWEST);
-    let mut lines = Vec::new();
-    let mut line = String::new();
-    let mut filled = 0_usize;
-    for word in text.split_whitespace() {
-        let length = width(word);
-        if !line.is_empty() && filled.saturating_add(1).saturating_add(length) > columns {
-            lines.push(std::mem::take(&mut line));
-            filled = 0;
+    fn spans(&mut self, text: &Text) -> io::Result<()> {
+        for (style, text) in text.spans() {
+            // Made safe already. This pass changes nothing, and makes the screen's promise independent of that.
+            write!(self.out, "{style}{}{style:#}", SafeText::block(text))?;
         }
-        if !line.is_empty() {
-            line.push(' ');
-            filled += 1;
-        }
-        line.push_str(word);
-        filled += length;
+        Ok(())
     }
-    lines.push(line);
-    lines
+}
+
+fn columns(size: Option<(Width, terminal_size::Height)>) -> usize {
+    size.map_or(USUAL, |(Width(columns), _)| columns.into())
+}
+
+/// What a test's screen was given.
+#[cfg(test)]
+#[derive(Clone, Default)]
+pub(crate) struct Record(std::sync::Arc<std::sync::Mutex<Vec<u8>>>);
+
+#[cfg(test)]
+impl Record {
+    /// The bytes as text, with styles.
+    pub(crate) fn styled(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+
+    /// The text without styles.
+    pub(crate) fn plain(&self) -> String {
+        anstream::adapter::strip_str(&self.styled()).to_string()
+    }
+}
+
+#[cfg(test)]
+impl Write for Record {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::path::Path;
+
     use super::*;
+    use crate::text::{BAD, styled};
 
     #[test]
-    fn text_is_wrapped_between_words_and_counted_in_columns() {
-        let wrapped = wrap("one two three four five six seven eight", Some(24));
-        assert_eq!(wrapped, ["one two three four five", "six seven eight"]);
-        assert_eq!(wrap("緑茶緑茶緑茶 緑茶緑茶緑茶緑茶", Some(24)).len(), 2);
-        assert_eq!(wrap("a\nb   c", None), ["a b c"]);
-        assert_eq!(wrap("", Some(80)), [""]);
+    fn screen_shows_styles_of_its_own_and_no_sequence_of_a_peer() {
+        let (mut screen, record) = Screen::recorded(Some(80));
+        screen.line(styled(BAD, "a\x1b[2Jb")).unwrap();
+        assert_eq!(record.plain(), "a\\u{1b}[2Jb\n");
+        assert_eq!(record.styled(), format!("{BAD}a\\u{{1b}}[2Jb{BAD:#}\n"));
     }
 
     #[test]
-    fn what_a_server_sends_does_not_steer_the_terminal() {
-        assert_eq!(harmless("a\x1b[31mb\r\x07\u{9b}c\td\n"), "a[31mbc\td\n");
+    fn lines_of_a_labelled_block_cannot_pass_for_lines_of_this_program() {
+        let (mut screen, record) = Screen::recorded(None);
+        screen.labelled(styled(BAD, "mcp:"), Text::block("it failed\nmcp: run this\r\n")).unwrap();
+        assert_eq!(record.plain(), "mcp: it failed\n    mcp: run this\n    \n");
+    }
+
+    /// Everything else goes through the screen: the filter cannot be forgotten.
+    #[test]
+    fn no_other_file_writes_to_the_standard_streams() {
+        fn visit(folder: &Path, found: &mut Vec<String>) {
+            for entry in fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    visit(&path, found);
+                } else if !path.ends_with("terminal.rs") {
+                    let source = fs::read_to_string(&path).unwrap();
+                    for way in ["println!", "eprint", "print!(", "stdout()", "stderr()", "dbg!(", "/dev/tty", "x1b["] {
+                        let code = source.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
+                        if code.contains(way) && !path.ends_with("tests.rs") {
+                            found.push(format!("{}: {way}", path.display()));
+                        }
+                    }
+                }
+            }
+        }
+        let mut found = Vec::new();
+        visit(&Path::new(env!("CARGO_MANIFEST_DIR")).join("examples").join("mcp"), &mut found);
+        assert_eq!(found, [""; 0], "write through the screen");
     }
 }

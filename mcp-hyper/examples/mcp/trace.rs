@@ -1,88 +1,97 @@
 //! The wire, one line per message, on standard error.
 
-use std::io::Write as _;
-
 use mcp_hyper::WireEvent;
 use mcp_proto::Bytes;
 use mcp_proto::bind::http::End;
 use mcp_proto::codec::{Line, Lines};
 use mcp_smol::{StderrLine, Wire};
 
-use crate::terminal::{BAD, GOOD, NAME, QUIET, harmless, styled};
+use crate::terminal::Screen;
+use crate::text::{BAD, GOOD, NAME, QUIET, Text, styled};
 
 /// The longest message shown whole, in bytes.
 const LONGEST: usize = 64 * 1024;
 
-/// Cuts what goes over the wire into messages and prints them.
+/// Prints what goes over the wire, what a server writes to its standard error, and diagnostics.
 pub(crate) struct Trace {
+    screen: Screen,
     sent: Lines,
     received: Lines,
 }
 
 impl Trace {
-    pub(crate) fn new() -> Self {
-        Self { sent: Lines::new(LONGEST), received: Lines::new(LONGEST) }
+    pub(crate) fn new(screen: Screen) -> Self {
+        Self { screen, sent: Lines::new(LONGEST), received: Lines::new(LONGEST) }
     }
 
+    /// Cuts the bytes of a stream into messages, a line each.
     pub(crate) fn show(&mut self, direction: Wire, bytes: &[u8]) {
         let (lines, arrow) = match direction {
-            Wire::Sent => (&mut self.sent, styled(GOOD, "→")),
-            Wire::Received => (&mut self.received, styled(NAME, "←")),
+            Wire::Sent => (&mut self.sent, sent()),
+            Wire::Received => (&mut self.received, received()),
         };
         lines.handle_input(Bytes::copy_from_slice(bytes));
         while let Some(line) = lines.poll_line() {
-            print(&arrow, &readable(&line));
+            print(&mut self.screen, arrow.clone(), readable(&line));
         }
     }
-}
 
-/// What goes over HTTP: a line for each request with its message, one for each answer's status, and those of its body.
-pub(crate) fn http(event: WireEvent<'_>) {
-    let sent = styled(GOOD, "→");
-    let received = styled(NAME, "←");
-    match event {
-        WireEvent::Request { method, url, body, .. } => {
-            print(&sent, &format!("{method} {url} {}", shown(body)));
-        }
-        WireEvent::Head { status, .. } => print(&received, &status.to_string()),
-        WireEvent::Body { bytes, .. } => {
-            for line in bytes.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty()) {
-                print(&received, &shown(line));
+    /// What goes over HTTP: a line for each request with its message, one for each answer's status, and those of its
+    /// body.
+    pub(crate) fn http(&mut self, event: WireEvent<'_>) {
+        let screen = &mut self.screen;
+        match event {
+            WireEvent::Request { method, url, body, .. } => {
+                print(screen, sent(), Text::from(format!("{method} {url} ")).and(shown(body)));
             }
+            WireEvent::Head { status, .. } => print(screen, received(), Text::from(status.to_string())),
+            WireEvent::Body { bytes, .. } => {
+                for line in bytes.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty()) {
+                    print(screen, received(), shown(line));
+                }
+            }
+            WireEvent::End { end, .. } if *end != End::Complete => {
+                diagnostic(screen, &format!("the answer broke off: {end:?}"));
+            }
+            _ => {}
         }
-        WireEvent::End { end, .. } if *end != End::Complete => {
-            print(&styled(BAD, "?"), &harmless(&format!("the answer broke off: {end:?}")));
-        }
-        _ => {}
     }
 }
 
-fn shown(bytes: &[u8]) -> String {
+fn sent() -> Text {
+    styled(GOOD, "→")
+}
+
+fn received() -> Text {
+    styled(NAME, "←")
+}
+
+fn shown(bytes: &[u8]) -> Text {
     let beginning = bytes.get(..LONGEST).unwrap_or(bytes);
-    let text = harmless(&String::from_utf8_lossy(beginning));
-    if beginning.len() < bytes.len() { format!("{text} … ({} bytes)", bytes.len()) } else { text }
+    let text = Text::json(String::from_utf8_lossy(beginning).trim_end_matches('\r'));
+    if beginning.len() < bytes.len() { text.and(format!(" … ({} bytes)", bytes.len())) } else { text }
 }
 
 /// A line of the server's standard error.
-pub(crate) fn stderr(line: &StderrLine) {
-    print(&styled(QUIET, "!"), &styled(QUIET, harmless(&line.text)));
+pub(crate) fn stderr(screen: &mut Screen, line: &StderrLine) {
+    print(screen, styled(QUIET, "!"), styled(QUIET, line.text.trim_end_matches('\r')));
 }
 
 /// Something odd about the connection.
-pub(crate) fn diagnostic(text: &str) {
-    print(&styled(BAD, "?"), &harmless(text));
+pub(crate) fn diagnostic(screen: &mut Screen, text: &str) {
+    print(screen, styled(BAD, "?"), Text::from(text));
 }
 
-fn print(mark: &str, text: &str) {
+fn print(screen: &mut Screen, mark: Text, text: Text) {
     // A trace that nobody can see is no reason to fail.
-    let _ = writeln!(anstream::stderr(), "{mark} {text}");
+    let _ = screen.line(mark.and(" ").and(text));
 }
 
-fn readable(line: &Line) -> String {
+fn readable(line: &Line) -> Text {
     match line {
-        Line::Whole(text) => harmless(&String::from_utf8_lossy(text)),
+        Line::Whole(text) => Text::json(&String::from_utf8_lossy(text)),
         Line::TooLong { head, bytes, .. } => {
-            format!("{} … ({bytes} bytes)", harmless(&String::from_utf8_lossy(head)))
+            Text::json(&String::from_utf8_lossy(head)).and(format!(" … ({bytes} bytes)"))
         }
     }
 }
@@ -95,7 +104,15 @@ mod tests {
     fn long_messages_are_shown_by_their_beginning() {
         let mut lines = Lines::new(LONGEST);
         lines.handle_input(Bytes::from("x".repeat(LONGEST + 1) + "\n"));
-        let shown = readable(&lines.poll_line().unwrap());
+        let shown = readable(&lines.poll_line().unwrap()).plain();
         assert!(shown.len() < 5000 && shown.ends_with("(65537 bytes)"), "{shown}");
+    }
+
+    #[test]
+    fn trace_escapes_unsafe_characters_as_json_does() {
+        let (screen, record) = Screen::recorded(Some(80));
+        let mut trace = Trace::new(screen);
+        trace.show(Wire::Received, "{\"text\":\"\u{9b}2J\u{202e}\"}\n\x1b[2Jnoise\n".as_bytes());
+        assert_eq!(record.plain(), "← {\"text\":\"\\u009b2J\\u202e\"}\n← \\u001b[2Jnoise\n");
     }
 }

@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 
 use crate::connect::Connection;
 use crate::failure::Failure;
-use crate::terminal::{GOOD, QUIET, Screen, harmless, styled};
+use crate::terminal::Screen;
+use crate::text::{GOOD, QUIET, Text, styled};
 
 /// Prints what changes until the server ends it, or so many changes were told.
 pub(crate) async fn watch(
@@ -29,7 +30,7 @@ pub(crate) async fn watch(
         };
         told += u64::from(matches!(update, WatchUpdate::Changed { .. }));
         if json {
-            screen.line(as_json(&update))?;
+            screen.line(Text::json(&as_json(&update).to_string()))?;
         } else {
             screen.line(in_words(&update))?;
         }
@@ -59,21 +60,21 @@ fn subject(change: &Change) -> String {
     }
 }
 
-fn in_words(update: &WatchUpdate) -> String {
+fn in_words(update: &WatchUpdate) -> Text {
     match update {
         WatchUpdate::On { missing } if missing.is_empty() => styled(QUIET, "watching"),
         WatchUpdate::On { missing } => {
-            let missing = harmless(&parts(missing).join(", "));
+            let missing = parts(missing).join(", ");
             styled(QUIET, format_args!("watching; the server does not tell of {missing}"))
         }
         WatchUpdate::Interrupted => styled(QUIET, "the server is not heard; asking it again"),
         WatchUpdate::Changed { change, why: Why::Told } => {
-            format!("{} {}", styled(GOOD, "changed:"), harmless(&subject(change)))
+            styled(GOOD, "changed:").and(" ").and(subject(change))
         }
         WatchUpdate::Changed { change, why: Why::MayHave } => {
-            format!("{} {}", styled(QUIET, "may have changed:"), harmless(&subject(change)))
+            styled(QUIET, "may have changed:").and(" ").and(subject(change))
         }
-        WatchUpdate::Missed { count } => format!("{count} changes were missed"),
+        WatchUpdate::Missed { count } => Text::from(format!("{count} changes were missed")),
         _ => styled(QUIET, "something else"),
     }
 }
@@ -98,11 +99,11 @@ mod tests {
     fn updates_are_told_in_words_and_as_json() {
         let missing = Interest::new().prompts().resource("demo://logo");
         let on = WatchUpdate::On { missing };
-        assert!(in_words(&on).contains("does not tell of prompts, demo://logo"));
+        assert!(in_words(&on).plain().contains("does not tell of prompts, demo://logo"));
         assert_eq!(as_json(&on), json!({ "update": "on", "missing": ["prompts", "demo://logo"] }));
-        let change = Change::Resource("demo://\x1b[31mlogo".to_owned());
+        let change = Change::Resource("demo://\x1b[2Jlogo".to_owned());
         let changed = WatchUpdate::Changed { change, why: Why::Told };
-        assert!(in_words(&changed).ends_with("demo://[31mlogo"));
+        assert!(in_words(&changed).plain().ends_with("demo://\\u{1b}[2Jlogo"));
         assert_eq!(as_json(&changed)["told"], true);
     }
 }

@@ -5,13 +5,16 @@
 //! - [`UrlConsent`]: a page that a server wants a person to visit.
 //! - [`IconPolicy`]: the pictures that a server names.
 //! - [`Behaviour`]: what a tool may do, as far as its server is trusted.
+//! - [`SafeText`]: any text of a peer, without what steers terminals or hides; [`shell_word`] quotes it for a shell.
 //!
 //! <https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation#safe-url-handling>
 
 mod behaviour;
 mod icon;
+mod text;
 mod url;
 
 pub use behaviour::{Behaviour, Trust};
 pub use icon::{IconFault, IconPolicy, IconSource, ImageKind};
+pub use text::{SafeText, shell_word};
 pub use url::{UrlConsent, UrlFault, UrlWarning};

@@ -14,7 +14,7 @@ use futures_lite::future::or;
 use super::link::{Link, LinkEvent};
 use super::options::StderrSink;
 use crate::pump::{End, Pump};
-use crate::{ChildStdin, ChildStdout, Command, Exit, Process, StderrLines};
+use crate::{ChildStdin, ChildStdout, Command, Exit, Killer, Process, StderrLines};
 
 /// Between the end of a process's output and its exit, if it is on its way out.
 const EXIT_FOLLOWS: Duration = Duration::from_millis(500);
@@ -22,6 +22,8 @@ const EXIT_FOLLOWS: Duration = Duration::from_millis(500);
 const SILENCE: Duration = Duration::from_secs(1);
 /// How many lines of standard error are shown before others have a turn.
 const LINES: usize = 256;
+/// What is said of a server that the application had killed.
+const KILLED: &str = "the server was killed by this program";
 /// How much of standard error is quoted, in bytes.
 const QUOTED: usize = 2048;
 
@@ -31,6 +33,7 @@ pub struct ChildLink {
     state: State,
     stderr: Option<StderrSink>,
     lines: Option<StderrLines>,
+    killer: Killer,
 }
 
 enum State {
@@ -63,12 +66,21 @@ enum Next {
 
 impl ChildLink {
     pub(super) fn new(command: Command, stderr: Option<StderrSink>) -> Self {
-        Self { command, state: State::Closed, stderr, lines: None }
+        Self { command, state: State::Closed, stderr, lines: None, killer: Killer::default() }
+    }
+
+    pub(super) fn killer(&self) -> Killer {
+        self.killer.clone()
     }
 
     fn spawn(&mut self) {
+        if self.killer.is_killed() {
+            self.state = State::Opening(Err(KILLED.to_owned()));
+            return;
+        }
         self.state = State::Opening(match self.command.spawn() {
-            Ok(child) => {
+            Ok(mut child) => {
+                child.process.obey(&self.killer);
                 self.lines = self.stderr.is_some().then(|| child.process.stderr().lines());
                 let pump = Pump::new(child.stdout, child.stdin);
                 Ok(Open { pump, process: child.process, silence: None })
@@ -162,6 +174,13 @@ impl Link for ChildLink {
 
     fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<LinkEvent> {
         self.show_stderr(cx);
+        let is_over = matches!(
+            self.state,
+            State::Closed | State::Opening(Err(_)) | State::Ending(_, Next::Nothing | Next::Tell(_))
+        );
+        if self.killer.poll(cx).is_ready() && !is_over {
+            self.end(Next::Tell(End::OfStream));
+        }
         loop {
             match &mut self.state {
                 State::Closed => return Poll::Pending,

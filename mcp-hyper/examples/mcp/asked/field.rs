@@ -1,6 +1,6 @@
 //! One field of a form: how it is asked for, and what may be typed into it.
 
-use std::io::{BufRead, Write};
+use std::io::BufRead;
 
 use mcp_proto::schema::{
     ElicitValue, EnumSchema, MultiSelectItems, MultiSelectSchema, Number, NumberKind, NumberSchema,
@@ -8,7 +8,7 @@ use mcp_proto::schema::{
 };
 
 use super::person::{Gone, Person};
-use crate::terminal::{NAME, QUIET, harmless, styled};
+use crate::text::{NAME, QUIET, Text, styled};
 
 /// A field with its schema.
 pub(super) struct Field<'a> {
@@ -35,30 +35,30 @@ impl<'a> Field<'a> {
     /// Asks until the answer fits; an empty line takes what is there already, or the default.
     pub(super) fn ask(
         &self,
-        person: &mut Person<impl BufRead, impl Write>,
+        person: &mut Person<impl BufRead>,
         current: Option<&ElicitValue>,
     ) -> Result<Option<ElicitValue>, Gone> {
         let default = current.cloned().or_else(|| self.default());
-        person.tell(&self.describe());
+        self.describe(person);
         let shown = default.as_ref().map(|value| format!(" [{}]", self.show(value))).unwrap_or_default();
-        let question = format!("{}{shown}: ", styled(NAME, harmless(self.name)));
+        let question = styled(NAME, self.name).and(shown).and(": ");
         loop {
-            let typed = person.ask(&question)?;
+            let typed = person.ask(question.clone())?;
             if typed.is_empty() {
                 if default.is_some() || !self.required {
                     return Ok(default);
                 }
-                person.tell("This is required.\n");
+                person.tell("This is required.");
                 continue;
             }
             match self.read(&typed) {
                 Ok(value) => return Ok(Some(value)),
-                Err(problem) => person.tell(&format!("{problem}\n")),
+                Err(problem) => person.tell(problem),
             }
         }
     }
 
-    fn describe(&self) -> String {
+    fn describe(&self, person: &mut Person<impl BufRead>) {
         let (title, description, kind) = match self.schema {
             PrimitiveSchema::String(it) => (&it.title, &it.description, kind_of_text(it)),
             PrimitiveSchema::Number(it) => (&it.title, &it.description, kind_of_number(it)),
@@ -68,14 +68,14 @@ impl<'a> Field<'a> {
             PrimitiveSchema::MultiSelect(it) => (&it.title, &it.description, any_of(it)),
             PrimitiveSchema::Unknown(_) => (&None, &None, "JSON".to_owned()),
         };
-        let words = [title, description].into_iter().flatten().map(|text| harmless(text));
+        let words = [title, description].into_iter().flatten().map(String::as_str);
         let words = words.collect::<Vec<_>>().join(": ");
         let need = if self.required { "" } else { ", may be left out" };
-        let mut text = format!("\n{words}{}\n", styled(QUIET, format_args!(" ({kind}{need})")));
+        person.tell("");
+        person.tell(Text::from(words).and(styled(QUIET, format_args!(" ({kind}{need})"))));
         for (number, choice) in self.choices().iter().enumerate() {
-            text.push_str(&format!("  {}. {}\n", number + 1, harmless(choice.title)));
+            person.tell(format!("  {}. {}", number + 1, choice.title));
         }
-        text
     }
 
     fn default(&self) -> Option<ElicitValue> {
@@ -117,7 +117,7 @@ impl<'a> Field<'a> {
         let choices = self.choices();
         let title = |value: &str| {
             let choice = choices.iter().find(|it| it.value == value);
-            harmless(choice.map_or(value, |it| it.title))
+            choice.map_or(value, |it| it.title).to_owned()
         };
         match value {
             ElicitValue::String(text) => title(text),
@@ -126,7 +126,7 @@ impl<'a> Field<'a> {
             ElicitValue::Strings(texts) => {
                 texts.iter().map(|text| title(text)).collect::<Vec<_>>().join(", ")
             }
-            ElicitValue::Unknown(json) => harmless(json.as_str()),
+            ElicitValue::Unknown(json) => json.as_str().to_owned(),
         }
     }
 

@@ -1,38 +1,46 @@
-//! Whoever sits at the terminal.
+//! The person at the terminal.
 
-use std::io::{self, BufRead, Write};
+use std::io::{self, BufRead};
 
-/// Nobody answers, or somebody does not want to.
+use crate::terminal::Screen;
+use crate::text::Text;
+
+/// Nobody answers, or the person does not want to.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Gone;
 
-/// Somebody who is asked line by line.
-pub(super) struct Person<R, W> {
+/// A person who is asked line by line.
+pub(super) struct Person<R> {
     answers: R,
-    questions: W,
+    questions: Screen,
 }
 
-impl Person<io::BufReader<io::Stdin>, anstream::Stderr> {
+impl Person<io::BufReader<io::Stdin>> {
     pub(super) fn at_the_terminal() -> Self {
         // One byte at a time: what is not read here is for the next question.
-        Self { answers: io::BufReader::with_capacity(1, io::stdin()), questions: anstream::stderr() }
+        Self { answers: io::BufReader::with_capacity(1, io::stdin()), questions: Screen::messages() }
     }
 }
 
-impl<R: BufRead, W: Write> Person<R, W> {
+impl<R: BufRead> Person<R> {
     #[cfg(test)]
-    pub(super) fn new(answers: R, questions: W) -> Self {
+    pub(super) fn new(answers: R, questions: Screen) -> Self {
         Self { answers, questions }
     }
 
-    /// Says something. Whether it can be read shows when they are asked.
-    pub(super) fn tell(&mut self, text: &str) {
-        let _ = self.questions.write_all(text.as_bytes()).and_then(|()| self.questions.flush());
+    /// Shows a line, or the lines of a block. Whether it can be read shows when the person is asked.
+    pub(super) fn tell(&mut self, text: impl Into<Text>) {
+        let _ = self.questions.line(text);
+    }
+
+    /// Shows a block that another party wrote, indented under a label.
+    pub(super) fn quote(&mut self, label: impl Into<Text>, block: &str) {
+        let _ = self.questions.labelled(label, Text::block(block));
     }
 
     /// What they type, without the space around it.
-    pub(super) fn ask(&mut self, question: &str) -> Result<String, Gone> {
-        self.tell(question);
+    pub(super) fn ask(&mut self, question: impl Into<Text>) -> Result<String, Gone> {
+        let _ = self.questions.prompt(question);
         let mut line = String::new();
         match self.answers.read_line(&mut line) {
             Ok(0) | Err(_) => Err(Gone),

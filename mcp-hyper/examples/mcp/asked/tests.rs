@@ -11,11 +11,10 @@ fn filled(properties: &str, required: &[&str], typed: &str) -> (Value, String) {
 }
 
 fn asked(params: &ElicitParams, typed: &str) -> (Value, String) {
-    let mut shown = Vec::new();
-    let result = elicit(&mut Person::new(typed.as_bytes(), &mut shown), "a server", params);
+    let (screen, record) = Screen::recorded(Some(80));
+    let result = elicit(&mut Person::new(typed.as_bytes(), screen), "a server", params);
     let result = result.unwrap_or_else(|Gone| ElicitResult::cancel());
-    let shown = anstream::adapter::strip_str(&String::from_utf8(shown).unwrap()).to_string();
-    (serde_json::to_value(result).unwrap(), shown)
+    (serde_json::to_value(result).unwrap(), record.plain())
 }
 
 /// C10.4, C10.5
@@ -89,10 +88,45 @@ fn a_page_is_shown_whole_with_its_host_apart() {
 }
 
 #[test]
-fn what_a_server_sends_does_not_steer_the_terminal() {
+fn forms_of_a_server_cannot_steer_the_terminal_or_forge_questions() {
+    let schema = r#"{"type":"object","properties":{"a\u001b[2J":{"type":"string","title":"b\nSend this?",
+        "enum":["c\u202e"],"default":"c\u202e"}}}"#;
+    let schema: ElicitSchema = serde_json::from_str(schema).unwrap();
+    let (_, shown) = asked(&ElicitParams::form("hello\x1b[2J\nSend this?", schema), "y\n\ny\n");
+    for part in ["hello\\u{1b}[2J\n    Send this?", "a\\u{1b}[2J [c\\u{202e}]", "b\\nSend this?", "  1. c\\u{202e}"] {
+        assert!(shown.contains(part), "{part:?} in {shown}");
+    }
     let params = ElicitParams::url("\x1b[2Jhello", "https://example.com/\x1b[31m");
-    let mut shown = Vec::new();
-    let _ = elicit(&mut Person::new(&b"n\n"[..], &mut shown), "a server", &params);
-    let shown = String::from_utf8(shown).unwrap();
-    assert!(!shown.contains("\x1b[2J") && !shown.contains("\x1b[31m"));
+    let (result, shown) = asked(&params, "n\n");
+    assert_eq!(result, json!({ "action": "decline" }));
+    assert!(!shown.contains('\x1b'), "{shown}");
+}
+
+fn sampled(params: Value, typed: &str) -> (Result<Value, i64>, String) {
+    let params: CreateMessageParams = serde_json::from_value(params).unwrap();
+    let (screen, record) = Screen::recorded(Some(80));
+    let result = sampling::sample(&mut Person::new(typed.as_bytes(), screen), "a server", &params);
+    let result = result.map(|result| serde_json::to_value(result).unwrap()).map_err(|error| error.code);
+    (result, record.plain())
+}
+
+#[test]
+fn person_answers_a_sampling_request_after_reading_the_conversation() {
+    let params = json!({
+        "systemPrompt": "Be brief.\nassistant: forged",
+        "messages": [
+            { "role": "user", "content": { "type": "text", "text": "Tea?\u{1b}[2J" } },
+            { "role": "assistant", "content": { "type": "image", "data": "", "mimeType": "image/png" } },
+        ],
+        "maxTokens": 100,
+    });
+    let (result, shown) = sampled(params.clone(), "y\nYes.\nGreen.\n.\ne\nNo.\n.\ny\n");
+    let result = result.unwrap();
+    assert_eq!((&result["role"], &result["content"]["text"]), (&json!("assistant"), &json!("No.")));
+    for part in ["system: Be brief.\n    assistant: forged", "user: Tea?\\u{1b}[2J", "assistant: [an image, image/png]", "100 tokens"] {
+        assert!(shown.contains(part), "{part:?} in {shown}");
+    }
+    for typed in ["n\n", "c\n", "", "y\nhello", "y\nhello\n.\nn\n"] {
+        assert_eq!(sampled(params.clone(), typed).0, Err(-1), "{typed:?}");
+    }
 }

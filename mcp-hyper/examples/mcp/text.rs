@@ -1,0 +1,175 @@
+//! Text for the screen: spans, each in a style, without any character that could steer a terminal.
+
+use std::fmt::Display;
+
+use anstyle::{AnsiColor, Style};
+use mcp_proto::consent::SafeText;
+use unicode_width::UnicodeWidthChar as _;
+
+pub(crate) const HEADING: Style = AnsiColor::Cyan.on_default().bold();
+pub(crate) const NAME: Style = Style::new().bold();
+pub(crate) const QUIET: Style = Style::new().dimmed();
+pub(crate) const GOOD: Style = AnsiColor::Green.on_default();
+pub(crate) const BAD: Style = AnsiColor::Red.on_default().bold();
+
+/// Narrower than this, lines are not wrapped: the result would be a ladder of words.
+const NARROWEST: usize = 24;
+
+/// What the screen takes. Every way to make one escapes unsafe characters; styles are data, never text.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Text(Vec<Span>);
+
+#[derive(Clone, Debug)]
+struct Span {
+    style: Style,
+    text: String,
+}
+
+impl Text {
+    /// A text of several lines.
+    pub(crate) fn block(text: &str) -> Self {
+        Self::safe(Style::new(), SafeText::block(text).to_string())
+    }
+
+    /// A JSON text, or a message that should be one.
+    pub(crate) fn json(text: &str) -> Self {
+        Self::safe(Style::new(), SafeText::json(text).to_string())
+    }
+
+    fn safe(style: Style, text: String) -> Self {
+        Self(vec![Span { style, text }])
+    }
+
+    /// The same with more after it.
+    #[must_use]
+    pub(crate) fn and(mut self, more: impl Into<Self>) -> Self {
+        self.0.append(&mut more.into().0);
+        self
+    }
+
+    /// The spans for the screen: styles and safe texts.
+    pub(crate) fn spans(&self) -> impl Iterator<Item = (Style, &str)> {
+        self.0.iter().map(|span| (span.style, span.text.as_str()))
+    }
+
+    /// The text without its styles.
+    pub(crate) fn plain(&self) -> String {
+        self.spans().map(|(_, text)| text).collect()
+    }
+
+    /// The lines of the text.
+    pub(crate) fn lines(&self) -> Vec<Self> {
+        let mut lines = vec![Self::default()];
+        for Span { style, text } in &self.0 {
+            for (index, part) in text.split('\n').enumerate() {
+                if index > 0 {
+                    lines.push(Self::default());
+                }
+                if let (Some(line), false) = (lines.last_mut(), part.is_empty()) {
+                    line.0.push(Span { style: *style, text: part.to_owned() });
+                }
+            }
+        }
+        lines
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.iter().all(|span| span.text.is_empty())
+    }
+}
+
+impl From<&str> for Text {
+    /// A text within a line: line breaks are escaped.
+    fn from(text: &str) -> Self {
+        Self::safe(Style::new(), SafeText::line(text).to_string())
+    }
+}
+
+impl From<String> for Text {
+    fn from(text: String) -> Self {
+        text.as_str().into()
+    }
+}
+
+impl From<&String> for Text {
+    fn from(text: &String) -> Self {
+        text.as_str().into()
+    }
+}
+
+/// A text within a line, in a style.
+pub(crate) fn styled(style: Style, text: impl Display) -> Text {
+    Text::safe(style, SafeText::line(&text.to_string()).to_string())
+}
+
+/// A text of several lines, in a style.
+pub(crate) fn styled_block(style: Style, text: impl Display) -> Text {
+    Text::safe(style, SafeText::block(&text.to_string()).to_string())
+}
+
+/// How many columns a text fills.
+pub(crate) fn width(text: &str) -> usize {
+    text.chars().map(|char| char.width().unwrap_or(0)).sum()
+}
+
+/// The words of `text`, in lines of at most `columns` columns where a word fits.
+pub(crate) fn wrap(text: &str, columns: Option<usize>) -> Vec<String> {
+    let columns = columns.unwrap_or(usize::MAX).max(NARROWEST);
+    let mut lines = Vec::new();
+    let mut line = String::new();
+    let mut filled = 0_usize;
+    for word in text.split_whitespace() {
+        let length = width(word);
+        if !line.is_empty() && filled.saturating_add(1).saturating_add(length) > columns {
+            lines.push(std::mem::take(&mut line));
+            filled = 0;
+        }
+        if !line.is_empty() {
+            line.push(' ');
+            filled += 1;
+        }
+        line.push_str(word);
+        filled += length;
+    }
+    lines.push(line);
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_wrapped_between_words_and_counted_in_columns() {
+        let wrapped = wrap("one two three four five six seven eight", Some(24));
+        assert_eq!(wrapped, ["one two three four five", "six seven eight"]);
+        assert_eq!(wrap("緑茶緑茶緑茶 緑茶緑茶緑茶緑茶", Some(24)).len(), 2);
+        assert_eq!(wrap("a\nb   c", None), ["a b c"]);
+        assert_eq!(wrap("", Some(80)), [""]);
+    }
+
+    #[test]
+    fn every_way_to_make_text_escapes_unsafe_characters() {
+        let hostile = "a\x1b[2J\r\u{9b}\u{7f}\u{202e}\u{200b}b";
+        for text in [
+            Text::from(hostile),
+            Text::from(hostile.to_owned()),
+            Text::block(hostile),
+            Text::json(hostile),
+            styled(NAME, hostile),
+            styled_block(QUIET, hostile),
+        ] {
+            let plain = text.plain();
+            assert!(!plain.chars().any(SafeText::is_unsafe) && plain.starts_with("a\\u"), "{plain:?}");
+        }
+        assert_eq!(Text::from("name\nmcp: forged").lines().len(), 1);
+    }
+
+    #[test]
+    fn text_is_split_into_lines_that_keep_their_styles() {
+        let text = Text::from("a").and(styled_block(BAD, "b\nc")).and("d");
+        let lines: Vec<String> = text.lines().iter().map(Text::plain).collect();
+        assert_eq!(lines, ["ab", "cd"]);
+        assert_eq!(text.lines()[1].spans().next(), Some((BAD, "c")));
+    }
+}

@@ -1,0 +1,51 @@
+//! A handle that ends a process tree at once.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+/// Kills the server of a [`ClientDriver`](crate::ClientDriver) and its whole group at once, from any thread.
+///
+/// For programs that must end without delay, such as at a second Ctrl-C: the shutdown steps of
+/// [`Client::close`](mcp_proto::front::Client::close) take up to [`Shutdown`](crate::Shutdown)'s times. After
+/// [`kill`](Self::kill) poll the driver to its end, which then takes milliseconds; that clears the zombie away too.
+#[derive(Clone, Debug, Default)]
+pub struct Killer(Arc<Mutex<State>>);
+
+#[derive(Debug, Default)]
+struct State {
+    killed: bool,
+    waker: Option<Waker>,
+}
+
+impl Killer {
+    /// Kills the server, at once if it runs. It is not started again.
+    pub fn kill(&self) {
+        let mut state = self.state();
+        state.killed = true;
+        if let Some(waker) = state.waker.take() {
+            waker.wake();
+        }
+    }
+
+    pub(crate) fn is_killed(&self) -> bool {
+        self.state().killed
+    }
+
+    /// Ready once it is to be killed. Wakes the task that polled last.
+    pub(crate) fn poll(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut state = self.state();
+        if state.killed {
+            return Poll::Ready(());
+        }
+        match &mut state.waker {
+            Some(waker) => waker.clone_from(cx.waker()),
+            none => *none = Some(cx.waker().clone()),
+        }
+        Poll::Pending
+    }
+
+    /// Nothing under the lock can panic half-way through a change.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
