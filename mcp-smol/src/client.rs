@@ -18,9 +18,9 @@ use mcp_proto::front::{self, Client, Error, Mode, Multi, SystemClock};
 use mcp_proto::peer::Lost;
 use mcp_proto::peer::client::{Closed, LinkAction};
 
-use crate::{Command, Killer};
 use crate::alarm::Alarm;
 use crate::reactor::start_reactor;
+use crate::{Command, Killer};
 
 pub use child::ChildLink;
 use link::{Link, LinkEvent};

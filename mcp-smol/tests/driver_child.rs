@@ -18,6 +18,7 @@ use mcp_proto::peer::client::Closed;
 use mcp_proto::schema::{Era, ListRootsResult, Root};
 use mcp_smol::{ClientOptions, Command, Wire};
 use serde_json::json;
+use smol::Timer;
 
 /// What the scripts have in common. `ask` reads a line and takes its id; `modern` and `legacy` are handshakes.
 const PRELUDE: &str = r#"
@@ -356,5 +357,43 @@ fn the_wire_and_standard_error_can_be_watched() {
         assert!(text(&sent).contains("tools/call") && text(&sent).ends_with('\n'));
         assert!(text(&received).contains("hello"));
         assert!(lines.lock().unwrap().contains(&"starting".to_owned()));
+    });
+}
+
+#[test]
+fn killer_ends_a_server_that_ignores_every_request_to_leave() {
+    let scratch = Scratch::new("killer");
+    let file = scratch.0.join("pids");
+    let deaf = format!(
+        "trap '' TERM; sleep 60 & echo $$ $! > {}; modern; while :; do sleep 1; done",
+        file.display()
+    );
+    run(async {
+        let (client, driver) = mcp_smol::connect(script(&deaf).shutdown(times(60_000, 60_000)));
+        let killer = driver.killer();
+        let driver = smol::spawn(driver);
+        client.ready().await.unwrap();
+        let closing = smol::spawn(async move { client.close().await });
+        // The shutdown steps have begun; they would take two minutes.
+        Timer::after(Duration::from_millis(20)).await;
+        killer.kill();
+        driver.await.unwrap();
+        closing.await;
+    });
+    let pids = fs::read_to_string(file).unwrap();
+    for pid in pids.split_whitespace() {
+        assert!(!runs(pid.parse().unwrap()), "{pid} runs");
+    }
+}
+
+#[test]
+fn killer_ends_a_connection_that_nobody_closes_and_starts_no_other_server() {
+    run(async {
+        let (client, driver) = mcp_smol::connect(script("trap '' TERM; modern; while :; do sleep 1; done"));
+        let killer = driver.killer();
+        let driver = smol::spawn(driver);
+        client.ready().await.unwrap();
+        killer.kill();
+        assert!(matches!(driver.await, Err(Error::Closed(Closed::Lost(_)))));
     });
 }
