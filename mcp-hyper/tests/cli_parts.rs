@@ -14,10 +14,14 @@ mod connect;
 mod demo_server;
 #[path = "../examples/mcp/failure.rs"]
 mod failure;
+#[path = "../examples/mcp/interrupt.rs"]
+mod interrupt;
 #[path = "../examples/mcp/login.rs"]
 mod login;
 #[path = "../examples/mcp/names.rs"]
 mod names;
+#[path = "../examples/mcp/noise.rs"]
+mod noise;
 #[path = "../examples/mcp/options.rs"]
 mod options;
 #[path = "../examples/mcp/progress.rs"]
@@ -26,12 +30,16 @@ mod progress;
 mod prompts;
 #[path = "../examples/mcp/reports.rs"]
 mod reports;
+#[path = "../examples/mcp/roots.rs"]
+mod roots;
 #[path = "../examples/mcp/show.rs"]
 mod show;
 #[path = "../examples/mcp/table.rs"]
 mod table;
 #[path = "../examples/mcp/terminal.rs"]
 mod terminal;
+#[path = "../examples/mcp/text.rs"]
+mod text;
 #[path = "../examples/mcp/trace.rs"]
 mod trace;
 #[path = "../examples/mcp/watch.rs"]

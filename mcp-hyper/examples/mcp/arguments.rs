@@ -1,4 +1,9 @@
 //! Arguments as they are typed, made into JSON as the tool's input schema wants it.
+//!
+//! `@FILE` stands for the contents of a file, `-` for all arguments from standard input, `@@` for an `@`.
+
+use std::borrow::Cow;
+use std::{fs, io};
 
 use serde_json::{Map, Value};
 
@@ -16,7 +21,7 @@ pub(crate) fn for_tool(typed: &[String], schema: &Value) -> Result<Map<String, V
             (key, Typed::Text(text)) => {
                 let property = property(schema, key)?;
                 let value =
-                    convert(text, &Wanted::of(property, schema)).map_err(|why| format!("{key}: {why}"))?;
+                    convert(&text, &Wanted::of(property, schema)).map_err(|why| format!("{key}: {why}"))?;
                 (key, value)
             }
         };
@@ -41,7 +46,7 @@ pub(crate) fn for_prompt(typed: &[String]) -> Result<Map<String, Value>, String>
     let mut arguments = Map::new();
     for pair in typed {
         let (key, value) = match split(pair)? {
-            (key, Typed::Text(text)) => (key, text.into()),
+            (key, Typed::Text(text)) => (key, text.into_owned().into()),
             (key, Typed::Json(value @ Value::String(_))) => (key, value),
             (key, Typed::Json(_)) => return Err(format!("{key}: the arguments of prompts are text")),
         };
@@ -52,17 +57,33 @@ pub(crate) fn for_prompt(typed: &[String]) -> Result<Map<String, Value>, String>
     Ok(arguments)
 }
 
+/// All arguments at once: one JSON object, typed, from a file or from standard input.
 fn whole_object(typed: &[String]) -> Result<Option<Map<String, Value>>, String> {
-    match typed {
-        [text] if text.trim_start().starts_with('{') => serde_json::from_str(text)
-            .map(Some)
-            .map_err(|error| format!("this is not a JSON object: {error}")),
-        _ => Ok(None),
+    let [word] = typed else { return Ok(None) };
+    let (text, source) = if word == "-" {
+        let text = io::read_to_string(io::stdin()).map_err(|error| format!("standard input: {error}"))?;
+        (Cow::Owned(text), "standard input")
+    } else if word.starts_with('@') && !word.contains('=') {
+        (expand(word)?, word.as_str())
+    } else if word.trim_start().starts_with('{') {
+        (Cow::Borrowed(word.as_str()), "this")
+    } else {
+        return Ok(None);
+    };
+    serde_json::from_str(&text).map(Some).map_err(|error| format!("{source} is not a JSON object: {error}"))
+}
+
+/// `@FILE` as the contents of the file, `@@TEXT` as `@TEXT`, and anything else as it is.
+fn expand(text: &str) -> Result<Cow<'_, str>, String> {
+    match text.strip_prefix('@') {
+        Some(escaped) if escaped.starts_with('@') => Ok(Cow::Borrowed(escaped)),
+        Some(file) => fs::read_to_string(file).map(Cow::Owned).map_err(|error| format!("{file}: {error}")),
+        None => Ok(Cow::Borrowed(text)),
     }
 }
 
 enum Typed<'a> {
-    Text(&'a str),
+    Text(Cow<'a, str>),
     Json(Value),
 }
 
@@ -70,14 +91,13 @@ fn split(pair: &str) -> Result<(&str, Typed<'_>), String> {
     let (key, text) = pair.split_once('=').ok_or_else(|| {
         format!("{pair:?} is not an argument: write KEY=VALUE, KEY:=JSON or one JSON object")
     })?;
-    match key.strip_suffix(':') {
-        Some(key) => {
-            let value =
-                serde_json::from_str(text).map_err(|error| format!("{key}: this is not JSON: {error}"))?;
-            Ok((key, Typed::Json(value)))
-        }
-        None => Ok((key, Typed::Text(text))),
+    let name = key.strip_suffix(':').unwrap_or(key);
+    let text = expand(text).map_err(|why| format!("{name}: {why}"))?;
+    if name == key {
+        return Ok((key, Typed::Text(text)));
     }
+    let value = serde_json::from_str(&text).map_err(|error| format!("{name}: this is not JSON: {error}"))?;
+    Ok((name, Typed::Json(value)))
 }
 
 /// What the schema says about a key; an error if it says that there is none.
@@ -282,6 +302,26 @@ mod tests {
         assert_eq!(tool(&["{\"count\":\"5\"}"], schema()), Ok(json!({"count": "5"})));
         assert!(tool(&["text:=five"], schema()).unwrap_err().contains("not JSON"));
         assert!(tool(&["{"], schema()).is_err());
+    }
+
+    #[test]
+    fn values_and_all_arguments_can_come_from_files() {
+        let folder = std::env::temp_dir().join(format!("mcp-arguments-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let (text, json) = (folder.join("text"), folder.join("json"));
+        fs::write(&text, "5\n").unwrap();
+        fs::write(&json, "{\"a\":1}").unwrap();
+        let (text, json) = (text.to_str().unwrap(), json.to_str().unwrap());
+        let words = [&format!("text=@{text}"), &format!("count=@{text}"), &format!("filter:=@{json}")];
+        let expected = json!({"text": "5\n", "count": 5, "filter": {"a": 1}});
+        assert_eq!(tool(&words.map(String::as_str), schema()), Ok(expected));
+        assert_eq!(tool(&[&format!("@{json}")], json!({})), Ok(json!({"a": 1})));
+        assert_eq!(tool(&["text=@@ada"], schema()), Ok(json!({"text": "@ada"})));
+        for word in [format!("text=@{text}.none"), format!("@{text}"), format!("@{text}.none")] {
+            assert!(tool(&[&word], schema()).unwrap_err().contains(text), "{word}");
+        }
+        assert_eq!(for_prompt(&typed(&[&format!("a=@{text}")])).unwrap()["a"], "5\n");
+        fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]

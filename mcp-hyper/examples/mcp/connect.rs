@@ -5,16 +5,21 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use mcp_proto::consent::shell_word;
 use mcp_proto::front::{Client, Error};
 use mcp_proto::peer::client::{ClientConfig, Mode, ServerInfo};
 use mcp_proto::schema::{Era, LoggingLevel};
-use mcp_smol::{ClientOptions, Command, Environment};
+use mcp_smol::{ClientOptions, Command, Environment, Killer, Wire};
 
 use crate::asked;
 use crate::failure::Failure;
+use crate::interrupt;
 use crate::login;
-use crate::options::{Common, EraOption};
+use crate::noise::Noise;
+use crate::options::{Common, EraOption, is_url};
 use crate::reports::Reports;
+use crate::roots;
+use crate::terminal::Screen;
 use crate::trace::{self, Trace};
 
 /// A server that is ready.
@@ -29,42 +34,66 @@ pub(crate) struct Connection {
 /// What carries a connection's messages.
 type Driver = Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>;
 
-/// Starts a server or connects to one, does `work` with it, and sees it off.
+/// A connection that is not ready yet.
+struct Opened {
+    client: Client,
+    driver: Driver,
+    /// Of a child process.
+    killer: Option<Killer>,
+    noise: Noise,
+}
+
+/// Starts a server or connects to one, does `work` with it, and closes the connection, also at a signal.
 pub(crate) async fn with_server<T>(
     command: &[OsString],
     common: &Common,
     work: impl AsyncFnOnce(&Connection) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
-    let (client, driver) = match url(command) {
+    let Opened { client, driver, killer, noise } = match url(command) {
         Some(url) => over_http(url, common).await?,
         None => as_child(command, common)?,
     };
-    let driver = smol::spawn(driver);
-    let (result, reports) = match connected(&client, common).await {
-        Ok(connection) => (work(&connection).await, Some(connection.reports)),
-        Err(failure) => (Err(failure), None),
+    let driver = smol::spawn(async {
+        // It ends as the work does, or is of no interest any more.
+        let _ = driver.await;
+    });
+    let reports = Reports::follow(&client, common.trace);
+    let progress = reports.clone();
+    let working = async {
+        let connection =
+            connected(&client, progress, common).await.map_err(|failure| match noise.told() {
+                Some(told) => failure.add(&told),
+                None => failure,
+            })?;
+        noise.ignore();
+        work(&connection).await
     };
-    client.close().await;
-    // It ended as the work did, or is of no interest any more.
-    let _ = driver.await;
-    if let Some(reports) = reports {
-        reports.finish().await;
-    }
+    let result = interrupt::attend(&client, driver, killer.as_ref(), working).await;
+    reports.finish().await;
     match (result, url(command)) {
-        (Err(Failure::Unauthorized { message, scopes }), Some(url)) => {
-            let hint = match scopes {
-                // A scope has neither spaces nor quotes of its own, and no shell does anything to it within these.
-                Some(scopes) => format!("To agree to it: mcp login --scope '{scopes}' {url}"),
-                None => format!("To log in: mcp login {url}"),
-            };
-            Err(Failure::Server(format!("{message}\n{hint}")))
+        (Err(Failure::Unauthorized { report, scopes }), Some(url)) => {
+            let hint = login_hint(url, scopes.map(|scopes| scopes.to_string()).as_deref());
+            Err(Failure::Unauthorized { report: report.hint(hint), scopes: None })
         }
         (result, _) => result,
     }
 }
 
-async fn connected(client: &Client, common: &Common) -> Result<Connection, Failure> {
-    let reports = Reports::follow(client, common.trace);
+/// How to log in, as a line that can be pasted; `None` if what the server asks for cannot be shown in one.
+pub(crate) fn login_hint(url: &str, scopes: Option<&str>) -> Option<String> {
+    let url = word(url)?;
+    Some(match scopes {
+        Some(scopes) => format!("To agree to it: mcp login --scope={} {url}", word(scopes)?),
+        None => format!("To log in: mcp login {url}"),
+    })
+}
+
+/// A word for the shell that people use; there is no way to quote for that of Windows.
+fn word(text: &str) -> Option<String> {
+    shell_word(text).filter(|word| !cfg!(windows) || word == text)
+}
+
+async fn connected(client: &Client, reports: Reports, common: &Common) -> Result<Connection, Failure> {
     let server = client.ready().await?;
     let log = common.log.as_deref().and_then(LoggingLevel::parse);
     if let (Some(level), Era::Legacy) = (log, server.era) {
@@ -76,20 +105,20 @@ async fn connected(client: &Client, common: &Common) -> Result<Connection, Failu
 /// The URL, if that is what stands in the place of a command.
 fn url(command: &[OsString]) -> Option<&str> {
     let [word] = command else { return None };
-    word.to_str().filter(|word| word.starts_with("http://") || word.starts_with("https://"))
+    word.to_str().filter(|_| is_url(word))
 }
 
-async fn over_http(url: &str, common: &Common) -> Result<(Client, Driver), Failure> {
-    let mut options = options(common);
+async fn over_http(url: &str, common: &Common) -> Result<Opened, Failure> {
+    let mut options = options(common)?;
     if let Some(authorization) = login::stored(url, common).await? {
         options = options.authorization(authorization);
     }
     let (client, driver) = options.connect(url).map_err(|error| Failure::Usage(error.to_string()))?;
-    Ok((client, Box::pin(driver)))
+    Ok(Opened { client, driver: Box::pin(driver), killer: None, noise: Noise::new() })
 }
 
 /// How to talk to a server at a URL, but for logging in.
-pub(crate) fn options(common: &Common) -> mcp_hyper::ClientOptions {
+pub(crate) fn options(common: &Common) -> Result<mcp_hyper::ClientOptions, Failure> {
     let mut options = mcp_hyper::ClientOptions::new("mcp", env!("CARGO_PKG_VERSION"))
         .mode(mode(common))
         .handlers(asked::handlers())
@@ -97,24 +126,39 @@ pub(crate) fn options(common: &Common) -> mcp_hyper::ClientOptions {
     for (name, value) in &common.headers {
         options = options.header(name, value);
     }
-    if common.trace {
-        options = options.on_wire(trace::http);
+    if let Some(file) = &common.cacert {
+        options = options.tls(roots::trusting(file)?);
     }
-    options
+    if common.trace {
+        let mut trace = Trace::new(Screen::messages());
+        options = options.on_wire(move |event| trace.http(event));
+    }
+    Ok(options)
 }
 
-fn as_child(command: &[OsString], common: &Common) -> Result<(Client, Driver), Failure> {
+fn as_child(command: &[OsString], common: &Common) -> Result<Opened, Failure> {
     let mut options = ClientOptions::new("mcp", env!("CARGO_PKG_VERSION"))
         .mode(mode(common))
         .handlers(asked::handlers())
         .configure(|config| configure(config, common));
+    let noise = Noise::new();
+    let heard = noise.clone();
+    let mut trace = common.trace.then(|| Trace::new(Screen::messages()));
+    options = options.on_wire(move |direction, bytes| {
+        if direction == Wire::Received {
+            heard.handle_input(bytes);
+        }
+        if let Some(trace) = &mut trace {
+            trace.show(direction, bytes);
+        }
+    });
     if common.trace {
-        let mut trace = Trace::new();
-        options = options.on_wire(move |direction, bytes| trace.show(direction, bytes));
-        options = options.on_stderr(|line| trace::stderr(&line));
+        let mut screen = Screen::messages();
+        options = options.on_stderr(move |line| trace::stderr(&mut screen, &line));
     }
     let (client, driver) = options.connect(program(command, common)?);
-    Ok((client, Box::pin(driver)))
+    let killer = Some(driver.killer());
+    Ok(Opened { client, driver: Box::pin(driver), killer, noise })
 }
 
 fn program(command: &[OsString], common: &Common) -> Result<Command, Failure> {
@@ -145,5 +189,23 @@ fn configure(config: &mut ClientConfig, common: &Common) {
         config.request_maximum = config.request_maximum.max(timeout);
         config.connect.initialize = timeout;
         config.connect.probe = config.connect.probe.min(timeout);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hints_are_quoted_for_the_shell_or_not_given() {
+        let url = "https://example.com/mcp";
+        assert_eq!(login_hint(url, None).unwrap(), "To log in: mcp login https://example.com/mcp");
+        let hint = login_hint("https://example.com/a'b;c", Some("x';reboot;'")).unwrap();
+        assert_eq!(
+            hint,
+            r"To agree to it: mcp login --scope='x'\'';reboot;'\''' 'https://example.com/a'\''b;c'"
+        );
+        assert_eq!(login_hint(url, Some("a\nb")), None);
+        assert_eq!(login_hint("https://example.com/\u{202e}", None), None);
     }
 }

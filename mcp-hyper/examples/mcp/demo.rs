@@ -17,14 +17,14 @@ use crate::{about, demo_server, prompts, show};
 /// Starts this program once more, as the server.
 pub(crate) async fn demo(common: &Common, screen: &mut Screen) -> Result<(), Failure> {
     let program = std::env::current_exe()
-        .map_err(|error| Failure::Server(format!("this program does not know where it is: {error}")))?;
+        .map_err(|error| Failure::server(format!("this program does not know where it is: {error}")))?;
     let server = [program.into_os_string(), OsString::from("serve")];
     with_server(&server, common, async |connection| tour(connection, screen).await).await
 }
 
 /// Serves on a port of its own, and talks to that.
 pub(crate) async fn demo_over_http(common: &Common, screen: &mut Screen) -> Result<(), Failure> {
-    let failed = |error: std::io::Error| Failure::Server(format!("serving over HTTP: {error}"));
+    let failed = |error: std::io::Error| Failure::server(format!("serving over HTTP: {error}"));
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.map_err(failed)?;
     let url = format!("http://{}/mcp", listener.local_addr().map_err(failed)?);
     let serving = smol::spawn(mcp_hyper::serve(listener, demo_server::router()));

@@ -62,8 +62,7 @@ impl Report {
         self
     }
 
-    /// The same with another sentence.
-    pub(crate) fn add(mut self, sentence: &str) -> Self {
+    fn add(mut self, sentence: &str) -> Self {
         self.message.push('\n');
         self.message.push_str(sentence);
         self
@@ -87,6 +86,14 @@ impl Failure {
         Self::Server(Report::new(message))
     }
 
+    /// The same with another sentence, if it is about a server.
+    pub(crate) fn add(self, sentence: &str) -> Self {
+        match self {
+            Self::Server(report) => Self::Server(report.add(sentence)),
+            other => other,
+        }
+    }
+
     pub(crate) fn exit_code(&self) -> ExitCode {
         ExitCode::from(self.exit_number())
     }
@@ -105,35 +112,46 @@ impl Failure {
 
     /// Tells people on `messages`, and programs on `output` if they asked for JSON. A tool's failure is in its result.
     pub(crate) fn tell(&self, output: &mut Screen, messages: &mut Screen, json: bool) {
-        let (message, hints) = match self {
-            Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => return,
-            Self::Tool => ("the tool reports a failure".to_owned(), &[][..]),
-            Self::Usage(message) => (message.clone(), &[][..]),
-            Self::Server(report) | Self::Unauthorized { report, .. } => {
-                (report.message.clone(), report.hints.as_slice())
-            }
-            Self::Interrupted(interrupt) => (format!("ended by {}", interrupt.name()), &[][..]),
-            Self::Output(error) => (format!("standard output: {error}"), &[][..]),
+        if self.exit_number() == 0 {
+            return;
+        }
+        let hints = match self {
+            Self::Server(report) | Self::Unauthorized { report, .. } => report.hints.as_slice(),
+            _ => &[],
         };
         // Nothing is left to do if this fails.
-        let _ = messages.labelled(styled(BAD, "mcp:"), Text::block(message.trim_end()));
+        let _ = messages.labelled(styled(BAD, "mcp:"), Text::block(self.message().trim_end()));
         for hint in hints {
             let _ = messages.line(hint);
         }
         if json && !matches!(self, Self::Tool | Self::Output(_)) {
-            let _ = output.line(Text::json(&self.as_json(&message).to_string()));
+            let _ = output.line(self.as_json());
         }
     }
 
-    fn as_json(&self, message: &str) -> Value {
-        let (kind, code, data) = match self {
-            Self::Usage(_) => ("usage", None, None),
-            Self::Server(report) => (report.kind, report.code, report.data.as_ref()),
-            Self::Unauthorized { report, .. } => ("unauthorized", report.code, report.data.as_ref()),
-            Self::Interrupted(_) => ("interrupted", None, None),
-            Self::Tool | Self::Output(_) => ("failed", None, None),
+    fn message(&self) -> String {
+        match self {
+            Self::Tool => "the tool reports a failure".to_owned(),
+            Self::Usage(message) => message.clone(),
+            Self::Server(report) | Self::Unauthorized { report, .. } => report.message.clone(),
+            Self::Interrupted(interrupt) => format!("ended by {}", interrupt.name()),
+            Self::Output(error) => format!("standard output: {error}"),
+        }
+    }
+
+    /// The object that programs read, described in the help.
+    pub(crate) fn as_json(&self) -> Text {
+        let (kind, report) = match self {
+            Self::Usage(_) => ("usage", None),
+            Self::Server(report) => (report.kind, Some(report)),
+            Self::Unauthorized { report, .. } => ("unauthorized", Some(report)),
+            Self::Interrupted(_) => ("interrupted", None),
+            Self::Tool | Self::Output(_) => ("failed", None),
         };
-        json!({ "error": { "kind": kind, "message": message, "code": code, "data": data } })
+        let code = report.and_then(|report| report.code);
+        let data = report.and_then(|report| report.data.as_ref());
+        let error = json!({ "kind": kind, "message": self.message(), "code": code, "data": data });
+        Text::json(&json!({ "error": error }).to_string())
     }
 }
 
@@ -155,7 +173,9 @@ impl From<front::Error> for Failure {
             front::Error::TimedOut { .. } => timeout(report),
             front::Error::Closed(Closed::Connect(error)) => connecting(report, error),
             error if error.is_disconnect() => report.of_kind("connection"),
-            front::Error::Invalid(_) | front::Error::Decode { .. } | front::Error::Pages(_) => report.of_kind("invalid"),
+            front::Error::Invalid(_) | front::Error::Decode { .. } | front::Error::Pages(_) => {
+                report.of_kind("invalid")
+            }
             _ => report,
         })
     }
@@ -212,7 +232,7 @@ mod tests {
 
     #[test]
     fn errors_are_objects_for_programs() {
-        let data = mcp_proto::rpc::Raw::from(json!({ "hint": "\u{9b}" }));
+        let data = mcp_proto::rpc::Raw::encode(&json!({ "hint": "\u{9b}" })).unwrap();
         let error = ErrorObject::new(-32602, "wrong\u{202e}").with_data(data);
         let (out, _) = told(&Failure::from(front::Error::Peer(error)), true);
         assert!(out.contains("\\u202e") && out.contains("\\u009b"), "{out}");

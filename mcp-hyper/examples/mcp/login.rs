@@ -1,22 +1,25 @@
 //! `mcp login`, `mcp logout` and `mcp whoami`, and the tokens that the other commands go out with.
 
 use std::env;
-use std::io::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use mcp_hyper::auth::{AuthHandle, Authorization, FileStore, LoginError, LoopbackRedirects, TokenStore as _};
 use mcp_hyper::{AuthDriver, ClientOptions};
-use mcp_proto::auth::client::{AuthConfig, AuthError, DpopKey, Event, Page, Status};
-use mcp_proto::auth::{PrivateNetworks, Scopes, TokenKind, canonical_resource};
+use mcp_proto::auth::client::{
+    AuthConfig, AuthError, ClientCredentials, DpopKey, Event, Page, Registered, Status,
+};
+use mcp_proto::auth::{PrivateNetworks, Scopes, Secret, TokenKind, canonical_resource};
 use mcp_proto::front::{Clock as _, SystemClock};
 use serde_json::json;
 
 use crate::connect;
-use crate::failure::Failure;
+use crate::failure::{Failure, Report};
+use crate::interrupt;
 use crate::options::{Common, LoginOptions};
 use crate::show;
-use crate::terminal::{GOOD, NAME, QUIET, Screen, harmless, styled};
+use crate::terminal::Screen;
+use crate::text::{GOOD, NAME, QUIET, Text, styled};
 
 /// Where pages lead back to if nobody listens, because no page is to be opened.
 const NOWHERE: &str = "http://127.0.0.1/callback";
@@ -30,7 +33,7 @@ pub(crate) async fn login(
     common: &Common,
     screen: &mut Screen,
 ) -> Result<(), Failure> {
-    let listening = |error| Failure::Server(format!("nothing can lead back here: {error}"));
+    let listening = |error| Failure::server(format!("nothing can lead back here: {error}"));
     let redirects = LoopbackRedirects::bind_port(login.port).map_err(listening)?;
     let mut config = config(common, redirects.uri())?;
     let wanted = login.scope.as_deref().map(Scopes::parse);
@@ -40,21 +43,24 @@ pub(crate) async fn login(
         .store(store(common)?)
         .redirects(redirects)
         .on_event(move |event| tell(event, browser));
-    let options = connect::options(common).authorization(authorization);
+    let options = connect::options(common)?.authorization(authorization);
     let (client, driver) = options.connect(url).map_err(|error| Failure::Usage(error.to_string()))?;
     let handle = driver.auth();
-    let driver = smol::spawn(driver);
-    let status = match (client.ready().await, handle) {
-        (Ok(_), Some(handle)) => logged_in(&handle, wanted.as_ref()).await,
-        (Ok(_), None) => Ok(None),
-        (Err(error), _) => Err(Failure::from(error)),
+    let driver = smol::spawn(async {
+        // It ends as the client does.
+        let _ = driver.await;
+    });
+    let logging_in = async {
+        client.ready().await?;
+        match handle {
+            Some(handle) => logged_in(&handle, wanted.as_ref()).await,
+            None => Ok(None),
+        }
     };
-    client.close().await;
-    // It ended as the client did.
-    let _ = driver.await;
+    let status = interrupt::attend(&client, driver, None, logging_in).await;
     match status? {
         Some(status) => {
-            screen.line(format!("{} {}", styled(GOOD, "Logged in"), styled(QUIET, place(url))))?;
+            screen.line(styled(GOOD, "Logged in").and(" ").and(styled(QUIET, place(url))))?;
             Ok(show::facts(screen, &facts(&status))?)
         }
         None => {
@@ -79,7 +85,7 @@ async fn logged_in(handle: &AuthHandle, wanted: Option<&Scopes>) -> Result<Optio
         Err(LoginError::Failed(AuthError::NoResourceMetadata | AuthError::RegistrationRefused { .. })) => {
             Ok(None)
         }
-        Err(error) => Err(Failure::Server(error.to_string())),
+        Err(error) => Err(Failure::server(error.to_string())),
     }
 }
 
@@ -87,8 +93,8 @@ async fn logged_in(handle: &AuthHandle, wanted: Option<&Scopes>) -> Result<Optio
 pub(crate) async fn logout(url: &str, common: &Common, screen: &mut Screen) -> Result<(), Failure> {
     let (handle, driver) = tokens(url, common)?;
     let logged_out = smol::future::or(handle.logout(), dropped(driver)).await;
-    logged_out.map_err(|error| Failure::Server(error.to_string()))?;
-    screen.line(format!("{} {}", styled(GOOD, "Logged out"), styled(QUIET, place(url))))?;
+    logged_out.map_err(|error| Failure::server(error.to_string()))?;
+    screen.line(styled(GOOD, "Logged out").and(" ").and(styled(QUIET, place(url))))?;
     Ok(())
 }
 
@@ -102,10 +108,8 @@ pub(crate) async fn whoami(
     let (handle, driver) = tokens(url, common)?;
     let token = smol::future::or(handle.token(), dropped(driver)).await;
     let Some(status) = token.ok().or_else(|| handle.status()) else {
-        return Err(Failure::Server(format!(
-            "nobody is logged in at {}\nTo log in: mcp login {url}",
-            place(url)
-        )));
+        let report = Report::new(format!("nobody is logged in at {}", place(url))).of_kind("unauthorized");
+        return Err(Failure::Server(report.hint(connect::login_hint(url, None))));
     };
     if json {
         return show::json(
@@ -125,8 +129,8 @@ pub(crate) async fn whoami(
 }
 
 fn facts(status: &Status) -> Vec<(&'static str, String)> {
-    let mut facts = vec![("issuer", harmless(&status.issuer)), ("client", harmless(&status.client_id))];
-    facts.extend(status.scopes.as_ref().map(|scopes| ("scope", harmless(&scopes.to_string()))));
+    let mut facts = vec![("issuer", status.issuer.clone()), ("client", status.client_id.clone())];
+    facts.extend(status.scopes.as_ref().map(|scopes| ("scope", scopes.to_string())));
     let now = SystemClock::new().unix_time().since_epoch();
     let ends = match status.expires.map(|end| end.since_epoch()) {
         None => "it is not said when".to_owned(),
@@ -159,7 +163,7 @@ fn rounded(time: Duration) -> String {
 pub(crate) async fn stored(url: &str, common: &Common) -> Result<Option<Authorization>, Failure> {
     let store = store(common)?;
     let Ok(key) = canonical_resource(url) else { return Ok(None) };
-    let kept = store.load(&key).await.map_err(|error| Failure::Server(error.to_string()))?;
+    let kept = store.load(&key).await.map_err(|error| Failure::server(error.to_string()))?;
     match kept {
         Some(_) => Ok(Some(Authorization::new(config(common, NOWHERE.to_owned())?).store(store))),
         None => Ok(None),
@@ -168,7 +172,7 @@ pub(crate) async fn stored(url: &str, common: &Common) -> Result<Option<Authoriz
 
 fn tokens(url: &str, common: &Common) -> Result<(AuthHandle, AuthDriver), Failure> {
     let authorization = Authorization::new(config(common, NOWHERE.to_owned())?).store(store(common)?);
-    let options: ClientOptions = connect::options(common).authorization(authorization);
+    let options: ClientOptions = connect::options(common)?.authorization(authorization);
     options.authorize(url).map_err(|error| Failure::Usage(error.to_string()))
 }
 
@@ -186,14 +190,27 @@ fn config(common: &Common, redirect_uri: String) -> Result<AuthConfig, Failure> 
         config.private_networks = PrivateNetworks::Allowed;
     }
     if let Some(id) = &common.client_id {
-        config = match env::var(SECRET) {
-            // A secret belongs to an issuer, or the server could have it sent anywhere.
-            Ok(_) => return Err(Failure::Usage(format!("{SECRET}: the issuer of the secret is not known"))),
-            Err(env::VarError::NotPresent) => config.client_id(id),
-            Err(error) => return Err(Failure::Usage(format!("{SECRET}: {error}"))),
-        };
+        config.registered.push(registered(id, common.issuer.as_deref(), env::var(SECRET))?);
     }
     Ok(config)
+}
+
+/// A client that was registered beforehand. Its secret is for one issuer alone: a server could name another one.
+fn registered(
+    id: &str,
+    issuer: Option<&str>,
+    secret: Result<String, env::VarError>,
+) -> Result<Registered, Failure> {
+    let credentials = match secret {
+        Ok(_) if issuer.is_none() => {
+            let wanted = format!("{SECRET} goes to one authorization server alone: name it by --issuer URL");
+            return Err(Failure::Usage(wanted));
+        }
+        Ok(secret) => ClientCredentials::with_secret(id, Secret::new(secret)),
+        Err(env::VarError::NotPresent) => ClientCredentials::new(id),
+        Err(error) => return Err(Failure::Usage(format!("{SECRET}: {error}"))),
+    };
+    Ok(Registered { issuer: issuer.map(str::to_owned), credentials })
 }
 
 /// Where tokens are kept: below the folder for what programs keep of their own, as the system has it.
@@ -211,23 +228,27 @@ fn store(common: &Common) -> Result<FileStore, Failure> {
 }
 
 fn tell(event: &Event, browser: bool) {
-    let mut out = anstream::stderr();
+    let mut screen = Screen::messages();
+    // Whoever cannot read it cannot log in, and the page waits for nobody.
     let _ = match event {
         Event::NeedsAuthorization(page) => {
             if browser {
                 open(page);
             }
-            writeln!(
-                out,
-                "To log in with {}, agree on this page{}:\n\n    {}\n",
-                styled(NAME, harmless(&page.issuer)),
-                if browser { ", which should open by itself" } else { "" },
-                harmless(&page.url)
-            )
+            ask_to_agree(&mut screen, page, browser)
         }
-        Event::NotKept(why) => writeln!(out, "The tokens can not be kept: {}", harmless(why)),
+        Event::NotKept(why) => screen.line(format!("The tokens can not be kept: {why}")),
         _ => Ok(()),
     };
+}
+
+fn ask_to_agree(screen: &mut Screen, page: &Page, browser: bool) -> std::io::Result<()> {
+    let opens = if browser { ", which should open by itself" } else { "" };
+    let request = Text::from("To log in with ").and(styled(NAME, &page.issuer));
+    screen.line(request.and(format!(", agree on this page{opens}:")))?;
+    screen.line("")?;
+    screen.line(format!("    {}", page.url))?;
+    screen.line("")
 }
 
 /// Opens a page in a browser, without a shell. If there is none, the person has the URL to open it elsewhere.
@@ -238,7 +259,7 @@ fn open(page: &Page) {
 
 /// A URL without what may be secret.
 fn place(url: &str) -> String {
-    harmless(url.split(['?', '#']).next().unwrap_or_default())
+    url.split(['?', '#']).next().unwrap_or_default().to_owned()
 }
 
 #[cfg(test)]
@@ -250,6 +271,16 @@ mod tests {
         for (seconds, told) in [(5, "5 s"), (3600, "60 min"), (7200, "2 h"), (864_000, "10 days")] {
             assert_eq!(rounded(Duration::from_secs(seconds)), told);
         }
+    }
+
+    #[test]
+    fn client_secret_demands_the_issuer_that_it_is_for() {
+        let secret = || Ok("hidden".to_owned());
+        let refused = registered("me", None, secret());
+        assert!(matches!(refused, Err(Failure::Usage(why)) if why.contains("--issuer")));
+        let issuer = "https://login.example";
+        assert_eq!(registered("me", Some(issuer), secret()).unwrap().issuer.as_deref(), Some(issuer));
+        assert_eq!(registered("me", None, Err(env::VarError::NotPresent)).unwrap().issuer, None);
     }
 
     #[test]

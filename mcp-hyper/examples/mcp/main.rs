@@ -5,6 +5,8 @@
 //! cargo run --example mcp -- tools -- npx -y @modelcontextprotocol/server-everything
 //! ```
 
+#![deny(clippy::print_stdout, clippy::print_stderr, reason = "all output goes through the screen")]
+
 mod about;
 mod arguments;
 mod asked;
@@ -12,65 +14,82 @@ mod connect;
 mod demo;
 mod demo_server;
 mod failure;
+mod interrupt;
 mod login;
 mod names;
+mod noise;
 mod options;
 mod progress;
 mod prompts;
 mod protect;
 mod reports;
 mod resources;
+mod roots;
 mod serve;
 mod show;
 mod table;
 mod terminal;
+mod text;
 mod tools;
 mod trace;
 mod watch;
 
-use std::io::Write as _;
+use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::Parser as _;
 use clap::error::ErrorKind;
 
 use connect::with_server;
 use failure::Failure;
 use options::{Command, Common, Options};
-use terminal::{BAD, Screen, styled};
+use terminal::Screen;
+use text::Text;
 
 fn main() -> ExitCode {
-    let options = match Options::try_parse() {
+    let line: Vec<OsString> = std::env::args_os().collect();
+    let (mut output, mut messages) = (Screen::output(), Screen::messages());
+    let options = match Options::read(&line) {
         Ok(options) => options,
-        Err(error) => return usage(&error),
+        Err(error) => return usage(&error, &line, &mut output, &mut messages),
     };
-    match smol::block_on(run(options.command.unwrap_or(Command::Demo { http: false }), &options.common)) {
+    let command = options.command.unwrap_or(Command::Demo { http: false });
+    match smol::block_on(run(command, &options.common, &mut output)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            if failure.is_worth_telling() {
-                let _ = writeln!(anstream::stderr(), "{} {failure}", styled(BAD, "mcp:"));
-            }
+            failure.tell(&mut output, &mut messages, options.common.json);
             failure.exit_code()
         }
     }
 }
 
-/// Help and version are no mistakes; of the mistakes, one is made by everybody once.
-fn usage(error: &clap::Error) -> ExitCode {
-    let _ = error.print();
-    if error.kind() == ErrorKind::MissingRequiredArgument && error.to_string().contains("<COMMAND|URL>") {
-        let _ = writeln!(
-            anstream::stderr(),
-            "\nThe command that starts the server, or its URL, goes after two dashes:\n\n    \
-             mcp tools -- npx -y @modelcontextprotocol/server-everything"
-        );
+/// Help and version are no mistakes; one mistake is made by every newcomer once.
+fn usage(error: &clap::Error, line: &[OsString], output: &mut Screen, messages: &mut Screen) -> ExitCode {
+    let text = error.to_string();
+    if !error.use_stderr() {
+        // Nothing is left to do if this fails.
+        let _ = output.line(Text::block(text.trim_end()));
+        return ExitCode::SUCCESS;
+    }
+    let mut lines = vec![text.trim_end()];
+    if error.kind() == ErrorKind::MissingRequiredArgument && text.contains("<COMMAND|URL>") {
+        lines.extend([
+            "\nThe command that starts the server goes after two dashes:\n",
+            "    mcp tools -- npx -y @modelcontextprotocol/server-everything",
+        ]);
+    }
+    for line in lines {
+        let _ = messages.line(Text::block(line));
+    }
+    let ours = line.iter().take_while(|word| *word != "--");
+    if ours.into_iter().any(|word| word == "--json") {
+        let message = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
+        let _ = output.line(Failure::Usage(message.to_owned()).as_json());
     }
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
 }
 
-async fn run(command: Command, common: &Common) -> Result<(), Failure> {
-    let mut screen = Screen::new();
-    let (screen, json) = (&mut screen, common.json);
+async fn run(command: Command, common: &Common, screen: &mut Screen) -> Result<(), Failure> {
+    let json = common.json;
     match command {
         Command::Demo { http: false } => demo::demo(common, screen).await,
         Command::Demo { http: true } => demo::demo_over_http(common, screen).await,
@@ -78,6 +97,7 @@ async fn run(command: Command, common: &Common) -> Result<(), Failure> {
         Command::Serve { http: Some(address), legacy_sse, demands } => {
             serve::http(address, legacy_sse, &demands).await
         }
+        Command::Completions { shell } => Ok(screen.line(Text::block(&Options::completions(shell)))?),
         Command::Login { url, login } => login::login(&url, &login, common, screen).await,
         Command::Logout { url } => login::logout(&url, common, screen).await,
         Command::Whoami { url } => login::whoami(&url, common, screen, json).await,
@@ -99,9 +119,9 @@ async fn run(command: Command, common: &Common) -> Result<(), Failure> {
             })
             .await
         }
-        Command::Read { uri, server } => {
+        Command::Read { uri, raw, server } => {
             with_server(&server.command, common, async |connection| {
-                resources::read(connection, &uri, screen, json).await
+                resources::read(connection, &uri, raw, screen, json).await
             })
             .await
         }

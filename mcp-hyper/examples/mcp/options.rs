@@ -1,24 +1,39 @@
 //! What can be said on the command line.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
 
 /// A client for MCP servers, and a server to try other clients on.
 ///
-/// After `--` comes the command that starts the server, or its URL:
+/// The command that starts the server comes after `--`; the URL of a server needs none:
 ///
 ///     mcp tools -- npx -y @modelcontextprotocol/server-everything
-///     mcp call add a=2 b=3 -- npx -y @modelcontextprotocol/server-everything
-///     mcp tools -- https://example.com/mcp
+///     mcp call get-sum a=2 b=3 -- npx -y @modelcontextprotocol/server-everything
+///     mcp tools https://example.com/mcp
 ///     mcp login https://example.com/mcp
 ///
-/// Exit codes: 0 done, 1 the tool reports a failure, 2 wrong usage, 3 the connection or the protocol failed.
+/// Exit codes: 0 done, 1 the tool reports a failure, 2 wrong usage, 3 the connection or the protocol failed,
+/// 130 ended by SIGINT (Ctrl-C), 143 by SIGTERM. A signal ends the server first, by the same steps as otherwise;
+/// a second signal kills it.
+///
+/// With --json a command that fails prints an object in the place of its result, and what is for people to standard
+/// error as usual:
+///
+///     {"error": {"kind": KIND, "message": TEXT, "code": NUMBER or null, "data": JSON or null}}
+///
+/// where KIND is usage, refused (the server's error, with its code and data), http (with the status as code),
+/// unauthorized, timeout, connection, invalid (the server broke the protocol), interrupted or failed. A tool that
+/// fails says so in its result.
+///
+/// Nothing that a server sends can steer the terminal: control, bidirectional and zero-width characters are shown as
+/// escapes, in JSON as \u escapes.
 #[derive(Debug, Parser)]
-#[command(name = "mcp", version, verbatim_doc_comment, disable_help_subcommand = true)]
+#[command(name = "mcp", version, verbatim_doc_comment)]
 pub(crate) struct Options {
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
@@ -30,7 +45,7 @@ pub(crate) struct Options {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Options of every command")]
 pub(crate) struct Common {
-    /// Print results as JSON: the result object as the server sent it
+    /// Print results as JSON: the result object as the server sent it, or an object with `error`
     #[arg(long, global = true)]
     pub(crate) json: bool,
 
@@ -55,9 +70,17 @@ pub(crate) struct Common {
     pub(crate) headers: Vec<(String, String)>,
 
     /// What this client is known by at the server's authorization server, if it was registered there beforehand; the
-    /// password to that is taken from the variable MCP_CLIENT_SECRET
+    /// password to that is taken from the variable MCP_CLIENT_SECRET and needs --issuer
     #[arg(long, global = true, value_name = "ID")]
     pub(crate) client_id: Option<String>,
+
+    /// The authorization server that --client-id and its password are for; no other one is sent them
+    #[arg(long, global = true, value_name = "URL")]
+    pub(crate) issuer: Option<String>,
+
+    /// Trust the certificates of this PEM file, instead of the system's, in the servers of URLs
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) cacert: Option<PathBuf>,
 
     /// Look for authorization servers in private networks too
     #[arg(long, global = true)]
@@ -129,6 +152,9 @@ pub(crate) enum Command {
     Read {
         /// The resource
         uri: String,
+        /// Write the contents to standard output byte for byte, control characters too
+        #[arg(long, conflicts_with = "json")]
+        raw: bool,
         #[command(flatten)]
         server: Server,
     },
@@ -211,6 +237,50 @@ pub(crate) enum Command {
         #[command(flatten)]
         demands: Demands,
     },
+    /// Print the completions of a shell, to be sourced by it
+    Completions {
+        /// The shell
+        #[arg(value_enum)]
+        shell: Shell,
+    },
+}
+
+impl Options {
+    /// Reads a command line. A URL in the place of a server needs no dashes: it is the last one that makes sense there.
+    ///
+    /// # Errors
+    /// What is wrong with the line as it was typed.
+    pub(crate) fn read(line: &[OsString]) -> Result<Self, clap::Error> {
+        let error = match Self::try_parse_from(line) {
+            Ok(options) => return Ok(options),
+            Err(error) => error,
+        };
+        if !error.use_stderr() || line.iter().any(|word| word == "--") {
+            return Err(error);
+        }
+        let urls = (1..line.len()).rev().filter(|at| line.get(*at).is_some_and(|word| is_url(word)));
+        for at in urls {
+            let mut dashed = line.to_vec();
+            let url = dashed.remove(at);
+            dashed.extend(["--".into(), url]);
+            if let Ok(options) = Self::try_parse_from(dashed) {
+                return Ok(options);
+            }
+        }
+        Err(error)
+    }
+
+    /// The completions of a shell.
+    pub(crate) fn completions(shell: Shell) -> String {
+        let mut script = Vec::new();
+        clap_complete::generate(shell, &mut Self::command(), "mcp", &mut script);
+        String::from_utf8_lossy(&script).into_owned()
+    }
+}
+
+/// Whether this is a server's URL, where a command could stand.
+pub(crate) fn is_url(word: &OsStr) -> bool {
+    word.to_str().is_some_and(|word| word.starts_with("http://") || word.starts_with("https://"))
 }
 
 /// What the server demands of its clients.
@@ -255,16 +325,20 @@ pub(crate) struct LoginOptions {
 
 const ARGUMENTS: &str = "\
 Arguments are KEY=VALUE, where the tool's input schema says whether a value is text, a number, a boolean or a list \
-(separated by commas, or by repeating the key), KEY:=JSON for anything else, or one JSON object for all of them:
+(separated by commas, or by repeating the key), KEY:=JSON for anything else, or one JSON object for all of them. \
+KEY=@FILE and KEY:=@FILE take the value from a file, @FILE all arguments, and - all of them from standard input; \
+KEY=@@TEXT is the text @TEXT:
 
-    mcp call add a=2 b=3 -- SERVER
+    mcp call get-sum a=2 b=3 -- npx -y @modelcontextprotocol/server-everything
     mcp call search query='green tea' filter:='{\"new\":true}' -- SERVER
-    mcp call search '{\"query\":\"green tea\"}' -- SERVER";
+    mcp call search '{\"query\":\"green tea\"}' -- SERVER
+    mcp call summarize text=@notes.txt -- SERVER
+    generate | mcp call search - -- SERVER";
 
 /// The server to talk to.
 #[derive(Debug, Args)]
 pub(crate) struct Server {
-    /// The command that starts the server, or its URL
+    /// The command that starts the server, or its URL, which needs no dashes
     #[arg(last = true, required = true, value_name = "COMMAND|URL")]
     pub(crate) command: Vec<OsString>,
 }
@@ -326,9 +400,58 @@ mod tests {
         }
     }
 
+    fn read(line: &[&str]) -> Result<Options, clap::Error> {
+        Options::read(&line.iter().map(OsString::from).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn a_url_needs_no_dashes() {
+        let url = "https://example.com/mcp?a=b";
+        let server = |line: &[&str]| match read(&[&["mcp"], line].concat()).unwrap().command.unwrap() {
+            Command::Tools { name, server } => (name.into_iter().collect(), server.command),
+            Command::Call { arguments, server, .. } => (arguments, server.command),
+            Command::Read { uri, server, .. } => (vec![uri], server.command),
+            other => panic!("{other:?}"),
+        };
+        let none: [&str; 0] = [];
+        assert_eq!(server(&["tools", url]), (none.map(str::to_owned).to_vec(), vec![url.into()]));
+        assert_eq!(server(&["tools", "echo", url, "--json"]), (vec!["echo".to_owned()], vec![url.into()]));
+        assert_eq!(
+            server(&["call", "x", "u=http://a", url]),
+            (vec!["u=http://a".to_owned()], vec![url.into()])
+        );
+        assert_eq!(server(&["read", "http://doc", url]), (vec!["http://doc".to_owned()], vec![url.into()]));
+        assert_eq!(server(&["tools", "--issuer", "https://i", url]).1, [url]);
+        assert_eq!(server(&["tools", url, "--issuer", "https://i"]).1, [url]);
+        // After dashes it is a command's argument.
+        assert_eq!(server(&["tools", "--", "server", url]).1, ["server", url]);
+        for line in [&["mcp", "read", url][..], &["mcp", "tools", "http:"], &["mcp", "tolls", url]] {
+            assert_eq!(read(line).unwrap_err().exit_code(), 2, "{line:?}");
+        }
+        assert!(matches!(read(&["mcp", "login", url]).unwrap().command, Some(Command::Login { .. })));
+    }
+
+    #[test]
+    fn help_is_a_command() {
+        for line in [&["mcp", "help"][..], &["mcp", "help", "call"], &["mcp", "call", "--help"]] {
+            let shown = read(line).unwrap_err();
+            assert_eq!(shown.exit_code(), 0);
+            assert!(shown.to_string().contains("mcp call get-sum a=2 b=3 -- npx"), "{shown}");
+        }
+        assert_eq!(read(&["mcp", "help", "nothing"]).unwrap_err().exit_code(), 2);
+    }
+
+    #[test]
+    fn completions_know_the_commands() {
+        for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
+            let script = Options::completions(shell);
+            assert!(script.contains("completions") && script.contains("whoami"), "{shell}");
+        }
+    }
+
     #[test]
     fn a_missing_server_command_is_a_usage_error() {
-        let error = Options::try_parse_from(["mcp", "tools"]).unwrap_err();
+        let error = read(&["mcp", "tools"]).unwrap_err();
         assert_eq!(error.exit_code(), 2);
         assert!(error.to_string().contains("<COMMAND|URL>"), "{error}");
     }

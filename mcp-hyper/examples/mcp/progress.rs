@@ -48,7 +48,9 @@ impl Bar {
             return;
         }
         match &mut self.state {
-            State::Added { at, waiting } if now.saturating_duration_since(*at) < PAUSE => *waiting = Some(line),
+            State::Added { at, waiting } if now.saturating_duration_since(*at) < PAUSE => {
+                *waiting = Some(line)
+            }
             _ => {
                 let _ = self.screen.line(line);
                 self.state = State::Added { at: now, waiting: None };

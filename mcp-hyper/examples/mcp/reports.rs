@@ -16,8 +16,14 @@ use crate::trace;
 /// Prints log messages as they come, and progress as it is given, without one overwriting the other.
 pub(crate) struct Reports {
     bar: Arc<Mutex<Bar>>,
-    /// Listens until the connection is over, or this is dropped.
-    listener: Task<()>,
+    /// Listens until the connection is over, or this is dropped. One of the clones has it.
+    listener: Option<Task<()>>,
+}
+
+impl Clone for Reports {
+    fn clone(&self) -> Self {
+        Self { bar: self.bar.clone(), listener: None }
+    }
 }
 
 impl Reports {
@@ -41,7 +47,7 @@ impl Reports {
                 });
             }
         });
-        Self { bar, listener }
+        Self { bar, listener: Some(listener) }
     }
 
     /// What a request calls with its progress.
@@ -56,7 +62,9 @@ impl Reports {
 
     /// Prints what has come and not been printed yet, once the connection is over.
     pub(crate) async fn finish(self) {
-        self.listener.await;
+        if let Some(listener) = self.listener {
+            listener.await;
+        }
     }
 
     /// Makes room for results.

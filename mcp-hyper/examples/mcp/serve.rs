@@ -22,11 +22,11 @@ pub(crate) async fn stdio() -> Result<(), Failure> {
         let _ = Screen::messages().line(hint);
     }
     let served = mcp_smol::serve_stdio(demo_server::router()).await;
-    served.map_err(|error| Failure::Server(format!("serving standard input and output: {error}")))
+    served.map_err(|error| Failure::server(format!("serving standard input and output: {error}")))
 }
 
 pub(crate) async fn http(address: SocketAddr, legacy_sse: bool, demands: &Demands) -> Result<(), Failure> {
-    let failed = |error: std::io::Error| Failure::Server(format!("serving {address}: {error}"));
+    let failed = |error: std::io::Error| Failure::server(format!("serving {address}: {error}"));
     let listener = TcpListener::bind(address).await.map_err(failed)?;
     let at = listener.local_addr().map_err(failed)?;
     let url = format!("http://{at}/mcp");

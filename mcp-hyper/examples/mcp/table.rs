@@ -156,7 +156,10 @@ mod tests {
         table.row(["a\u{200b}\x1b[2J", "tool"]);
         table.row(["b", "tool"]);
         let shown = r"a\u{200b}\u{1b}[2J";
-        assert_eq!(plain(&table, None)[1..], [format!("{shown}  tool"), format!("b{}tool", " ".repeat(shown.len() + 1))]);
+        assert_eq!(
+            plain(&table, None)[1..],
+            [format!("{shown}  tool"), format!("b{}tool", " ".repeat(shown.len() + 1))]
+        );
     }
 
     #[test]

@@ -161,7 +161,9 @@ mod tests {
                     visit(&path, found);
                 } else if !path.ends_with("terminal.rs") {
                     let source = fs::read_to_string(&path).unwrap();
-                    for way in ["println!", "eprint", "print!(", "stdout()", "stderr()", "dbg!(", "/dev/tty", "x1b["] {
+                    for way in
+                        ["println!", "eprint", "print!(", "stdout()", "stderr()", "dbg!(", "/dev/tty", "x1b["]
+                    {
                         let code = source.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
                         if code.contains(way) && !path.ends_with("tests.rs") {
                             found.push(format!("{}: {way}", path.display()));

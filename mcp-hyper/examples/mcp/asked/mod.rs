@@ -13,7 +13,8 @@ use mcp_proto::consent::UrlConsent;
 use mcp_proto::front::{ClientContext, ClientHandlers, HandlerError};
 use mcp_proto::peer::client::ServerInfo;
 use mcp_proto::schema::{
-    ClientCapability, CreateMessageParams, ElicitAction, ElicitFormParams, ElicitParams, ElicitResult, ElicitValue, Map,
+    ClientCapability, CreateMessageParams, ElicitAction, ElicitFormParams, ElicitParams, ElicitResult,
+    ElicitValue, Map,
 };
 
 use crate::terminal::Screen;
@@ -28,7 +29,7 @@ pub(crate) fn handlers() -> ClientHandlers {
     let turns = turn.clone();
     let handlers = ClientHandlers::new()
         .elicitation(move |params: ElicitParams, cx: ClientContext| {
-            let asked = ask(&turns, cx, move |person, server| elicit(person, server, &params));
+            let asked = ask(turns.clone(), cx, move |person, server| elicit(person, server, &params));
             async move { Ok::<_, HandlerError>(asked.await.unwrap_or_else(|Gone| ElicitResult::cancel())) }
         })
         .declare(|capabilities| {
@@ -39,18 +40,17 @@ pub(crate) fn handlers() -> ClientHandlers {
         return handlers;
     }
     handlers.sampling(move |params: CreateMessageParams, cx: ClientContext| {
-        let asked = ask(&turn, cx, move |person, server| sampling::sample(person, server, &params));
+        let asked = ask(turn.clone(), cx, move |person, server| sampling::sample(person, server, &params));
         async move { asked.await.map_err(HandlerError::from) }
     })
 }
 
 /// Runs a dialog with the person while other work goes on: they think for as long as they like.
 fn ask<T: Send + 'static>(
-    turn: &Arc<Mutex<()>>,
+    turn: Arc<Mutex<()>>,
     cx: ClientContext,
     dialog: impl FnOnce(&mut Person<io::BufReader<io::Stdin>>, &str) -> T + Send + 'static,
 ) -> impl Future<Output = T> + Send + 'static {
-    let turn = turn.clone();
     let server = server_name(cx.server());
     smol::unblock(move || {
         let _turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
@@ -122,10 +122,7 @@ fn choose(person: &mut Person<impl BufRead>, question: Question) -> Result<Choic
     }
 }
 
-fn fill_in(
-    person: &mut Person<impl BufRead>,
-    form: &ElicitFormParams,
-) -> Result<ElicitResult, Gone> {
+fn fill_in(person: &mut Person<impl BufRead>, form: &ElicitFormParams) -> Result<ElicitResult, Gone> {
     let schema = &form.requested_schema;
     let required = |name: &str| schema.required.iter().flatten().any(|it| it == name);
     if let Choice::Decline = choose(person, Question::Answer)? {

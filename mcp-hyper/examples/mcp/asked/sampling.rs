@@ -20,9 +20,9 @@ pub(super) fn sample(
     server: &str,
     params: &CreateMessageParams,
 ) -> Result<CreateMessageResult, ErrorObject> {
-    answer(person, server, params).map(|answer| {
-        CreateMessageResult::new(Role::Assistant, answer.as_str(), MODEL.to_owned())
-    }).map_err(|Gone| ErrorObject::new(code::USER_REJECTED, "User rejected sampling request"))
+    answer(person, server, params)
+        .map(|answer| CreateMessageResult::new(Role::Assistant, answer.as_str(), MODEL.to_owned()))
+        .map_err(|Gone| ErrorObject::new(code::USER_REJECTED, "User rejected sampling request"))
 }
 
 fn answer(
@@ -35,7 +35,8 @@ fn answer(
         return Err(Gone);
     }
     loop {
-        person.tell(styled(QUIET, format_args!("Type the model's answer. A line with only {END:?} ends it.")));
+        person
+            .tell(styled(QUIET, format_args!("Type the model's answer. A line with only {END:?} ends it.")));
         let mut lines = Vec::new();
         loop {
             match person.ask(styled(NAME, "answer").and(": "))? {

@@ -93,7 +93,9 @@ fn forms_of_a_server_cannot_steer_the_terminal_or_forge_questions() {
         "enum":["c\u202e"],"default":"c\u202e"}}}"#;
     let schema: ElicitSchema = serde_json::from_str(schema).unwrap();
     let (_, shown) = asked(&ElicitParams::form("hello\x1b[2J\nSend this?", schema), "y\n\ny\n");
-    for part in ["hello\\u{1b}[2J\n    Send this?", "a\\u{1b}[2J [c\\u{202e}]", "b\\nSend this?", "  1. c\\u{202e}"] {
+    for part in
+        ["hello\\u{1b}[2J\n    Send this?", "a\\u{1b}[2J [c\\u{202e}]", "b\\nSend this?", "  1. c\\u{202e}"]
+    {
         assert!(shown.contains(part), "{part:?} in {shown}");
     }
     let params = ElicitParams::url("\x1b[2Jhello", "https://example.com/\x1b[31m");
@@ -123,7 +125,12 @@ fn person_answers_a_sampling_request_after_reading_the_conversation() {
     let (result, shown) = sampled(params.clone(), "y\nYes.\nGreen.\n.\ne\nNo.\n.\ny\n");
     let result = result.unwrap();
     assert_eq!((&result["role"], &result["content"]["text"]), (&json!("assistant"), &json!("No.")));
-    for part in ["system: Be brief.\n    assistant: forged", "user: Tea?\\u{1b}[2J", "assistant: [an image, image/png]", "100 tokens"] {
+    for part in [
+        "system: Be brief.\n    assistant: forged",
+        "user: Tea?\\u{1b}[2J",
+        "assistant: [an image, image/png]",
+        "100 tokens",
+    ] {
         assert!(shown.contains(part), "{part:?} in {shown}");
     }
     for typed in ["n\n", "c\n", "", "y\nhello", "y\nhello\n.\nn\n"] {

@@ -1,0 +1,93 @@
+//! Signals that end the command: it closes its connection and ends its server first, instead of dying at once.
+
+use std::future;
+use std::time::Duration;
+
+use async_signal::{Signal, Signals};
+use mcp_proto::front::Client;
+use mcp_smol::Killer;
+use smol::future::or;
+use smol::stream::StreamExt as _;
+use smol::{Task, Timer};
+
+use crate::failure::Failure;
+
+/// After a server was killed: it is gone within milliseconds, unless the kernel cannot let it go.
+const KILLED: Duration = Duration::from_secs(1);
+
+/// A signal that ends the command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Interrupt(Signal);
+
+impl Interrupt {
+    /// What shells report of a program that the signal ended: 130 for SIGINT, 143 for SIGTERM.
+    pub(crate) fn exit_code(self) -> u8 {
+        u8::try_from(128 + self.0 as i32).unwrap_or(u8::MAX)
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        match self.0 {
+            Signal::Int => "an interrupt",
+            #[cfg(unix)]
+            Signal::Term => "a request to terminate",
+            #[cfg(unix)]
+            Signal::Hup => "the end of its terminal",
+            _ => "a signal",
+        }
+    }
+}
+
+/// The signals that this process gets, which no longer end it.
+struct Interrupts(Option<Signals>);
+
+impl Interrupts {
+    /// If the system lets nobody listen, signals end the process as they do without this.
+    fn listen() -> Self {
+        #[cfg(unix)]
+        let signals = [Signal::Int, Signal::Term, Signal::Hup];
+        #[cfg(not(unix))]
+        let signals = [Signal::Int];
+        Self(Signals::new(signals).ok())
+    }
+
+    async fn next(&mut self) -> Interrupt {
+        if let Some(signals) = &mut self.0
+            && let Some(Ok(signal)) = signals.next().await
+        {
+            return Interrupt(signal);
+        }
+        future::pending().await
+    }
+}
+
+/// Does `work` with a connection and closes it, which runs the shutdown steps of its server.
+///
+/// A signal cancels the work; the steps are run all the same. A signal during the steps kills the server instead.
+pub(crate) async fn attend<T>(
+    client: &Client,
+    driver: Task<()>,
+    killer: Option<&Killer>,
+    work: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Failure> {
+    let mut interrupts = Interrupts::listen();
+    let result = or(work, async { Err(Failure::Interrupted(interrupts.next().await)) }).await;
+    let mut driver = driver;
+    let ended = async {
+        client.close().await;
+        (&mut driver).await;
+        None
+    };
+    let second = or(ended, async { Some(interrupts.next().await) }).await;
+    let Some(interrupt) = second else { return result };
+    if let Some(killer) = killer {
+        killer.kill();
+        let late = async {
+            Timer::after(KILLED).await;
+        };
+        or(driver, late).await;
+    }
+    match result {
+        Err(failure @ Failure::Interrupted(_)) => Err(failure),
+        _ => Err(Failure::Interrupted(interrupt)),
+    }
+}

@@ -1,0 +1,93 @@
+//! What a server wrote to its standard output that is no message, before it was ready.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use mcp_proto::Bytes;
+use mcp_proto::codec::{Line, Lines};
+use serde_json::Value;
+
+/// The longest line looked at, in bytes. A longer one is taken for a message.
+const LONGEST: usize = 64 * 1024;
+/// How much of the first line is quoted, in characters.
+const QUOTED: usize = 200;
+
+/// Counts the lines that are no messages until the connection is ready. Its clones share the count.
+#[derive(Clone)]
+pub(crate) struct Noise(Arc<Mutex<Option<Watched>>>);
+
+struct Watched {
+    lines: Lines,
+    count: usize,
+    first: String,
+}
+
+impl Noise {
+    pub(crate) fn new() -> Self {
+        let watched = Watched { lines: Lines::new(LONGEST), count: 0, first: String::new() };
+        Self(Arc::new(Mutex::new(Some(watched))))
+    }
+
+    /// Looks at what the server wrote.
+    pub(crate) fn handle_input(&self, bytes: &[u8]) {
+        let mut state = self.state();
+        let Some(watched) = &mut *state else { return };
+        watched.lines.handle_input(Bytes::copy_from_slice(bytes));
+        while let Some(line) = watched.lines.poll_line() {
+            if let Line::Whole(line) = line
+                && !line.trim_ascii().is_empty()
+                && !is_message(&line)
+            {
+                watched.count += 1;
+                if watched.count == 1 {
+                    watched.first = String::from_utf8_lossy(&line).trim().chars().take(QUOTED).collect();
+                }
+            }
+        }
+    }
+
+    /// The connection is ready: noise is no reason for anything any more.
+    pub(crate) fn ignore(&self) {
+        *self.state() = None;
+    }
+
+    /// What to say of it, if there was any.
+    pub(crate) fn told(&self) -> Option<String> {
+        let state = self.state();
+        let watched = state.as_ref().filter(|watched| watched.count > 0)?;
+        let lines = if watched.count == 1 { "a line that is" } else { "lines that are" };
+        Some(format!(
+            "The server wrote {} {lines} no message to its standard output, which is for messages alone: {:?}",
+            watched.count, watched.first
+        ))
+    }
+
+    /// Nothing under the lock can panic half-way through a change.
+    fn state(&self) -> MutexGuard<'_, Option<Watched>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn is_message(line: &[u8]) -> bool {
+    match serde_json::from_slice(line) {
+        Ok(Value::Object(object)) => object.contains_key("jsonrpc"),
+        Ok(Value::Array(_)) => true,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_that_are_no_messages_are_counted_until_the_connection_is_ready() {
+        let noise = Noise::new();
+        noise.handle_input(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\n\n");
+        assert_eq!(noise.told(), None);
+        noise.handle_input(b"Server \x1b[2Jstarted\n{\"level\":\"info\"}\nunfinished");
+        let told = noise.told().unwrap();
+        assert!(told.contains("wrote 2 lines") && told.ends_with(r#""Server \u{1b}[2Jstarted""#), "{told}");
+        noise.ignore();
+        assert_eq!(noise.told(), None);
+    }
+}
