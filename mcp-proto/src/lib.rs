@@ -107,6 +107,11 @@ mod limits;
 )]
 mod small;
 mod time;
+#[cfg_attr(
+    not(all(feature = "auth", feature = "client")),
+    allow(dead_code, reason = "not every feature uses all of it")
+)]
+mod url;
 
 #[cfg(feature = "auth")]
 pub mod auth;

@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 
 use super::jwt::{Header, signed};
 use super::members::Members;
-use super::url::Parts;
+use super::url;
 use super::{Secret, SignError, Signer};
 use crate::UnixTime;
 
@@ -84,13 +84,13 @@ pub struct Nonces(Vec<(String, String)>);
 impl Nonces {
     /// The nonce for a request to this URL.
     pub fn get(&self, url: &str) -> Option<&str> {
-        let origin = Parts::of(url).ok()?.origin();
+        let origin = url::parse(url).ok()?.origin();
         self.0.iter().find(|(known, _)| *known == origin).map(|(_, nonce)| nonce.as_str())
     }
 
     /// Keeps what came in `DPoP-Nonce` with an answer from this URL. What can be no nonce is ignored.
     pub fn keep(&mut self, url: &str, nonce: &str) {
-        let Ok(parts) = Parts::of(url) else { return };
+        let Ok(parts) = url::parse(url) else { return };
         if !is_nonce(nonce) {
             return;
         }

@@ -33,7 +33,9 @@ mod url;
 pub use challenge::{Challenge, Demand};
 pub use fetch::{Fetch, FetchId};
 pub use jwt::{Es256, KeyError, SignError, Signer, client_assertion};
-pub use metadata::{IssuerMatch, MetadataError, ResourceMetadata, ServerMetadata, canonical_resource};
+pub use metadata::{
+    IssuerMatch, MetadataError, ResourceIdentity, ResourceMetadata, ServerMetadata, canonical_resource,
+};
 pub use pkce::{Pkce, random_text};
 pub use reach::{PrivateNetworks, Reach, ReachError, check_page_url};
 pub use scope::Scopes;

@@ -4,7 +4,7 @@ use core::fmt;
 use core::net::IpAddr;
 
 use super::address::{Place, place};
-use super::url::{Host, Parts};
+use super::url::{self, Host, HttpUrl};
 
 /// Whether servers in private networks may be visited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -48,7 +48,7 @@ impl Reach {
     /// # Errors
     /// If tokens can not be sent there: over plain HTTP to another machine, or to a place that is refused.
     pub fn of(server_url: &str, private: PrivateNetworks) -> Result<Self, ReachError> {
-        let loopback = is_loopback(Parts::of(server_url)?.host);
+        let loopback = is_loopback(url::parse(server_url)?.host);
         let reach = Self { loopback, private };
         reach.check(server_url)?;
         Ok(reach)
@@ -81,7 +81,7 @@ impl Reach {
     /// The same for the address of a URL that was [checked](Self::check): what is not encrypted stays on this machine,
     /// whatever its host is found to mean.
     pub fn allows_at(&self, url: &str, address: IpAddr) -> bool {
-        let secure = Parts::of(url).is_ok_and(|parts| parts.secure);
+        let secure = url::parse(url).is_ok_and(|parts| parts.secure);
         self.allows(address) && (secure || place(address) == Place::Loopback)
     }
 
@@ -106,10 +106,18 @@ pub fn check_page_url(url: &str) -> Result<(), ReachError> {
     if parts.secure || is_loopback(parts.host) { Ok(()) } else { Err(ReachError::Unencrypted) }
 }
 
+/// Whether the authorization page of an issuer may be opened: `https`, or anything on this machine if the issuer is there
+/// itself. A page on this machine is not opened for an issuer elsewhere, which could have any local service visited.
+pub(crate) fn check_authorization_page(page: &str, issuer: &str) -> Result<(), ReachError> {
+    check_page_url(page)?;
+    let is_local = |url| url::parse(url).is_ok_and(|parts| is_loopback(parts.host));
+    if is_local(page) && !is_local(issuer) { Err(ReachError::Loopback) } else { Ok(()) }
+}
+
 /// A URL with nothing in it that nobody needs.
-fn plain(url: &str) -> Result<Parts<'_>, ReachError> {
-    let parts = Parts::of(url)?;
-    if parts.has_user {
+fn plain(url: &str) -> Result<HttpUrl<'_>, ReachError> {
+    let parts = url::parse(url)?;
+    if parts.user.is_some() {
         return Err(ReachError::UserInfo);
     }
     if parts.has_fragment {

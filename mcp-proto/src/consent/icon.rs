@@ -10,6 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 use iri_string::types::UriStr;
 
 use crate::schema::Icon;
+use crate::url::HttpUrl;
 
 /// Which icons a host shows, and from where it fetches them.
 ///
@@ -83,9 +84,9 @@ impl IconPolicy {
         if !url.scheme_str().eq_ignore_ascii_case("https") {
             return Err(IconFault::Scheme);
         }
-        let origin = origin(url).ok_or(IconFault::Syntax)?;
-        let mut allowed = self.server.iter().chain(&self.trusted).filter_map(|url| UriStr::new(url).ok());
-        let known = allowed.any(|url| self::origin(url).as_ref() == Some(&origin));
+        let origin = anonymous_origin(&icon.src).ok_or(IconFault::Syntax)?;
+        let mut allowed = self.server.iter().chain(&self.trusted).filter_map(|url| HttpUrl::parse(url).ok());
+        let known = allowed.any(|url| url.origin() == origin);
         if known { Ok(IconSource::Fetch(&icon.src)) } else { Err(IconFault::Origin) }
     }
 
@@ -94,12 +95,11 @@ impl IconPolicy {
     /// # Errors
     /// If not.
     pub fn redirect(&self, from: &str, to: &str) -> Result<(), IconFault> {
-        let [from, to] = [from, to].map(|url| UriStr::new(url).ok());
-        let (Some(from), Some(to)) = (from, to) else { return Err(IconFault::Syntax) };
-        if !to.scheme_str().eq_ignore_ascii_case("https") {
+        let [_, target] = [from, to].map(|url| UriStr::new(url).map_err(|_| IconFault::Syntax));
+        if !target?.scheme_str().eq_ignore_ascii_case("https") {
             return Err(IconFault::Scheme);
         }
-        if origin(from).is_some_and(|origin| Some(origin) == self::origin(to)) {
+        if anonymous_origin(from).is_some_and(|origin| Some(origin) == anonymous_origin(to)) {
             Ok(())
         } else {
             Err(IconFault::Origin)
@@ -141,16 +141,9 @@ impl IconPolicy {
     }
 }
 
-/// Scheme, host in lower case, and port.
-fn origin(url: &UriStr) -> Option<(String, String, u16)> {
-    let authority = url.authority_components().filter(|authority| !authority.host().is_empty())?;
-    let scheme = url.scheme_str().to_ascii_lowercase();
-    let port = match authority.port() {
-        None | Some("") if scheme == "https" => 443,
-        None | Some("") if scheme == "http" => 80,
-        port => port?.parse().ok()?,
-    };
-    Some((scheme, authority.host().to_ascii_lowercase(), port))
+/// The origin of a URL without a user name.
+fn anonymous_origin(url: &str) -> Option<String> {
+    HttpUrl::parse(url).ok().filter(|url| url.user.is_none()).map(|url| url.origin())
 }
 
 /// A kind of picture, as its first bytes tell.

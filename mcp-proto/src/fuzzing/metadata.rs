@@ -4,7 +4,9 @@ use alloc::string::String;
 
 use serde_json::{Value, json};
 
-use crate::auth::{IssuerMatch, ResourceMetadata, ServerMetadata, URL_BYTES, canonical_resource};
+use crate::auth::{
+    IssuerMatch, ResourceIdentity, ResourceMetadata, ServerMetadata, URL_BYTES, canonical_resource,
+};
 
 /// Reads the input as both kinds of metadata, and as a URL.
 pub fn metadata(data: &[u8]) {
@@ -73,7 +75,13 @@ fn url(url: &str) {
         let rest = place.strip_prefix(origin).expect("another server is asked");
         assert!(rest.starts_with('/') && rest.contains("/.well-known/"));
     }
-    let of = |resource: &str| ResourceMetadata { resource: resource.into(), ..ResourceMetadata::default() };
-    assert!(of(&canonical).is_for(url) && of(origin).is_for(url), "it is not what it is");
-    assert!(!of(&alloc::format!("{origin}.evil.example")).is_for(url), "it is what it is not");
+    let identity = |resource: &str, place: &str| {
+        let metadata = ResourceMetadata { resource: resource.into(), ..ResourceMetadata::default() };
+        metadata.identity(url, place)
+    };
+    let root = alloc::format!("{origin}/.well-known/oauth-protected-resource");
+    assert_eq!(identity(&canonical, ""), ResourceIdentity::Exact, "a URL does not identify itself");
+    assert_ne!(identity(origin, &root), ResourceIdentity::Other, "an origin does not speak for its paths");
+    let evil = alloc::format!("{origin}.evil.example");
+    assert_eq!(identity(&evil, &root), ResourceIdentity::Other, "another origin is accepted");
 }

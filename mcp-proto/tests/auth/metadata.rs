@@ -1,5 +1,6 @@
 use mcp_proto::auth::{
-    IssuerMatch, MetadataError, ReachError, ResourceMetadata, ServerMetadata, canonical_resource,
+    IssuerMatch, MetadataError, ReachError, ResourceIdentity, ResourceMetadata, ServerMetadata,
+    canonical_resource,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -205,38 +206,62 @@ fn documents_lists_and_urls_are_bounded() {
     assert!(resource(json!({"resource": "https://example.com", "authorization_servers": list})).is_ok());
 }
 
-/// C12.4
+/// C12.4: RFC 9728, section 3.3.
 #[test]
-fn metadata_is_for_the_resource_that_it_names_and_what_is_below_it() {
+fn metadata_identifies_exactly_the_server_or_from_its_own_well_known_path_the_origin() {
+    use ResourceIdentity::{Exact, Origin, Other, TrailingSlash};
+
+    const ROOT: &str = "https://example.com/.well-known/oauth-protected-resource";
+    const PATH: &str = "https://example.com/.well-known/oauth-protected-resource/mcp";
     for (resource, url, expected) in [
-        ("https://example.com/mcp", "https://example.com/mcp", true),
-        ("https://example.com/mcp/", "https://example.com/mcp", true),
-        ("https://example.com/mcp", "https://example.com/mcp/", true),
-        ("https://example.com", "https://example.com/mcp", true),
-        ("https://example.com/", "https://example.com/a/mcp", true),
-        ("https://example.com/a", "https://example.com/a/mcp", true),
-        ("HTTPS://EXAMPLE.com:443/a", "https://example.com/a/mcp", true),
-        ("https://example.com/a", "https://example.com/a?b=c", true),
-        ("https://example.com/a?b=c", "https://example.com/a?b=c", true),
-        ("https://example.com/a?b=c", "https://example.com/a?b=d", false),
-        ("https://example.com/a?b=c", "https://example.com/a/d?b=c", false),
-        ("https://example.com/a", "https://example.com/ab", false),
-        ("https://example.com/a/mcp", "https://example.com/a", false),
-        ("https://example.com/A", "https://example.com/a", false),
-        ("https://example.com/other", "https://example.com/mcp", false),
-        ("https://evil.example/mcp", "https://example.com/mcp", false),
-        ("https://example.com.evil.example", "https://example.com/mcp", false),
-        ("https://example.com:8443/mcp", "https://example.com/mcp", false),
-        ("http://example.com/mcp", "https://example.com/mcp", false),
-        ("https://me@example.com/mcp", "https://example.com/mcp", false),
-        ("https://example.com/mcp#a", "https://example.com/mcp", false),
-        ("https://sub.example.com", "https://example.com/mcp", false),
-        ("mcp", "https://example.com/mcp", false),
-        ("", "https://example.com/mcp", false),
+        ("https://example.com/mcp", "https://example.com/mcp", Exact),
+        ("HTTPS://EXAMPLE.com:443/mcp", "https://example.com/mcp", Exact),
+        ("https://example.com/mcp", "https://example.com/mcp#part", Exact),
+        ("https://example.com/", "https://example.com", Exact),
+        ("https://example.com/a?b=c", "https://example.com/a?b=c", Exact),
+        ("https://example.com/mcp/", "https://example.com/mcp", TrailingSlash),
+        ("https://example.com/mcp", "https://example.com/mcp/", TrailingSlash),
+        ("https://example.com/a/?b", "https://example.com/a?b", TrailingSlash),
+        ("https://example.com/mcp//", "https://example.com/mcp", Other),
+        ("https://example.com/a", "https://example.com/a/mcp", Other),
+        ("https://example.com/a", "https://example.com/a?b=c", Other),
+        ("https://example.com/a?b=c", "https://example.com/a?b=d", Other),
+        ("https://example.com/a?b=c", "https://example.com/a/d?b=c", Other),
+        ("https://example.com/a", "https://example.com/ab", Other),
+        ("https://example.com/a/mcp", "https://example.com/a", Other),
+        ("https://example.com/A", "https://example.com/a", Other),
+        ("https://example.com/other", "https://example.com/mcp", Other),
+        ("https://evil.example/mcp", "https://example.com/mcp", Other),
+        ("https://example.com.evil.example", "https://example.com/mcp", Other),
+        ("https://example.com:8443/mcp", "https://example.com/mcp", Other),
+        ("http://example.com/mcp", "https://example.com/mcp", Other),
+        ("https://me@example.com/mcp", "https://example.com/mcp", Other),
+        ("https://example.com/mcp#a", "https://example.com/mcp", Other),
+        ("https://sub.example.com", "https://example.com/mcp", Other),
+        ("https://example.com./mcp", "https://example.com/mcp", Other),
+        ("mcp", "https://example.com/mcp", Other),
+        ("", "https://example.com/mcp", Other),
     ] {
         let mut metadata = ResourceMetadata::default();
         metadata.resource = resource.into();
-        assert_eq!(metadata.is_for(url), expected, "{resource} for {url}");
+        for place in [ROOT, PATH] {
+            assert_eq!(metadata.identity(url, place), expected, "{resource} for {url}");
+        }
+    }
+    for (resource, place, expected) in [
+        ("https://example.com", ROOT, Origin),
+        ("https://example.com/", "HTTPS://Example.com:443/.well-known/oauth-protected-resource", Origin),
+        ("https://example.com", PATH, Other),
+        ("https://example.com", "https://example.com/.well-known/oauth-protected-resource/", Other),
+        ("https://example.com", "https://example.com/.well-known/oauth-protected-resource?x", Other),
+        ("https://example.com", "https://evil.example/.well-known/oauth-protected-resource", Other),
+        ("https://example.com", "https://example.com/mcp/.well-known/oauth-protected-resource", Other),
+        ("https://example.com", "", Other),
+        ("https://evil.example", "https://evil.example/.well-known/oauth-protected-resource", Other),
+    ] {
+        let mut metadata = ResourceMetadata::default();
+        metadata.resource = resource.into();
+        assert_eq!(metadata.identity("https://example.com/mcp", place), expected, "{resource} at {place}");
     }
 }
 
@@ -343,7 +368,7 @@ proptest! {
         if let Ok(canonical) = canonical_resource(&url) {
             let mut metadata = ResourceMetadata::default();
             metadata.resource.clone_from(&canonical);
-            prop_assert!(metadata.is_for(&url));
+            prop_assert_eq!(metadata.identity(&url, ""), ResourceIdentity::Exact);
             prop_assert_eq!(canonical_resource(&canonical), Ok(canonical));
         }
     }

@@ -8,7 +8,7 @@ use core::time::Duration;
 
 use iri_string::types::UriStr;
 
-use crate::auth::url::Parts;
+use crate::auth::url;
 use crate::auth::{
     DOCUMENT_BYTES, IssuerMatch, PrivateNetworks, Reach, ReachError, Scopes, Secret, Signer,
     canonical_resource, check_page_url,
@@ -41,8 +41,14 @@ pub struct AuthConfig {
     pub client_id_document: Option<String>,
     /// Where pages lead back to: `https`, or `http` on loopback.
     pub redirect_uri: String,
-    /// What tokens are asked for, in place of what the server's metadata says or of its URL.
+    /// Whether issuers get redirect URIs of their own below that one. Default: they share it.
+    pub redirect_paths: RedirectPaths,
+    /// The resource that tokens are asked for, in place of what the server's metadata says or of its URL. Metadata that
+    /// names this resource is accepted, whatever the server's URL is. Default: none.
     pub resource: Option<String>,
+    /// Whether the server's metadata may name its URL with one slash more or less at the end. Default: it may, and
+    /// [`Event::Tolerated`](super::Event::Tolerated) says so.
+    pub trailing_slash: TrailingSlash,
     /// What to ask for when a challenge names no scopes, in place of all that the server's metadata lists. It is asked
     /// for besides what challenges name.
     pub scopes: Option<Scopes>,
@@ -91,7 +97,9 @@ impl AuthConfig {
             registered: Vec::new(),
             client_id_document: None,
             redirect_uri: redirect_uri.into(),
+            redirect_paths: RedirectPaths::Shared,
             resource: None,
+            trailing_slash: TrailingSlash::Accepted,
             scopes: None,
             dpop: None,
             issuer_match: IssuerMatch::Exact,
@@ -163,6 +171,32 @@ impl AuthConfig {
             _ => Ok(()),
         }
     }
+}
+
+/// Whether issuers get redirect URIs of their own.
+///
+/// An issuer that does not name itself in its answers (`iss`, RFC 9207) can be impersonated by another one that sends the
+/// browser on to it (a mix-up attack). A redirect URI that no other issuer knows shows which issuer has answered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum RedirectPaths {
+    /// All issuers lead back to the same URI.
+    #[default]
+    Shared,
+    /// Where this client registers by itself with an issuer that does not announce `iss`, a segment that only this issuer
+    /// is given is added to the path. The host must serve every path below the redirect URI, and tell
+    /// [`Redirect::read`](super::Redirect::read) the URL and not the query alone: an answer at the path of another issuer,
+    /// or at none, ends the login with [`OtherAnswer`](super::AuthError::OtherAnswer).
+    PerIssuer,
+}
+
+/// Whether the server's metadata may differ from its URL by a slash at the end of the path.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum TrailingSlash {
+    /// It may, as is common.
+    #[default]
+    Accepted,
+    /// It may not: RFC 9728, section 3.3.
+    Refused,
 }
 
 /// Whether there is a person who can agree on a page.
@@ -313,7 +347,7 @@ impl Registered {
 
 /// Whether this can identify an issuer: a URL without user name, query and fragment (RFC 8414, section 2).
 fn is_issuer(url: &str) -> bool {
-    Parts::of(url).is_ok_and(|parts| !parts.has_user && parts.query.is_none() && !parts.has_fragment)
+    url::parse(url).is_ok_and(|parts| parts.user.is_none() && parts.query.is_none() && !parts.has_fragment)
 }
 
 /// A client's name, and how it shows that it is the one.

@@ -8,11 +8,12 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use crate::auth::{MetadataError, Now, ResourceMetadata, Secret, ServerMetadata};
+use crate::auth::{MetadataError, Now, ResourceIdentity, ResourceMetadata, Secret, ServerMetadata};
 
 use super::AuthClient;
-use super::config::{Legacy, Registered};
+use super::config::{Legacy, Registered, TrailingSlash};
 use super::error::AuthError;
+use super::event::{Deviation, Event};
 use super::fetching::{Reply, Request, place};
 use super::flow::{Flow, Found, Next, Search, ServerSearch, Step, Want};
 use super::record::{Era, Source};
@@ -62,6 +63,7 @@ impl AuthClient {
 
     fn look_in_next(&mut self, now: Now, flow: Box<Flow>, mut search: Search) -> Next {
         while let Some(url) = search.places.pop_front() {
+            search.asked.clone_from(&url);
             match self.fetch(now, Request::get(url)) {
                 Ok(()) => return Ok(flow.at(Step::Resource(search))),
                 Err(error) => search.failed(error, true),
@@ -100,9 +102,10 @@ impl AuthClient {
                 }
             },
         };
-        let chosen = self.config.resource.as_ref().is_some_and(|chosen| *chosen == resource.resource);
-        if !chosen && !resource.is_for(&self.server) {
-            return Err(AuthError::OtherResource { resource: place(&resource.resource) }.into());
+        if !self.is_described(&resource, &search.asked) {
+            // Many servers answer every well-known path with the document of their origin.
+            search.failed(AuthError::OtherResource { resource: place(&resource.resource) }, false);
+            return self.look_in_next(now, flow, search);
         }
         if resource.authorization_servers.is_empty() {
             return Err(AuthError::NoAuthorizationServer.into());
@@ -110,6 +113,22 @@ impl AuthClient {
         let issuers = self.eligible(resource.authorization_servers.clone())?;
         flow.resource = Some(resource);
         self.look_for_server(now, flow, issuers, Era::Named)
+    }
+
+    /// Whether a document that was asked for at `place` is about the server.
+    fn is_described(&mut self, resource: &ResourceMetadata, place: &str) -> bool {
+        if self.config.resource.as_ref().is_some_and(|chosen| resource.names(chosen)) {
+            return true;
+        }
+        match resource.identity(&self.server, place) {
+            ResourceIdentity::Exact | ResourceIdentity::Origin => true,
+            ResourceIdentity::TrailingSlash if self.config.trailing_slash == TrailingSlash::Accepted => {
+                let resource = self::place(&resource.resource);
+                self.tell(Event::Tolerated(Deviation::TrailingSlash { resource }));
+                true
+            }
+            _ => false,
+        }
     }
 
     /// The authorization servers to try, in order: first those that know this client. If the application has

@@ -91,12 +91,36 @@ pub enum Event {
     Ready(Stamp),
     /// There is none, and whatever waits fails.
     Failed(AuthError),
+    /// A server deviates from the specification, and the login goes on.
+    Tolerated(Deviation),
     /// Tokens are there, but could not be kept: they end with this process.
     NotKept(String),
     /// What is kept could not be removed: the next process finds it. [`LoggedOut`](Self::LoggedOut) follows.
     NotForgotten(String),
     /// This process knows nothing any more, and nothing is kept, unless it was told otherwise just before.
     LoggedOut,
+}
+
+/// A deviation from the specification that is tolerated. [`Display`](fmt::Display) says it to people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Deviation {
+    /// The server's metadata names its URL with one slash more, or less, at the end of the path.
+    /// [`AuthConfig::trailing_slash`](super::AuthConfig::trailing_slash) refuses that.
+    TrailingSlash {
+        /// The resource as the metadata names it, without the query.
+        resource: String,
+    },
+}
+
+impl fmt::Display for Deviation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TrailingSlash { resource } => {
+                write!(f, "the server's metadata differs from its URL by the last slash: {resource}")
+            }
+        }
+    }
 }
 
 /// A page on which a person agrees, or does not.

@@ -91,6 +91,8 @@ pub(super) struct Flow {
     pub(super) resource: Option<ResourceMetadata>,
     pub(super) found: Option<Arc<Found>>,
     pub(super) client: Option<Presented>,
+    /// Where the page leads back to.
+    pub(super) redirect_uri: String,
     /// Whether `client` is the application's, and belongs to this authorization server from now on.
     pub(super) pin: bool,
     /// What a token is asked for, `offline_access` apart.
@@ -147,6 +149,8 @@ pub(super) enum Step {
 /// A document that is looked for in several places.
 pub(super) struct Search {
     pub(super) places: VecDeque<String>,
+    /// The place that is being asked.
+    pub(super) asked: String,
     /// What went wrong first.
     pub(super) failure: Option<AuthError>,
     /// Whether every place so far certainly has none.
@@ -155,7 +159,7 @@ pub(super) struct Search {
 
 impl Search {
     pub(super) fn new(places: impl IntoIterator<Item = String>) -> Self {
-        Self { places: places.into_iter().collect(), failure: None, absent: true }
+        Self { places: places.into_iter().collect(), asked: String::new(), failure: None, absent: true }
     }
 
     pub(super) fn failed(&mut self, error: AuthError, absent: bool) {
@@ -199,6 +203,7 @@ impl Flow {
             resource: None,
             found: None,
             client: None,
+            redirect_uri: String::new(),
             pin: false,
             scopes: None,
             key: None,

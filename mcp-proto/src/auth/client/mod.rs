@@ -49,18 +49,19 @@ use bytes::Bytes;
 
 use crate::Instant;
 use crate::auth::dpop::Nonces;
-use crate::auth::url::Parts;
+use crate::auth::url;
 use crate::auth::{FetchId, Now, Reach, Secret, Signer, canonical_resource};
 use crate::bind::http::{Fields, Verb};
 
 pub use config::{
     ApplicationType, AuthConfig, AuthConfigError, AuthMethod, ClientCredentials, ClientInfo, ClientProof,
-    DpopKey, Grant, IdentityProvider, Legacy, Person, ProviderPlace, Registered, SubjectKind,
+    DpopKey, Grant, IdentityProvider, Legacy, Person, ProviderPlace, RedirectPaths, Registered, SubjectKind,
+    TrailingSlash,
 };
 pub use error::{AuthError, FinishError};
 pub use event::{
-    Action, Admission, AssertionPurpose, AssertionRequest, Event, Page, Refused, Saved, Stamp, Standing,
-    Status, Stored, Version,
+    Action, Admission, AssertionPurpose, AssertionRequest, Deviation, Event, Page, Refused, Saved, Stamp,
+    Standing, Status, Stored, Version,
 };
 pub use page::Redirect;
 pub use record::{Record, RecordError};
@@ -140,7 +141,7 @@ impl AuthClient {
         let reach = Reach::of(server_url, config.private_networks).map_err(AuthConfigError::Server)?;
         let server = String::from(server_url.split('#').next().unwrap_or_default());
         let resource = canonical_resource(&server).map_err(AuthConfigError::Server)?;
-        let origin = Parts::of(&server).map_err(AuthConfigError::Server)?.origin();
+        let origin = url::parse(&server).map_err(AuthConfigError::Server)?.origin();
         config.check(&reach)?;
         let mut chance = Chance::new(seed);
         let name = chance.text();
@@ -336,7 +337,7 @@ impl AuthClient {
 
     /// Whether a URL is of the server.
     fn is_own(&self, url: &str) -> bool {
-        Parts::of(url).is_ok_and(|parts| parts.origin() == self.origin)
+        url::parse(url).is_ok_and(|parts| parts.user.is_none() && parts.origin() == self.origin)
     }
 
     /// Has the application told. What a later event makes pointless is not told.

@@ -9,9 +9,11 @@ use core::fmt;
 use form_urlencoded::Serializer;
 
 use crate::Instant;
+use crate::auth::reach::check_authorization_page;
 use crate::auth::text::shown;
-use crate::auth::{Now, Pkce, Secret, check_page_url, dpop};
+use crate::auth::{Now, Pkce, Secret, dpop};
 
+use super::config::RedirectPaths;
 use super::error::{AuthError, FinishError};
 use super::event::{Event, Page};
 use super::exchange::{Form, TokenRequest};
@@ -21,12 +23,13 @@ use super::{AuthClient, after};
 
 /// A page that is open.
 pub(super) struct OpenPage {
+    redirect_uri: String,
     state: Secret,
     verifier: Secret,
     pub(super) until: Option<Instant>,
 }
 
-/// Where a page led: the query of the redirect.
+/// Where a page led: the redirect, taken apart.
 ///
 /// ```
 /// use mcp_proto::auth::client::Redirect;
@@ -37,6 +40,8 @@ pub(super) struct OpenPage {
 #[derive(Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Redirect {
+    /// The path that it led to, if that is known: see [`RedirectPaths`](super::RedirectPaths).
+    pub path: Option<String>,
     /// What is exchanged for a token.
     pub code: Option<Secret>,
     /// Which page it belongs to.
@@ -50,11 +55,12 @@ pub struct Redirect {
 }
 
 impl Redirect {
-    /// Reads the query of a URL, or all of the URL. Of members that are there twice the first counts.
-    pub fn read(query: &str) -> Self {
-        let query = query.split('#').next().unwrap_or_default();
-        let query = query.split_once('?').map_or(query, |(_, query)| query);
-        let mut redirect = Self::default();
+    /// Reads a URL, the path and the query of one, or the query alone. Of members that are there twice the first counts.
+    pub fn read(url: &str) -> Self {
+        let url = url.split('#').next().unwrap_or_default();
+        let query = url.split_once('?').map_or(url, |(_, query)| query);
+        let path = url.contains('?').then(|| path(url)).flatten();
+        let mut redirect = Self { path: path.map(String::from), ..Self::default() };
         for (name, value) in form_urlencoded::parse(query.as_bytes()) {
             match &*name {
                 "code" => {
@@ -79,6 +85,16 @@ impl Redirect {
     }
 }
 
+/// The path of a URL, or of what follows its origin.
+fn path(url: &str) -> Option<&str> {
+    let url = url.split(['?', '#']).next().unwrap_or_default();
+    let path = match url.split_once("://") {
+        Some((_, rest)) => rest.find('/').and_then(|start| rest.get(start..)).unwrap_or("/"),
+        None => url,
+    };
+    path.starts_with('/').then_some(path)
+}
+
 impl fmt::Debug for Redirect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Redirect").field("iss", &self.iss).finish_non_exhaustive()
@@ -95,7 +111,8 @@ impl AuthClient {
         }
         let endpoint = found.metadata.authorization_endpoint.as_ref();
         let endpoint = endpoint.ok_or_else(|| AuthError::NoPage { issuer: issuer.clone() })?;
-        check_page_url(endpoint).map_err(|error| AuthError::Refused { url: place(endpoint), error })?;
+        check_authorization_page(endpoint, issuer)
+            .map_err(|error| AuthError::Refused { url: place(endpoint), error })?;
         let Some(client) = &flow.client else {
             return Err(AuthError::NotRegistered { issuer: issuer.clone() }.into());
         };
@@ -105,7 +122,7 @@ impl AuthClient {
         query
             .append_pair("response_type", "code")
             .append_pair("client_id", &client.credentials.id)
-            .append_pair("redirect_uri", &self.config.redirect_uri)
+            .append_pair("redirect_uri", &flow.redirect_uri)
             .append_pair("state", state.expose())
             .append_pair("code_challenge", &pkce.challenge)
             .append_pair("code_challenge_method", "S256")
@@ -126,11 +143,12 @@ impl AuthClient {
             url,
             issuer: issuer.clone(),
             scopes,
-            redirect_uri: self.config.redirect_uri.clone(),
+            redirect_uri: flow.redirect_uri.clone(),
             lifetime: self.config.page_timeout,
         }));
         let until = after(now.instant, self.config.page_timeout);
-        Ok(flow.at(Step::Page(OpenPage { state, verifier: pkce.verifier, until })))
+        let redirect_uri = flow.redirect_uri.clone();
+        Ok(flow.at(Step::Page(OpenPage { redirect_uri, state, verifier: pkce.verifier, until })))
     }
 
     /// The page leads nowhere any more.
@@ -183,6 +201,11 @@ impl AuthClient {
             None if server.iss_in_answers => return Err(AuthError::OtherAnswer.into()),
             _ => {}
         }
+        // An issuer that does not name itself is known by where it leads.
+        let is_shared = self.config.redirect_paths == RedirectPaths::Shared;
+        if !is_shared && redirect.path.as_deref() != path(&page.redirect_uri) {
+            return Err(AuthError::OtherAnswer.into());
+        }
         if let Some(error) = redirect.error {
             let error = shown(&error).unwrap_or_default();
             let description = redirect.error_description.and_then(|text| shown(&text));
@@ -191,7 +214,7 @@ impl AuthClient {
         let code = redirect.code.filter(|code| !code.expose().is_empty()).ok_or(AuthError::NoCode)?;
         let form = Form::of("authorization_code")
             .with_secret("code", &code)
-            .with("redirect_uri", &self.config.redirect_uri)
+            .with("redirect_uri", &page.redirect_uri)
             .with_secret("code_verifier", &page.verifier)
             .with("resource", &self.resource_for(&flow));
         let request = TokenRequest {

@@ -8,7 +8,10 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::time::Duration;
 
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
 use crate::UnixTime;
 use crate::auth::text::shown;
@@ -16,7 +19,7 @@ use crate::auth::{Now, Scopes, Secret, ServerMetadata};
 use crate::bind::http::Verb;
 
 use super::AuthClient;
-use super::config::{AuthMethod, ClientCredentials, Grant, Person};
+use super::config::{AuthMethod, ClientCredentials, Grant, Person, RedirectPaths};
 use super::error::AuthError;
 use super::exchange::Presented;
 use super::fetching::{Reply, Request};
@@ -26,6 +29,9 @@ use super::save::Change;
 
 /// Longer names and passwords of clients are not taken.
 const NAME_BYTES: usize = 4096;
+
+/// How many characters of an issuer's digest make its redirect URI its own: 132 bits.
+const SEGMENT_BYTES: usize = 22;
 
 #[derive(Serialize)]
 struct Registration<'a> {
@@ -72,6 +78,7 @@ impl AuthClient {
             return Err(AuthError::NeedsPerson { scopes: flow.scopes }.into());
         }
         self.choose_key(&mut flow, server)?;
+        flow.redirect_uri.clone_from(&self.config.redirect_uri);
         if let Some((credentials, pin)) = self.configured(&server.issuer)? {
             flow.pin = pin;
             flow.client = Some(Presented::at(server, credentials));
@@ -81,7 +88,8 @@ impl AuthClient {
             flow.client = Some(Presented::at(server, ClientCredentials::new(url)));
             return self.grant(now, flow);
         }
-        if let Some(client) = self.registered_before(now, &server.issuer) {
+        flow.redirect_uri = self.redirect_uri_of(server);
+        if let Some(client) = self.registered_before(now, &server.issuer, &flow.redirect_uri) {
             flow.client = Some(Presented::at(server, client.credentials()));
             return self.grant(now, flow);
         }
@@ -129,10 +137,10 @@ impl AuthClient {
     }
 
     /// What that authorization server gave out before, if it is still good for the same redirects.
-    fn registered_before(&self, now: Now, issuer: &str) -> Option<&Client> {
+    fn registered_before(&self, now: Now, issuer: &str, redirect: &str) -> Option<&Client> {
         self.record.clients.get(issuer).filter(|client| {
-            let same = matches!(&client.source, Source::Registered { redirect_uri }
-                if *redirect_uri == self.config.redirect_uri);
+            let same =
+                matches!(&client.source, Source::Registered { redirect_uri } if redirect_uri == redirect);
             same && client.expires.is_none_or(|end| end > now.unix)
         })
     }
@@ -157,7 +165,7 @@ impl AuthClient {
             client_name: &self.config.client.name,
             client_uri: self.config.client.uri.as_deref(),
             logo_uri: self.config.client.logo.as_deref(),
-            redirect_uris: &[&self.config.redirect_uri],
+            redirect_uris: &[&flow.redirect_uri],
             grant_types: grants,
             response_types: &["code"],
             token_endpoint_auth_method: method.unwrap_or(AuthMethod::None).as_str(),
@@ -175,7 +183,7 @@ impl AuthClient {
         let Some(found) = flow.found.clone() else { return self.look_for_resource(now, flow) };
         let issuer = found.metadata.issuer.clone();
         let answer = serde_json::from_slice::<Answer>(&body).ok().filter(|_| matches!(status, 200 | 201));
-        let Some(client) = answer.and_then(|answer| self.registered(answer)) else {
+        let Some(client) = answer.and_then(|answer| registered(answer, &flow.redirect_uri)) else {
             let fault = serde_json::from_slice::<Fault>(&body).ok();
             let (error, description) =
                 fault.map(|fault| (fault.error, fault.error_description)).unwrap_or_default();
@@ -190,20 +198,33 @@ impl AuthClient {
         self.save(now, flow, Change::Client { issuer, client })
     }
 
-    fn registered(&self, answer: Answer) -> Option<Client> {
-        let fits = |text: &str| (1..=NAME_BYTES).contains(&text.len());
-        let secret = answer.client_secret.map(Secret::new);
-        let good = fits(&answer.client_id) && secret.as_ref().is_none_or(|secret| fits(secret.expose()));
-        good.then(|| Client {
-            id: answer.client_id,
-            secret,
-            // A method that is not known here is none to insist on.
-            method: answer.token_endpoint_auth_method.as_deref().and_then(AuthMethod::read),
-            expires: answer
-                .client_secret_expires_at
-                .filter(|&end| end != 0)
-                .map(|end| UnixTime::from_epoch(Duration::from_secs(end))),
-            source: Source::Registered { redirect_uri: self.config.redirect_uri.clone() },
-        })
+    /// The redirect URI to register with an authorization server.
+    fn redirect_uri_of(&self, server: &ServerMetadata) -> String {
+        let shared = &self.config.redirect_uri;
+        if self.config.redirect_paths == RedirectPaths::Shared || server.iss_in_answers {
+            return shared.clone();
+        }
+        let digest = URL_SAFE_NO_PAD.encode(Sha256::digest(&server.issuer));
+        let segment = digest.get(..SEGMENT_BYTES).unwrap_or(&digest);
+        let (path, query) = shared.split_at(shared.find('?').unwrap_or(shared.len()));
+        alloc::format!("{}/{segment}{query}", path.trim_end_matches('/'))
     }
+}
+
+/// The client as the authorization server registered it, if what it gave out can be used.
+fn registered(answer: Answer, redirect_uri: &str) -> Option<Client> {
+    let fits = |text: &str| (1..=NAME_BYTES).contains(&text.len());
+    let secret = answer.client_secret.map(Secret::new);
+    let good = fits(&answer.client_id) && secret.as_ref().is_none_or(|secret| fits(secret.expose()));
+    good.then(|| Client {
+        id: answer.client_id,
+        secret,
+        // A method that is not known here is none to insist on.
+        method: answer.token_endpoint_auth_method.as_deref().and_then(AuthMethod::read),
+        expires: answer
+            .client_secret_expires_at
+            .filter(|&end| end != 0)
+            .map(|end| UnixTime::from_epoch(Duration::from_secs(end))),
+        source: Source::Registered { redirect_uri: redirect_uri.into() },
+    })
 }

@@ -8,9 +8,9 @@ use core::fmt;
 
 use super::ReachError;
 use super::members::Fault;
-use super::url::Parts;
+use super::url;
 
-pub use resource::ResourceMetadata;
+pub use resource::{ResourceIdentity, ResourceMetadata};
 pub use server::{IssuerMatch, ServerMetadata};
 
 /// The URL of a server as tokens are asked for it (RFC 8707): scheme and host in lower case, no port that goes without
@@ -28,8 +28,8 @@ pub use server::{IssuerMatch, ServerMetadata};
 ///
 /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization#canonical-server-uri>
 pub fn canonical_resource(url: &str) -> Result<String, ReachError> {
-    let parts = Parts::of(url)?;
-    if parts.has_user {
+    let parts = url::parse(url)?;
+    if parts.user.is_some() {
         return Err(ReachError::UserInfo);
     }
     let mut canonical = parts.origin();

@@ -4,10 +4,10 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::MetadataError;
+use super::{MetadataError, canonical_resource};
 use crate::auth::members::{Fault, Members};
 use crate::auth::text::shown;
-use crate::auth::url::Parts;
+use crate::auth::url;
 use crate::auth::{Scopes, URL_BYTES};
 
 /// How many authorization servers are considered.
@@ -30,6 +30,9 @@ pub struct ResourceMetadata {
     /// Its name for people, fit to be shown.
     pub name: Option<String>,
 }
+
+/// The well-known path of an origin's metadata; that of a resource below it follows.
+const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
 
 const NAMES: [&str; 5] = [
     "resource",
@@ -54,8 +57,8 @@ impl ResourceMetadata {
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization/authorization-server-discovery#protected-resource-metadata-discovery-requirements>
     pub fn places(server_url: &str) -> Vec<String> {
-        let Ok(parts) = Parts::of(server_url) else { return Vec::new() };
-        let root = format!("{}/.well-known/oauth-protected-resource", parts.origin());
+        let Ok(parts) = url::parse(server_url) else { return Vec::new() };
+        let root = format!("{}{WELL_KNOWN}", parts.origin());
         let path = if parts.path == "/" { "" } else { parts.path };
         let query = parts.query.map(|query| format!("?{query}")).unwrap_or_default();
         // RFC 9728 keeps a slash at the end of a path; many servers leave it away.
@@ -87,19 +90,66 @@ impl ResourceMetadata {
         })
     }
 
-    /// Whether it is about the server at this URL: its resource is that URL, or a path above it on the same origin. If it
-    /// is not, it must not be used (RFC 9728 section 3.3).
-    pub fn is_for(&self, server_url: &str) -> bool {
-        let (Ok(resource), Ok(server)) = (Parts::of(&self.resource), Parts::of(server_url)) else {
-            return false;
+    /// How the document identifies the server at `server_url`. `read_from` is the URL that the document was asked for at.
+    /// Scheme and host are compared in their [canonical form](crate::auth::canonical_resource), the rest as it is written.
+    ///
+    /// ```
+    /// use mcp_proto::auth::{ResourceIdentity, ResourceMetadata};
+    ///
+    /// let mut metadata = ResourceMetadata::default();
+    /// metadata.resource = "https://example.com".into();
+    /// let [_, root] = ResourceMetadata::places("https://example.com/mcp").try_into().unwrap();
+    /// assert_eq!(metadata.identity("https://example.com/mcp", &root), ResourceIdentity::Origin);
+    /// ```
+    ///
+    /// RFC 9728, sections 3.3 and 7.3.
+    pub fn identity(&self, server_url: &str, read_from: &str) -> ResourceIdentity {
+        let Ok(server) = url::parse(server_url) else { return ResourceIdentity::Other };
+        let (Ok(own), Some(named)) = (canonical_resource(server_url), canonical(&self.resource)) else {
+            return ResourceIdentity::Other;
         };
-        if resource.has_user || resource.has_fragment || resource.origin() != server.origin() {
-            return false;
-        }
-        let [above, path] = [resource.path, server.path].map(|path| path.strip_suffix('/').unwrap_or(path));
-        match resource.query {
-            Some(_) => above == path && resource.query == server.query,
-            None => path.strip_prefix(above).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')),
+        let origin = server.origin();
+        let root = format!("{origin}{WELL_KNOWN}");
+        if named == own {
+            ResourceIdentity::Exact
+        } else if with_slash(&named) == own || named == with_slash(&own) {
+            ResourceIdentity::TrailingSlash
+        } else if named == origin && canonical(read_from).is_some_and(|place| place == root) {
+            ResourceIdentity::Origin
+        } else {
+            ResourceIdentity::Other
         }
     }
+
+    /// Whether the document names this resource, however it was found.
+    pub(crate) fn names(&self, resource: &str) -> bool {
+        canonical(&self.resource).is_some_and(|named| canonical(resource) == Some(named))
+    }
+}
+
+/// The canonical form of a resource identifier, which has neither user name nor fragment.
+fn canonical(resource: &str) -> Option<String> {
+    canonical_resource(resource).ok().filter(|_| !resource.contains('#'))
+}
+
+/// The same URL with one slash more at the end of its path.
+fn with_slash(url: &str) -> String {
+    match url.split_once('?') {
+        Some((path, query)) => format!("{path}/?{query}"),
+        None => format!("{url}/"),
+    }
+}
+
+/// How protected-resource metadata identifies a server: see [`ResourceMetadata::identity`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ResourceIdentity {
+    /// It names exactly the server's URL.
+    Exact,
+    /// It names the server's URL with one slash more, or less, at the end of the path.
+    TrailingSlash,
+    /// It names the server's origin and was read from the well-known path of that origin, where whoever runs the whole
+    /// origin publishes it.
+    Origin,
+    /// It is about another resource, and must not be used.
+    Other,
 }

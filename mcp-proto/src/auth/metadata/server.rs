@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use super::MetadataError;
 use crate::auth::Scopes;
 use crate::auth::members::{Fault, Members};
-use crate::auth::url::Parts;
+use crate::auth::url;
 
 /// How the issuer that a document names is compared with the one it was looked for under.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -92,8 +92,8 @@ impl ServerMetadata {
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization/authorization-server-discovery#authorization-server-metadata-discovery>
     pub fn places(issuer: &str) -> Vec<String> {
-        let Ok(parts) = Parts::of(issuer) else { return Vec::new() };
-        if parts.has_user || parts.query.is_some() || parts.has_fragment {
+        let Ok(parts) = url::parse(issuer) else { return Vec::new() };
+        if parts.user.is_some() || parts.query.is_some() || parts.has_fragment {
             return Vec::new();
         }
         let (origin, path) = (parts.origin(), parts.path.strip_suffix('/').unwrap_or(parts.path));
@@ -140,7 +140,7 @@ impl ServerMetadata {
     ///
     /// <https://modelcontextprotocol.io/specification/2025-03-26/basic/authorization#fallbacks-for-servers-without-metadata-discovery>
     pub fn at_origin(server_url: &str) -> Result<Self, MetadataError> {
-        let issuer = Parts::of(server_url).map_err(MetadataError::Url)?.origin();
+        let issuer = url::parse(server_url).map_err(MetadataError::Url)?.origin();
         Ok(Self {
             authorization_endpoint: Some(format!("{issuer}/authorize")),
             token_endpoint: format!("{issuer}/token"),

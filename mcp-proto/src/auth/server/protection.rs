@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::dpop::Dpop;
 use super::refusal::{Fault, Scheme, advertised};
 use super::{Access, Authorized, Presented, Proofs, VerifyError};
-use crate::auth::url::Parts;
+use crate::auth::url;
 use crate::auth::{Now, ReachError, ResourceMetadata, Scopes, canonical_resource, check_page_url};
 use crate::bind::http::server::{Answer, RequestHead, unnamed};
 
@@ -100,13 +100,13 @@ impl Protection {
     pub fn new(resource: &str, issuer: &str) -> Result<Self, ProtectionError> {
         check_page_url(resource).map_err(ProtectionError::Resource)?;
         let resource = canonical_resource(resource).map_err(ProtectionError::Resource)?;
-        let parts = Parts::of(&resource).map_err(ProtectionError::Resource)?;
+        let parts = url::parse(&resource).map_err(ProtectionError::Resource)?;
         if parts.query.is_some() {
             return Err(ProtectionError::Query);
         }
         let place = ResourceMetadata::places(&resource).into_iter().next();
         let metadata_url = place.ok_or(ProtectionError::Resource(ReachError::Syntax))?;
-        let metadata_path = Parts::of(&metadata_url).map_err(ProtectionError::Resource)?.path.into();
+        let metadata_path = url::parse(&metadata_url).map_err(ProtectionError::Resource)?.path.into();
         let rules = Rules {
             audiences: [resource.clone()].into(),
             origin: parts.origin(),

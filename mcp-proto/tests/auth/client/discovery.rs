@@ -1,6 +1,6 @@
 //! Which authorization server a server trusts, and who says so.
 
-use mcp_proto::auth::client::{AuthError, Legacy, Refused, Standing};
+use mcp_proto::auth::client::{AuthError, Deviation, Event, Legacy, Refused, Standing, TrailingSlash};
 use mcp_proto::auth::{IssuerMatch, ReachError};
 use serde_json::json;
 
@@ -37,23 +37,76 @@ fn the_resource_is_looked_for_where_the_challenge_says_then_at_the_path_then_at_
 /// C12.4.
 #[test]
 fn what_is_said_of_another_resource_is_not_used() {
-    for other in
-        ["https://evil.example.com/mcp", "https://mcp.example.com/other", "https://mcp.example.com/mcp/x"]
-    {
+    for other in [
+        "https://evil.example.com/mcp",
+        "https://mcp.example.com/other",
+        "https://mcp.example.com/mcp/x",
+        "https://mcp.example.com",
+    ] {
         let (mut world, mut host) = (World::new(), Host::new(config(), 1));
         world.describe(json!({ "resource": other }));
         let error = AuthError::OtherResource { resource: other.into() };
         assert_eq!(host.call(&mut world), Outcome::Failed(error));
         assert_eq!((world.count("auth.example.com"), host.pages()), (0, 0));
+        // The application knows that the server goes by this name.
+        let mut config = config();
+        config.resource = Some(other.into());
+        host = Host::new(config, 2);
+        host.machine.login(host.now);
+        host.settle(&mut world);
+        assert_eq!(world.issuer().requests[0]["resource"], other);
     }
-    for good in ["https://mcp.example.com", "https://MCP.example.com/mcp", "https://mcp.example.com/"] {
+    for good in ["https://MCP.example.com/mcp", SERVER] {
         let (mut world, mut host) = (World::new(), Host::new(config(), 1));
         world.describe(json!({ "resource": good }));
         host.machine.login(host.now);
         host.settle(&mut world);
         // It is asked for as the server calls itself: that is what the authorization server knows.
         assert_eq!(world.issuer().requests[0]["resource"], good);
+        assert!(!host.events.iter().any(|event| matches!(event, Event::Tolerated(_))));
     }
+}
+
+/// C12.4: whoever runs the whole origin publishes what is at its well-known path; whoever runs a path of it does not.
+#[test]
+fn client_accepts_the_origin_as_a_resource_from_the_origins_own_metadata_alone() {
+    let origin = "https://mcp.example.com";
+    let (mut world, mut host) = (World::new(), Host::new(config(), 1));
+    world.describe(json!({ "resource": origin }));
+    // The same document at every well-known path: the one of the path is passed over.
+    world.documents.insert(ROOT.into(), world.documents[PATH].clone());
+    assert_eq!(host.call(&mut world), Outcome::Answered(2));
+    assert_eq!(world.issuer().requests[0]["resource"], origin);
+    assert_eq!(world.log[..2], [format!("GET {PATH}"), format!("GET {ROOT}")]);
+    // Where a challenge leads elsewhere, the document speaks for the server alone.
+    let (mut world, mut host) = (World::new(), Host::new(config(), 1));
+    world.describe(json!({ "resource": origin }));
+    let document = world.documents.remove(PATH).unwrap();
+    world.documents.insert("https://mcp.example.com/mcp/about".into(), document);
+    world.challenge = r#"Bearer resource_metadata="https://mcp.example.com/mcp/about""#.into();
+    let error = AuthError::OtherResource { resource: origin.into() };
+    assert_eq!(host.call(&mut world), Outcome::Failed(error));
+    assert_eq!((world.count("auth.example.com"), host.pages()), (0, 0));
+}
+
+/// C12.4: a slash more is common, and told.
+#[test]
+fn client_tolerates_a_trailing_slash_in_the_resource_and_says_so() {
+    let named = "https://mcp.example.com/mcp/";
+    let (mut world, mut host) = (World::new(), Host::new(config(), 1));
+    world.describe(json!({ "resource": named }));
+    host.machine.login(host.now);
+    host.settle(&mut world);
+    assert_eq!(world.issuer().requests[0]["resource"], named);
+    let told = Event::Tolerated(Deviation::TrailingSlash { resource: named.into() });
+    assert!(host.events.contains(&told), "{:?}", host.events);
+
+    let mut strict = config();
+    strict.trailing_slash = TrailingSlash::Refused;
+    let (mut world, mut host) = (World::new(), Host::new(strict, 1));
+    world.describe(json!({ "resource": named }));
+    let error = AuthError::OtherResource { resource: named.into() };
+    assert_eq!(host.call(&mut world), Outcome::Failed(error));
 }
 
 /// C12.11: the application may know better.

@@ -1,10 +1,10 @@
 //! The page, and what it leads back to.
 
-use mcp_proto::auth::client::{AuthError, Event, FinishError, Redirect};
+use mcp_proto::auth::client::{AuthClient, AuthError, Event, FinishError, Redirect, RedirectPaths};
 use serde_json::json;
 
 use super::config;
-use super::sim::{Host, ISSUER, Outcome, People, World};
+use super::sim::{Answer, Host, ISSUER, Issuer, Outcome, People, REDIRECT, World, members};
 
 /// A host with a page open, and where that would lead back to.
 fn open(world: &mut World) -> (Host, String) {
@@ -53,6 +53,125 @@ fn only_pages_that_a_browser_may_open_are_opened() {
     let (mut world, mut host) = (World::new(), Host::new(config(), 1));
     world.metadata(json!({ "authorization_endpoint": null }));
     assert_eq!(host.call(&mut world), Outcome::Failed(AuthError::NoPage { issuer: ISSUER.into() }));
+}
+
+/// C12.25: `http` on loopback is for issuers on loopback; one elsewhere could have any local service visited.
+#[test]
+fn client_opens_no_page_of_this_machine_for_an_issuer_elsewhere() {
+    for page in [
+        "http://127.0.0.1:8080/authorize",
+        "http://localhost/x",
+        "https://[::1]/x",
+        "http://auth.example.com/",
+    ] {
+        let (mut world, mut host) = (World::new(), Host::new(config(), 1));
+        world.metadata(json!({ "authorization_endpoint": page }));
+        assert!(matches!(host.call(&mut world), Outcome::Failed(AuthError::Refused { .. })), "{page}");
+        assert_eq!(host.pages(), 0);
+    }
+}
+
+/// Where a machine for a server on loopback leads, with that issuer and page.
+fn page_of(issuer: &str, page: &str) -> Result<String, AuthError> {
+    let server = "http://127.0.0.1:4000/mcp";
+    let mut world = World::new();
+    let issued = Issuer::new(issuer);
+    world.add(issued);
+    world.trusts = issuer.into();
+    world.metadata(json!({ "authorization_endpoint": page }));
+    let document = json!({ "resource": server, "authorization_servers": [issuer] });
+    let place = "http://127.0.0.1:4000/.well-known/oauth-protected-resource/mcp";
+    world.documents.insert(place.into(), Answer::json(200, &document));
+    let mut host = Host::new(config(), 1);
+    host.machine = AuthClient::new(config(), server, [1; 32]).unwrap();
+    host.people = People::Ignore;
+    host.machine.login(host.now);
+    host.drive(&mut world);
+    match host.events.pop() {
+        Some(Event::NeedsAuthorization(page)) => Ok(page.url),
+        Some(Event::Failed(error)) => Err(error),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn client_opens_a_plain_page_of_this_machine_for_an_issuer_on_it() {
+    assert!(page_of("http://localhost:9000", "http://127.0.0.1:9000/authorize").is_ok());
+    assert!(page_of("http://[::1]:9000", "http://localhost:9000/authorize").is_ok());
+    assert!(page_of(ISSUER, "http://127.0.0.1:9000/authorize").is_err());
+    assert!(page_of("http://localhost:9000", "http://auth.example.com/authorize").is_err());
+}
+
+/// C12.9: a mix-up attack. The server trusts an issuer that sends the browser on to an honest one, where this client has
+/// registered before; neither names itself.
+#[test]
+fn client_tells_issuers_that_do_not_name_themselves_apart_by_their_redirects() {
+    let evil = "https://evil.example.com";
+    let mut config = config();
+    config.redirect_paths = RedirectPaths::PerIssuer;
+    let mut world = World::new();
+    world.add(Issuer::new(evil));
+    let mut redirects = Vec::new();
+    for issuer in [ISSUER, evil] {
+        world.trusts = issuer.into();
+        world.metadata(json!({ "authorization_response_iss_parameter_supported": null }));
+        world.describe(json!({}));
+        world.issuer().iss = None;
+        let mut host = Host::new(config.clone(), 1);
+        host.people = People::Ignore;
+        host.machine.login(host.now);
+        host.drive(&mut world);
+        let Some(Event::NeedsAuthorization(page)) = host.events.last().cloned() else { panic!() };
+        assert_eq!(world.issuer().registrations[0]["redirect_uris"], json!([page.redirect_uri]));
+        assert!(page.redirect_uri.starts_with(&format!("{REDIRECT}/")), "{}", page.redirect_uri);
+        redirects.push(page.redirect_uri.clone());
+        if issuer == ISSUER {
+            let back = world.issuer().agree(&page.url);
+            assert_eq!(host.machine.finish(host.now, Redirect::read(&back)), Ok(()));
+            host.drive(&mut world);
+            assert!(matches!(host.events.last(), Some(Event::Ready(_))));
+            continue;
+        }
+        // The answer of the honest one comes back, with the state of the page of the other.
+        let query = page.url.split_once('?').unwrap().1;
+        let state = &members(query.as_bytes())["state"];
+        for mixed in
+            [format!("{}?code=honest&state={state}", redirects[0]), format!("?code=honest&state={state}")]
+        {
+            let mut host = Host::new(config.clone(), 1);
+            host.people = People::Ignore;
+            host.machine.login(host.now);
+            host.drive(&mut world);
+            let finished = host.machine.finish(host.now, Redirect::read(&mixed));
+            assert_eq!(finished, Err(FinishError::Failed(AuthError::OtherAnswer)), "{mixed}");
+        }
+    }
+    assert_ne!(redirects[0], redirects[1]);
+    assert_eq!(world.count(&format!("{evil}/token")), 0);
+}
+
+/// One that names itself needs no path of its own, but its answer has to come by the shared one.
+#[test]
+fn client_shares_one_redirect_among_issuers_that_name_themselves() {
+    let mut config = config();
+    config.redirect_paths = RedirectPaths::PerIssuer;
+    let (mut world, mut host) = (World::new(), Host::new(config, 1));
+    assert_eq!(host.call(&mut world), Outcome::Answered(2));
+    assert_eq!(world.issuer().pages[0]["redirect_uri"], REDIRECT);
+}
+
+#[test]
+fn redirect_knows_its_path_where_it_was_told() {
+    for (url, path) in [
+        ("http://127.0.0.1:1/callback/x?code=a", Some("/callback/x")),
+        ("/callback/x?code=a#b", Some("/callback/x")),
+        ("http://127.0.0.1:1?code=a", Some("/")),
+        ("?code=a", None),
+        ("code=a/b&iss=http://x/y", None),
+        ("", None),
+    ] {
+        assert_eq!(Redirect::read(url).path.as_deref(), path, "{url}");
+    }
 }
 
 #[test]

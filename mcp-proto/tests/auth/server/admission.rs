@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use mcp_proto::auth::server::{Access, Admission, Proofs, Protection, ProtectionError, VerifyError};
-use mcp_proto::auth::{ResourceMetadata, Scopes};
+use mcp_proto::auth::{ResourceIdentity, ResourceMetadata, Scopes};
 use mcp_proto::peer::Principal;
 use serde_json::{Value, json};
 
@@ -40,7 +40,7 @@ fn the_metadata_names_the_resource_and_its_issuers() {
         })
     );
     let read = ResourceMetadata::read(&protection.metadata()).unwrap();
-    assert!(read.is_for(RESOURCE));
+    assert_eq!(read.identity(RESOURCE, METADATA), ResourceIdentity::Exact);
     assert_eq!(read.authorization_servers.len(), 2);
 }
 

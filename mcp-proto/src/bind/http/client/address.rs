@@ -1,10 +1,12 @@
 //! Where requests go: only ever to the origin that the application named.
 
-use alloc::string::{String, ToString};
+use alloc::string::ToString;
 use alloc::sync::Arc;
 use core::fmt;
 
 use iri_string::types::{UriReferenceStr, UriStr};
+
+use crate::url::{HttpUrl, HttpUrlError};
 
 /// A URL that is no address of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,7 +16,7 @@ pub enum UrlError {
     Syntax,
     /// Its scheme is neither `http` nor `https`.
     Scheme,
-    /// It names no host.
+    /// It names no host, or one that resolvers read in different ways, such as `127.1`.
     Host,
 }
 
@@ -23,12 +25,22 @@ impl fmt::Display for UrlError {
         f.write_str(match self {
             Self::Syntax => "this is not a URL",
             Self::Scheme => "the URL begins with neither http: nor https:",
-            Self::Host => "the URL names no host",
+            Self::Host => "the URL names no host, or one that can be read in more than one way",
         })
     }
 }
 
 impl core::error::Error for UrlError {}
+
+impl From<HttpUrlError> for UrlError {
+    fn from(error: HttpUrlError) -> Self {
+        match error {
+            HttpUrlError::Syntax => Self::Syntax,
+            HttpUrlError::Scheme => Self::Scheme,
+            HttpUrlError::Host | HttpUrlError::NumericHost => Self::Host,
+        }
+    }
+}
 
 /// An `http` or `https` URL without a fragment.
 #[derive(Clone, PartialEq, Eq)]
@@ -59,44 +71,23 @@ impl fmt::Debug for Shown<'_> {
 
 impl Address {
     pub(super) fn parse(text: &str) -> Result<Self, UrlError> {
+        HttpUrl::parse(text)?;
         let url = UriStr::new(text).map_err(|_| UrlError::Syntax)?;
-        origin(url).map(|_| Self(Arc::from(url.to_absolute().as_str())))
+        Ok(Self(Arc::from(url.to_absolute().as_str())))
     }
 
     pub(super) fn text(&self) -> Arc<str> {
         self.0.clone()
     }
 
-    /// What `reference` stands for here, unless it leads to another origin.
+    /// What `reference` stands for here, unless it leads to another origin or brings a user name of its own.
     pub(super) fn follow(&self, reference: &str) -> Option<Self> {
         let base = UriStr::new(&self.0).ok()?;
         let resolved = UriReferenceStr::new(reference).ok()?.resolve_against(base.to_absolute()).to_string();
-        let target = UriStr::new(&resolved).ok()?;
-        (origin(target) == origin(base)).then(|| Self(Arc::from(target.to_absolute().as_str())))
+        let (here, there) = (HttpUrl::parse(&self.0).ok()?, HttpUrl::parse(&resolved).ok()?);
+        let same = here.origin() == there.origin() && (there.user.is_none() || there.user == here.user);
+        same.then(|| Self(Arc::from(UriStr::new(&resolved).unwrap_or(base).to_absolute().as_str())))
     }
-}
-
-/// Scheme, host in lower case and port.
-fn origin(url: &UriStr) -> Result<(bool, String, u16), UrlError> {
-    let secure = url.scheme_str().eq_ignore_ascii_case("https");
-    if !secure && !url.scheme_str().eq_ignore_ascii_case("http") {
-        return Err(UrlError::Scheme);
-    }
-    let authority = url.authority_components().ok_or(UrlError::Host)?;
-    if authority.host().is_empty() {
-        return Err(UrlError::Host);
-    }
-    let port = match authority.port() {
-        None | Some("") => {
-            if secure {
-                443
-            } else {
-                80
-            }
-        }
-        Some(port) => port.parse().map_err(|_| UrlError::Syntax)?,
-    };
-    Ok((secure, authority.host().to_ascii_lowercase(), port))
 }
 
 #[cfg(test)]
@@ -116,6 +107,8 @@ mod tests {
             ("http://example.com:99999/", UrlError::Syntax),
             ("http://exa mple.com/", UrlError::Syntax),
             ("/mcp", UrlError::Syntax),
+            ("http://127.1/mcp", UrlError::Host),
+            ("http://ex%61mple.com/mcp", UrlError::Host),
         ] {
             assert_eq!(Address::parse(bad), Err(error), "{bad}");
         }
@@ -132,6 +125,18 @@ mod tests {
         assert_eq!(follow("http://example.com:8080/a"), None);
         assert_eq!(follow("//evil.example/a"), None);
         assert_eq!(follow("http://example.com@evil.example/a"), None);
+    }
+
+    #[test]
+    fn client_follows_within_one_origin_however_its_host_is_spelt() {
+        let follow = |base: &str, reference: &str| Address::parse(base).unwrap().follow(reference).is_some();
+        assert!(follow("http://[::1]/sse", "http://[0:0:0:0:0:0:0:1]:80/post"));
+        assert!(follow("http://me:pw@example.com/sse", "/post"));
+        assert!(follow("http://me:pw@example.com/sse", "http://example.com/post"));
+        for refused in ["http://you@example.com/post", "http://example.com./post", "http://127.1/post"] {
+            assert!(!follow("http://me:pw@example.com/sse", refused), "{refused}");
+            assert!(!follow("http://example.com/sse", refused), "{refused}");
+        }
     }
 
     use alloc::string::ToString;
