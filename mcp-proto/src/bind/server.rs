@@ -42,6 +42,14 @@ use super::{Binding, Framing, Newline, Peer, Whole};
 /// let mut out = Vec::new();
 /// assert!(server.poll_transmit(&mut out));
 /// ```
+///
+/// # A client that reads slowly
+///
+/// While more than [`Limits::queued_bytes`] of answers wait to be sent, further requests are held in order and become no
+/// events. Responses, cancellations, progress and pings are handled at once; the cancellation of a held request removes it.
+/// When the client has taken enough, [`poll_timeout`](Binding::poll_timeout) is due at once and the held requests go on.
+/// Once they fill [`Limits::message_bytes`], [`wants_read`](Binding::wants_read) is false. A client that takes nothing ends
+/// the connection after [`ServerConfig::write_timeout`].
 pub type StreamServer = Binding<Server, Newline>;
 
 /// A server on a channel of whole messages: WebSocket frames, a queue.

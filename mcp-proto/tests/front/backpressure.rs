@@ -34,8 +34,11 @@ fn server_runs_no_more_handlers_than_its_client_takes_answers_of() {
     let (quick, slow) = (ran.clone(), ran.clone());
     let router = Router::new("test", "1")
         .tool_with(tool("quick"), move |NoArguments {}, _| {
-            quick.fetch_add(1, Ordering::SeqCst);
-            async { "x".repeat(ANSWER) }
+            let quick = quick.clone();
+            async move {
+                quick.fetch_add(1, Ordering::SeqCst);
+                "x".repeat(ANSWER)
+            }
         })
         .tool_with(tool("slow"), move |NoArguments {}, _| {
             let slow = slow.clone();

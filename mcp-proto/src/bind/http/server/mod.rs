@@ -14,6 +14,17 @@
 //!     LegacyEvents, LegacyPost    the same for clients of 2024-11-05
 //! ```
 //!
+//! An exchange that is open is driven like every machine of this crate:
+//!
+//! ```text
+//! loop {
+//!     drain poll_event            → act
+//!     drain poll_head, poll_body  → write
+//!     again, until none of them has anything
+//!     wait for: the client leaves → handle_disconnect | poll_timeout → handle_timeout | a command
+//! }
+//! ```
+//!
 //! An [`Exchange`] shares nothing but the [`Setup`] with any other. A [`Session`] has several streams, each the body of
 //! one answer. Nothing in here locks, waits, reads a clock or draws random numbers.
 //!
