@@ -3,48 +3,20 @@
 //! It is the example `mcp`, which `cargo test` builds along with the tests; to run these alone, build it first.
 #![cfg(unix)]
 
+#[path = "cli_common/mod.rs"]
+mod common;
 #[path = "client_common/town.rs"]
 mod town;
 
-use std::path::PathBuf;
-use std::process::Output;
 use std::time::Duration;
 
+use common::{Ran, mcp, output, program};
 use serde_json::{Value, json};
 use smol::Timer;
 use smol::future::{FutureExt as _, block_on};
 use smol::io::{AsyncBufReadExt as _, BufReader};
 use smol::process::{Command, Stdio};
 use smol::stream::StreamExt as _;
-
-/// The program, where cargo puts examples.
-fn program() -> PathBuf {
-    let test = std::env::current_exe().unwrap();
-    let program = test.ancestors().nth(2).unwrap().join("examples").join("mcp");
-    assert!(program.is_file(), "there is no {}: run `cargo build --example mcp` first", program.display());
-    program
-}
-
-struct Ran {
-    code: i32,
-    out: String,
-    err: String,
-}
-
-/// Runs a program to its end, for twenty seconds at most.
-fn output(command: &mut Command) -> Output {
-    let late = async {
-        Timer::after(Duration::from_secs(20)).await;
-        panic!("still not done after twenty seconds")
-    };
-    block_on(command.kill_on_drop(true).output().or(late)).unwrap()
-}
-
-fn mcp(args: &[&str]) -> Ran {
-    let output = output(Command::new(program()).args(args));
-    let text = |bytes| String::from_utf8(bytes).unwrap();
-    Ran { code: output.status.code().unwrap(), out: text(output.stdout), err: text(output.stderr) }
-}
 
 /// With our demonstration server, in an era.
 fn ask(era: &str, args: &[&str]) -> Ran {
@@ -201,10 +173,11 @@ fn resources_are_listed_and_read_as_they_are() {
     for result in in_both_eras(&["read", "demo://greeting/Ada"]) {
         assert_eq!(result["contents"][0]["text"], "Hello, Ada!");
     }
+    assert!(ask("auto", &["read", "demo://logo"]).out.starts_with("[demo://logo, image/png, "));
     let program = program();
-    let read = ["read", "demo://logo", "--", program.to_str().unwrap(), "serve"];
+    let read = ["read", "--raw", "demo://logo", "--", program.to_str().unwrap(), "serve"];
     let logo = output(Command::new(&program).args(read));
-    assert!(logo.stdout.starts_with(b"\x89PNG\r\n\x1a\n"), "bytes, where there is no terminal");
+    assert!(logo.stdout.starts_with(b"\x89PNG\r\n\x1a\n"), "bytes, if asked for");
 }
 
 #[test]
@@ -254,7 +227,11 @@ fn wrong_usage_says_how_to_write_it() {
     assert_eq!(ran.code, 2);
     assert!(ran.err.contains("mcp tools -- npx"), "{}", ran.err);
     assert_eq!(mcp(&["tolls", "--", "x"]).code, 2);
-    assert_eq!(mcp(&["--help"]).code, 0);
+    for help in [&["--help"][..], &["help"], &["help", "call"]] {
+        let ran = mcp(help);
+        assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{help:?}");
+        assert!(ran.out.contains("mcp call get-sum a=2 b=3 -- npx"), "{}", ran.out);
+    }
 }
 
 #[test]

@@ -7,9 +7,10 @@ use std::sync::Arc;
 
 use mcp_proto::consent::shell_word;
 use mcp_proto::front::{Client, Error};
-use mcp_proto::peer::client::{ClientConfig, Mode, ServerInfo};
+use mcp_proto::peer::client::{ClientConfig, ConnectTimeouts, Mode, ServerInfo};
 use mcp_proto::schema::{Era, LoggingLevel};
 use mcp_smol::{ClientOptions, Command, Environment, Killer, Wire};
+use smol::future::or;
 
 use crate::asked;
 use crate::failure::Failure;
@@ -94,7 +95,9 @@ fn word(text: &str) -> Option<String> {
 }
 
 async fn connected(client: &Client, reports: Reports, common: &Common) -> Result<Connection, Failure> {
-    let server = client.ready().await?;
+    let ready = or(client.ready(), reports.tell_connecting(client)).await;
+    reports.clear();
+    let server = ready?;
     let log = common.log.as_deref().and_then(LoggingLevel::parse);
     if let (Some(level), Era::Legacy) = (log, server.era) {
         client.set_level(level).await?;
@@ -187,8 +190,7 @@ fn configure(config: &mut ClientConfig, common: &Common) {
     if let Some(timeout) = common.timeout {
         config.request_timeout = timeout;
         config.request_maximum = config.request_maximum.max(timeout);
-        config.connect.initialize = timeout;
-        config.connect.probe = config.connect.probe.min(timeout);
+        config.connect = ConnectTimeouts::within(timeout);
     }
 }
 

@@ -186,7 +186,7 @@ fn connecting(report: Report, error: &ConnectError) -> Report {
     match error {
         ConnectError::Refused { error, .. } | ConnectError::HeadersChanged { error } => report.peer(error),
         ConnectError::Http { error, .. } => report.http(error),
-        ConnectError::TimedOut { .. } => timeout(report),
+        error if error.is_timeout() => timeout(report),
         ConnectError::Tried(tried) => match tried.last() {
             Some(last) => connecting(report, last),
             None => report,

@@ -1,7 +1,7 @@
 //! Signals that end the command: it closes its connection and ends its server first, instead of dying at once.
 
 use std::future;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_signal::{Signal, Signals};
 use mcp_proto::front::Client;
@@ -12,6 +12,8 @@ use smol::{Task, Timer};
 
 use crate::failure::Failure;
 
+/// Wrappers pass a signal on that the terminal has sent to the whole group: what comes this soon is the same signal.
+const SAME: Duration = Duration::from_millis(200);
 /// After a server was killed: it is gone within milliseconds, unless the kernel cannot let it go.
 const KILLED: Duration = Duration::from_secs(1);
 
@@ -38,7 +40,10 @@ impl Interrupt {
 }
 
 /// The signals that this process gets, which no longer end it.
-struct Interrupts(Option<Signals>);
+struct Interrupts {
+    signals: Option<Signals>,
+    last: Option<Instant>,
+}
 
 impl Interrupts {
     /// If the system lets nobody listen, signals end the process as they do without this.
@@ -47,14 +52,18 @@ impl Interrupts {
         let signals = [Signal::Int, Signal::Term, Signal::Hup];
         #[cfg(not(unix))]
         let signals = [Signal::Int];
-        Self(Signals::new(signals).ok())
+        Self { signals: Signals::new(signals).ok(), last: None }
     }
 
     async fn next(&mut self) -> Interrupt {
-        if let Some(signals) = &mut self.0
+        while let Some(signals) = &mut self.signals
             && let Some(Ok(signal)) = signals.next().await
         {
-            return Interrupt(signal);
+            let now = Instant::now();
+            if self.last.is_none_or(|last| now.duration_since(last) >= SAME) {
+                self.last = Some(now);
+                return Interrupt(signal);
+            }
         }
         future::pending().await
     }

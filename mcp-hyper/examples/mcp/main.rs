@@ -82,8 +82,9 @@ fn usage(error: &clap::Error, line: &[OsString], output: &mut Screen, messages: 
     }
     let ours = line.iter().take_while(|word| *word != "--");
     if ours.into_iter().any(|word| word == "--json") {
-        let message = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
-        let _ = output.line(Failure::Usage(message.to_owned()).as_json());
+        let message = text.split("\n\n").next().unwrap_or_default().trim_start_matches("error: ");
+        let message = message.split_whitespace().collect::<Vec<_>>().join(" ");
+        let _ = output.line(Failure::Usage(message).as_json());
     }
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
 }

@@ -17,21 +17,21 @@ use clap_complete::Shell;
 ///     mcp tools https://example.com/mcp
 ///     mcp login https://example.com/mcp
 ///
-/// Exit codes: 0 done, 1 the tool reports a failure, 2 wrong usage, 3 the connection or the protocol failed,
-/// 130 ended by SIGINT (Ctrl-C), 143 by SIGTERM. A signal ends the server first, by the same steps as otherwise;
-/// a second signal kills it.
+/// Exit codes: 0 done, 1 the tool reports a failure, 2 wrong usage, 3 the connection
+/// or the protocol failed, 130 ended by SIGINT (Ctrl-C), 143 by SIGTERM. At a signal the
+/// server is ended by the same steps as otherwise; a second signal kills it.
 ///
-/// With --json a command that fails prints an object in the place of its result, and what is for people to standard
-/// error as usual:
+/// With --json a command that fails prints an object in the place of its result; what is
+/// for people goes to standard error as usual:
 ///
-///     {"error": {"kind": KIND, "message": TEXT, "code": NUMBER or null, "data": JSON or null}}
+///     {"error": {"kind": KIND, "message": TEXT, "code": NUMBER|null, "data": JSON|null}}
 ///
-/// where KIND is usage, refused (the server's error, with its code and data), http (with the status as code),
-/// unauthorized, timeout, connection, invalid (the server broke the protocol), interrupted or failed. A tool that
-/// fails says so in its result.
+/// KIND is one of usage, refused (an error of the server, with its code and data), http
+/// (with the status as code), unauthorized, timeout, connection, invalid (the server broke
+/// the protocol), interrupted and failed. A tool that fails says so in its result.
 ///
-/// Nothing that a server sends can steer the terminal: control, bidirectional and zero-width characters are shown as
-/// escapes, in JSON as \u escapes.
+/// Nothing that a server sends can steer the terminal: control, bidirectional and
+/// zero-width characters are shown as escapes, in JSON as \u escapes.
 #[derive(Debug, Parser)]
 #[command(name = "mcp", version, verbatim_doc_comment)]
 pub(crate) struct Options {
@@ -57,7 +57,8 @@ pub(crate) struct Common {
     #[arg(long, global = true, value_enum, default_value_t, value_name = "ERA")]
     pub(crate) era: EraOption,
 
-    /// How long to wait for an answer, or for progress, in seconds [default: 30]
+    /// How long to wait until the server is ready [default: 120], and for each answer or progress [default: 30], in
+    /// seconds
     #[arg(long, global = true, value_parser = seconds, value_name = "SECONDS")]
     pub(crate) timeout: Option<Duration>,
 

@@ -1,17 +1,22 @@
 //! Progress and log messages, on standard error beside the results.
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use mcp_proto::front::{Client, Event};
 use mcp_proto::peer::TaskReport;
 use mcp_proto::schema::{LoggingMessage, LoggingMessageParams, ProgressParams};
-use smol::Task;
+use smol::{Task, Timer};
 
 use crate::progress::Bar;
 use crate::terminal::Screen;
 use crate::text::{QUIET, Text, styled};
 use crate::trace;
+
+/// How long connecting may take without a word.
+const QUIET_START: Duration = Duration::from_secs(2);
+/// How often it is looked at what a connection is doing.
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// Prints log messages as they come, and progress as it is given, without one overwriting the other.
 pub(crate) struct Reports {
@@ -48,6 +53,20 @@ impl Reports {
             }
         });
         Self { bar, listener: Some(listener) }
+    }
+
+    /// Shows what a connection that takes its time is doing: a line, and another when that changes. Never ready.
+    pub(crate) async fn tell_connecting<T>(&self, client: &Client) -> T {
+        let mut told = None;
+        Timer::after(QUIET_START).await;
+        loop {
+            let doing = client.connecting().map(|progress| progress.to_string());
+            if let Some(doing) = doing.filter(|doing| told.as_ref() != Some(doing)) {
+                with(&self.bar, |bar| bar.show_status(Instant::now(), &doing));
+                told = Some(doing);
+            }
+            Timer::after(PAUSE).await;
+        }
     }
 
     /// What a request calls with its progress.

@@ -154,6 +154,17 @@ mod tests {
     /// Everything else goes through the screen: the filter cannot be forgotten.
     #[test]
     fn no_other_file_writes_to_the_standard_streams() {
+        const WAYS: [&str; 9] = [
+            "println!",
+            "eprint",
+            "print!(",
+            "io::stdout",
+            "io::stderr",
+            "anstream",
+            "dbg!(",
+            "/dev/tty",
+            "x1b[",
+        ];
         fn visit(folder: &Path, found: &mut Vec<String>) {
             for entry in fs::read_dir(folder).unwrap() {
                 let path = entry.unwrap().path();
@@ -161,9 +172,7 @@ mod tests {
                     visit(&path, found);
                 } else if !path.ends_with("terminal.rs") {
                     let source = fs::read_to_string(&path).unwrap();
-                    for way in
-                        ["println!", "eprint", "print!(", "stdout()", "stderr()", "dbg!(", "/dev/tty", "x1b["]
-                    {
+                    for way in WAYS {
                         let code = source.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
                         if code.contains(way) && !path.ends_with("tests.rs") {
                             found.push(format!("{}: {way}", path.display()));

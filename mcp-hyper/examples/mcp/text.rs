@@ -72,10 +72,6 @@ impl Text {
         }
         lines
     }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.iter().all(|span| span.text.is_empty())
-    }
 }
 
 impl From<&str> for Text {
