@@ -148,6 +148,12 @@ impl<F: Framing> Binding<Client, F> {
         self.peer.clear_cache();
     }
 
+    /// Reports a deviation of the server, if the configuration tolerates deviations: returns whether it does.
+    #[cfg(feature = "std")]
+    pub(crate) fn tolerate(&mut self, leniency: crate::peer::Leniency) -> bool {
+        self.peer.tolerate(leniency)
+    }
+
     /// Closes in an orderly way: lets requests in flight finish for a while, then ends the link.
     pub fn close(&mut self, now: Instant) {
         self.run(now, |client, out| client.close(now, out));

@@ -8,9 +8,13 @@ use core::time::Duration;
 use crate::HumanDuration;
 #[cfg(feature = "client")]
 use crate::peer::client::Closed;
-use crate::peer::{DecodeError, HttpError, InputFault, InvalidAnswer, Lost, Outcome, Refusal, TaskReport};
+use crate::peer::{
+    DecodeError, HttpError, InputFault, InvalidAnswer, Lost, Outcome, Refusal, TaskReport, quote_unaddressed,
+};
 use crate::rpc::{ErrorObject, Raw};
 use crate::schema::FormError;
+#[cfg(feature = "client")]
+use crate::schema::List;
 
 /// Why a call has no result.
 ///
@@ -78,6 +82,8 @@ pub enum Error {
         after: Duration,
         /// Whether it was the hard maximum that struck, rather than the time without progress.
         maximum: bool,
+        /// The last error without an id that came meanwhile: it may have been the answer.
+        unaddressed: Option<Box<ErrorObject>>,
     },
     /// The connection ended first; whether the other side has acted on the request is not known.
     Lost(Lost),
@@ -219,6 +225,39 @@ impl fmt::Display for PagesError {
 
 impl core::error::Error for PagesError {}
 
+/// A list that could not be read to its end: the error, and the items of the pages that were read.
+///
+/// It converts into its [`Error`].
+#[cfg(feature = "client")]
+#[derive(Debug)]
+pub struct ListError<T> {
+    /// The items of the pages that were read, in order.
+    pub items: List<T>,
+    /// Why there are no more.
+    pub error: Error,
+}
+
+#[cfg(feature = "client")]
+impl<T> From<ListError<T>> for Error {
+    fn from(error: ListError<T>) -> Self {
+        error.error
+    }
+}
+
+#[cfg(feature = "client")]
+impl<T> fmt::Display for ListError<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+#[cfg(feature = "client")]
+impl<T: fmt::Debug> core::error::Error for ListError<T> {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        self.error.source()
+    }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -236,11 +275,13 @@ impl fmt::Display for Error {
                 write!(f, "the result of the tool {tool:?} is refused: {fault}")
             }
             Self::Form(error) => write!(f, "the form is not filled in as it asks: {error}"),
-            Self::TimedOut { after, maximum: false } => {
-                write!(f, "no answer and no progress within {}", HumanDuration(*after))
+            Self::TimedOut { after, maximum: false, unaddressed } => {
+                write!(f, "no answer and no progress within {}", HumanDuration(*after))?;
+                quote_unaddressed(f, unaddressed.as_deref())
             }
-            Self::TimedOut { after, maximum: true } => {
-                write!(f, "no answer within the maximum of {}", HumanDuration(*after))
+            Self::TimedOut { after, maximum: true, unaddressed } => {
+                write!(f, "no answer within the maximum of {}", HumanDuration(*after))?;
+                quote_unaddressed(f, unaddressed.as_deref())
             }
             Self::Lost(lost) => lost.fmt(f),
             Self::Refused(refusal) => refusal.fmt(f),
@@ -284,7 +325,9 @@ impl From<Outcome> for Error {
             Outcome::Invalid(invalid) => Self::Invalid(invalid),
             Outcome::Http(error) => Self::Http(error),
             Outcome::Lost(lost) => Self::Lost(lost),
-            Outcome::TimedOut { after, maximum } => Self::TimedOut { after, maximum },
+            Outcome::TimedOut { after, maximum, unaddressed } => {
+                Self::TimedOut { after, maximum, unaddressed }
+            }
             Outcome::Cancelled => Self::Cancelled,
             Outcome::Refused(refusal) => Self::Refused(refusal),
         }

@@ -142,6 +142,8 @@ pub mod tasks;
 
 pub use clock::{Clock, SystemClock};
 pub use entropy::Entropy;
+#[cfg(feature = "client")]
+pub use error::ListError;
 pub use error::{Error, Fault, PagesError};
 pub use events::Events;
 pub use mode::{Handler, Local, Mode, Multi};

@@ -6,6 +6,7 @@
 mod batch;
 #[cfg(feature = "client")]
 pub mod client;
+mod conduct;
 mod declared;
 mod encode;
 mod events;
@@ -23,6 +24,7 @@ pub mod server;
 mod task;
 
 pub use crate::schema::CacheHint;
+pub use conduct::{Conduct, Leniency};
 pub use encode::{AnyParams, AnyResult, MetaEntries, Outgoing, Stamp};
 pub use inbound::InboundId;
 pub use input_fault::InputFault;
@@ -35,3 +37,5 @@ pub use task::TaskReport;
 
 pub(crate) use inbound::{Inbound, Refused};
 pub(crate) use outbound::{Entry, Kept, Outbound, Stage, TaskWish};
+#[cfg(all(feature = "std", any(feature = "client", feature = "server")))]
+pub(crate) use outcome::quote_unaddressed;

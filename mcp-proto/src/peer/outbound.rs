@@ -2,14 +2,15 @@
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
+use alloc::string::String;
 #[cfg(feature = "client")]
 use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
 
 use crate::Instant;
-use crate::peer::{InputMode, Reissue, TaskMode};
-use crate::rpc::Pending;
+use crate::peer::{InputMode, Outcome, Reissue, TaskMode};
+use crate::rpc::{ErrorObject, Pending};
 use crate::schema::{MethodInfo, Revision};
 
 /// A request that this side has made: a local handle that stays the same if the request has to be sent again.
@@ -156,6 +157,16 @@ pub(crate) struct Expired {
     pub(crate) after: Duration,
     /// Whether the hard maximum struck.
     pub(crate) maximum: bool,
+    /// The last error without an id that came since the request was made.
+    pub(crate) unaddressed: Option<Box<ErrorObject>>,
+}
+
+impl Expired {
+    /// How the request ends.
+    pub(crate) fn outcome(self) -> Outcome {
+        let Self { after, maximum, unaddressed, .. } = self;
+        Outcome::TimedOut { after, maximum, unaddressed }
+    }
 }
 
 /// The table of requests in flight, by the number that is both local handle and, at first, id on the wire.
@@ -165,11 +176,13 @@ pub(crate) struct Outbound {
     /// The numbers of requests that went out once more, by their ids on the wire.
     renamed: BTreeMap<i64, i64>,
     next: i64,
+    /// The last error of the peer that had no id, and when it came.
+    unaddressed: Option<(Instant, Box<ErrorObject>)>,
 }
 
 impl Outbound {
     pub(crate) fn new() -> Self {
-        Self { entries: Pending::new(), renamed: BTreeMap::new(), next: 1 }
+        Self { entries: Pending::new(), renamed: BTreeMap::new(), next: 1, unaddressed: None }
     }
 
     /// A number that this side has never used before.
@@ -269,6 +282,14 @@ impl Outbound {
         self.extend(number, now);
     }
 
+    /// Keeps an error that has no id, without its data: it may be meant for any request that is out.
+    pub(crate) fn note_unaddressed(&mut self, now: Instant, error: &ErrorObject) {
+        /// Enough characters for the sentences of an error.
+        const MOST: usize = 512;
+        let message: String = error.message.chars().take(MOST).collect();
+        self.unaddressed = Some((now, Box::new(ErrorObject::new(error.code, message))));
+    }
+
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
         self.entries.next_deadline()
     }
@@ -278,7 +299,9 @@ impl Outbound {
         self.forget_name(&entry);
         let maximum = entry.last.is_some_and(|last| last <= now);
         let since = if maximum { entry.started } else { entry.waiting_since };
-        Some(Expired { number, after: now.saturating_since(since), maximum, entry })
+        let unaddressed = self.unaddressed.as_ref().filter(|(came, _)| *came >= entry.started);
+        let unaddressed = unaddressed.map(|(_, error)| error.clone());
+        Some(Expired { number, after: now.saturating_since(since), maximum, entry, unaddressed })
     }
 
     /// Gives requests whose time is over more of it, where `until` says that they have waited for the peer since then

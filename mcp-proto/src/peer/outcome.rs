@@ -43,6 +43,8 @@ pub enum Outcome {
         after: Duration,
         /// Whether it was the hard maximum that struck, rather than the time without progress.
         maximum: bool,
+        /// The last error without an id that came meanwhile: it may have been the answer.
+        unaddressed: Option<Box<ErrorObject>>,
     },
     /// This side cancelled it.
     Cancelled,
@@ -64,6 +66,7 @@ impl Outcome {
             Self::Input(fault) => fault.bytes(),
             Self::Task(report) => report.bytes(),
             Self::TaskCancelled { message } => message.as_ref().map_or(0, String::len),
+            Self::TimedOut { unaddressed, .. } => unaddressed.as_ref().map_or(0, |error| error.message.len()),
             _ => 0,
         }
     }
@@ -133,15 +136,25 @@ impl fmt::Display for Outcome {
             Self::Invalid(invalid) => invalid.fmt(f),
             Self::Http(error) => error.fmt(f),
             Self::Lost(lost) => lost.fmt(f),
-            Self::TimedOut { after, maximum: false } => {
-                write!(f, "no answer and no progress within {}", HumanDuration(*after))
+            Self::TimedOut { after, maximum: false, unaddressed } => {
+                write!(f, "no answer and no progress within {}", HumanDuration(*after))?;
+                quote_unaddressed(f, unaddressed.as_deref())
             }
-            Self::TimedOut { after, maximum: true } => {
-                write!(f, "no answer within the maximum of {}", HumanDuration(*after))
+            Self::TimedOut { after, maximum: true, unaddressed } => {
+                write!(f, "no answer within the maximum of {}", HumanDuration(*after))?;
+                quote_unaddressed(f, unaddressed.as_deref())
             }
             Self::Cancelled => f.write_str("cancelled"),
             Self::Refused(refusal) => refusal.fmt(f),
         }
+    }
+}
+
+/// Continues the message about a timeout with the error that may have been the answer.
+pub(crate) fn quote_unaddressed(f: &mut fmt::Formatter<'_>, error: Option<&ErrorObject>) -> fmt::Result {
+    match error {
+        Some(error) => write!(f, "; meanwhile the peer sent an error without an id: {error}"),
+        None => Ok(()),
     }
 }
 

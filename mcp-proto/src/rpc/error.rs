@@ -36,7 +36,10 @@ impl ErrorObject {
 
 impl fmt::Display for ErrorObject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({})", self.message, self.code)
+        match self.code {
+            code::UNREADABLE => f.write_str(&self.message),
+            code => write!(f, "{} ({code})", self.message),
+        }
     }
 }
 
@@ -46,6 +49,9 @@ impl core::error::Error for ErrorObject {}
 ///
 /// <https://modelcontextprotocol.io/specification/2026-07-28/basic#error-codes>
 pub mod code {
+    /// Stands for a code that the peer left out or that is not an integer. It is not a code of JSON-RPC, and
+    /// [`ErrorObject`](super::ErrorObject) does not display it.
+    pub const UNREADABLE: i64 = 0;
     /// The text is not JSON.
     pub const PARSE_ERROR: i64 = -32700;
     /// The JSON is not a request.

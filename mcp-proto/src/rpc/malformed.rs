@@ -114,6 +114,16 @@ impl Malformed {
         matches!(self.recovered.kind, Some(Kind::Response | Kind::Notification))
     }
 
+    /// Whether it may be the answer to the request of its id: it has a `result` or an `error`, or it breaks off before
+    /// that can be known. Complete JSON that has neither, such as a line of a log, answers nothing.
+    #[cfg(any(feature = "client", feature = "server"))]
+    pub(crate) fn may_be_answer(&self) -> bool {
+        match self.recovered.kind {
+            Some(kind) => kind == Kind::Response,
+            None => self.recovered.method.is_none() && !matches!(self.kind, MalformedKind::NotAMessage(_)),
+        }
+    }
+
     /// The error code to answer with: [`PARSE_ERROR`](code::PARSE_ERROR) for what is not JSON, and
     /// [`INVALID_REQUEST`](code::INVALID_REQUEST) for what is JSON, or may be, and is refused.
     #[must_use]

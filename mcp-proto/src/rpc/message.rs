@@ -1,5 +1,7 @@
 //! Envelopes.
 
+use alloc::boxed::Box;
+
 use bytes::Bytes;
 
 use super::read::element;
@@ -46,6 +48,9 @@ pub struct Response {
     pub id: Option<Id>,
     /// What came of it.
     pub outcome: Result<Raw, ErrorObject>,
+    /// The first breach of JSON-RPC that was tolerated in reading it: an id that is an integral float, an error that
+    /// is not an object or has no integer code or no string message. `None` for a valid response.
+    pub deviation: Option<Box<Malformed>>,
 }
 
 impl Message {

@@ -1,21 +1,24 @@
 //! Reading envelopes.
 
 use alloc::borrow::Cow;
-use alloc::string::ToString;
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::{String, ToString};
 
 use bytes::Bytes;
 
 use super::scan::{Cursor, Rigour, Shape, Stop, Value};
 use super::{
-    Batch, ErrorObject, Flaw, Frame, Id, Malformed, MalformedKind, Message, Notification, Raw, Request,
-    Response, Text, recover,
+    Batch, ErrorObject, Flaw, Frame, Id, Kind, Malformed, MalformedKind, Message, Notification, Raw,
+    Recovered, Request, Response, Text, code, recover,
 };
 
 /// Reads one frame: a message or a batch.
 ///
 /// Parameters, results and error data come as slices of `frame`, delimited by their structure and decoded by
 /// whoever knows their type. Members that JSON-RPC does not know are ignored. `params: null` counts as none,
-/// and so does `null` for one of `result` and `error` beside the other.
+/// and so does `null` for one of `result` and `error` beside the other. Of a response some breaches of JSON-RPC are
+/// tolerated, and named in its [`deviation`](Response::deviation).
 ///
 /// `max_depth` limits the nesting of the whole frame; beyond 128 it counts as 128, so that serde_json's own
 /// limit is never met in what lies inside. The scan does not recurse.
@@ -164,14 +167,27 @@ impl Parts {
 
     fn response(self, frame: &Bytes, max_depth: usize) -> Result<Response, Stop> {
         let null = |value: &Value| value.shape == Shape::Null;
-        let id = self.id.filter(|id| !null(id)).map(|id| read_id(&id, frame)).transpose()?;
+        let mut deviation = None;
+        let mut exact = true;
+        let id = match self.id.filter(|id| !null(id)) {
+            Some(value) => Some(match (read_id(&value, frame), value.integral_float(frame)) {
+                (Ok(id), _) => id,
+                (Err(stop), Some(number)) => {
+                    exact = false;
+                    deviation = Some(stop);
+                    Id::Number(number)
+                }
+                (Err(stop), None) => return Err(stop),
+            }),
+            None => None,
+        };
         let outcome = match (self.result, self.error) {
             (None, None) => return Err(flawed(self.start, Flaw::Purposeless)),
             (Some(result), Some(error)) if !null(&result) && !null(&error) => {
                 return Err(flawed(error.start.max(result.start), Flaw::ResultAndError));
             }
             (result, Some(error)) if result.is_none() || !null(&error) => {
-                Err(read_error(&error, frame, max_depth)?)
+                Err(read_error(&error, frame, max_depth, &mut deviation)?)
             }
             (Some(result), _) => match (&id, self.id) {
                 (Some(_), _) => Ok(raw(&result, frame)),
@@ -180,7 +196,12 @@ impl Parts {
             },
             (None, Some(error)) => return Err(flawed(error.start, Flaw::ErrorType)),
         };
-        Ok(Response { id, outcome })
+        let deviation = deviation.map(|Stop { offset, kind }| {
+            let recovered =
+                Recovered { id: id.clone().filter(|_| exact), kind: Some(Kind::Response), method: None };
+            Box::new(Malformed { kind, offset, recovered })
+        });
+        Ok(Response { id, outcome, deviation })
     }
 }
 
@@ -231,9 +252,22 @@ pub(super) fn read_id(value: &Value, text: &[u8]) -> Result<Id, Stop> {
     }
 }
 
-fn read_error(error: &Value, frame: &Bytes, max_depth: usize) -> Result<ErrorObject, Stop> {
-    if error.shape != Shape::Object {
-        return Err(flawed(error.start, Flaw::ErrorType));
+/// Reads an error, with the peer's words even if it is not an object, or has no integer code or no string message: then
+/// `deviation` is what is wrong with it.
+fn read_error(
+    error: &Value,
+    frame: &Bytes,
+    max_depth: usize,
+    deviation: &mut Option<Stop>,
+) -> Result<ErrorObject, Stop> {
+    let mut deviates = |flaw| _ = deviation.get_or_insert(flawed(error.start, flaw));
+    match error.shape {
+        Shape::Object => {}
+        Shape::Null => return Err(flawed(error.start, Flaw::ErrorType)),
+        _ => {
+            deviates(Flaw::ErrorType);
+            return Ok(ErrorObject::new(code::UNREADABLE, words(error, frame)));
+        }
     }
     let (mut code, mut message, mut data) = (None, None, None);
     let mut cursor = Cursor::new(frame, error.start, Rigour::Strict { max_depth });
@@ -251,8 +285,38 @@ fn read_error(error: &Value, frame: &Bytes, max_depth: usize) -> Result<ErrorObj
             return Err(flawed(name.start, Flaw::Duplicate(known)));
         }
     }
-    let code = code.and_then(|code| code.integer(frame)).ok_or(flawed(error.start, Flaw::ErrorCode))?;
-    let message = message.ok_or(flawed(error.start, Flaw::ErrorMessage))?;
-    let message = text(&message, frame, Flaw::ErrorMessage)?.to_string();
-    Ok(ErrorObject { code, message, data: data.map(|data| raw(&data, frame)) })
+    let data = data.map(|data| raw(&data, frame));
+    let mut message = match message {
+        Some(value) if matches!(value.shape, Shape::String { .. }) => {
+            text(&value, frame, Flaw::ErrorMessage)?.to_string()
+        }
+        other => {
+            deviates(Flaw::ErrorMessage);
+            words(&other.filter(|value| value.shape != Shape::Null).unwrap_or(*error), frame)
+        }
+    };
+    let code = match code.map(|value| (value, value.integer(frame))) {
+        Some((_, Some(code))) => code,
+        other => {
+            deviates(Flaw::ErrorCode);
+            let value = other.map(|(value, _)| value).filter(|value| value.shape != Shape::Null);
+            let meant = value.and_then(|value| {
+                let text = value.unescaped(frame);
+                value.integral_float(frame).or_else(|| text?.trim().parse().ok())
+            });
+            if let (Some(value), None) = (value, meant) {
+                message = format!("{message} (code {})", words(&value, frame));
+            }
+            meant.unwrap_or(code::UNREADABLE)
+        }
+    };
+    Ok(ErrorObject { code, message, data })
+}
+
+/// A string without its quotes, or any other value as it stands in the frame.
+fn words(value: &Value, frame: &[u8]) -> String {
+    match value.unescaped(frame) {
+        Some(text) => text.into_owned(),
+        None => String::from_utf8_lossy(value.of(frame)).into_owned(),
+    }
 }

@@ -53,7 +53,8 @@ impl Malformed {
 
 #[derive(Default)]
 struct Found {
-    id: Seen<Id>,
+    /// The id, and whether it is written as ids are.
+    id: Seen<(Id, bool)>,
     method: Seen<Text>,
     outcome: bool,
 }
@@ -131,7 +132,10 @@ impl Found {
 
     fn add(&mut self, name: &[u8], value: &Value, text: &[u8]) {
         match name {
-            b"id" => self.id.add(read_id(value, text).ok()),
+            b"id" => self.id.add(match read_id(value, text) {
+                Ok(id) => Some((id, true)),
+                Err(_) => value.integral_float(text).map(|number| (Id::Number(number), false)),
+            }),
             b"method" => self.method.add(value.unescaped(text).map(|method| Text::from(&*method))),
             _ => {}
         }
@@ -145,7 +149,9 @@ impl Found {
             (_, true, false) => Some(Kind::Request),
             _ => None,
         };
-        Recovered { id: self.id.value(), kind, method: self.method.value() }
+        // A float answers the request of that number; it is not the id of a request.
+        let id = self.id.value().filter(|(_, exact)| *exact || kind == Some(Kind::Response));
+        Recovered { id: id.map(|(id, _)| id), kind, method: self.method.value() }
     }
 }
 

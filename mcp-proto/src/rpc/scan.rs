@@ -392,6 +392,19 @@ impl Value {
         }
     }
 
+    /// The integer that this number stands for, if it is written with a fraction or an exponent and every integer of
+    /// its size is a float (to 2⁵³).
+    pub(super) fn integral_float(&self, text: &[u8]) -> Option<i64> {
+        const MOST: u64 = 1 << 53;
+        let float: f64 = match self.shape {
+            Shape::Number => core::str::from_utf8(self.of(text)).ok()?.parse().ok()?,
+            _ => return None,
+        };
+        // A float beyond 64 bits saturates, and is not equal any more.
+        let whole = float as i64;
+        (whole as f64 == float && whole.unsigned_abs() <= MOST).then_some(whole)
+    }
+
     /// The integer that this is, if it is one of 64 bits.
     pub(super) fn integer(&self, text: &[u8]) -> Option<i64> {
         match self.shape {

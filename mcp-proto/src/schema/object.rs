@@ -23,6 +23,7 @@
 //! - `null kept`: `null` is a value. Otherwise an optional field that is `null` is as good as absent.
 //! - `odd refused`: the wrong type fails the whole object, because without the field it would mean something else.
 //! - `check f`: `f(&value)` says whether the value may stand here; if not, it counts as of the wrong type.
+//! - `else f`, of a required field: `f()` is its value where it is absent or `null`.
 //! - `if f`: `f(&value, view)` says whether it is written.
 //!
 //! Reading is lenient: fields may come in any order; unknown ones, and optional ones of the wrong type, are kept in
@@ -138,11 +139,14 @@ impl Rest {
     }
 }
 
-pub(crate) fn checked<T: WriteAt>(read: Attempt<T>, check: fn(&T) -> Result<(), &'static str>) -> Attempt<T> {
+pub(crate) fn checked<T: WriteAt, E: AsRef<str>>(
+    read: Attempt<T>,
+    check: fn(&T) -> Result<(), E>,
+) -> Attempt<T> {
     let value = read?;
     match check(&value) {
         Ok(()) => Ok(value),
-        Err(expected) => Err(Odd::scalar(&Viewed(&value, Projection::Full), expected)),
+        Err(expected) => Err(Odd::scalar(&Viewed(&value, Projection::Full), expected.as_ref())),
     }
 }
 
@@ -267,7 +271,8 @@ macro_rules! object {
 
     (@build [$($attr:tt)*] $name:ident [$($tag:literal = $value:literal)?] [$($new:ident)?]
         { $(
-            $(#[$rattr:meta])* $rname:ident : $rty:ty = $rwire:literal $(check $rcheck:ident)? ;
+            $(#[$rattr:meta])* $rname:ident : $rty:ty = $rwire:literal $(check $rcheck:ident)?
+            $(else $relse:ident)? ;
         )* }
         { $(
             $(#[$oattr:meta])* $oname:ident : $oty:ty = $owire:literal
@@ -332,7 +337,7 @@ macro_rules! object {
                             rest.tag($tag, $value, read);
                         } )?
                         $( $rwire => {
-                            let read = fields.value::<$rty>()?;
+                            let read = object!(@required fields $rty $(, $relse)?);
                             $( let read = $crate::schema::object::checked(read, $rcheck); )?
                             rest.required(&mut $rname, $rwire, read);
                         } )*
@@ -351,6 +356,7 @@ macro_rules! object {
                         }
                     }
                 }
+                $( $( let $rname = $rname.or_else(|| Some($relse())); )? )*
                 match (rest.fault.is_none(), $($rname,)*) {
                     (true, $(Some($rname),)*) => Ok(Ok(Self {
                         $($rname,)* $($oname,)* $($ename,)*
@@ -473,6 +479,11 @@ macro_rules! object {
         }
     };
     (@default $name:ident { $($required:ident)+ }) => {};
+
+    (@required $fields:ident $ty:ty) => { $fields.value::<$ty>()? };
+    (@required $fields:ident $ty:ty, $else:ident) => {
+        $fields.value::<Option<$ty>>()?.map(|value| value.unwrap_or_else($else))
+    };
 
     (@read $fields:ident $ty:ty) => { $fields.value::<$ty>()? };
     (@read $fields:ident $ty:ty, kept) => { $fields.value()?.map(Some) };

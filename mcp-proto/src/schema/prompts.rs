@@ -1,5 +1,6 @@
 //! Prompts: listing and getting them.
 
+use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -111,12 +112,22 @@ object! {
     pub result GetPromptResult {
         required {
             /// What to begin the conversation with.
-            messages: List<PromptMessage> = "messages";
+            /// One that is not valid, such as one of an unknown role, fails the whole result: without it the others mean
+            /// something else.
+            messages: List<PromptMessage> = "messages" check all_valid;
         }
         optional {
             /// What the prompt is for.
             description: Option<String> = "description";
         }
+    }
+}
+
+/// Whether every message could be read.
+fn all_valid(messages: &List<PromptMessage>) -> Result<(), String> {
+    match messages.invalid().first() {
+        Some(odd) => Err(format!("valid messages, but item {}: {}", odd.index, odd.reason)),
+        None => Ok(()),
     }
 }
 

@@ -43,8 +43,9 @@ object! {
         required {
             /// Its name for programs.
             name: String = "name";
-            /// What its arguments must look like: a JSON Schema whose `type` is `object`.
-            input_schema: Json = "inputSchema" check is_object;
+            /// What its arguments must look like: a JSON Schema whose `type` is `object`. Where the server sends none, the
+            /// schema of any object.
+            input_schema: Json = "inputSchema" check is_object else schema_of_objects;
         }
         optional {
             /// Its name for people; see [`display_name`](Self::display_name).
@@ -64,6 +65,15 @@ object! {
             meta: Meta = "_meta" since V2025_06_18;
         }
     }
+}
+
+/// The schema that every object satisfies.
+fn schema_of_objects() -> Json {
+    #[derive(serde::Serialize)]
+    struct Schema {
+        r#type: &'static str,
+    }
+    Json::encode(&Schema { r#type: "object" }).unwrap_or_else(|_| Json::empty_object())
 }
 
 pub(crate) fn is_object(json: &Json) -> Result<(), &'static str> {

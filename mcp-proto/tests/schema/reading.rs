@@ -166,12 +166,25 @@ fn null_is_an_empty_list() {
 }
 
 #[test]
-fn a_message_of_an_unknown_role_is_set_apart() {
-    let text = r#"{"messages":[{"role":"narrator","content":{"type":"text","text":"a"}},
-        {"role":"user","content":{"type":"text","text":"b"}}]}"#;
-    let result: GetPromptResult = round_trip(text);
-    assert_eq!((result.messages.len(), result.messages[0].role), (1, Role::User));
-    assert_eq!(result.messages.invalid()[0].index, 0);
+fn a_prompt_with_a_message_of_an_unknown_role_is_refused() {
+    let text = r#"{"messages":[{"role":"user","content":{"type":"text","text":"b"}},
+        {"role":"narrator","content":{"type":"text","text":"a"}}]}"#;
+    let error = error::<GetPromptResult>(text);
+    assert!(error.contains("item 1") && error.contains("`role`"), "{error}");
+    let result: GetPromptResult = round_trip(&text.replace("narrator", "assistant"));
+    assert_eq!((result.messages.len(), result.messages[1].role), (2, Role::Assistant));
+}
+
+#[test]
+fn a_tool_without_input_schema_takes_any_object() {
+    for absent in ["", r#","inputSchema":null"#] {
+        let text = format!(r#"{{"tools":[{{"name":"t"{absent}}}]}}"#);
+        let result: ListToolsResult = read(&text);
+        assert_eq!(result.tools.invalid(), []);
+        assert_eq!(result.tools[0].input_schema.as_str(), r#"{"type":"object"}"#);
+    }
+    let odd: ListToolsResult = read(r#"{"tools":[{"name":"t","inputSchema":7}]}"#);
+    assert_eq!(odd.tools.invalid().len(), 1);
 }
 
 #[test]

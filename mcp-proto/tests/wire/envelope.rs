@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use mcp_proto::rpc::{
-    Batch, Flaw, Frame, Id, Kind, Malformed, MalformedKind, Message, Recovered, code, read, recover,
-    recover_ends,
+    Batch, ErrorObject, Flaw, Frame, Id, Kind, Malformed, MalformedKind, Message, Recovered, code, read,
+    recover, recover_ends,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -218,11 +218,6 @@ fn what_is_not_a_message_says_why() {
         (r#"{"jsonrpc":"2.0","id":null,"result":{}}"#, Flaw::IdNull, 22),
         (r#"{"jsonrpc":"2.0","id":1,"result":{},"error":{"code":1,"message":""}}"#, Flaw::ResultAndError, 44),
         (r#"{"jsonrpc":"2.0","id":1,"error":null}"#, Flaw::ErrorType, 32),
-        (r#"{"jsonrpc":"2.0","id":1,"error":"no"}"#, Flaw::ErrorType, 32),
-        (r#"{"jsonrpc":"2.0","id":1,"error":{"message":""}}"#, Flaw::ErrorCode, 32),
-        (r#"{"jsonrpc":"2.0","id":1,"error":{"code":1.5,"message":""}}"#, Flaw::ErrorCode, 32),
-        (r#"{"jsonrpc":"2.0","id":1,"error":{"code":1}}"#, Flaw::ErrorMessage, 32),
-        (r#"{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":null}}"#, Flaw::ErrorMessage, 52),
         (r#"{"jsonrpc":"2.0","id":1,"error":{"code":1,"code":2}}"#, Flaw::Duplicate("code"), 42),
     ];
     for (text, flaw, offset) in cases {
@@ -230,6 +225,58 @@ fn what_is_not_a_message_says_why() {
         assert_eq!((&found.kind, found.offset), (&MalformedKind::NotAMessage(flaw), offset), "{text}");
         assert_eq!(found.code(), code::INVALID_REQUEST);
     }
+}
+
+#[test]
+fn malformed_errors_keep_the_words_of_the_peer() {
+    for (error, code, message, flaw) in [
+        (r#""no""#, 0, "no", Flaw::ErrorType),
+        (r#"["no"]"#, 0, r#"["no"]"#, Flaw::ErrorType),
+        (r#"{"message":"no"}"#, 0, "no", Flaw::ErrorCode),
+        (r#"{"code":1.5,"message":"no"}"#, 0, "no (code 1.5)", Flaw::ErrorCode),
+        (r#"{"code":"E_GONE","message":"no"}"#, 0, "no (code E_GONE)", Flaw::ErrorCode),
+        (r#"{"code":"-32601","message":"no"}"#, -32601, "no", Flaw::ErrorCode),
+        (r#"{"code":-32601.0,"message":"no"}"#, -32601, "no", Flaw::ErrorCode),
+        (r#"{"code":-1}"#, -1, r#"{"code":-1}"#, Flaw::ErrorMessage),
+        (r#"{"code":-1,"message":null}"#, -1, r#"{"code":-1,"message":null}"#, Flaw::ErrorMessage),
+        (r#"{"code":-1,"message":["no"]}"#, -1, r#"["no"]"#, Flaw::ErrorMessage),
+        (r#"{}"#, 0, "{}", Flaw::ErrorMessage),
+    ] {
+        let Message::Response(response) = message(format!(r#"{{"jsonrpc":"2.0","id":7,"error":{error}}}"#))
+        else {
+            panic!("{error}")
+        };
+        let read = response.outcome.unwrap_err();
+        assert_eq!((read.code, &*read.message, response.id), (code, message, Some(Id::from(7))), "{error}");
+        let deviation = response.deviation.expect(error);
+        assert_eq!((&deviation.kind, deviation.offset), (&MalformedKind::NotAMessage(flaw), 32), "{error}");
+        assert_eq!(deviation.recovered.id, Some(Id::from(7)));
+    }
+    assert_eq!(ErrorObject::new(code::UNREADABLE, "no").to_string(), "no");
+}
+
+#[test]
+fn the_id_of_a_response_may_be_an_integral_float() {
+    let id = |id: &str| match frame(format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#)) {
+        Ok(Frame::Single(Message::Response(response))) => {
+            let deviation = response.deviation.expect("a float is a deviation");
+            assert_eq!(deviation.kind, MalformedKind::NotAMessage(Flaw::IdNotInteger));
+            assert_eq!(deviation.recovered.id, None, "a strict reader knows no id");
+            response.id
+        }
+        _ => None,
+    };
+    for (text, number) in
+        [("7.0", 7), ("7e0", 7), ("0.7E+1", 7), ("-0.0", 0), ("9007199254740992.0", 1 << 53)]
+    {
+        assert_eq!(id(text), Some(Id::from(number)), "{text}");
+    }
+    for text in ["7.5", "9007199254740994.0", "1e400", "-1e19", "1e-400"] {
+        assert_eq!(id(text).filter(|id| *id != Id::from(0)), None, "{text}");
+    }
+    let cut = recover(br#"{"jsonrpc":"2.0","id":7.0,"result":{"content":["#);
+    assert_eq!((cut.id, cut.kind), (Some(Id::from(7)), Some(Kind::Response)));
+    assert_eq!(recover(br#"{"jsonrpc":"2.0","id":7.0,"method":"ping"}"#).id, None);
 }
 
 #[test]

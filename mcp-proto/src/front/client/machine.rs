@@ -7,7 +7,7 @@ use crate::bind::{Binding, Framing};
 use crate::peer::client::{
     self, CacheContext, ConnectProgress, Interest, ServerInfo, Since, TaskCommand, Verdict, WatchId,
 };
-use crate::peer::{AnyParams, AnyResult, InboundId, Lost, Outgoing, Refusal, RequestId, RequestOptions};
+use crate::peer::{AnyParams, AnyResult, InboundId, Leniency, Lost, Outgoing, Refusal, RequestId, RequestOptions};
 use crate::rpc::ErrorObject;
 
 /// The client role of a connection, as the front drives it. Inputs and outputs that differ from one transport to the
@@ -68,6 +68,9 @@ pub trait ClientMachine {
 
     /// Ends a watch.
     fn unwatch(&mut self, now: Instant, watch: WatchId);
+
+    /// Reports a deviation of the server, if the configuration tolerates deviations: returns whether it does.
+    fn tolerate(&mut self, leniency: Leniency) -> bool;
 
     /// Closes in an orderly way.
     fn close(&mut self, now: Instant);
@@ -152,6 +155,10 @@ macro_rules! as_it_is {
 
         fn unwatch(&mut self, now: Instant, watch: WatchId) {
             Self::unwatch(self, now, watch);
+        }
+
+        fn tolerate(&mut self, leniency: Leniency) -> bool {
+            Self::tolerate(self, leniency)
         }
 
         fn close(&mut self, now: Instant) {

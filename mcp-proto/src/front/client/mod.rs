@@ -29,7 +29,7 @@ use super::shared::Shared;
 use super::slots::{Follow, Link, Subscribed};
 use super::{Clock, Mode};
 use crate::peer::client::{CacheContext, Closed, ConnectProgress, ServerInfo, State, TaskCommand, Verdict};
-use crate::peer::{Lost, Outcome, Outgoing, Refusal, RequestId, RequestOptions};
+use crate::peer::{Leniency, Lost, Outcome, Outgoing, Refusal, RequestId, RequestOptions};
 use crate::schema::{Method, Notification as Notifies, ProgressParams};
 
 use self::core::ClientCore;
@@ -236,6 +236,11 @@ impl Client {
     /// Forgets every answer of the server's that was kept.
     pub fn clear_cache(&self) {
         self.handle.connection.command(|_, machine, _, _| machine.clear_cache());
+    }
+
+    /// Reports a deviation, if this client tolerates deviations: returns whether it does.
+    pub(super) fn tolerate(&self, leniency: Leniency) -> bool {
+        self.handle.connection.command(|_, machine, _, _| machine.tolerate(leniency))
     }
 
     fn prepare<M: Method>(&self, params: Result<M::Params, Error>) -> Request<M> {

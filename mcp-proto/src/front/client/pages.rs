@@ -10,8 +10,8 @@ use core::time::Duration;
 
 use super::Client;
 use crate::front::Request;
-use crate::front::error::{Error, PagesError};
-use crate::peer::{CacheMode, RequestOptions};
+use crate::front::error::{Error, ListError, PagesError};
+use crate::peer::{CacheMode, Leniency, RequestOptions};
 use crate::rpc::code;
 use crate::schema::{
     List, ListPrompts, ListResourceTemplates, ListResources, ListTools, Method, PaginatedParams, Prompt,
@@ -24,7 +24,7 @@ const PAGES: usize = 1000;
 /// A method whose result is one page of a list.
 pub trait Paged: Method<Params = PaginatedParams> {
     /// What the list is of.
-    type Item;
+    type Item: PartialEq;
 
     /// Takes a page apart: its items, and the cursor of the next page.
     fn split(page: Self::Result) -> (List<Self::Item>, Option<String>);
@@ -51,9 +51,10 @@ paged! {
 
 /// The future of a whole list, however many pages it comes in.
 ///
-/// Only an absent cursor ends the list; the empty string is a cursor like any other. A server that names a cursor
-/// twice, or more pages than the limit, gets an error rather than our patience. A cursor that has become invalid on the
-/// way has the list read once more, from its beginning.
+/// An absent cursor ends the list; the empty string is a cursor like any other, unless the server names it again: then
+/// it ends the list too, if the conduct is [lenient](crate::peer::Conduct). Any other cursor that the server names twice,
+/// and more pages than the limit, are errors. A [`ListError`] holds the items that were read before. A cursor that has
+/// become invalid on the way has the list read once more, from its beginning.
 ///
 /// Pages that were kept are not asked for again, and so may be of another time than the others: a list that is of one
 /// time has [`CacheMode::Refresh`].
@@ -66,6 +67,8 @@ pub struct Pages<M: Paged> {
     limit: usize,
     seen: BTreeSet<String>,
     items: List<M::Item>,
+    /// Where the items of the last page begin.
+    last_page: usize,
     page: Option<Request<M>>,
     pages: usize,
     again: Again,
@@ -89,6 +92,7 @@ impl<M: Paged> Pages<M> {
             limit: PAGES,
             seen: BTreeSet::new(),
             items: List::new(),
+            last_page: 0,
             page: None,
             pages: 0,
             again: Again::Once,
@@ -125,6 +129,11 @@ impl<M: Paged> Pages<M> {
         self.client.request::<M>(params).options(self.options.clone())
     }
 
+    /// The error, with the items of the pages that were read.
+    fn fail(&mut self, error: Error) -> ListError<M::Item> {
+        ListError { items: core::mem::take(&mut self.items), error }
+    }
+
     /// Begins anew, if a page was refused because of its cursor, and that has not happened before.
     fn begin_again(&mut self, error: &Error) -> bool {
         let refused = matches!(error, Error::Peer(error) if error.code == code::INVALID_PARAMS);
@@ -134,6 +143,7 @@ impl<M: Paged> Pages<M> {
         self.again = Again::No;
         self.seen.clear();
         self.items = List::new();
+        self.last_page = 0;
         self.pages = 0;
         self.page = None;
         true
@@ -141,7 +151,7 @@ impl<M: Paged> Pages<M> {
 }
 
 impl<M: Paged> Future for Pages<M> {
-    type Output = Result<List<M::Item>, Error>;
+    type Output = Result<List<M::Item>, ListError<M::Item>>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
@@ -156,20 +166,33 @@ impl<M: Paged> Future for Pages<M> {
             let page = match ready!(Pin::new(request).poll(cx)) {
                 Ok(page) => page,
                 Err(error) if this.begin_again(&error) => continue,
-                Err(error) => return Poll::Ready(Err(error)),
+                Err(error) => return Poll::Ready(Err(this.fail(error))),
             };
             let (items, cursor) = M::split(page);
-            this.items.append(items);
+            let repeated = cursor.as_ref().is_some_and(|cursor| this.seen.contains(cursor));
+            let ends = match cursor.as_deref() {
+                None => true,
+                Some("") if repeated => this.client.tolerate(Leniency::EmptyCursor { method: M::NAME }),
+                Some(_) => false,
+            };
+            // A server to which the empty cursor means none sends the same page once more.
+            let again = ends && repeated && this.items.get(this.last_page..) == Some(&**items);
+            if !again {
+                this.last_page = this.items.len();
+                this.items.append(items);
+            }
             this.pages = this.pages.saturating_add(1);
-            let Some(cursor) = cursor else {
+            let Some(cursor) = cursor.filter(|_| !ends) else {
                 return Poll::Ready(Ok(core::mem::take(&mut this.items)));
             };
             if this.pages >= this.limit {
-                return Poll::Ready(Err(Error::Pages(PagesError::TooMany { limit: this.limit })));
+                let error = Error::Pages(PagesError::TooMany { limit: this.limit });
+                return Poll::Ready(Err(this.fail(error)));
             }
-            if !this.seen.insert(cursor.clone()) {
-                return Poll::Ready(Err(Error::Pages(PagesError::Repeated { cursor })));
+            if repeated {
+                return Poll::Ready(Err(this.fail(Error::Pages(PagesError::Repeated { cursor }))));
             }
+            this.seen.insert(cursor.clone());
             let next = this.ask(Some(cursor));
             this.page = Some(next);
         }

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use super::CacheConfig;
 use crate::Limits;
-use crate::peer::TaskMode;
+use crate::peer::{Conduct, TaskMode};
 use crate::schema::{ClientCapabilities, Era, Implementation, LoggingLevel, Revision};
 
 use super::WatchConfig;
@@ -35,6 +35,9 @@ pub struct ClientConfig {
     pub reopen: bool,
     /// Whether to go on with a legacy server that answers with a version unknown to this client. Default: no.
     pub tolerate_unknown_version: bool,
+    /// How strictly to hold the server to the specification. Default: lenient, because servers in use deviate from it;
+    /// each deviation is reported as [`Diagnostic::Tolerated`](super::Diagnostic::Tolerated).
+    pub conduct: Conduct,
     /// How long a request waits for its answer or for progress. Default 30 s, as users of other clients expect.
     pub request_timeout: Duration,
     /// How long a request waits at most, whatever progress is reported. Default 10 min: longer work belongs in a task.
@@ -73,6 +76,7 @@ impl ClientConfig {
             verdict: None,
             reopen: false,
             tolerate_unknown_version: false,
+            conduct: Conduct::Lenient,
             request_timeout: Duration::from_secs(30),
             request_maximum: Duration::from_secs(600),
             connect: ConnectTimeouts::default(),

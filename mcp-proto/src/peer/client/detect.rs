@@ -15,6 +15,7 @@
 //! | handshake | a discovery result and an initialize result, in either order | a fresh link, and only the probe on it, if there is time for another start; otherwise legacy |
 //! | handshake | an error, with a discovery result kept or still to come | modern |
 //! | handshake | -32022 with a list | the newest common version of the list, once |
+//! | handshake | any other error with a list of versions | the handshake at the newest common legacy version, once |
 //! | handshake | any other error, no answer in time, the end of the link | a fresh link once, then failure |
 //!
 //! The probe and `initialize` are never cancelled. Legacy is concluded only from a valid initialize result, modern only
@@ -36,6 +37,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::Instant;
+use crate::peer::{Conduct, Leniency};
 use crate::rpc::{ErrorObject, Raw, code};
 use crate::schema::{ClientCapabilities, Era, Json, Revision};
 
@@ -121,6 +123,7 @@ pub(super) struct Detect {
     capabilities: ClientCapabilities,
     can_reopen: bool,
     tolerate: bool,
+    conduct: Conduct,
     timeouts: ConnectTimeouts,
     step: Step,
     probes: u8,
@@ -131,6 +134,8 @@ pub(super) struct Detect {
     tried: Vec<ConnectError>,
     /// Whether an error has already chosen the version of the handshake.
     chosen: bool,
+    /// What was tolerated and is not reported yet.
+    leniency: Option<Leniency>,
     /// The modern version of a server that answered the probe, and then accepted `initialize`.
     also_modern: Option<Revision>,
     /// The supplied verdict was wrong.
@@ -149,6 +154,7 @@ impl Detect {
             capabilities: config.capabilities.clone(),
             can_reopen: config.reopen,
             tolerate: config.tolerate_unknown_version,
+            conduct: config.conduct,
             timeouts: config.connect,
             step: Step::Idle,
             probes: 0,
@@ -156,6 +162,7 @@ impl Detect {
             opened: None,
             tried: Vec::new(),
             chosen: false,
+            leniency: None,
             also_modern: None,
             verdict_dropped: false,
             timer: None,
@@ -180,6 +187,11 @@ impl Detect {
     /// The modern version to begin with next time, of a server that speaks both eras.
     pub(super) fn also_modern(&self) -> Option<Revision> {
         self.also_modern
+    }
+
+    /// The leniency that was not reported yet.
+    pub(super) fn take_leniency(&mut self) -> Option<Leniency> {
+        self.leniency.take()
     }
 
     /// What is under way, in words; `None` between steps.
@@ -335,6 +347,16 @@ impl Detect {
             && let Some(act) = self.choose_after_refusal(now, &error, &probe)
         {
             return act;
+        }
+        if !other_version
+            && !self.chosen
+            && !matches!(probe, Probe::Answered(_))
+            && self.conduct == Conduct::Lenient
+            && let Some(offered) = handshake::alternative(error.data.as_ref(), asked)
+        {
+            self.chosen = true;
+            self.leniency = Some(Leniency::VersionRetried { refused: asked, offered });
+            return self.handshake(now, offered, probe);
         }
         match probe {
             Probe::Answered(discovered) => self.settle_discovered(now, discovered),

@@ -8,7 +8,7 @@ use core::time::Duration;
 
 use crate::HumanDuration;
 use crate::peer::events::Keep;
-use crate::peer::{HttpError, InboundId, Lost, Outcome, RequestId, TaskReport};
+use crate::peer::{HttpError, InboundId, Leniency, Lost, Outcome, RequestId, TaskReport};
 use crate::rpc::{ErrorObject, Id, Malformed, Raw, Recovered, Text};
 use crate::schema::{Era, Implementation, MethodInfo, ProgressParams, Revision, ServerCapabilities};
 
@@ -114,8 +114,11 @@ impl Keep for Event {
             #[cfg(feature = "http")]
             Self::PartialResult { fragment, .. } => *fragment = fragment.detached(),
             Self::Diagnostic(
-                Diagnostic::ForbiddenRequest { method, .. } | Diagnostic::InvalidNotification { method, .. },
+                Diagnostic::ForbiddenRequest { method, .. }
+                | Diagnostic::DuplicateRequest { method, .. }
+                | Diagnostic::InvalidNotification { method, .. },
             ) => *method = method.detached(),
+            Self::Diagnostic(Diagnostic::Tolerated(leniency)) => leniency.keep(),
             Self::Diagnostic(Diagnostic::Malformed(malformed)) => malformed.keep(),
             Self::Diagnostic(Diagnostic::Error(error)) => error.keep(),
             _ => {}
@@ -146,12 +149,23 @@ pub struct ServerInfo {
 pub enum Diagnostic {
     /// A line that is no message: noise on the server's standard output, a broken message, one that is too long.
     Malformed(Box<Malformed>),
+    /// The server deviates from the specification, which was tolerated
+    /// ([`ClientConfig::conduct`](super::ClientConfig::conduct)).
+    Tolerated(Leniency),
     /// An answer to a request that was never made.
     UnknownAnswer(Id),
-    /// An error that answers no request in particular.
+    /// An error without an id, which answers no request in particular. Requests that time out later quote it.
     Error(ErrorObject),
     /// A request that a modern server must not send; it is not answered.
     ForbiddenRequest {
+        /// Its id.
+        id: Id,
+        /// Its method.
+        method: Text,
+    },
+    /// A request whose id is that of another one that this side has not answered yet. An answer to it would be taken for
+    /// the answer to the other one, so that it gets none.
+    DuplicateRequest {
         /// Its id.
         id: Id,
         /// Its method.
@@ -224,7 +238,10 @@ impl Diagnostic {
                 let data = error.data.as_ref().map_or(0, |data| data.as_bytes().len());
                 error.message.len().saturating_add(data)
             }
-            Self::ForbiddenRequest { id, method } => id_bytes(id).saturating_add(method.len()),
+            Self::Tolerated(leniency) => leniency.bytes(),
+            Self::ForbiddenRequest { id, method } | Self::DuplicateRequest { id, method } => {
+                id_bytes(id).saturating_add(method.len())
+            }
             Self::InvalidNotification { method, error } => method.len().saturating_add(error.len()),
             Self::ToolExcluded { name, reason } => name.len().saturating_add(reason.len()),
             Self::NotTaken { what, error } => what.len().saturating_add(error.excerpt.len()),
@@ -256,6 +273,14 @@ impl fmt::Display for Diagnostic {
             Self::ForbiddenRequest { id, method } => {
                 write!(f, "the server sent the request {id} ({}), which its revision forbids", &**method)
             }
+            Self::DuplicateRequest { id, method } => {
+                write!(
+                    f,
+                    "the request {id} ({}) has the id of an unanswered request: not answered",
+                    &**method
+                )
+            }
+            Self::Tolerated(leniency) => leniency.fmt(f),
             Self::ForbiddenBatch => f.write_str("a batch, which the revision in use does not have"),
             Self::InvalidNotification { method, error } => {
                 write!(f, "the notification {} could not be read: {error}", &**method)

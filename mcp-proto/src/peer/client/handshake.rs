@@ -112,6 +112,22 @@ pub(crate) fn offered(data: Option<&Raw>) -> Option<Vec<String>> {
     object::<Data>(data?).map(|data| data.supported)
 }
 
+/// The legacy version to offer after `initialize` was refused at `asked`, by an error whose data lists the versions that
+/// the server supports: the newest that both sides know. `None` if there is no such list, or that is `asked` itself.
+///
+/// <https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#error-handling>
+pub(crate) fn alternative(data: Option<&Raw>, asked: Revision) -> Option<Revision> {
+    #[derive(Deserialize)]
+    struct Data {
+        #[serde(alias = "supportedVersions")]
+        supported: Vec<String>,
+    }
+    let Data { supported } = object(data?)?;
+    let newest =
+        Revision::LEGACY.iter().find(|legacy| supported.iter().any(|version| version == legacy.as_str()));
+    newest.copied().filter(|version| *version != asked)
+}
+
 /// The capabilities that a missing-capability error requires, as the names of its top-level entries and as text.
 pub(crate) fn required(data: Option<&Raw>) -> Option<(Vec<String>, String)> {
     #[derive(Deserialize)]

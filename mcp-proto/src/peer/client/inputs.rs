@@ -2,21 +2,27 @@
 
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
 
 use crate::Instant;
 use crate::peer::batch::BatchId;
 use crate::peer::encode::MetaEntries;
 use crate::peer::{
-    About, AnyParams, Entry, InvalidAnswer, Lost, Outbox, Outcome, RequestId, Stage, TaskMode,
+    About, AnyParams, Conduct, Entry, InvalidAnswer, Leniency, Lost, Outbox, Outcome, RequestId, Stage,
+    TaskMode,
 };
 use crate::rpc::{
-    Batch, ErrorObject, Frame, Id, Kind, Malformed, MalformedKind, Message, Raw, Recovered, Request,
-    Response, Text, code, write,
+    Batch, ErrorObject, Frame, Id, Kind, Malformed, MalformedKind, Message, Raw, Request, Response, Text,
+    code, write,
 };
 use crate::schema::{
     Cancelled, CancelledParams, Discover, ElicitationComplete, ElicitationCompleteParams, EmptyParams, Era,
-    Initialize, InitializeParams, Initialized, Method, Notification, Progress, ProgressParams, ResultType,
-    Revision, SetLoggingLevel, SetLoggingLevelParams, result_type, tasks::GetTask,
+    Initialize, InitializeParams, Initialized, ListTools, Method, Notification, Ping, Progress,
+    ProgressParams, ResultType, Revision, SetLoggingLevel, SetLoggingLevelParams, result_type,
+    tasks::GetTask,
 };
 
 use super::detect::Act;
@@ -181,10 +187,8 @@ impl Client {
 
     /// Ends the request that a message which could not be read was to answer; returns whether there is one.
     fn settle_unreadable(&mut self, now: Instant, malformed: &Malformed, out: &mut dyn Outbox) -> bool {
-        let Recovered { id, kind, method } = &malformed.recovered;
-        let answer = kind.is_none_or(|kind| kind == Kind::Response) && method.is_none();
-        let (Some(Id::Number(wire)), true) = (id, answer) else { return false };
-        let wire = *wire;
+        let wire = malformed.recovered.id.as_ref().and_then(|id| self.config.conduct.number_of(id));
+        let (Some(wire), true) = (wire, malformed.may_be_answer()) else { return false };
         if matches!(self.phase, Phase::Detecting) && [self.probe, self.initialize].contains(&Some(wire)) {
             let unreadable = Raw::new("null").map_err(|error| ErrorObject::new(0, error.to_string()));
             let act = if self.probe == Some(wire) {
@@ -205,12 +209,19 @@ impl Client {
         true
     }
 
-    fn handle_response(&mut self, now: Instant, response: Response, out: &mut dyn Outbox) {
-        let wire = match response.id {
-            Some(Id::Number(wire)) => wire,
-            Some(id) => return self.diagnose(Diagnostic::UnknownAnswer(id)),
-            None => return self.handle_error_without_id(now, response.outcome, out),
+    fn handle_response(&mut self, now: Instant, mut response: Response, out: &mut dyn Outbox) {
+        if let Some(deviation) = response.deviation.take() {
+            if !self.tolerate(Leniency::Response(deviation.clone())) {
+                return self.take_malformed(now, *deviation, out);
+            }
+        }
+        let Some(id) = response.id else { return self.handle_error_without_id(now, response.outcome, out) };
+        let Some(wire) = self.config.conduct.number_of(&id) else {
+            return self.diagnose(Diagnostic::UnknownAnswer(id));
         };
+        if self.outbound.is_ours(wire) {
+            self.note_number_as_string(&id);
+        }
         if self.probe == Some(wire) {
             return self.handle_probe_answer(now, response.outcome, out);
         }
@@ -227,7 +238,7 @@ impl Client {
             return;
         }
         if self.queued.contains_key(&wire) {
-            return self.diagnose(Diagnostic::UnknownAnswer(Id::Number(wire)));
+            return self.diagnose(Diagnostic::UnknownAnswer(id));
         }
         let answered = self.outbound.awaits(wire);
         match answered.and_then(|number| Some((number, self.outbound.remove(number)?))) {
@@ -239,7 +250,23 @@ impl Client {
                     self.give_late_task_up(now, result, out);
                 }
             }
-            None => self.diagnose(Diagnostic::UnknownAnswer(Id::Number(wire))),
+            None => self.diagnose(Diagnostic::UnknownAnswer(id)),
+        }
+    }
+
+    /// Reports a deviation, if the configuration tolerates deviations: returns whether it does.
+    pub(crate) fn tolerate(&mut self, leniency: Leniency) -> bool {
+        let lenient = self.config.conduct == Conduct::Lenient;
+        if lenient {
+            self.diagnose(Diagnostic::Tolerated(leniency));
+        }
+        lenient
+    }
+
+    /// Reports that the server has written the number of a request of this side as a string, if it has.
+    pub(crate) fn note_number_as_string(&mut self, id: &Id) {
+        if matches!(id, Id::String(_)) {
+            self.diagnose(Diagnostic::Tolerated(Leniency::NumberAsString { id: id.clone() }));
         }
     }
 
@@ -265,11 +292,30 @@ impl Client {
     ) {
         let Err(error) = answer else { return };
         if matches!(self.phase, Phase::Detecting)
+            && self.handshake_written_last
             && let Some(act) = self.detect.handle_error_without_id(now, &error)
         {
             return self.perform(now, act, out);
         }
+        self.outbound.note_unaddressed(now, &error);
         self.diagnose(Diagnostic::Error(error));
+    }
+
+    /// Checks a result for the deviations that no decoder reports, and repairs the result of `ping`.
+    pub(super) fn tolerate_result(&mut self, entry: &Entry, result: Raw) -> Result<Raw, InvalidAnswer> {
+        if let Some(empty) = self.config.conduct.empty_for_null(entry.info, &result) {
+            self.diagnose(Diagnostic::Tolerated(Leniency::NullResult { method: Ping::NAME }));
+            return Ok(empty);
+        }
+        if entry.info.is_some_and(|info| info.name == ListTools::NAME) {
+            for tool in tools_without_schema(&result) {
+                let leniency = Leniency::MissingInputSchema { tool };
+                if !self.tolerate(leniency.clone()) {
+                    return Err(InvalidAnswer::Malformed(leniency.to_string()));
+                }
+            }
+        }
+        Ok(result)
     }
 
     /// What kind of result a result is, by the method that was asked and the result's own word.
@@ -324,12 +370,13 @@ impl Client {
             Err(error) => return self.diagnose(Diagnostic::InvalidNotification { method, error }),
         };
         // Progress of a request that is unknown or over is not an error: it may have crossed on the way.
-        let Id::Number(number) = params.progress_token else { return };
+        let Some(number) = self.config.conduct.number_of(&params.progress_token) else { return };
         if self
             .outbound
             .get(number)
             .is_some_and(|entry| entry.progress && matches!(entry.stage, Stage::Sent | Stage::Task))
         {
+            self.note_number_as_string(&params.progress_token);
             self.outbound.extend(number, now);
             self.events.push_or_drop(Event::Progress { request: RequestId::new(number), params }, bytes);
         }
@@ -343,7 +390,7 @@ impl Client {
         let Some(id) = params.request_id else { return };
         if self.era() == Some(Era::Modern) {
             // A server cancels only to end a subscription; one that ended by its result is gone already.
-            if let Id::Number(wire) = id
+            if let Some(wire) = self.config.conduct.number_of(&id)
                 && let number = self.outbound.named(wire)
                 && self.is_subscription(number)
             {
@@ -368,7 +415,7 @@ impl Client {
             return None;
         }
         let params: EmptyParams = params?.decode().ok()?;
-        let Id::Number(wire) = params.meta.subscription_id()? else { return None };
+        let wire = self.config.conduct.number_of(&params.meta.subscription_id()?)?;
         let number = self.outbound.named(wire);
         self.is_subscription(number).then(|| RequestId::new(number))
     }
@@ -379,6 +426,9 @@ impl Client {
         if self.detect.verdict_dropped {
             self.detect.verdict_dropped = false;
             self.diagnose(Diagnostic::VerdictDropped);
+        }
+        if let Some(leniency) = self.detect.take_leniency() {
+            self.diagnose(Diagnostic::Tolerated(leniency));
         }
         match act {
             Act::Wait => {}
@@ -478,6 +528,7 @@ impl Client {
         let protocol = self.protocol_meta(version, self.config.tasks);
         let entries = MetaEntries { protocol: Some(&protocol), ..MetaEntries::default() };
         self.write(number, Discover::NAME, &EmptyParams::default(), version, entries, out);
+        self.handshake_written_last = true;
         number
     }
 
@@ -490,6 +541,7 @@ impl Client {
             self.config.info.clone(),
         );
         self.write(number, Initialize::NAME, &params, version, MetaEntries::default(), out);
+        self.handshake_written_last = true;
         self.set_state(State::Initializing);
         number
     }
@@ -514,6 +566,24 @@ impl Client {
             }
         }
     }
+}
+
+/// The names of the tools in a page of them that have no `inputSchema`.
+fn tools_without_schema(page: &Raw) -> Vec<String> {
+    #[derive(Deserialize)]
+    struct Page<'a> {
+        #[serde(borrow)]
+        tools: Vec<&'a RawValue>,
+    }
+    #[derive(Deserialize)]
+    struct Tool<'a> {
+        name: String,
+        #[serde(borrow, rename = "inputSchema")]
+        schema: Option<&'a RawValue>,
+    }
+    let Ok(Page { tools }) = page.decode() else { return Vec::new() };
+    let tools = tools.into_iter().filter_map(|tool| serde_json::from_str::<Tool<'_>>(tool.get()).ok());
+    tools.filter(|tool| tool.schema.is_none()).map(|tool| tool.name).collect()
 }
 
 fn bytes_of(params: Option<&Raw>) -> usize {

@@ -144,6 +144,8 @@ pub struct Client {
     /// The wire ids of the handshake's own requests.
     probe: Option<i64>,
     initialize: Option<i64>,
+    /// Whether nothing was written since the last of them: then an error without an id can only mean that.
+    handshake_written_last: bool,
     outbound: Outbound,
     /// Requests made before the server was known.
     queued: BTreeMap<i64, Template>,
@@ -186,6 +188,7 @@ impl Client {
             state: State::Disconnected,
             probe: None,
             initialize: None,
+            handshake_written_last: false,
             outbound: Outbound::new(),
             queued: BTreeMap::new(),
             queued_bytes: 0,

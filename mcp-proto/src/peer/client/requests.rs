@@ -59,6 +59,13 @@ impl Client {
                 }
             }
             None => self.hold(Held { id, method, params, batch }, out),
+            // Its answer would be taken for the answer to the other one.
+            Some(Era::Legacy) if self.inbound.find(&id).is_some() => {
+                if let Some(batch) = batch {
+                    self.close_batch(batch, out);
+                }
+                self.diagnose(Diagnostic::DuplicateRequest { id, method });
+            }
             Some(Era::Legacy) => {
                 if let Err(error) = self.take_request(&id, &method, params, batch) {
                     self.reply_error(Some(&id), batch, &error, out);
@@ -194,6 +201,7 @@ impl Client {
         if matches!(self.phase, Phase::Ending { .. }) {
             return Ok(());
         }
+        self.handshake_written_last = false;
         match batch {
             None => {
                 write(out.buffer())?;

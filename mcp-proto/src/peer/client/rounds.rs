@@ -160,8 +160,9 @@ impl Client {
         answer: Result<Raw, ErrorObject>,
         out: &mut dyn Outbox,
     ) {
-        let outcome = match answer {
-            Ok(result) => self.classify(&entry, result),
+        let outcome = match answer.map(|result| self.tolerate_result(&entry, result)) {
+            Ok(Ok(result)) => self.classify(&entry, result),
+            Ok(Err(invalid)) => Outcome::Invalid(invalid),
             Err(error) => Outcome::Error(error),
         };
         self.learn_task_tools(&entry, &outcome);

@@ -66,7 +66,7 @@ impl Client {
             self.give_task_up(now, expired.number, out);
             self.take(expired.number);
             tell_cancelled(expired.number, &expired.entry, Some("timed out"), out);
-            self.end(expired.number, Outcome::TimedOut { after: expired.after, maximum: expired.maximum });
+            self.end(expired.number, expired.outcome());
         }
     }
 

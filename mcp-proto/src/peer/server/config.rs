@@ -8,7 +8,7 @@ use core::fmt;
 use core::time::Duration;
 
 use crate::Limits;
-use crate::peer::{CacheHint, Principal};
+use crate::peer::{CacheHint, Conduct, Principal};
 use crate::schema::{Implementation, MethodInfo, Revision, ServerCapabilities};
 
 /// The configuration of a server.
@@ -40,6 +40,9 @@ pub struct ServerConfig {
     /// The same for the results of single methods, by their names. Default: none. `server/discover`, for one, may be
     /// kept for longer than what is read.
     pub cache_of: BTreeMap<&'static str, CacheHint>,
+    /// How strictly to hold clients to the specification. Default: lenient, because clients in use deviate from it;
+    /// each deviation is reported as [`Diagnostic::Tolerated`](super::Diagnostic::Tolerated).
+    pub conduct: Conduct,
     /// How long a request to a legacy client waits for its answer or for progress. Default 60 s. What waits for a
     /// person or a model has no limit unless one comes with the request.
     pub request_timeout: Duration,
@@ -69,6 +72,7 @@ impl ServerConfig {
             eras: Eras::Both,
             cache: CacheHint::default(),
             cache_of: BTreeMap::new(),
+            conduct: Conduct::Lenient,
             request_timeout: Duration::from_secs(60),
             request_maximum: Duration::from_secs(600),
             close_timeout: Duration::from_secs(2),

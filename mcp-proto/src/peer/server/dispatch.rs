@@ -1,13 +1,14 @@
 //! Requests of the client: those that the protocol answers by itself, and those for the application.
 
-use alloc::string::ToString;
+use alloc::collections::BTreeMap;
+use alloc::string::{String, ToString};
 
 use crate::peer::batch::BatchId;
 use crate::peer::events::Pressure;
-use crate::peer::{AnyResult, InboundId, Outbox, Refused};
+use crate::peer::{AnyResult, Conduct, InboundId, Leniency, Outbox, Refused};
 use crate::rpc::{ErrorObject, Id, Raw, Request, Text, code, write};
 use crate::schema::{
-    Discover, DiscoverResult, EmptyResult, Era, Initialize, InitializeParams, InitializeResult, Method,
+    Discover, DiscoverResult, EmptyResult, Era, Initialize, InitializeParams, InitializeResult, Json, Method,
     SetLoggingLevel, SetLoggingLevelParams, SubscribeResource, SubscribeResourceParams, SubscriptionsListen,
     UnsubscribeResource, UnsubscribeResourceParams,
 };
@@ -21,6 +22,14 @@ impl Server {
     /// Answers a request, or hands it to the application.
     pub(super) fn handle_request(&mut self, request: Request, batch: Option<BatchId>, out: &mut dyn Outbox) {
         let (id, method) = (request.id.clone(), request.method.clone());
+        // Its answer would be taken for the answer to the other one. Over HTTP the exchange tells them apart, and such a
+        // request does not come here.
+        if self.inbound.find(&id).is_some() || self.backlog.contains(&id) {
+            if let Some(batch) = batch {
+                self.close_batch(batch, out);
+            }
+            return self.diagnose(Diagnostic::DuplicateRequest { id, method });
+        }
         let answered = match self.admit(&request, batch) {
             Ok(Admitted::Ping) => self.answer(&id, batch, &EmptyResult::new(), out),
             Ok(Admitted::Initialize) => self.open_session(&id, request.params.as_ref(), out),
@@ -47,12 +56,6 @@ impl Server {
         if !(matches!(self.phase, Phase::Open) || held) {
             return Err(ErrorObject::new(code::INTERNAL_ERROR, "the server is closing"));
         }
-        if self.inbound.find(&request.id).is_some() || self.backlog.contains(&request.id) {
-            return Err(ErrorObject::new(
-                code::INVALID_REQUEST,
-                "a request with this id is still unanswered",
-            ));
-        }
         let place = if batch.is_some() { Place::Batch } else { Place::Alone };
         admit(
             &self.config,
@@ -70,7 +73,15 @@ impl Server {
         params: Option<&Raw>,
         out: &mut dyn Outbox,
     ) -> Result<(), ErrorObject> {
-        let session = Session::open(decode::<InitializeParams>(Initialize::NAME, params)?);
+        let params = match decode::<InitializeParams>(Initialize::NAME, params) {
+            Err(_) if self.config.conduct == Conduct::Lenient && lacks_client_info(params) => {
+                let params = decode(Initialize::NAME, with_client_info(params).as_ref())?;
+                self.diagnose(Diagnostic::Tolerated(Leniency::ClientInfo));
+                params
+            }
+            params => params?,
+        };
+        let session = Session::open(params);
         let result = InitializeResult {
             instructions: self.config.instructions.clone(),
             ..InitializeResult::new(
@@ -204,6 +215,36 @@ impl Server {
             ..DiscoverResult::new(versions, self.config.capabilities.clone())
         }
     }
+}
+
+/// What stands for the name and for the version that a client leaves out.
+const UNKNOWN: &str = "unknown";
+
+type Members = BTreeMap<String, Json>;
+
+/// The members of the `clientInfo` among the parameters of `initialize`; none if it is absent or `null`.
+fn client_info(params: &Members) -> Option<Members> {
+    match params.get("clientInfo") {
+        Some(info) if !info.is_null() => info.decode().ok(),
+        _ => Some(Members::new()),
+    }
+}
+
+/// Whether the parameters of `initialize` lack `clientInfo`, or its name or version.
+fn lacks_client_info(params: Option<&Raw>) -> bool {
+    let info = params.and_then(|params| client_info(&params.decode().ok()?));
+    info.is_some_and(|info| !info.contains_key("name") || !info.contains_key("version"))
+}
+
+/// The parameters of `initialize`, with defaults in the place of the members that `clientInfo` lacks.
+fn with_client_info(params: Option<&Raw>) -> Option<Raw> {
+    let mut params: Members = params?.decode().ok()?;
+    let mut info = client_info(&params)?;
+    for name in ["name", "version"] {
+        info.entry(name.into()).or_insert(Json::encode(UNKNOWN).ok()?);
+    }
+    params.insert("clientInfo".into(), Json::encode(&info).ok()?);
+    Raw::encode(&params).ok()
 }
 
 fn id_bytes(id: &Id) -> usize {

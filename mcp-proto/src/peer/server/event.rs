@@ -6,7 +6,7 @@ use alloc::sync::Arc;
 use core::fmt;
 
 use crate::peer::events::Keep;
-use crate::peer::{InboundId, Lost, Outcome, Principal, RequestId};
+use crate::peer::{InboundId, Leniency, Lost, Outcome, Principal, RequestId};
 use crate::rpc::{ErrorObject, Id, Malformed, Raw, Text};
 use crate::schema::{ClientCapabilities, Era, Implementation, LoggingLevel, ProgressParams, Revision};
 
@@ -85,7 +85,10 @@ impl Keep for Event {
                 *method = method.detached();
                 error.keep();
             }
-            Self::Diagnostic(Diagnostic::InvalidNotification { method, .. }) => *method = method.detached(),
+            Self::Diagnostic(
+                Diagnostic::InvalidNotification { method, .. } | Diagnostic::DuplicateRequest { method, .. },
+            ) => *method = method.detached(),
+            Self::Diagnostic(Diagnostic::Tolerated(leniency)) => leniency.keep(),
             Self::Diagnostic(Diagnostic::Malformed(malformed)) => malformed.keep(),
             Self::Diagnostic(Diagnostic::Error(error)) => error.keep(),
             _ => {}
@@ -119,9 +122,20 @@ pub struct RequestContext {
 pub enum Diagnostic {
     /// Something that is no message; it was answered with an error.
     Malformed(Box<Malformed>),
+    /// The client deviates from the specification, which was tolerated
+    /// ([`ServerConfig::conduct`](super::ServerConfig::conduct)).
+    Tolerated(Leniency),
+    /// A request whose id is that of another one that has not been answered yet. An answer to it would be taken for the
+    /// answer to the other one, so that on a stream it gets none. Over HTTP it is refused in its own exchange.
+    DuplicateRequest {
+        /// Its id.
+        id: Id,
+        /// Its method.
+        method: Text,
+    },
     /// An answer to a request that was never made.
     UnknownAnswer(Option<Id>),
-    /// An error that answers no request in particular.
+    /// An error without an id, which answers no request in particular. Requests that time out later quote it.
     Error(ErrorObject),
     /// A request that was answered with an error before it reached the application.
     Refused {
@@ -176,6 +190,11 @@ impl Diagnostic {
                 of_id(&recovered.id)
                     .saturating_add(recovered.method.as_ref().map_or(0, |method| method.len()))
             }
+            Self::Tolerated(leniency) => leniency.bytes(),
+            Self::DuplicateRequest { id, method } => match id {
+                Id::String(text) => text.len().saturating_add(method.len()),
+                Id::Number(_) => method.len(),
+            },
             Self::UnknownAnswer(id) => of_id(id),
             Self::Error(error) | Self::AnswerReplaced { error, .. } => of_error(error),
             Self::Refused { method, error } => method.len().saturating_add(of_error(error)),
@@ -190,6 +209,14 @@ impl fmt::Display for Diagnostic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Malformed(malformed) => write!(f, "not a message: {malformed}"),
+            Self::Tolerated(leniency) => leniency.fmt(f),
+            Self::DuplicateRequest { id, method } => {
+                write!(
+                    f,
+                    "the request {id} ({}) has the id of an unanswered request: not answered",
+                    &**method
+                )
+            }
             Self::UnknownAnswer(Some(id)) => write!(f, "an answer to request {id}, which was never made"),
             Self::UnknownAnswer(None) => f.write_str("an answer without an id"),
             Self::Error(error) => write!(f, "an error that answers no request: {error}"),

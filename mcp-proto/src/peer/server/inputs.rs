@@ -5,11 +5,14 @@ use alloc::string::ToString;
 
 use crate::Instant;
 use crate::peer::batch::BatchId;
-use crate::peer::{InvalidAnswer, Lost, Outbox, Outcome, RequestId};
+use crate::peer::{Conduct, InvalidAnswer, Leniency, Lost, Outbox, Outcome, RequestId};
 use crate::rpc::{
-    Batch, ErrorObject, Frame, Id, Kind, Malformed, MalformedKind, Message, Raw, Response, Text, code,
+    Batch, ErrorObject, Frame, Id, Malformed, MalformedKind, Message, Raw, Response, Text, code,
 };
-use crate::schema::{Cancelled, CancelledParams, Initialized, Notification, Progress, ProgressParams};
+use crate::schema::{
+    Cancelled, CancelledParams, Initialized, Method as _, MethodInfo, Notification, Ping, Progress,
+    ProgressParams,
+};
 
 use super::dispatch::decode;
 use super::{Closed, Diagnostic, Event, Phase, Server};
@@ -68,20 +71,16 @@ impl Server {
     /// Ends the request of this side that a message which could not be read was to answer; returns whether there is one.
     fn settle_unreadable(&mut self, malformed: &Malformed) -> bool {
         let recovered = &malformed.recovered;
-        // What breaks off before it says what it is, under an id that is waited for, was the answer.
-        let answer = match recovered.kind {
-            Some(kind) => kind == Kind::Response,
-            None => recovered.method.is_none(),
-        };
-        let (Some(Id::Number(number)), true) = (&recovered.id, answer) else { return false };
-        if self.outbound.remove(*number).is_none() {
+        let number = recovered.id.as_ref().and_then(|id| self.config.conduct.number_of(id));
+        let (Some(number), true) = (number, malformed.may_be_answer()) else { return false };
+        if self.outbound.remove(number).is_none() {
             return false;
         }
         let invalid = match malformed.kind {
             MalformedKind::TooLong { bytes } => InvalidAnswer::TooLong { bytes },
             _ => InvalidAnswer::Malformed(malformed.to_string()),
         };
-        self.end(*number, Outcome::Invalid(invalid));
+        self.end(number, Outcome::Invalid(invalid));
         true
     }
 
@@ -112,7 +111,7 @@ impl Server {
     pub fn handle_timeout(&mut self, now: Instant, out: &mut dyn Outbox) {
         while let Some(expired) = self.outbound.pop_expired(now) {
             out.cancel(expired.number, Some("timed out"));
-            self.end(expired.number, Outcome::TimedOut { after: expired.after, maximum: expired.maximum });
+            self.end(expired.number, expired.outcome());
         }
         self.retell(now, out);
         self.release(now, out);
@@ -144,7 +143,7 @@ impl Server {
                     self.handle_notification(now, notification.method, notification.params, out);
                 }
             }
-            Message::Response(response) => self.handle_response(response),
+            Message::Response(response) => self.handle_response(now, response),
         }
     }
 
@@ -170,8 +169,10 @@ impl Server {
             },
             Progress::NAME => match decode::<ProgressParams>(&method, params.as_ref()) {
                 Ok(params) => {
-                    let Id::Number(number) = params.progress_token else { return };
+                    let token = params.progress_token.clone();
+                    let Some(number) = self.config.conduct.number_of(&token) else { return };
                     if self.outbound.get(number).is_some_and(|entry| entry.progress) {
+                        self.note_number_as_string(token);
                         self.outbound.extend(number, now);
                         let request = RequestId::new(number);
                         let bytes = params.message.as_ref().map_or(0, |message| message.len());
@@ -202,23 +203,48 @@ impl Server {
         }
     }
 
-    fn handle_response(&mut self, response: Response) {
-        let number = match (response.id, response.outcome) {
-            (Some(Id::Number(number)), outcome) if self.outbound.is_ours(number) => {
-                // The answer to a request that was given up is dropped.
-                if self.outbound.remove(number).is_some() {
-                    let outcome = match outcome {
-                        Ok(result) => Outcome::Result(result),
-                        Err(error) => Outcome::Error(error),
-                    };
-                    self.end(number, outcome);
+    fn handle_response(&mut self, now: Instant, mut response: Response) {
+        if let Some(deviation) = response.deviation.take() {
+            if self.config.conduct == Conduct::Strict {
+                if !self.settle_unreadable(&deviation) {
+                    self.diagnose(Diagnostic::Malformed(deviation));
                 }
                 return;
             }
-            (None, Err(error)) => return self.diagnose(Diagnostic::Error(error)),
-            (id, _) => id,
-        };
-        self.diagnose(Diagnostic::UnknownAnswer(number));
+            self.diagnose(Diagnostic::Tolerated(Leniency::Response(deviation)));
+        }
+        let number = response.id.as_ref().and_then(|id| self.config.conduct.number_of(id));
+        match (response.id, number, response.outcome) {
+            (Some(id), Some(number), outcome) if self.outbound.is_ours(number) => {
+                self.note_number_as_string(id);
+                // The answer to a request that was given up is dropped.
+                let Some(entry) = self.outbound.remove(number) else { return };
+                let outcome = match outcome {
+                    Ok(result) => Outcome::Result(self.tolerate_null(entry.info, result)),
+                    Err(error) => Outcome::Error(error),
+                };
+                self.end(number, outcome);
+            }
+            (None, _, Err(error)) => {
+                self.outbound.note_unaddressed(now, &error);
+                self.diagnose(Diagnostic::Error(error));
+            }
+            (id, ..) => self.diagnose(Diagnostic::UnknownAnswer(id)),
+        }
+    }
+
+    /// Reports that the client has written the number of a request of this side as a string, if it has.
+    fn note_number_as_string(&mut self, id: Id) {
+        if matches!(id, Id::String(_)) {
+            self.diagnose(Diagnostic::Tolerated(Leniency::NumberAsString { id }));
+        }
+    }
+
+    /// The result of `ping` as it should be, where the client answers with `null`.
+    fn tolerate_null(&mut self, info: Option<&'static MethodInfo>, result: Raw) -> Raw {
+        let Some(empty) = self.config.conduct.empty_for_null(info, &result) else { return result };
+        self.diagnose(Diagnostic::Tolerated(Leniency::NullResult { method: Ping::NAME }));
+        empty
     }
 
     /// Ends the connection for a reason of this side.

@@ -106,7 +106,7 @@ fn the_hard_maximum_runs_on_over_all_rounds() {
     s.advance(Duration::from_secs(1));
     assert_eq!(taken_back(&mut s), [input]);
     match s.outcome(request) {
-        Outcome::TimedOut { after, maximum: true } => assert_eq!(after, Duration::from_secs(100)),
+        Outcome::TimedOut { after, maximum: true, .. } => assert_eq!(after, Duration::from_secs(100)),
         other => panic!("{other:?}"),
     }
     s.expect_silence();

@@ -10,7 +10,7 @@ use bytes::Bytes;
 
 use crate::bind::http::{Fields, Sent, header};
 use crate::codec::{Sse, media};
-use crate::peer::{HttpError, InvalidAnswer};
+use crate::peer::{Conduct, HttpError, InvalidAnswer, Leniency};
 use crate::rpc::{self, ErrorObject, Frame, Message, Raw};
 
 /// How much is read of a body that can be no message. The beginning of it is shown to people.
@@ -23,6 +23,8 @@ const EXCERPT_BYTES: usize = 4 * HttpError::EXCERPT;
 pub(super) enum Content {
     Json,
     Events,
+    /// The head names no type.
+    Untyped,
     Other,
 }
 
@@ -31,6 +33,8 @@ pub(super) enum Content {
 pub(super) struct Head {
     pub(super) status: u16,
     pub(super) content: Content,
+    /// The type of the body as the head names it, where that is neither JSON nor a stream of events.
+    pub(super) odd_type: Option<String>,
     pub(super) session: Option<String>,
     pub(super) location: Option<String>,
     pub(super) dpop_nonce: Option<String>,
@@ -48,14 +52,17 @@ impl Head {
         let content = match fields.get("content-type") {
             Some(value) if media::is(value, "application/json") => Content::Json,
             Some(value) if media::is(value, "text/event-stream") => Content::Events,
-            _ => Content::Other,
+            Some(_) => Content::Other,
+            None => Content::Untyped,
         };
+        let odd_type = text("content-type").filter(|_| content == Content::Other);
         let session = text(header::SESSION_ID)
             .filter(|id| !id.is_empty() && id.bytes().all(|byte| (0x21..=0x7e).contains(&byte)));
         let mut error = HttpError::new(status, "");
         error.challenge = challenge(fields, header_bytes);
         error.retry_after = text("retry-after").and_then(|value| value.parse().ok()).map(Duration::from_secs);
-        Self { status, content, session, location: text("location"), dpop_nonce: text("dpop-nonce"), error }
+        let (location, dpop_nonce) = (text("location"), text("dpop-nonce"));
+        Self { status, content, odd_type, session, location, dpop_nonce, error }
     }
 
     pub(super) fn is_success(&self) -> bool {
@@ -88,11 +95,26 @@ fn excerpt(body: &[u8]) -> String {
 #[derive(Debug)]
 pub(super) struct Whole {
     pub(super) status: u16,
-    json: bool,
+    content: Content,
+    odd_type: Option<String>,
+    conduct: Conduct,
     error: HttpError,
     body: Body,
     bytes: usize,
-    limit: usize,
+    /// Whether the body begins as JSON does, once that is known.
+    begins_as_json: Option<bool>,
+    message_bytes: usize,
+}
+
+/// A body that is whole.
+#[derive(Debug)]
+pub(super) struct Finished {
+    /// What the body holds.
+    pub(super) found: Result<Option<Frame>, InvalidAnswer>,
+    /// What is reported of the exchange if the body holds no answer.
+    pub(super) error: HttpError,
+    /// The deviation that was tolerated in reading the body.
+    pub(super) leniency: Option<Leniency>,
 }
 
 #[derive(Debug)]
@@ -104,15 +126,46 @@ enum Body {
 }
 
 impl Whole {
-    pub(super) fn new(head: Head, message_bytes: usize) -> Self {
-        let json = head.content == Content::Json;
-        let limit = if json { message_bytes } else { message_bytes.min(OTHER_BYTES) };
-        Self { status: head.status, json, error: head.error, body: Body::Empty, bytes: 0, limit }
+    pub(super) fn new(head: Head, message_bytes: usize, conduct: Conduct) -> Self {
+        let Head { status, content, odd_type, error, .. } = head;
+        Self {
+            status,
+            content,
+            odd_type,
+            conduct,
+            error,
+            body: Body::Empty,
+            bytes: 0,
+            begins_as_json: None,
+            message_bytes,
+        }
+    }
+
+    /// Whether the body is to be JSON: by its head or, where that names no type, by its first character.
+    fn is_json(&self) -> bool {
+        match self.content {
+            Content::Json => true,
+            Content::Untyped => {
+                self.conduct == Conduct::Lenient && self.is_success() && self.begins_as_json == Some(true)
+            }
+            Content::Events | Content::Other => false,
+        }
+    }
+
+    /// How many bytes are kept.
+    fn limit(&self) -> usize {
+        if self.is_json() { self.message_bytes } else { self.message_bytes.min(OTHER_BYTES) }
     }
 
     /// Appends a piece, and returns whether there is room for more.
     pub(super) fn add(&mut self, piece: Bytes) -> bool {
-        let room = self.limit.saturating_sub(self.bytes);
+        if self.begins_as_json.is_none() {
+            let rest = piece.trim_ascii_start();
+            let at = self.bytes.saturating_add(piece.len().saturating_sub(rest.len()));
+            self.begins_as_json = rest.first().map(|first| matches!(first, b'{' | b'[') && at < OTHER_BYTES);
+        }
+        let limit = self.limit();
+        let room = limit.saturating_sub(self.bytes);
         self.bytes = self.bytes.saturating_add(piece.len());
         let kept = piece.slice(..piece.len().min(room));
         if !kept.is_empty() {
@@ -127,26 +180,31 @@ impl Whole {
                 Body::Copied(copied) => copied.extend_from_slice(&kept),
             }
         }
-        self.bytes <= self.limit
+        self.bytes <= limit
     }
 
-    /// What it is, now that all of it has come or as much as is taken of it, and what is told of it if that is no
-    /// answer.
-    pub(super) fn finish(mut self, depth: usize) -> (Result<Option<Frame>, InvalidAnswer>, HttpError) {
+    /// What it is, now that all of it has come or as much as is taken of it.
+    pub(super) fn finish(mut self, depth: usize) -> Finished {
         let body = mem::replace(&mut self.body, Body::Empty).join();
         let found = self.read(&body, depth);
         // An answer needs no excerpt.
         if !self.is_success() || !matches!(found, Ok(Some(Frame::Single(Message::Response(_))))) {
             self.error.excerpt = excerpt(&body);
         }
-        (found, self.error)
+        let untyped = self.content != Content::Json && self.is_success();
+        let leniency = (untyped && matches!(found, Ok(Some(_))))
+            .then(|| Leniency::ContentType { found: self.odd_type.take() });
+        Finished { found, error: self.error, leniency }
     }
 
     fn read(&self, body: &Bytes, depth: usize) -> Result<Option<Frame>, InvalidAnswer> {
-        let answers = self.json && self.is_success();
-        if self.bytes > self.limit {
-            let too_long = InvalidAnswer::TooLong { bytes: self.limit.saturating_add(1) };
+        let answers = self.is_json() && self.is_success();
+        if self.bytes > self.limit() {
+            let too_long = InvalidAnswer::TooLong { bytes: self.limit().saturating_add(1) };
             return if answers { Err(too_long) } else { Ok(None) };
+        }
+        if self.is_success() && !answers && self.conduct == Conduct::Strict {
+            return Ok(None);
         }
         // Some servers send their errors as plain text, or with no type at all.
         if !matches!(body.trim_ascii_start().first(), Some(b'{' | b'[')) {

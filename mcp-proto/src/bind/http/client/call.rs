@@ -261,7 +261,7 @@ impl HttpClient {
         match call.owner {
             Owner::Application => self.peer.handle_answer(now, number, answer, &mut self.out),
             Owner::Peer => {
-                let response = Response { id: Some(Id::Number(number)), outcome: answer };
+                let response = Response { id: Some(Id::Number(number)), outcome: answer, deviation: None };
                 let frame = Frame::Single(Message::Response(response));
                 self.peer.handle_frame(now, frame, &mut self.out);
             }

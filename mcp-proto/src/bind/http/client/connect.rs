@@ -34,6 +34,9 @@ impl HttpClient {
         if self.detect.take_verdict_dropped() {
             self.peer.report(Diagnostic::VerdictDropped);
         }
+        if let Some(leniency) = self.detect.take_leniency() {
+            self.peer.report(Diagnostic::Tolerated(leniency));
+        }
         match act {
             Act::Wait => {}
             Act::Probe(version) => self.send_probe(version),

@@ -11,6 +11,7 @@
 //! | any status, -32022 without a list | failure | failure |
 //! | any status, -32020 | once more, then failure: something changes the headers on the way | modern, at the version that was probed |
 //! | any status, -32021 | once more if this client has what is required, otherwise failure | failure |
+//! | no temporary or barring status, another error with a list of versions | as without the list | the handshake at the newest common legacy version, once |
 //! | 2xx and anything else, or nothing | the handshake | failure |
 //! | 404 and -32601 | the handshake | modern, if the probe got the same; otherwise the stream of events |
 //! | 400, 404, 405 and anything else | the handshake | the stream of events |
@@ -58,6 +59,7 @@ use crate::peer::client::handshake::{self, Discovered, SelfDescription};
 use crate::peer::client::{
     ClientConfig, ConnectError, ConnectProgress, ConnectStep, ConnectTimeouts, Mode, ServerInfo, Verdict,
 };
+use crate::peer::{Conduct, Leniency};
 use crate::rpc::{ErrorObject, code};
 use crate::schema::{ClientCapabilities, Era, Json, Revision};
 
@@ -142,6 +144,7 @@ pub(super) struct Detect {
     verdict: Option<Verdict>,
     capabilities: ClientCapabilities,
     tolerate: bool,
+    conduct: Conduct,
     timeouts: ConnectTimeouts,
     chance: Chance,
     step: Step,
@@ -152,6 +155,8 @@ pub(super) struct Detect {
     probe_unknown: bool,
     /// Whether a list of versions has already chosen the version of the handshake.
     chosen: bool,
+    /// What was tolerated and is not reported yet.
+    leniency: Option<Leniency>,
     /// How often the present step was tried again.
     retries: u32,
     backoff: Backoff,
@@ -179,6 +184,7 @@ impl Detect {
             verdict: config.verdict,
             capabilities: config.capabilities.clone(),
             tolerate: config.tolerate_unknown_version,
+            conduct: config.conduct,
             timeouts: config.connect,
             chance: Chance::new(seed),
             step: Step::Idle,
@@ -186,6 +192,7 @@ impl Detect {
             modern: Revision::LATEST,
             probe_unknown: false,
             chosen: false,
+            leniency: None,
             retries: 0,
             resting: false,
             tried: Vec::new(),
@@ -207,6 +214,11 @@ impl Detect {
     /// Whether a verdict was dropped since this was last asked.
     pub(super) fn take_verdict_dropped(&mut self) -> bool {
         core::mem::take(&mut self.verdict_dropped)
+    }
+
+    /// The leniency that was not reported yet.
+    pub(super) fn take_leniency(&mut self) -> Option<Leniency> {
+        self.leniency.take()
     }
 
     // --- Beginnings ---
@@ -360,7 +372,21 @@ impl Detect {
             }
             _ => {}
         }
+        let alternative = match &reply {
+            Reply::Error { error, .. } if self.conduct == Conduct::Lenient && !self.chosen => {
+                handshake::alternative(error.data.as_ref(), asked)
+            }
+            _ => None,
+        };
         let seen = Seen::new(INITIALIZE, reply);
+        if let Some(offered) = alternative
+            && matches!(seen.meaning, Meaning::NotUnderstood | Meaning::NoEndpoint { .. })
+        {
+            self.chosen = true;
+            self.leniency = Some(Leniency::VersionRetried { refused: asked, offered });
+            self.tried.push(seen.error);
+            return self.handshake(now, offered, way, lead);
+        }
         match seen.meaning {
             Meaning::Temporary(pause) if way == Way::Endpoint => self.rest(now, seen.error, pause),
             Meaning::NoEndpoint { unknown_method: true } if self.probe_unknown && self.mode == Mode::Auto => {

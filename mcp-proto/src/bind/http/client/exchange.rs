@@ -63,3 +63,10 @@ pub(super) struct Exchange {
     /// What is left of what may follow the answer, in bytes, once it has come.
     pub(super) rest: Option<usize>,
 }
+
+impl Exchange {
+    /// Whether it carries one request, whose result is the only one that its response may hold.
+    pub(super) fn answers_one(&self) -> bool {
+        matches!(self.purpose, Purpose::Probe { .. } | Purpose::Initialize { .. } | Purpose::Call(_))
+    }
+}

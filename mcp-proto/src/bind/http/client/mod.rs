@@ -549,11 +549,12 @@ impl HttpClient {
         if status < 200 || !matches!(exchange.reading, Reading::Nothing) {
             return;
         }
+        let conduct = self.config.client.conduct;
         let mut head = Head::read(status, fields, limits.header_bytes);
         let redirected = self.redirect(now, id, &head);
         let Some(exchange) = self.exchanges.get_mut(&id) else { return };
         if redirected {
-            exchange.reading = Reading::Whole(Box::new(Whole::new(head, limits.message_bytes)));
+            exchange.reading = Reading::Whole(Box::new(Whole::new(head, limits.message_bytes, conduct)));
             return;
         }
         let success = head.is_success();
@@ -564,7 +565,7 @@ impl HttpClient {
         if streams {
             exchange.reading = Reading::Events(Box::new(Events::new(status, limits.message_bytes)));
         } else {
-            exchange.reading = Reading::Whole(Box::new(Whole::new(head, limits.message_bytes)));
+            exchange.reading = Reading::Whole(Box::new(Whole::new(head, limits.message_bytes, conduct)));
         }
         match purpose {
             Purpose::Call(number) if success => self.note_success(number),

@@ -11,12 +11,12 @@ use crate::Instant;
 use crate::bind::http::{End, ExchangeId, Sent};
 use crate::codec::{SseEvent, SseItem};
 use crate::peer::client::Diagnostic;
-use crate::peer::{HttpError, InvalidAnswer, Outcome};
+use crate::peer::{Conduct, HttpError, InvalidAnswer, Leniency, Outcome};
 use crate::rpc::{self, Frame, Id, Kind, Malformed, MalformedKind, Message, Response};
 use crate::schema::{Cancelled, CancelledParams, Notification as _};
 
 use super::HttpClient;
-use super::answer::{Ended, Events, Whole};
+use super::answer::{Ended, Events, Finished, Whole};
 use super::call::{Owner, Place};
 use super::connect::Handshake;
 use super::exchange::{Exchange, Purpose, Reading};
@@ -110,25 +110,40 @@ impl HttpClient {
     }
 
     /// An answer on a stream: to the request that the stream is for, if it can be.
-    fn handle_response(&mut self, now: Instant, id: ExchangeId, response: Response) {
+    fn handle_response(&mut self, now: Instant, id: ExchangeId, mut response: Response) {
         let Some(exchange) = self.exchanges.get(&id) else { return };
+        if self.conduct() == Conduct::Strict
+            && let Some(deviation) = response.deviation.take()
+        {
+            return self.handle_malformed(now, id, *deviation);
+        }
         let expected = if exchange.rest.is_none() { self.expected(&exchange.purpose) } else { None };
-        let own = matches!((&response.id, expected), (Some(Id::Number(id)), Some(wire)) if *id == wire);
+        let named = response.id.as_ref().and_then(|id| self.conduct().number_of(id));
+        let own = named.is_some() && named == expected;
         if !own && let Some(number) = self.answered_by(&response) {
+            self.note_deviations(&mut response);
             return self.answer_elsewhere(now, number, response.outcome);
         }
-        // An error belongs to its exchange whatever its id; so does a result whose id was turned into a string.
-        let ours = match &response.id {
-            _ if expected.is_none() => false,
-            Some(Id::Number(_)) => own || response.outcome.is_err(),
-            Some(Id::String(_)) | None => true,
-        };
+        // An error belongs to its exchange whatever its id, a result by its id alone.
+        let ours = expected.is_some() && (own || response.outcome.is_err());
         if !ours {
+            if named.is_none()
+                && let Some(foreign) = &response.id
+                && expected.is_some()
+                && exchange.answers_one()
+            {
+                // The one result that this stream may bring has an id that this side never wrote.
+                let invalid = InvalidAnswer::Malformed(foreign_result(foreign));
+                let (purpose, generation) = (exchange.purpose.clone(), exchange.generation);
+                self.detach(now, id);
+                let ended = Ended::Invalid(invalid, HttpError::new(200, ""));
+                return self.conclude(now, purpose, generation, None, ended);
+            }
             // It waits to go out, or has gone out again under another id.
-            if let Some(Id::Number(wire)) = response.id
+            if let (Some(wire), Some(id)) = (named, &response.id)
                 && self.calls.contains_key(&self.peer.named(wire))
             {
-                return self.peer.report(Diagnostic::UnknownAnswer(Id::Number(wire)));
+                return self.peer.report(Diagnostic::UnknownAnswer(id.clone()));
             }
             let frame = Frame::Single(Message::Response(response));
             return self.peer.handle_frame(now, frame, &mut self.out);
@@ -137,6 +152,8 @@ impl HttpClient {
             Reading::Events(events) => events.status,
             _ => 200,
         };
+        self.note_deviations(&mut response);
+        let Some(exchange) = self.exchanges.get(&id) else { return };
         let what = response.outcome.as_ref().err().map(ToString::to_string).unwrap_or_default();
         let http = HttpError::new(status, &what);
         let (mut purpose, generation) = (exchange.purpose.clone(), exchange.generation);
@@ -167,8 +184,30 @@ impl HttpClient {
 
     /// The request with the server that has the id of an answer.
     fn answered_by(&self, response: &Response) -> Option<i64> {
-        let Some(Id::Number(wire)) = response.id else { return None };
+        let wire = self.conduct().number_of(response.id.as_ref()?)?;
         self.with_server(wire)
+    }
+
+    /// Reports a deviation of the server, if the configuration tolerates deviations: returns whether it does.
+    #[cfg(feature = "std")]
+    pub(crate) fn tolerate(&mut self, leniency: Leniency) -> bool {
+        self.peer.tolerate(leniency)
+    }
+
+    fn conduct(&self) -> Conduct {
+        self.config.client.conduct
+    }
+
+    /// Reports how a response deviates that answers a request of this side.
+    fn note_deviations(&mut self, response: &mut Response) {
+        if let Some(deviation) = response.deviation.take() {
+            self.peer.report(Diagnostic::Tolerated(Leniency::Response(deviation)));
+        }
+        if let Some(id) = &response.id
+            && self.conduct().number_of(id).is_some()
+        {
+            self.peer.note_number_as_string(id);
+        }
     }
 
     /// The request with the server that has this id.
@@ -185,14 +224,13 @@ impl HttpClient {
 
     /// Messages that are no answers, or several at once.
     fn handle_others(&mut self, now: Instant, frame: Frame) {
+        let conduct = self.conduct();
         let answered: Vec<i64> = match &frame {
             // A server may say on any stream that a subscription is over.
             Frame::Single(Message::Notification(said)) if *said.method == *Cancelled::NAME => {
                 let params = said.params.as_ref().and_then(|params| params.decode::<CancelledParams>().ok());
-                match params.and_then(|params| params.request_id) {
-                    Some(Id::Number(wire)) => Vec::from([self.peer.named(wire)]),
-                    _ => Vec::new(),
-                }
+                let wire = params.and_then(|params| conduct.number_of(&params.request_id?));
+                wire.map(|wire| self.peer.named(wire)).into_iter().collect()
             }
             Frame::Single(_) => Vec::new(),
             Frame::Batch(batch) => {
@@ -201,11 +239,8 @@ impl HttpClient {
                     Ok(_) => None,
                     Err(malformed) => malformed.recovered.id,
                 });
-                let numbers = answers.filter_map(|id| match id {
-                    Id::Number(wire) => Some(self.peer.named(wire)),
-                    Id::String(_) => None,
-                });
-                numbers.collect()
+                let numbers = answers.filter_map(|id| conduct.number_of(&id));
+                numbers.map(|wire| self.peer.named(wire)).collect()
             }
         };
         self.peer.handle_frame(now, frame, &mut self.out);
@@ -231,22 +266,15 @@ impl HttpClient {
     fn handle_malformed(&mut self, now: Instant, id: ExchangeId, malformed: Malformed) {
         let Some(exchange) = self.exchanges.get(&id) else { return };
         let recovered = &malformed.recovered;
-        let answer = recovered.method.is_none()
-            && match (&recovered.kind, &recovered.id, self.expected(&exchange.purpose)) {
-                (_, _, None) => false,
-                (Some(Kind::Response), None, _) => true,
-                (Some(Kind::Response) | None, Some(Id::Number(id)), Some(wire)) => *id == wire,
-                _ => false,
+        let named = recovered.id.as_ref().and_then(|id| self.conduct().number_of(id));
+        let answer = exchange.rest.is_none()
+            && malformed.may_be_answer()
+            && match (&recovered.id, self.expected(&exchange.purpose)) {
+                (_, None) => false,
+                (None, Some(_)) => recovered.kind == Some(Kind::Response),
+                (Some(_), Some(wire)) => named == Some(wire),
             };
-        let answer = answer && exchange.rest.is_none();
-        let other = match (recovered.kind, &recovered.id) {
-            (None | Some(Kind::Response), Some(Id::Number(wire)))
-                if recovered.method.is_none() && !answer =>
-            {
-                Some(*wire)
-            }
-            _ => None,
-        };
+        let other = named.filter(|_| malformed.may_be_answer() && !answer);
         let elsewhere = other.and_then(|wire| self.with_server(wire));
         if !answer && elsewhere.is_none() {
             // As with an answer that can be read, to what waits to go out.
@@ -299,17 +327,30 @@ impl HttpClient {
     pub(super) fn finish_whole(&mut self, now: Instant, id: ExchangeId, exchange: Exchange, whole: Whole) {
         let success = (200..300).contains(&whole.status);
         let expected = self.expected(&exchange.purpose);
-        let (frame, error) = whole.finish(self.limits().depth);
-        let ended = match frame {
+        let Finished { found, error, leniency } = whole.finish(self.limits().depth);
+        if let Some(leniency) = leniency {
+            self.peer.report(Diagnostic::Tolerated(leniency));
+        }
+        let ended = match found {
             Err(invalid) => Ended::Invalid(invalid, error),
             Ok(None) => Ended::Other(error),
-            Ok(Some(Frame::Single(Message::Response(response)))) => {
-                let own =
-                    matches!((&response.id, expected), (Some(Id::Number(id)), Some(wire)) if *id == wire);
+            Ok(Some(Frame::Single(Message::Response(Response { deviation: Some(deviation), .. }))))
+                if self.conduct() == Conduct::Strict =>
+            {
+                match success {
+                    true => Ended::Invalid(InvalidAnswer::Malformed(deviation.to_string()), error),
+                    false => Ended::Other(error),
+                }
+            }
+            Ok(Some(Frame::Single(Message::Response(mut response)))) => {
+                let named = response.id.as_ref().and_then(|id| self.conduct().number_of(id));
+                let own = named.is_some() && named == expected;
+                if own || response.outcome.is_err() {
+                    self.note_deviations(&mut response);
+                }
                 match (response.id, response.outcome) {
-                    (Some(Id::Number(id)), Ok(_)) if !own => {
-                        let what = alloc::format!("it is the result of another request: {id}");
-                        Ended::Invalid(InvalidAnswer::Malformed(what), error)
+                    (Some(id), Ok(_)) if !own => {
+                        Ended::Invalid(InvalidAnswer::Malformed(foreign_result(&id)), error)
                     }
                     (_, answer) => Ended::Answer { http: error, answer, own },
                 }
@@ -379,4 +420,9 @@ impl HttpClient {
             _ => Ended::Broken { sent: Sent::Maybe, detail, refused: None, trail },
         }
     }
+}
+
+/// What is wrong with a result that came in the exchange of a request and is not its own.
+fn foreign_result(id: &Id) -> String {
+    alloc::format!("it is the result of another request: {id}")
 }

@@ -55,6 +55,11 @@ impl Seen {
                 return Self { meaning: Meaning::Temporary(retry_after), error };
             }
             Reply::Result { status, result } => (None, HttpError::new(status, result.as_str())),
+            // A status of success explains nothing; the error does.
+            Reply::Error { error, http } if (200..300).contains(&http.status) => {
+                let error = ConnectError::Refused { during, error };
+                return Self { meaning: Meaning::NotUnderstood, error };
+            }
             Reply::Error { error, http } => (Some(error.code), http),
             Reply::Other(http) => (None, http),
         };

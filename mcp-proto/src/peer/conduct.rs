@@ -1,0 +1,186 @@
+//! How strictly a peer holds the other side to the specification.
+
+use alloc::boxed::Box;
+use alloc::string::String;
+use core::fmt;
+
+use crate::peer::events::Keep;
+use crate::rpc::{Id, Malformed, Raw, Recovered};
+use crate::schema::{Method as _, MethodInfo, Ping, Revision, ServerCapability};
+
+/// How strictly a peer holds the other side to the specification.
+///
+/// Peers in use deviate from it in ways that leave no doubt about their meaning. Each deviation that is tolerated is
+/// reported as a diagnostic that holds a [`Leniency`]. Whatever the conduct, this side itself sends what the
+/// specification asks for, and HTTP servers refuse what it tells them to refuse.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Conduct {
+    /// Tolerate and report known deviations.
+    #[default]
+    Lenient,
+    /// Treat every deviation as an error. Meant for tests of the other side.
+    Strict,
+}
+
+impl Conduct {
+    /// The number of this side's request, or its progress token, that `id` stands for: a number itself, or a string that
+    /// holds the number in canonical decimal form. All ids that this side issues are numbers, so that a string has no
+    /// other match.
+    pub(crate) fn number_of(self, id: &Id) -> Option<i64> {
+        match (id, self) {
+            (Id::Number(number), _) => Some(*number),
+            (Id::String(text), Self::Lenient) => canonical_number(text),
+            (Id::String(_), Self::Strict) => None,
+        }
+    }
+}
+
+impl Conduct {
+    /// The empty object, if `result` is a `null` that stands for it: the result of `ping`.
+    pub(crate) fn empty_for_null(self, info: Option<&MethodInfo>, result: &Raw) -> Option<Raw> {
+        let is_ping = info.is_some_and(|info| info.name == Ping::NAME);
+        let stands_for_it = self == Self::Lenient && is_ping && result.as_str() == "null";
+        stands_for_it.then(|| Raw::new("{}").ok()).flatten()
+    }
+}
+
+/// The number that `text` writes as JSON does: without a plus sign, leading zeros or spaces.
+fn canonical_number(text: &str) -> Option<i64> {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    let canonical = match digits.as_bytes() {
+        [b'0'] => text == digits,
+        [b'1'..=b'9', ..] => true,
+        _ => false,
+    };
+    text.parse().ok().filter(|_| canonical)
+}
+
+/// A deviation from the specification that was tolerated.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Leniency {
+    /// A response, or a progress notification, names a number as a string.
+    NumberAsString {
+        /// The id or progress token as the peer wrote it.
+        id: Id,
+    },
+    /// A response breaks JSON-RPC and was read nevertheless: its id is an integral float, or its error is not an object
+    /// or has no integer code or no string message.
+    Response(
+        /// What is wrong with it.
+        Box<Malformed>,
+    ),
+    /// The server refused `initialize` with an error that lists versions, and was asked again with one of them.
+    VersionRetried {
+        /// The version that it refused.
+        refused: Revision,
+        /// The version of the second attempt.
+        offered: Revision,
+    },
+    /// A request was sent although the server, whose capabilities are empty, does not declare what the method needs.
+    Undeclared {
+        /// The method.
+        method: &'static str,
+        /// The capability that it needs.
+        needed: ServerCapability,
+    },
+    /// The body of an HTTP response is a message, and its `Content-Type` does not say so.
+    ContentType {
+        /// The value of the header, if the response has one.
+        found: Option<String>,
+    },
+    /// A result is `null` and was read as an empty object.
+    NullResult {
+        /// The method.
+        method: &'static str,
+    },
+    /// A tool has no `inputSchema`, which was read as the schema of any object.
+    MissingInputSchema {
+        /// The name of the tool.
+        tool: String,
+    },
+    /// A list names the empty cursor again and again. The empty cursor was read as the end of the list.
+    EmptyCursor {
+        /// The method.
+        method: &'static str,
+    },
+    /// The `clientInfo` of `initialize` lacks its name or version, which defaults replaced.
+    ClientInfo,
+}
+
+impl Leniency {
+    /// About how many bytes it holds that a peer has chosen.
+    pub(crate) fn bytes(&self) -> usize {
+        let of_id = |id: &Id| match id {
+            Id::String(text) => text.len(),
+            Id::Number(_) => 0,
+        };
+        match self {
+            Self::NumberAsString { id } => of_id(id),
+            Self::Response(malformed) => {
+                let Recovered { id, method, .. } = &malformed.recovered;
+                let method = method.as_ref().map_or(0, |method| method.len());
+                id.as_ref().map_or(0, of_id).saturating_add(method)
+            }
+            Self::ContentType { found } => found.as_ref().map_or(0, String::len),
+            Self::MissingInputSchema { tool } => tool.len(),
+            Self::VersionRetried { .. }
+            | Self::Undeclared { .. }
+            | Self::NullResult { .. }
+            | Self::EmptyCursor { .. }
+            | Self::ClientInfo => 0,
+        }
+    }
+}
+
+impl Keep for Leniency {
+    fn keep(&mut self) {
+        if let Self::Response(malformed) = self {
+            malformed.keep();
+        }
+    }
+}
+
+impl fmt::Display for Leniency {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NumberAsString { id } => write!(f, "the number of a request is written as the string {id}"),
+            Self::Response(malformed) => write!(f, "a response breaks JSON-RPC: {malformed}"),
+            Self::VersionRetried { refused, offered } => write!(
+                f,
+                "the server refused version {}; asking again with version {}",
+                refused.as_str(),
+                offered.as_str()
+            ),
+            Self::Undeclared { method, needed } => {
+                write!(f, "{method} was sent although the server does not declare {:?}", needed.path())
+            }
+            Self::ContentType { found: None } => f.write_str("a message has no Content-Type"),
+            Self::ContentType { found: Some(found) } => write!(f, "a message has the Content-Type {found:?}"),
+            Self::NullResult { method } => write!(f, "the result of {method} is null instead of an object"),
+            Self::MissingInputSchema { tool } => write!(f, "the tool {tool:?} has no inputSchema"),
+            Self::EmptyCursor { method } => {
+                write!(f, "the empty nextCursor of {method} was read as the end of the list")
+            }
+            Self::ClientInfo => f.write_str("the clientInfo of initialize lacks its name or version"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_canonical_decimal_strings_stand_for_numbers() {
+        for number in [0, 7, -7, 10, i64::MAX, i64::MIN] {
+            let text = alloc::format!("{number}");
+            assert_eq!(Conduct::Lenient.number_of(&Id::from(&*text)), Some(number));
+            assert_eq!(Conduct::Strict.number_of(&Id::from(&*text)), None);
+            assert_eq!(Conduct::Strict.number_of(&Id::from(number)), Some(number));
+        }
+        for text in ["", "-", "+7", "07", "-0", "-07", " 7", "7 ", "7.0", "1e3", "x", "9223372036854775808"] {
+            assert_eq!(Conduct::Lenient.number_of(&Id::from(text)), None, "{text:?}");
+        }
+    }
+}
