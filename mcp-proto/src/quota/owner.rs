@@ -23,11 +23,12 @@ use crate::peer::Principal;
 /// let ada = Principal::new("https://login.example#ada");
 /// assert_eq!(Owner::of(Some(&ada), address("192.0.2.1")), Owner::of(Some(&ada), None));
 /// ```
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Owner(Kind);
 
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Kind {
+    #[default]
     Local,
     Ipv4(Ipv4Addr),
     /// The first 64 bits.

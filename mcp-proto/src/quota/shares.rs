@@ -1,0 +1,231 @@
+//! How much of a capacity each owner holds.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+
+use super::{Owner, QuotaError};
+
+/// How much of a capacity (entries, bytes, requests in flight) each owner holds.
+///
+/// ```
+/// use mcp_proto::quota::{Owner, Payer, Shares};
+///
+/// let [ada, eve] = ["192.0.2.1", "192.0.2.66"].map(|text| Owner::of(None, text.parse().ok()));
+/// let mut shares = Shares::new(100);
+/// while shares.try_take(&eve, 1).is_ok() {}
+/// assert_eq!(shares.held(&eve), 60);
+/// assert!(shares.try_take(&ada, 10).is_ok());
+///
+/// shares.take(&eve, 30);
+/// assert_eq!(shares.payer(&ada, 10), Payer::Other(eve.clone()));
+/// assert_eq!(shares.payer(&eve, 1), Payer::Asker);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Shares {
+    capacity: usize,
+    used: usize,
+    held: BTreeMap<Owner, usize>,
+    /// The same by amount: whoever holds most is last.
+    ranking: BTreeSet<(usize, Owner)>,
+    /// How many owners hold an amount of so many binary digits.
+    magnitudes: [usize; DIGITS],
+}
+
+const DIGITS: usize = usize::BITS as usize;
+
+/// Who gives something up so that an owner can have more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Payer {
+    /// Nobody: there is room.
+    Nobody,
+    /// The owner that asks, which has its fair share already.
+    Asker,
+    /// The owner that holds most, and more than its fair share.
+    Other(Owner),
+}
+
+impl Shares {
+    /// Divides `capacity`. Nothing of it is held yet.
+    #[must_use]
+    pub const fn new(capacity: usize) -> Self {
+        Self { capacity, used: 0, held: BTreeMap::new(), ranking: BTreeSet::new(), magnitudes: [0; DIGITS] }
+    }
+
+    /// How much all owners together hold.
+    #[must_use]
+    pub fn used(&self) -> usize {
+        self.used
+    }
+
+    /// How much is left free.
+    #[must_use]
+    pub fn free(&self) -> usize {
+        self.capacity.saturating_sub(self.used)
+    }
+
+    /// How much an owner holds.
+    #[must_use]
+    pub fn held(&self, owner: &Owner) -> usize {
+        self.held.get(owner).copied().unwrap_or(0)
+    }
+
+    /// Takes an amount that is kept until it is [given back](Self::give_back).
+    ///
+    /// One owner may hold three fifths of the capacity, and less the more others hold as much: of `n` such owners each
+    /// three fifths divided by `n²`, so that all of them together leave room for the next. An owner that holds nothing may
+    /// always take one, or a sixteenth of what is free.
+    ///
+    /// # Errors
+    /// If the owner would hold more, or there is no room. Nothing is taken then.
+    pub fn try_take(&mut self, owner: &Owner, amount: usize) -> Result<(), QuotaError> {
+        if !self.allows(owner, amount) {
+            return Err(QuotaError);
+        }
+        self.take(owner, amount);
+        Ok(())
+    }
+
+    /// Whether [`try_take`](Self::try_take) would succeed.
+    #[must_use]
+    pub fn allows(&self, owner: &Owner, amount: usize) -> bool {
+        let (free, held) = (self.free(), self.held(owner));
+        if amount > free {
+            return false;
+        }
+        if held == 0 && (amount <= 1 || amount <= free >> 4) {
+            return true;
+        }
+        let wanted = held.saturating_add(amount);
+        let from = magnitude(wanted);
+        let as_large =
+            self.magnitudes.iter().skip(from).fold(0_usize, |sum, owners| sum.saturating_add(*owners));
+        let itself = usize::from(held > 0 && magnitude(held) >= from);
+        let rank = as_large.saturating_sub(itself).saturating_add(1);
+        let most = self.capacity.saturating_sub(self.capacity.saturating_mul(2) / 5);
+        wanted.saturating_mul(rank).saturating_mul(rank) <= most
+    }
+
+    /// Takes an amount whatever is free, for a caller that has made room.
+    pub fn take(&mut self, owner: &Owner, amount: usize) {
+        self.set(owner, self.held(owner).saturating_add(amount));
+        self.used = self.used.saturating_add(amount);
+    }
+
+    /// Gives back an amount that the owner has taken.
+    pub fn give_back(&mut self, owner: &Owner, amount: usize) {
+        let held = self.held(owner);
+        let amount = amount.min(held);
+        self.set(owner, held.saturating_sub(amount));
+        self.used = self.used.saturating_sub(amount);
+    }
+
+    fn set(&mut self, owner: &Owner, amount: usize) {
+        let before =
+            if amount == 0 { self.held.remove(owner) } else { self.held.insert(owner.clone(), amount) };
+        if let Some(before) = before {
+            self.ranking.remove(&(before, owner.clone()));
+            if let Some(owners) = self.magnitudes.get_mut(magnitude(before)) {
+                *owners = owners.saturating_sub(1);
+            }
+        }
+        if amount > 0 {
+            self.ranking.insert((amount, owner.clone()));
+            if let Some(owners) = self.magnitudes.get_mut(magnitude(amount)) {
+                *owners = owners.saturating_add(1);
+            }
+        }
+    }
+
+    /// Who gives up something so that this owner can have an amount more.
+    #[must_use]
+    pub fn payer(&self, owner: &Owner, amount: usize) -> Payer {
+        if amount <= self.free() {
+            return Payer::Nobody;
+        }
+        let newcomer = usize::from(!self.held.contains_key(owner));
+        let owners = self.held.len().saturating_add(newcomer).max(1);
+        let fair = self.capacity.checked_div(owners).unwrap_or(0);
+        match self.ranking.last() {
+            Some((_, largest)) if self.held(owner).saturating_add(amount) <= fair && largest != owner => {
+                Payer::Other(largest.clone())
+            }
+            _ => Payer::Asker,
+        }
+    }
+}
+
+/// The place of an amount among [`Shares::magnitudes`].
+fn magnitude(amount: usize) -> usize {
+    amount.checked_ilog2().and_then(|digits| usize::try_from(digits).ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn owner(number: u8) -> Owner {
+        Owner::from(core::net::IpAddr::from([192, 0, 2, number]))
+    }
+
+    #[test]
+    fn greedy_owners_leave_room_for_the_next() {
+        let mut shares = Shares::new(1024);
+        for number in 1..=20 {
+            assert!(shares.try_take(&owner(number), 1).is_ok(), "{number}");
+            while shares.try_take(&owner(number), 1).is_ok() {}
+        }
+        assert!(shares.used() < 1024);
+        assert!(shares.held(&owner(1)) > shares.held(&owner(20)));
+    }
+
+    #[test]
+    fn small_capacities_can_be_used() {
+        for (capacity, most) in [(1, 1), (2, 2), (3, 2), (10, 6)] {
+            let mut shares = Shares::new(capacity);
+            while shares.try_take(&owner(1), 1).is_ok() {}
+            assert_eq!(shares.used(), most);
+        }
+        assert!(Shares::new(0).try_take(&owner(1), 1).is_err());
+    }
+
+    #[test]
+    fn large_amounts_are_divided_like_small_ones() {
+        let mut shares = Shares::new(64 << 20);
+        for number in 1..=20 {
+            while shares.try_take(&owner(number), 10_000).is_ok() {}
+            assert!(shares.held(&owner(number)) >= 10_000, "{number}");
+        }
+        assert!(shares.free() > 1 << 20);
+    }
+
+    #[test]
+    fn what_is_given_back_can_be_taken_again() {
+        let mut shares = Shares::new(10);
+        shares.try_take(&owner(1), 6).unwrap();
+        assert!(shares.try_take(&owner(1), 1).is_err());
+        shares.give_back(&owner(1), 6);
+        // Nothing is counted twice, and an owner without anything is forgotten.
+        shares.give_back(&owner(1), 6);
+        assert_eq!((shares.used(), shares.held.len(), shares.ranking.len()), (0, 0, 0));
+        assert_eq!(shares.magnitudes, [0; DIGITS]);
+        shares.try_take(&owner(1), 6).unwrap();
+    }
+
+    #[test]
+    fn an_owner_with_its_fair_share_pays_for_itself() {
+        let mut shares = Shares::new(10);
+        shares.take(&owner(1), 8);
+        assert_eq!(shares.payer(&owner(2), 2), Payer::Nobody);
+        shares.take(&owner(2), 2);
+        assert_eq!(shares.payer(&owner(2), 3), Payer::Other(owner(1)));
+        assert_eq!(shares.payer(&owner(2), 4), Payer::Asker);
+        assert_eq!(shares.payer(&owner(1), 1), Payer::Asker);
+        assert_eq!(shares.payer(&owner(3), 3), Payer::Other(owner(1)));
+    }
+
+    #[test]
+    fn many_owners_with_one_entry_each_lose_none_to_a_newcomer() {
+        let mut shares = Shares::new(4);
+        (1..=4).for_each(|number| shares.take(&owner(number), 1));
+        assert_eq!(shares.payer(&owner(5), 1), Payer::Asker);
+    }
+}
