@@ -210,6 +210,11 @@ pub enum PagesError {
         /// How many were allowed.
         limit: usize,
     },
+    /// The pages hold more bytes than were allowed, and there are more of them.
+    TooLong {
+        /// How many bytes were allowed.
+        limit: usize,
+    },
 }
 
 impl fmt::Display for PagesError {
@@ -219,6 +224,7 @@ impl fmt::Display for PagesError {
                 write!(f, "the pages of the list go round in a circle: the cursor {cursor:?} came twice")
             }
             Self::TooMany { limit } => write!(f, "the list has more than {limit} pages"),
+            Self::TooLong { limit } => write!(f, "the list has more than {limit} bytes"),
         }
     }
 }

@@ -31,7 +31,7 @@ impl<E> Default for Listeners<E> {
     }
 }
 
-impl<E: Clone> Listeners<E> {
+impl<E: Told> Listeners<E> {
     pub(crate) fn add(&mut self) -> u64 {
         let key = self.next;
         self.next = key.saturating_add(1);
@@ -58,7 +58,11 @@ impl<E: Clone> Listeners<E> {
     /// Tells everybody.
     pub(crate) fn publish(&mut self, event: &E, bytes: usize, wakers: &mut Wakers) {
         for listener in self.listeners.values_mut() {
-            listener.queue.push(event.clone(), bytes);
+            let mut event = event.clone();
+            if listener.queue.wants_copies() {
+                event.keep();
+            }
+            listener.queue.push(event, bytes);
             wakers.wake(listener.waker.take());
         }
     }
@@ -111,6 +115,9 @@ pub(crate) trait Told: Clone {
 
     /// Whether nothing follows.
     fn is_last(&self) -> bool;
+
+    /// Copies slices of the input into memory of their own.
+    fn keep(&mut self) {}
 }
 
 /// A stream of events, in the order of the wire, from the moment it was made.

@@ -49,7 +49,15 @@ impl Notification {
         Some(raw.decode().map_err(|error| Error::Decode { method: N::NAME, error, raw: raw.clone() }))
     }
 
+    /// About how many bytes it holds.
     pub(crate) fn bytes(&self) -> usize {
-        self.params.as_ref().map_or(0, |params| params.as_bytes().len())
+        let params = self.params.as_ref().map_or(0, |params| params.as_bytes().len());
+        self.method.len().saturating_add(params)
+    }
+
+    /// Copies slices of the input into memory of their own.
+    pub(crate) fn keep(&mut self) {
+        self.method = self.method.detached();
+        self.params = self.params.as_ref().map(Raw::detached);
     }
 }

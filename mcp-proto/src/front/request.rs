@@ -36,6 +36,9 @@ use crate::schema::{LoggingLevel, Meta, Method, ProgressParams};
 pub struct Request<M: Method> {
     state: State<M>,
     on_progress: Option<Box<dyn FnMut(ProgressParams) + Send>>,
+    /// The length of the result, once it has come.
+    #[cfg(feature = "client")]
+    received: usize,
 }
 
 enum State<M: Method> {
@@ -49,7 +52,12 @@ impl<M: Method> Unpin for Request<M> {}
 
 impl<M: Method> Request<M> {
     pub(crate) fn new(link: Arc<dyn Link>, params: Result<M::Params, Error>) -> Self {
-        Self { state: State::Draft { link, params, options: RequestOptions::default() }, on_progress: None }
+        Self {
+            state: State::Draft { link, params, options: RequestOptions::default() },
+            on_progress: None,
+            #[cfg(feature = "client")]
+            received: 0,
+        }
     }
 
     /// Waits this long for the answer, counted anew from each progress notification.
@@ -128,6 +136,12 @@ impl<M: Method> Request<M> {
         }
     }
 
+    /// The length of the result in bytes, once it has come.
+    #[cfg(feature = "client")]
+    pub(super) fn received(&self) -> usize {
+        self.received
+    }
+
     /// Sends the request, with options that `set` has the last word on, for who takes its outcome as it comes.
     #[cfg(feature = "client")]
     pub(super) fn send(self, set: impl FnOnce(&mut RequestOptions)) -> Result<Call<M>, Error> {
@@ -166,7 +180,11 @@ impl<M: Method> Future for Request<M> {
                 follow(progress);
             }
         }
-        let answer = ready!(Pin::new(call).poll(cx));
+        let answer = ready!(Pin::new(&mut *call).poll(cx));
+        #[cfg(feature = "client")]
+        {
+            this.received = call.received;
+        }
         this.state = State::Finished;
         Poll::Ready(answer)
     }
@@ -189,6 +207,9 @@ pub struct Call<M: Method> {
     #[cfg(all(feature = "client", feature = "schema-validate"))]
     tool: Option<Box<str>>,
     finished: bool,
+    /// The length of the result, once it has come.
+    #[cfg(feature = "client")]
+    received: usize,
     method: PhantomData<fn() -> M>,
 }
 
@@ -212,6 +233,8 @@ impl<M: Method> Call<M> {
             #[cfg(all(feature = "client", feature = "schema-validate"))]
             tool: super::outputs::called::<M>(&params),
             finished: false,
+            #[cfg(feature = "client")]
+            received: 0,
             method: PhantomData,
         })
     }
@@ -227,6 +250,8 @@ impl<M: Method> Call<M> {
             #[cfg(feature = "schema-validate")]
             tool: called.0.clone(),
             finished: false,
+            #[cfg(feature = "client")]
+            received: 0,
             method: PhantomData,
         }
     }
@@ -250,6 +275,10 @@ impl<M: Method> Call<M> {
     fn poll_outcome(&mut self, cx: &mut Context<'_>) -> Poll<Outcome> {
         let outcome = ready!(self.link.poll_outcome(self.id, cx.waker().clone()));
         self.finished = true;
+        #[cfg(feature = "client")]
+        if let Outcome::Result(raw) = &outcome {
+            self.received = raw.as_bytes().len();
+        }
         Poll::Ready(outcome)
     }
 
@@ -269,9 +298,15 @@ impl<M: Method> Call<M> {
 
     /// The next report of progress; `None` once the answer is there.
     ///
-    /// If more reports come than are taken, the oldest are dropped.
+    /// The latest 64 reports wait, up to 16 MiB of them. If they are not taken, the oldest are dropped:
+    /// [`missed_progress`](Self::missed_progress) says how many.
     pub async fn progress(&mut self) -> Option<ProgressParams> {
         poll_fn(|cx| self.poll_progress(cx)).await
+    }
+
+    /// How many reports of progress were dropped because they were not taken in time. Ask before the answer is taken.
+    pub fn missed_progress(&self) -> u64 {
+        if self.finished { 0 } else { self.link.missed_progress(self.id) }
     }
 
     /// Cancels the request, with a reason for the other side's log.

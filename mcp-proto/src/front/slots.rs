@@ -1,12 +1,11 @@
 //! The requests of this side whose outcome somebody awaits.
 
-use alloc::collections::VecDeque;
+use alloc::string::String;
 use core::task::{Poll, Waker};
 
 use super::Error;
 #[cfg(feature = "client")]
 use super::Notification;
-#[cfg(feature = "client")]
 use super::queue::Queue;
 use super::signal::Wakers;
 #[cfg(feature = "client")]
@@ -32,7 +31,7 @@ pub(crate) enum Follow {
 
 enum Stream {
     Nothing,
-    Progress(VecDeque<ProgressParams>),
+    Progress(Queue<ProgressParams>),
     #[cfg(feature = "client")]
     Subscription(Queue<Notification>),
 }
@@ -51,7 +50,7 @@ impl Slots {
     pub(crate) fn open(&mut self, request: RequestId, follow: Follow) {
         let stream = match follow {
             Follow::Nothing => Stream::Nothing,
-            Follow::Progress => Stream::Progress(VecDeque::new()),
+            Follow::Progress => Stream::Progress(Queue::with_items(PROGRESS)),
             #[cfg(feature = "client")]
             Follow::Subscription => Stream::Subscription(Queue::new()),
         };
@@ -83,10 +82,8 @@ impl Slots {
     pub(crate) fn progress(&mut self, request: RequestId, params: ProgressParams, wakers: &mut Wakers) {
         let Some(slot) = self.0.get_mut(&request) else { return };
         if let Stream::Progress(queue) = &mut slot.stream {
-            if queue.len() >= PROGRESS {
-                queue.pop_front();
-            }
-            queue.push_back(params);
+            let bytes = bytes_of(&params);
+            queue.push(params, bytes);
             wakers.wake(slot.waker.take());
         }
     }
@@ -96,11 +93,14 @@ impl Slots {
     pub(crate) fn notify(
         &mut self,
         request: RequestId,
-        notification: Notification,
+        mut notification: Notification,
         wakers: &mut Wakers,
     ) -> Option<Notification> {
         let Some(slot) = self.0.get_mut(&request) else { return Some(notification) };
         let Stream::Subscription(queue) = &mut slot.stream else { return Some(notification) };
+        if queue.wants_copies() {
+            notification.keep();
+        }
         let bytes = notification.bytes();
         queue.push(notification, bytes);
         wakers.wake(slot.waker.take());
@@ -115,9 +115,17 @@ impl Slots {
         wakers: &mut Wakers,
     ) -> Poll<Option<ProgressParams>> {
         self.poll(request, waker, wakers, |slot| match &mut slot.stream {
-            Stream::Progress(queue) => queue.pop_front(),
+            Stream::Progress(queue) => queue.pop(),
             _ => None,
         })
+    }
+
+    /// How many progress notifications of a request were dropped because they were not taken in time.
+    pub(crate) fn missed_progress(&self, request: RequestId) -> u64 {
+        match self.0.get(&request).map(|slot| &slot.stream) {
+            Some(Stream::Progress(queue)) => queue.missed(),
+            _ => 0,
+        }
     }
 
     #[cfg(feature = "client")]
@@ -188,6 +196,13 @@ impl Slots {
     }
 }
 
+/// About how many bytes a progress notification holds.
+fn bytes_of(params: &ProgressParams) -> usize {
+    let message = params.message.as_ref().map_or(0, String::len);
+    let meta = params.meta.iter().map(|(key, value)| key.len().saturating_add(value.as_str().len()));
+    meta.fold(size_of::<ProgressParams>().saturating_add(message), usize::saturating_add)
+}
+
 #[cfg(feature = "client")]
 /// What a subscription has to tell.
 pub(crate) enum Subscribed {
@@ -207,6 +222,8 @@ pub(crate) trait Link: Send + Sync {
     }
 
     fn poll_progress(&self, request: RequestId, waker: Waker) -> Poll<Option<ProgressParams>>;
+
+    fn missed_progress(&self, request: RequestId) -> u64;
 
     fn poll_outcome(&self, request: RequestId, waker: Waker) -> Poll<Outcome>;
 

@@ -57,7 +57,8 @@ impl Event {
             Self::PartialResult { fragment, .. } => fragment.as_bytes().len(),
             Self::TaskStatus { report, .. } => report.bytes(),
             Self::Connecting(progress) => progress.bytes(),
-            Self::State(_) | Self::Diagnostic(_) | Self::Missed { .. } | Self::Closed(_) => 0,
+            Self::Diagnostic(diagnostic) => diagnostic.bytes(),
+            Self::State(_) | Self::Missed { .. } | Self::Closed(_) => 0,
         }
     }
 }
@@ -69,5 +70,15 @@ impl Told for Event {
 
     fn is_last(&self) -> bool {
         matches!(self, Self::Closed(_))
+    }
+
+    fn keep(&mut self) {
+        match self {
+            Self::Notification(notification) => notification.keep(),
+            #[cfg(feature = "http")]
+            Self::PartialResult { fragment, .. } => *fragment = fragment.detached(),
+            Self::Diagnostic(diagnostic) => diagnostic.keep(),
+            _ => {}
+        }
     }
 }

@@ -311,6 +311,10 @@ impl Link for Handle {
         self.connection.command(|core, machine, now, _| core.task(machine, now, id, command, options))
     }
 
+    fn missed_progress(&self, request: RequestId) -> u64 {
+        self.connection.with(|core, _, _, _| core.slots.missed_progress(request))
+    }
+
     fn poll_progress(&self, request: RequestId, waker: Waker) -> Poll<Option<ProgressParams>> {
         self.connection.with(|core, _, _, wakers| core.slots.poll_progress(request, waker, wakers))
     }

@@ -21,6 +21,9 @@ use crate::schema::{
 /// How many pages are read unless told otherwise: more than any server in use has.
 const PAGES: usize = 1000;
 
+/// How many bytes of pages are read unless told otherwise.
+const BYTES: usize = 16 * 1024 * 1024;
+
 /// A method whose result is one page of a list.
 pub trait Paged: Method<Params = PaginatedParams> {
     /// What the list is of.
@@ -65,6 +68,8 @@ pub struct Pages<M: Paged> {
     client: Client,
     options: RequestOptions,
     limit: usize,
+    byte_limit: usize,
+    bytes: usize,
     seen: BTreeSet<String>,
     items: List<M::Item>,
     /// Where the items of the last page begin.
@@ -90,6 +95,8 @@ impl<M: Paged> Pages<M> {
             client,
             options: RequestOptions::default(),
             limit: PAGES,
+            byte_limit: BYTES,
+            bytes: 0,
             seen: BTreeSet::new(),
             items: List::new(),
             last_page: 0,
@@ -123,6 +130,13 @@ impl<M: Paged> Pages<M> {
         self
     }
 
+    /// Asks for no further page once those that have come hold more bytes than this; a list that goes on then is an error.
+    /// The default is 16 MiB.
+    pub fn byte_limit(mut self, bytes: usize) -> Self {
+        self.byte_limit = bytes;
+        self
+    }
+
     fn ask(&self, cursor: Option<String>) -> Request<M> {
         let mut params = PaginatedParams::new();
         params.cursor = cursor;
@@ -143,8 +157,7 @@ impl<M: Paged> Pages<M> {
         self.again = Again::No;
         self.seen.clear();
         self.items = List::new();
-        self.last_page = 0;
-        self.pages = 0;
+        (self.last_page, self.pages, self.bytes) = (0, 0, 0);
         self.page = None;
         true
     }
@@ -163,7 +176,9 @@ impl<M: Paged> Future for Pages<M> {
                     this.page.insert(first)
                 }
             };
-            let page = match ready!(Pin::new(request).poll(cx)) {
+            let polled = ready!(Pin::new(&mut *request).poll(cx));
+            let bytes = request.received();
+            let page = match polled {
                 Ok(page) => page,
                 Err(error) if this.begin_again(&error) => continue,
                 Err(error) => return Poll::Ready(Err(this.fail(error))),
@@ -182,11 +197,16 @@ impl<M: Paged> Future for Pages<M> {
                 this.items.append(items);
             }
             this.pages = this.pages.saturating_add(1);
+            this.bytes = this.bytes.saturating_add(bytes);
             let Some(cursor) = cursor.filter(|_| !ends) else {
                 return Poll::Ready(Ok(core::mem::take(&mut this.items)));
             };
             if this.pages >= this.limit {
                 let error = Error::Pages(PagesError::TooMany { limit: this.limit });
+                return Poll::Ready(Err(this.fail(error)));
+            }
+            if this.bytes > this.byte_limit {
+                let error = Error::Pages(PagesError::TooLong { limit: this.byte_limit });
                 return Poll::Ready(Err(this.fail(error)));
             }
             if repeated {

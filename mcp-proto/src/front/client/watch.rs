@@ -144,7 +144,8 @@ impl fmt::Debug for WatchRequest {
 
 /// A watch: the stream of what changes.
 ///
-/// Each change waits once, however often it happens before it is taken. The stream ends when the server ends it in good
+/// Each change waits once, however often it happens before it is taken; 1,024 updates and 16 MiB of them wait at most, and
+/// then [`Missed`](WatchUpdate::Missed) says how many of the oldest were dropped. The stream ends when the server ends it in good
 /// order or refuses, or with the connection; [`outcome`](Self::outcome) then says why. Losses in between are its own
 /// business. Dropping it ends it; it keeps the connection open.
 #[must_use = "dropping a watch ends it"]

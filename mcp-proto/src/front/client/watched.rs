@@ -5,6 +5,7 @@ use core::task::{Poll, Waker};
 
 use super::watch::WatchUpdate;
 use crate::front::Error;
+use crate::front::queue::BYTES;
 use crate::front::signal::Wakers;
 use crate::peer::client::{Change, Closed, Topic, WatchEnd, WatchId, WatchState, Why};
 use crate::small::SmallMap;
@@ -12,6 +13,9 @@ use crate::small::SmallMap;
 /// How many updates wait for one watch. Each change waits once, so only a server that names ever more resources below
 /// those asked for can bring as many.
 const UPDATES: usize = 1024;
+
+/// The bytes charged for an update beside its texts.
+const OVERHEAD: usize = 128;
 
 /// How a watch has ended.
 type End = Result<(), Error>;
@@ -28,6 +32,7 @@ struct Slot {
     updates: BTreeMap<u64, WatchUpdate>,
     /// Where a change waits.
     places: BTreeMap<Topic, u64>,
+    bytes: usize,
     next: u64,
     missed: u64,
     end: Option<End>,
@@ -40,15 +45,24 @@ impl Slot {
             let topic = change.topic();
             if let Some(waiting) = self.places.get(&topic).and_then(|place| self.updates.get_mut(place)) {
                 if *why == Why::MayHave || matches!(change, Change::Task { update: Some(_), .. }) {
+                    self.bytes =
+                        self.bytes.saturating_sub(bytes_of(waiting)).saturating_add(bytes_of(&update));
                     *waiting = update;
+                    self.shed();
                 }
                 return;
             }
             self.places.insert(topic, self.next);
         }
+        self.bytes = self.bytes.saturating_add(bytes_of(&update));
         self.updates.insert(self.next, update);
         self.next = self.next.saturating_add(1);
-        if self.updates.len() > UPDATES {
+        self.shed();
+    }
+
+    /// Drops the oldest updates while there are too many. The last one is kept, however long it is.
+    fn shed(&mut self) {
+        while self.updates.len() > UPDATES || (self.bytes > BYTES && self.updates.len() > 1) {
             self.pop();
             self.missed = self.missed.saturating_add(1);
         }
@@ -56,6 +70,7 @@ impl Slot {
 
     fn pop(&mut self) -> Option<WatchUpdate> {
         let (_, update) = self.updates.pop_first()?;
+        self.bytes = self.bytes.saturating_sub(bytes_of(&update));
         if let WatchUpdate::Changed { change, .. } = &update {
             self.places.remove(&change.topic());
         }
@@ -69,6 +84,20 @@ impl Slot {
         }
         self.pop().map(Heard::Update).or_else(|| self.end.take().map(Heard::End))
     }
+}
+
+/// About how many bytes an update holds.
+fn bytes_of(update: &WatchUpdate) -> usize {
+    let texts = match update {
+        // The place of the change holds its name once more.
+        WatchUpdate::Changed { change: Change::Resource(uri), .. } => uri.len().saturating_mul(2),
+        WatchUpdate::Changed { change: Change::Task { id, update }, .. } => {
+            let update = update.as_ref().map_or(0, |update| update.as_bytes().len());
+            id.len().saturating_mul(2).saturating_add(update)
+        }
+        _ => 0,
+    };
+    texts.saturating_add(OVERHEAD)
 }
 
 /// The watches of a connection that somebody holds.

@@ -45,6 +45,7 @@ impl ServerEvent {
     pub(crate) fn bytes(&self) -> usize {
         match self {
             Self::Notification(notification) => notification.bytes(),
+            Self::Diagnostic(diagnostic) => diagnostic.bytes(),
             Self::Subscribed { uri } | Self::Unsubscribed { uri } => uri.len(),
             _ => 0,
         }
@@ -58,5 +59,13 @@ impl Told for ServerEvent {
 
     fn is_last(&self) -> bool {
         matches!(self, Self::Closed(_))
+    }
+
+    fn keep(&mut self) {
+        match self {
+            Self::Notification(notification) => notification.keep(),
+            Self::Diagnostic(diagnostic) => diagnostic.keep(),
+            _ => {}
+        }
     }
 }

@@ -195,6 +195,10 @@ impl slots::Link for Link {
         self.connection.command(|core, machine, now, _| core.send(machine, now, self.of, request, follow))
     }
 
+    fn missed_progress(&self, request: RequestId) -> u64 {
+        self.connection.with(|core, _, _, _| core.slots.missed_progress(request))
+    }
+
     fn poll_progress(&self, request: RequestId, waker: Waker) -> Poll<Option<ProgressParams>> {
         self.connection.with(|core, _, _, wakers| core.slots.poll_progress(request, waker, wakers))
     }

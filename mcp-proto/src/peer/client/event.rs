@@ -113,14 +113,7 @@ impl Keep for Event {
             Self::Outcome { outcome, .. } => outcome.keep(),
             #[cfg(feature = "http")]
             Self::PartialResult { fragment, .. } => *fragment = fragment.detached(),
-            Self::Diagnostic(
-                Diagnostic::ForbiddenRequest { method, .. }
-                | Diagnostic::DuplicateRequest { method, .. }
-                | Diagnostic::InvalidNotification { method, .. },
-            ) => *method = method.detached(),
-            Self::Diagnostic(Diagnostic::Tolerated(leniency)) => leniency.keep(),
-            Self::Diagnostic(Diagnostic::Malformed(malformed)) => malformed.keep(),
-            Self::Diagnostic(Diagnostic::Error(error)) => error.keep(),
+            Self::Diagnostic(diagnostic) => diagnostic.keep(),
             _ => {}
         }
     }
@@ -225,8 +218,21 @@ pub enum Diagnostic {
 }
 
 impl Diagnostic {
+    /// Copies slices of the input into memory of their own.
+    pub(crate) fn keep(&mut self) {
+        match self {
+            Self::ForbiddenRequest { method, .. }
+            | Self::DuplicateRequest { method, .. }
+            | Self::InvalidNotification { method, .. } => *method = method.detached(),
+            Self::Tolerated(leniency) => leniency.keep(),
+            Self::Malformed(malformed) => malformed.keep(),
+            Self::Error(error) => error.keep(),
+            _ => {}
+        }
+    }
+
     /// About how many bytes it holds that a server has chosen.
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         match self {
             Self::Malformed(malformed) => {
                 let Recovered { id, method, .. } = &malformed.recovered;

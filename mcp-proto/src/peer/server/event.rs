@@ -81,16 +81,7 @@ impl Keep for Event {
                 *params = params.as_ref().map(Raw::detached);
             }
             Self::Outcome { outcome, .. } => outcome.keep(),
-            Self::Diagnostic(Diagnostic::Refused { method, error }) => {
-                *method = method.detached();
-                error.keep();
-            }
-            Self::Diagnostic(
-                Diagnostic::InvalidNotification { method, .. } | Diagnostic::DuplicateRequest { method, .. },
-            ) => *method = method.detached(),
-            Self::Diagnostic(Diagnostic::Tolerated(leniency)) => leniency.keep(),
-            Self::Diagnostic(Diagnostic::Malformed(malformed)) => malformed.keep(),
-            Self::Diagnostic(Diagnostic::Error(error)) => error.keep(),
+            Self::Diagnostic(diagnostic) => diagnostic.keep(),
             _ => {}
         }
     }
@@ -174,8 +165,25 @@ pub enum Diagnostic {
 }
 
 impl Diagnostic {
+    /// Copies slices of the input into memory of their own.
+    pub(crate) fn keep(&mut self) {
+        match self {
+            Self::Refused { method, error } => {
+                *method = method.detached();
+                error.keep();
+            }
+            Self::InvalidNotification { method, .. } | Self::DuplicateRequest { method, .. } => {
+                *method = method.detached();
+            }
+            Self::Tolerated(leniency) => leniency.keep(),
+            Self::Malformed(malformed) => malformed.keep(),
+            Self::Error(error) => error.keep(),
+            _ => {}
+        }
+    }
+
     /// About how many bytes it holds that a client has chosen.
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         let of_error = |error: &ErrorObject| {
             let data = error.data.as_ref().map_or(0, |data| data.as_bytes().len());
             error.message.len().saturating_add(data)
