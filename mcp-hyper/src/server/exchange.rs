@@ -7,7 +7,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use bytes::{Buf as _, Bytes};
 use http_body::{Body, Frame, SizeHint};
@@ -68,29 +68,25 @@ pin_project_lite::pin_project! {
         live: Option<Live<H>>,
         // Before that, until its token is verified.
         entering: Option<Entering<H>>,
-        // When the request's body must have come.
-        deadline: Option<Instant>,
         attached: Attached,
     }
 }
 
 impl<B, H: Mode> ResponseFuture<B, H> {
-    /// The body has to come until `deadline`.
     pub(super) fn new(
         request: B,
         exchange: HttpExchange<H>,
         clock: Arc<RuntimeClock>,
-        deadline: Option<Instant>,
         attached: Attached,
     ) -> Self {
         let live = Live { exchange, clock, alarm: Alarm::default() };
-        Self { request: Some(request), live: Some(live), entering: None, deadline, attached }
+        Self { request: Some(request), live: Some(live), entering: None, attached }
     }
 
     /// It is let in first.
     #[cfg(feature = "auth")]
     pub(super) fn entering(request: B, entering: Entering<H>, attached: Attached) -> Self {
-        Self { request: Some(request), live: None, entering: Some(entering), deadline: None, attached }
+        Self { request: Some(request), live: None, entering: Some(entering), attached }
     }
 }
 
@@ -101,14 +97,11 @@ impl<B: Body, H: Mode> Future for ResponseFuture<B, H> {
         let mut this = self.project();
         if let Some(entering) = this.entering.as_mut() {
             let (exchange, clock) = ready!(entering.poll(cx));
-            if let Some(request) = this.request.as_ref().as_pin_ref() {
-                *this.deadline = entering.body_deadline(&*request);
-            }
             *this.live = Some(Live { exchange, clock, alarm: Alarm::default() });
             *this.entering = None;
         }
         let Some(live) = this.live.as_mut() else { return Poll::Pending };
-        let refusal = ready!(poll_request(this.request.as_mut(), live, this.deadline, cx));
+        let refusal = ready!(poll_request(this.request.as_mut(), live, cx));
         if this.request.as_ref().as_pin_ref().is_some_and(|request| !request.is_end_stream())
             && let Some(busy) = &this.attached.busy
         {
@@ -116,7 +109,14 @@ impl<B: Body, H: Mode> Future for ResponseFuture<B, H> {
         }
         this.request.set(None);
         let head = match refusal {
-            None => ready!(live.poll(cx, HttpExchange::poll_head)),
+            None => {
+                let mut head = ready!(live.poll(cx, HttpExchange::poll_head));
+                // The rest of the body stays unread.
+                if head.status == StatusCode::REQUEST_TIMEOUT.as_u16() {
+                    head.headers.push((CONNECTION.as_str(), Cow::Borrowed("close")));
+                }
+                head
+            }
             Some(status) => {
                 *this.live = None;
                 let headers = vec![(CONNECTION.as_str(), Cow::Borrowed("close"))];
@@ -128,14 +128,10 @@ impl<B: Body, H: Mode> Future for ResponseFuture<B, H> {
     }
 }
 
-/// What each byte of a request's body adds to its time: 16 KiB per second.
-const NANOSECONDS_PER_BYTE: u64 = 1_000_000_000 / (16 * 1024);
-
 /// Hands over the body of a request for as long as it is wanted. Ready with the status if it is refused.
 fn poll_request<B: Body, H: Mode>(
     mut request: Pin<&mut Option<B>>,
     live: &mut Live<H>,
-    deadline: &mut Option<Instant>,
     cx: &mut Context<'_>,
 ) -> Poll<Option<StatusCode>> {
     while live.exchange.wants_body()
@@ -144,8 +140,6 @@ fn poll_request<B: Body, H: Mode>(
         match body.poll_frame(cx) {
             Poll::Ready(Some(Ok(frame))) => {
                 if let Ok(mut data) = frame.into_data() {
-                    let more = NANOSECONDS_PER_BYTE.saturating_mul(data.remaining() as u64);
-                    *deadline = deadline.and_then(|at| at.checked_add(Duration::from_nanos(more)));
                     live.exchange.handle_body(data.copy_to_bytes(data.remaining()));
                 }
             }
@@ -155,8 +149,9 @@ fn poll_request<B: Body, H: Mode>(
                 request.set(None);
             }
             Poll::Pending => {
-                ready!(live.poll_until(*deadline, cx));
-                return Poll::Ready(Some(StatusCode::REQUEST_TIMEOUT));
+                let timeout = live.exchange.next_timeout().and_then(|at| live.clock.at(at));
+                ready!(live.poll_until(timeout, cx));
+                live.exchange.handle_timeout();
             }
         }
     }

@@ -15,7 +15,6 @@ mod with_tokens {
     use std::time::{Duration, Instant};
 
     use http::request::Parts;
-    use http_body::Body;
     use mcp_proto::bind::http::server::Answer;
     use mcp_proto::front::Mode;
     use mcp_proto::front::guard::Verifying;
@@ -74,11 +73,6 @@ mod with_tokens {
             };
             Poll::Ready((exchange, shared.clock.clone()))
         }
-
-        /// When the body of the request must have come, which may begin now.
-        pub(in super::super) fn body_deadline(&self, body: &impl Body) -> Option<Instant> {
-            self.0.service.shared().body_deadline(body)
-        }
     }
 }
 
@@ -88,9 +82,7 @@ mod without {
     use std::marker::PhantomData;
     use std::sync::Arc;
     use std::task::{Context, Poll};
-    use std::time::Instant;
 
-    use http_body::Body;
     use mcp_proto::front::Mode;
     use mcp_proto::front::http::HttpExchange;
 
@@ -104,10 +96,6 @@ mod without {
             &mut self,
             _: &mut Context<'_>,
         ) -> Poll<(HttpExchange<H>, Arc<RuntimeClock>)> {
-            match self.0 {}
-        }
-
-        pub(in super::super) fn body_deadline(&self, _: &impl Body) -> Option<Instant> {
             match self.0 {}
         }
     }

@@ -21,10 +21,6 @@ pub struct ServerLimits {
     /// How long the headers of a request may take from their first byte, and the handshake of TLS. Default 10 s: who
     /// needs longer does it on purpose.
     pub header_timeout: Duration,
-    /// How long the body of a request may take, and a second longer for each 16 KiB that have come. Default 30 s: slow
-    /// networks have time for long messages, and whoever sends a byte now and then has not. Then it is answered with
-    /// 408.
-    pub body_timeout: Duration,
     /// How long a connection may stay open without a request. Default 2 min.
     pub idle_timeout: Duration,
     /// How long a client may take nothing of what is written to it. Then its connection is closed; with HTTP/2 it is
@@ -49,7 +45,6 @@ impl Default for ServerLimits {
             header_bytes: 32 * 1024,
             headers: HEADERS,
             header_timeout: Duration::from_secs(10),
-            body_timeout: Duration::from_secs(30),
             idle_timeout: Duration::from_secs(120),
             write_timeout: Duration::from_secs(30),
             lifetime: None,

@@ -4,7 +4,6 @@ use std::convert::Infallible;
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Instant;
 
 use futures_lite::{AsyncRead, AsyncWrite};
 use http::request::Parts;
@@ -81,14 +80,8 @@ pub(super) struct Shared<H: Mode> {
 /// Says on whose behalf a request is made.
 pub(super) type Principals = Box<dyn Fn(&Parts) -> Option<Principal> + Send + Sync>;
 
+#[cfg(feature = "auth")]
 impl<H: Mode> Shared<H> {
-    /// When the body of a request must have come that begins now.
-    pub(super) fn body_deadline(&self, body: &impl Body) -> Option<Instant> {
-        // One that is already there needs no time.
-        if body.is_end_stream() { None } else { self.clock.after(self.limits.body_timeout) }
-    }
-
-    #[cfg(feature = "auth")]
     pub(super) fn now(&self) -> mcp_proto::auth::Now {
         mcp_proto::auth::Now { instant: self.clock.now(), unix: self.clock.unix_time() }
     }
@@ -124,7 +117,7 @@ impl<H: Mode> HttpService<H> {
             return match guard.admit(&head, shared.now()) {
                 Admitted::Answer(answer) => {
                     let exchange = shared.server.answered(answer);
-                    ResponseFuture::new(body, exchange, shared.clock.clone(), None, attached)
+                    ResponseFuture::new(body, exchange, shared.clock.clone(), attached)
                 }
                 Admitted::Verifying(verifying) => {
                     let client = head.client;
@@ -135,8 +128,7 @@ impl<H: Mode> HttpService<H> {
         }
         let principal = shared.principal.as_ref().and_then(|principal| principal(&parts));
         let exchange = shared.server.exchange(&head, principal);
-        let deadline = shared.body_deadline(&body);
-        ResponseFuture::new(body, exchange, shared.clock.clone(), deadline, attached)
+        ResponseFuture::new(body, exchange, shared.clock.clone(), attached)
     }
 }
 

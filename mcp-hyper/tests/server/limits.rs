@@ -89,7 +89,7 @@ fn the_headers_of_a_second_request_have_their_time_as_well() {
 
 #[test]
 fn a_body_that_does_not_come_is_answered_for() {
-    let (address, ..) = served(|limits| limits.body_timeout = MOMENT);
+    let (address, ..) = configured(|_| {}, |config| config.body_timeout = MOMENT);
     let mut client = Raw::connect(address);
     let (headers, body) = call("echo", &json!({ "message": "hello" }), Progress::Unwanted);
     client.send(format!(
@@ -97,6 +97,26 @@ fn a_body_that_does_not_come_is_answered_for() {
          accept: application/json, text/event-stream\r\n{headers}content-length: {}\r\n\r\n{{",
         body.len()
     ));
+    let head = client.head();
+    assert_eq!((head.status, head.get("connection")), (408, Some("close")));
+    assert!(client.closed());
+}
+
+#[test]
+fn server_refuses_a_body_that_comes_steadily_but_takes_too_long() {
+    let (address, ..) = configured(|_| {}, |config| config.body_timeout = MOMENT);
+    let mut client = Raw::connect(address);
+    let (headers, _) = call("echo", &json!({}), Progress::Unwanted);
+    client.send(format!(
+        "POST /mcp HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+         accept: application/json, text/event-stream\r\n{headers}content-length: 4000000\r\n\r\n"
+    ));
+    let begin = Instant::now();
+    // Quicker than any limit on its rate, until the server has had enough.
+    while begin.elapsed() < MOMENT + MOMENT / 2 {
+        client.send(" ".repeat(1024));
+        std::thread::sleep(MOMENT / 20);
+    }
     let head = client.head();
     assert_eq!((head.status, head.get("connection")), (408, Some("close")));
     assert!(client.closed());
@@ -129,11 +149,12 @@ fn a_connection_without_a_request_is_closed() {
 
 #[test]
 fn a_handler_may_take_longer_than_any_of_this() {
-    let (address, ..) = served(|limits| {
-        let moment = Duration::from_millis(50);
-        (limits.header_timeout, limits.body_timeout) = (moment, moment);
-        (limits.idle_timeout, limits.write_timeout) = (moment, moment);
-    });
+    const SHORT: Duration = Duration::from_millis(50);
+    let limits = |limits: &mut ServerLimits| {
+        limits.header_timeout = SHORT;
+        (limits.idle_timeout, limits.write_timeout) = (SHORT, SHORT);
+    };
+    let (address, ..) = configured(limits, |config| config.body_timeout = SHORT);
     let mut client = Raw::connect(address);
     client.call("soon", &json!({}), Progress::Unwanted);
     assert_eq!(text(&client.answer().1), "done");

@@ -68,6 +68,12 @@ pub trait Outbox {
     /// The bytes committed and not yet handed to the transport.
     fn queued(&self) -> usize;
 
+    /// Whether notifications and requests of this side have no room: more than `limit` bytes are queued, or the byte
+    /// budget of the server has none.
+    fn is_full(&self, limit: usize) -> bool {
+        self.queued() > limit
+    }
+
     /// Tells the other side that this side no longer waits for request `id`: a notification on a stream, the end of the
     /// exchange over HTTP.
     fn cancel(&mut self, id: i64, reason: Option<&str>);

@@ -11,12 +11,17 @@
 //!
 //! Every operation takes time logarithmic in the number of entries and owners.
 
+//!
+//! How many bytes a server holds for its owners is up to its [`ByteBudget`].
+
+mod bytes;
 mod owner;
 mod shares;
 mod table;
 
 use core::fmt;
 
+pub use bytes::{ByteAccount, ByteBudget, ByteLimits, BytePermit, ByteUse, OverBudget};
 pub use owner::Owner;
 pub use shares::{Payer, Shares};
 pub use table::FairTable;

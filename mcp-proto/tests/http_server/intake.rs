@@ -95,6 +95,16 @@ fn a_message_over_the_limit_is_refused_by_its_announced_length_and_by_its_length
 }
 
 #[test]
+fn server_refuses_bodies_that_announce_more_than_4_mib_by_default() {
+    let (fits, long) = (4 * 1024 * 1024, 4 * 1024 * 1024 + 1);
+    assert_eq!(ping().header("Content-Length", fits.to_string()).refused(&setup()).0, 400);
+    assert_eq!(ping().header("Content-Length", long.to_string()).refused(&setup()), (413, -32600));
+    let mut config = config();
+    config.body_bytes = long;
+    assert_eq!(ping().header("Content-Length", long.to_string()).refused(&Setup::new(config)).0, 400);
+}
+
+#[test]
 fn what_is_no_message_is_answered_under_its_id_if_it_has_one() {
     let setup = setup();
     let answered = |body: &str, version: Option<&str>| {

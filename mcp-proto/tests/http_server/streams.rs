@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use mcp_proto::bind::http::server::Chunk;
 use mcp_proto::peer::server::{Answer, ListKind};
 use mcp_proto::peer::{InboundId, Outgoing, RequestOptions};
+use mcp_proto::quota::{ByteBudget, ByteLimits, Owner};
 use mcp_proto::rpc::Id;
 use mcp_proto::schema::{ListRoots, ListRootsParams, ProgressParams};
 use serde_json::{Value, json};
@@ -420,4 +421,32 @@ fn stream_that_ends_before_its_answer_is_not_delivered() {
     client.advance(Duration::from_secs(60));
     let resumed = client.listen(Some(&last_id(&released.events())));
     assert_eq!(client.read(resumed).messages()[0]["id"], 1);
+}
+
+#[test]
+fn stored_events_do_not_grow_while_the_byte_budget_is_full() {
+    let limits = ByteLimits { total: 100_000, unauthenticated: 100_000, owner: 4_000 };
+    let mut budget = ByteBudget::new(limits);
+    let account = budget.account(&Owner::LOCAL);
+    let mut client = Client::at("2025-06-18");
+    client.session.charge(&account);
+    let (stream, call) = client.call(1);
+    report(&mut client, call, 1);
+    client.read(stream);
+    client.session.handle_disconnect(NOW, stream);
+    for number in 2..=5 {
+        report(&mut client, call, number);
+    }
+    let stored = budget.used();
+    assert!(stored > 500);
+    let mut other = account.permit();
+    other.set(2_000);
+    for number in 6..=9 {
+        report(&mut client, call, number);
+    }
+    assert_eq!(budget.used() - 2_000, stored, "each event takes the place of another");
+    let resumed = client.listen(Some("2-0"));
+    assert_eq!(done(&client.read(resumed).messages()), [5, 6, 7, 8, 9]);
+    drop((client, other));
+    assert_eq!(budget.used(), 0);
 }

@@ -4,6 +4,7 @@ use alloc::sync::Arc;
 use core::fmt;
 use core::mem;
 use core::task::{Context, Poll, Waker};
+use core::time::Duration;
 
 use super::running::Running;
 use super::service::Service;
@@ -30,7 +31,8 @@ pub(super) struct Caller {
 /// One request over HTTP, and its answer.
 ///
 /// First comes the request's body, as long as it is [wanted](Self::wants_body): [`handle_body`](Self::handle_body), then
-/// [`handle_body_end`](Self::handle_body_end). Then the answer: its head, by [`poll_head`](Self::poll_head), and its body,
+/// [`handle_body_end`](Self::handle_body_end), within
+/// [`body_timeout`](crate::bind::http::server::HttpServerConfig::body_timeout). Then the answer: its head, by [`poll_head`](Self::poll_head), and its body,
 /// by [`poll_body`](Self::poll_body). A request that is refused for what its head says is answered without its body.
 ///
 /// The handler of a request of 2026-07-28 runs in here and is polled by these polls. Dropping the exchange before its end
@@ -48,7 +50,11 @@ pub struct HttpExchange<H: Mode = Multi> {
 }
 
 enum Stage<H: Mode> {
-    Request(Intake),
+    Request {
+        intake: Intake,
+        /// When the body must have come, if there is a limit.
+        deadline: Option<Instant>,
+    },
     /// A whole answer.
     Answer(Answer),
     /// The body of one whose head was taken.
@@ -84,13 +90,18 @@ impl<H: Mode> HttpExchange<H> {
                 if let Some(params) = params {
                     intake.keep_params(params, head.fields);
                 }
-                Stage::Request(intake)
+                // The deadline is only for those that have a body to come.
+                let timeout = service.setup.config().body_timeout;
+                let deadline =
+                    (intake.wants_body() && timeout != Duration::MAX).then(|| service.now() + timeout);
+                let intake = intake.charge(&service.account(&caller.owner));
+                Stage::Request { intake, deadline }
             }
             Err(answer) => Stage::Answer(answer),
         };
         let (service, router) = (service.clone(), router.clone());
         let mut exchange = Self { service, router, caller, stage, waker: None };
-        if let Stage::Request(intake) = &exchange.stage
+        if let Stage::Request { intake, .. } = &exchange.stage
             && !intake.wants_body()
         {
             exchange.handle_body_end();
@@ -110,7 +121,8 @@ impl<H: Mode> HttpExchange<H> {
 
     /// A part of the request's body has come.
     pub fn handle_body(&mut self, bytes: Bytes) {
-        if let Stage::Request(intake) = &mut self.stage
+        self.handle_timeout();
+        if let Stage::Request { intake, .. } = &mut self.stage
             && let Err(answer) = intake.handle_body(bytes)
         {
             self.answer(Stage::Answer(answer));
@@ -119,7 +131,7 @@ impl<H: Mode> HttpExchange<H> {
 
     /// The request's body is whole.
     pub fn handle_body_end(&mut self) {
-        if let Stage::Request(intake) = mem::replace(&mut self.stage, Stage::Over) {
+        if let Stage::Request { intake, .. } = mem::replace(&mut self.stage, Stage::Over) {
             let stage = if self.service.is_closing() {
                 Stage::Answer(closing())
             } else {
@@ -133,8 +145,14 @@ impl<H: Mode> HttpExchange<H> {
 
     /// Time has passed. Does nothing if [`next_timeout`](Self::next_timeout) is later. Poll again after it.
     pub fn handle_timeout(&mut self) {
-        if let Stage::Modern(running) = &mut self.stage {
-            running.handle_timeout();
+        match &mut self.stage {
+            Stage::Modern(running) => running.handle_timeout(),
+            Stage::Request { deadline: Some(deadline), .. } if *deadline <= self.service.now() => {
+                if let Stage::Request { intake, .. } = mem::replace(&mut self.stage, Stage::Over) {
+                    self.answer(Stage::Answer(intake.time_out()));
+                }
+            }
+            _ => {}
         }
     }
 
@@ -153,7 +171,7 @@ impl<H: Mode> HttpExchange<H> {
                 self.stage = Stage::Rest(mem::take(&mut answer.body));
                 Poll::Ready(head)
             }
-            Stage::Request(_) => self.wait(cx),
+            Stage::Request { .. } => self.wait(cx),
             Stage::Rest(_) | Stage::Over => Poll::Pending,
         }
     }
@@ -172,7 +190,7 @@ impl<H: Mode> HttpExchange<H> {
                 let rest = mem::take(rest);
                 Poll::Ready((!rest.is_empty()).then_some(rest))
             }
-            Stage::Request(_) | Stage::Answer(_) => return self.wait(cx),
+            Stage::Request { .. } | Stage::Answer(_) => return self.wait(cx),
             Stage::Over => Poll::Ready(None),
         };
         if let Poll::Ready(None) = polled {
@@ -186,6 +204,7 @@ impl<H: Mode> HttpExchange<H> {
     pub fn next_timeout(&self) -> Option<Instant> {
         match &self.stage {
             Stage::Modern(running) => running.next_timeout(),
+            Stage::Request { deadline, .. } => *deadline,
             // Sessions are their driver's.
             _ => None,
         }
@@ -201,7 +220,7 @@ impl<H: Mode> HttpExchange<H> {
 
     /// Whether the request's body is still asked for. If not, what is left of it need not be read.
     pub fn wants_body(&self) -> bool {
-        matches!(self.stage, Stage::Request(_))
+        matches!(self.stage, Stage::Request { .. })
     }
 
     // --- Routing ---
@@ -274,7 +293,7 @@ fn closing() -> Answer {
 impl<H: Mode> fmt::Debug for HttpExchange<H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let stage = match &self.stage {
-            Stage::Request(_) => "Request",
+            Stage::Request { .. } => "Request",
             Stage::Answer(_) | Stage::Rest(_) => "Answer",
             Stage::Modern(_) => "Modern",
             Stage::Stream(_) => "Stream",

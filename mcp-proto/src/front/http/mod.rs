@@ -241,6 +241,11 @@ impl HttpHandle {
         self.service.hub.resources()
     }
 
+    /// How many bytes the server holds for all its clients, out of [`HttpServerConfig::bytes`].
+    pub fn bytes_used(&self) -> usize {
+        self.service.bytes_used()
+    }
+
     /// Closes the server in an orderly way: ends subscriptions, lets what is being answered finish within
     /// [`close_timeout`](crate::peer::server::ServerConfig::close_timeout), and takes no requests any more. The
     /// driver is done once the sessions have ended.

@@ -88,3 +88,10 @@ impl<H: Mode> Running<H> {
         self.driver.next_timeout()
     }
 }
+
+impl<H: Mode> Drop for Running<H> {
+    /// Frees the unread output: a [`Context`](crate::front::Context) that the application keeps holds the machine.
+    fn drop(&mut self) {
+        self.driver.lock(Exchange::handle_disconnect);
+    }
+}

@@ -16,7 +16,7 @@ use crate::front::signal::{Signal, lock};
 use crate::front::tasks::{Desk, Home};
 use crate::front::{Clock, Entropy};
 use crate::peer::Principal;
-use crate::quota::Owner;
+use crate::quota::{ByteAccount, ByteBudget, Owner};
 use crate::schema::tasks::TaskUpdatedParams;
 
 pub(super) struct Service {
@@ -31,6 +31,7 @@ pub(super) struct Service {
     closing: AtomicBool,
     exchanges: Mutex<Exchanges>,
     table: Mutex<Table>,
+    bytes: Mutex<ByteBudget>,
 }
 
 /// The exchanges that run handlers, to be woken when the server closes.
@@ -59,6 +60,7 @@ impl Service {
         desk: Option<&Arc<Desk>>,
     ) -> Self {
         let sessions = Sessions::new(config.sessions);
+        let bytes = Mutex::new(ByteBudget::new(config.bytes));
         let hub = Arc::<Hub>::default();
         let home = desk.map(|desk| {
             let listening = hub.clone();
@@ -75,11 +77,22 @@ impl Service {
             closing: AtomicBool::new(false),
             exchanges: Mutex::default(),
             table: Mutex::new(Table { sessions, arrivals: Vec::new(), refusing: false }),
+            bytes,
         }
     }
 
     pub(super) fn now(&self) -> Instant {
         self.clock.now()
+    }
+
+    /// The account of an owner in the byte budget.
+    pub(super) fn account(&self, owner: &Owner) -> ByteAccount {
+        lock(&self.bytes).account(owner)
+    }
+
+    /// How many bytes are held for all clients.
+    pub(super) fn bytes_used(&self) -> usize {
+        lock(&self.bytes).used()
     }
 
     // --- Closing ---
@@ -165,7 +178,8 @@ impl Service {
             return Err(Answer::no_more_sessions(None));
         }
         let id = self.fresh_id();
-        let (session, stream) = Session::open_legacy(&self.setup, id, self.now());
+        let (mut session, stream) = Session::open_legacy(&self.setup, id, self.now());
+        session.charge(&self.account(&owner));
         match self.admit(SessionCell::new(self, id, session, owner, principal)) {
             Ok(cell) => Ok((cell, stream)),
             Err(NoRoom) => Err(Answer::no_more_sessions(None)),

@@ -41,7 +41,7 @@ impl Server {
         if self.outbound.len() >= limits.requests_out {
             return Err(Refusal::InFlight { limit: limits.requests_out });
         }
-        if out.queued() > limits.queued_bytes {
+        if out.is_full(limits.queued_bytes) {
             return Err(Refusal::Overloaded { limit: limits.queued_bytes });
         }
         if self.config.eras == Eras::ModernOnly {

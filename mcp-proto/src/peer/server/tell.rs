@@ -227,7 +227,7 @@ impl Server {
         if self.is_closed() {
             return false;
         }
-        let room = out.queued() <= self.config.limits.queued_bytes;
+        let room = !out.is_full(self.config.limits.queued_bytes);
         if !room {
             self.unsent = self.unsent.saturating_add(1);
         }

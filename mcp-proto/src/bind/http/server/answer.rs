@@ -10,6 +10,8 @@ use bytes::Bytes;
 use crate::bind::http::header;
 use crate::rpc::{ErrorId, ErrorObject, Id, Kind, Malformed, code, write};
 
+use crate::quota::OverBudget;
+
 use super::Post;
 
 /// The headers of an answer.
@@ -64,6 +66,18 @@ pub(super) const EVENTS: &str = "text/event-stream";
 /// The header that says what a client is to show.
 pub(crate) const CHALLENGE: &str = "www-authenticate";
 
+/// The header that says when to try again.
+const RETRY_AFTER: &str = "retry-after";
+/// The value of `Retry-After` when the byte budget is used up, in seconds.
+const RETRY: &str = "5";
+/// Answers up to this many bytes are sent even if the byte budget is used up.
+pub(super) const ALWAYS_SENT: usize = 1024;
+
+/// The error of a request that the byte budget has no room for.
+pub(super) fn over_budget() -> ErrorObject {
+    ErrorObject::new(code::INTERNAL_ERROR, format!("{OverBudget}"))
+}
+
 impl Answer {
     /// One without a body.
     #[must_use]
@@ -83,6 +97,11 @@ impl Answer {
     pub fn no_more_sessions(post: Option<&Post>) -> Self {
         let id = post.and_then(Post::request_id);
         Self::refusal(503, name(id), code::INTERNAL_ERROR, "no more sessions can be opened")
+    }
+
+    /// The answer to a request for which the byte budget has no room.
+    pub(super) fn over_budget(id: ErrorId<'_>) -> Self {
+        Self::error(503, id, &over_budget()).with(RETRY_AFTER, RETRY)
     }
 
     /// The answer to what is no message. `unnamed` is the id of an error whose request could not be read.
@@ -124,6 +143,14 @@ fn name(id: Option<&Id>) -> ErrorId<'_> {
     id.map_or(ErrorId::Null, ErrorId::Known)
 }
 
+/// Shrinks the buffer of a complete message if much of it is unused: the message may wait for long.
+pub(super) fn shrink(message: &mut Vec<u8>) {
+    const SLACK: usize = 4096;
+    if message.capacity().saturating_sub(message.len()) > message.len() / 4 + SLACK {
+        message.shrink_to_fit();
+    }
+}
+
 /// The head of a stream of events.
 pub(super) fn stream_head() -> ResponseHead {
     let headers = [
@@ -139,6 +166,9 @@ pub(super) fn stream_head() -> ResponseHead {
 pub(super) fn json_head(status: u16, bytes: usize, challenge: Option<&str>) -> ResponseHead {
     let mut headers = [("content-type", Cow::Borrowed(JSON))].to_vec();
     headers.extend(challenge.map(|challenge| (CHALLENGE, Cow::Owned(challenge.into()))));
+    if status == 503 {
+        headers.push((RETRY_AFTER, Cow::Borrowed(RETRY)));
+    }
     ResponseHead { status, headers, body: BodyKind::Whole(bytes) }
 }
 

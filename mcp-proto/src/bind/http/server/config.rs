@@ -6,6 +6,7 @@ use core::time::Duration;
 
 use crate::Limits;
 use crate::peer::server::{Eras, Prepared, ServerConfig};
+use crate::quota::ByteLimits;
 
 use super::{Hosts, Origins};
 
@@ -40,6 +41,16 @@ pub struct HttpServerConfig {
     pub stream_after: Duration,
     /// How long clients are asked to wait before they fetch the rest of a stream. Default 1 s.
     pub retry: Duration,
+    /// The longest request body accepted, in bytes; a longer one is refused with 413. Default 4 MiB: requests carry
+    /// arguments, and every client may send several at a time. [`Limits::message_bytes`] holds as well, if it is less.
+    pub body_bytes: usize,
+    /// How long a request body may take, from the end of the request's headers to its own end, however steadily it comes.
+    /// Then the request is refused with 408. Default 30 s: bodies of `body_bytes` need 140 KB/s. `Duration::MAX` waits
+    /// for as long as the connection lasts.
+    pub body_timeout: Duration,
+    /// How many bytes the server holds for its clients: request bodies, stored events and queued answers. Beyond it
+    /// requests are refused with 503 and `Retry-After`.
+    pub bytes: ByteLimits,
     /// How many sessions there may be. Default 10,000.
     pub sessions: usize,
     /// How long a session may be without an open stream, a request and a running handler before it expires. Default
@@ -70,6 +81,9 @@ impl HttpServerConfig {
             keepalive: Duration::from_secs(15),
             stream_after: Duration::from_secs(1),
             retry: Duration::from_secs(1),
+            body_bytes: 4 * 1024 * 1024,
+            body_timeout: Duration::from_secs(30),
+            bytes: ByteLimits::default(),
             sessions: 10_000,
             session_idle: Duration::from_secs(30 * 60),
             stored_events: 1024,
@@ -81,6 +95,11 @@ impl HttpServerConfig {
 
     pub(super) fn limits(&self) -> &Limits {
         &self.server.limits
+    }
+
+    /// The longest request body that both limits allow.
+    pub(super) fn body_limit(&self) -> usize {
+        self.body_bytes.min(self.limits().message_bytes)
     }
 }
 

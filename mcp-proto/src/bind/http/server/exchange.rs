@@ -7,6 +7,7 @@ use core::time::Duration;
 use crate::Instant;
 use crate::peer::server::{self as peer, ListKind, Server, Topic};
 use crate::peer::{InboundId, Lost, Outgoing, Refusal, RequestId};
+use crate::quota::BytePermit;
 use crate::rpc::{ErrorObject, Frame, Message};
 use crate::schema::tasks::TaskUpdatedParams;
 use crate::schema::{LoggingMessageParams, ProgressParams};
@@ -32,6 +33,8 @@ pub struct Exchange {
     waiting_since: Option<Instant>,
     /// When a comment is due.
     comment_at: Option<Instant>,
+    /// The permit for the request's body, which the application may hold until it has answered.
+    body: Option<BytePermit>,
 }
 
 impl Exchange {
@@ -42,9 +45,10 @@ impl Exchange {
         let mut exchange = Self {
             setup: setup.clone(),
             server: Server::prepared(setup.modern()),
-            output: Output::new(request.accepts),
+            output: Output::new(request.accepts, request.permit.as_ref().map(BytePermit::account)),
             waiting_since: None,
             comment_at: None,
+            body: request.permit,
         };
         exchange.server.set_principal(request.principal);
         let frame = Frame::Single(Message::Request(request.request));
@@ -70,6 +74,10 @@ impl Exchange {
         if queued > before {
             self.comment_at = self.next_comment(now);
         }
+        if self.output.is_over() {
+            self.body = None;
+        }
+        self.output.recount();
         result
     }
 

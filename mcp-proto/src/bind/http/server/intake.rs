@@ -1,6 +1,7 @@
 //! A request as it comes in: its head is checked, its body collected.
 
 use alloc::borrow::Cow;
+use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::mem;
@@ -13,7 +14,7 @@ use crate::bind::http::{Fields, header};
 use crate::codec::{header as value, media};
 use crate::peer::Principal;
 use crate::peer::server::Eras;
-use crate::quota::Owner;
+use crate::quota::{ByteAccount, BytePermit, ByteUse, OverBudget, Owner};
 use crate::rpc::{ErrorId, code};
 use crate::schema::{CallTool, Era, Method, Revision};
 
@@ -65,6 +66,8 @@ pub struct Intake {
     target: Target,
     kept: Kept,
     body: Body,
+    /// The bytes of the body, if they count in a budget.
+    permit: Option<BytePermit>,
 }
 
 #[derive(Debug)]
@@ -165,12 +168,12 @@ impl Intake {
         let accepts = Accepts::read(fields, verb, place)
             .ok_or_else(|| refuse(406, "the answer is application/json or text/event-stream"))?;
         let length = fields.get("content-length").and_then(|length| core::str::from_utf8(length).ok());
-        let limit = config.limits().message_bytes;
+        let limit = config.body_limit();
         if length
             .and_then(|length| length.trim().parse::<u64>().ok())
             .is_some_and(|length| length > limit as u64)
         {
-            return Err(refuse(413, "the message is over the limit"));
+            return Err(refuse(413, &too_long(limit)));
         }
         let kept = Kept {
             accepts,
@@ -195,7 +198,7 @@ impl Intake {
             }
             (Verb::Delete, _) => Target::Known(Routed::Delete { id: kept.session()? }),
         };
-        Ok(Self { setup: setup.clone(), target, kept, body: Body::Empty })
+        Ok(Self { setup: setup.clone(), target, kept, body: Body::Empty, permit: None })
     }
 
     /// The tool that is called, by what the headers say: if it has parameters that are headers as well, these are to be
@@ -218,6 +221,14 @@ impl Intake {
         }
     }
 
+    /// Counts the body in the account of the request's owner, until the request is answered. Without it the body counts
+    /// nowhere.
+    #[must_use]
+    pub fn charge(mut self, account: &ByteAccount) -> Self {
+        self.permit = Some(account.permit());
+        self
+    }
+
     /// Whether the body matters. If not, [`finish`](Self::finish) at once.
     pub fn wants_body(&self) -> bool {
         !matches!(self.target, Target::Known(_))
@@ -226,16 +237,23 @@ impl Intake {
     /// A part of the body has come.
     ///
     /// # Errors
-    /// The answer to a request whose body is too long; the rest need not be read.
+    /// The answer to a request whose body is too long, or for which the byte budget has no room; the rest need not be
+    /// read.
     pub fn handle_body(&mut self, bytes: Bytes) -> Result<(), Answer> {
         if bytes.is_empty() || !self.wants_body() {
             return Ok(());
         }
-        let limit = self.setup.config().limits().message_bytes;
+        let limit = self.setup.config().body_limit();
+        let id = self.kept.version.version().error_id();
         if self.body.len().saturating_add(bytes.len()) > limit {
-            self.body = Body::Empty;
-            let id = self.kept.version.version().error_id();
-            return Err(Answer::refusal(413, id, code::INVALID_REQUEST, "the message is over the limit"));
+            self.discard();
+            return Err(Answer::refusal(413, id, code::INVALID_REQUEST, too_long(limit)));
+        }
+        let grown =
+            self.permit.as_mut().map_or(Ok(()), |permit| permit.try_grow(bytes.len(), ByteUse::Request));
+        if let Err(OverBudget) = grown {
+            self.discard();
+            return Err(Answer::over_budget(id));
         }
         self.body = match mem::replace(&mut self.body, Body::Empty) {
             Body::Empty => Body::Whole(bytes),
@@ -248,20 +266,41 @@ impl Intake {
         Ok(())
     }
 
+    fn discard(&mut self) {
+        self.body = Body::Empty;
+        self.permit = None;
+    }
+
+    /// The answer to a request whose body has not come within [`body_timeout`](super::HttpServerConfig::body_timeout).
+    /// The clock is the caller's.
+    #[must_use]
+    pub fn time_out(self) -> Answer {
+        let id = self.kept.version.version().error_id();
+        let timeout = self.setup.config().body_timeout;
+        let what = format!("the request body did not arrive within {timeout:?}");
+        Answer::refusal(408, id, code::INVALID_REQUEST, what)
+    }
+
     /// The body is whole: says what is to be done with the request.
     #[must_use]
     pub fn finish(self) -> Routed {
+        let permit = self.permit;
         let body = match self.body {
             Body::Empty => Bytes::new(),
             Body::Whole(body) => body,
             Body::Collected(body) => Bytes::from(body),
         };
-        match self.target {
+        let routed = match self.target {
             Target::Endpoint => route(&self.setup, self.kept, &body),
             Target::Messages(id) => route_message(&self.setup, self.kept, id, &body),
             Target::Known(routed) => routed,
-        }
+        };
+        routed.charge(permit)
     }
+}
+
+fn too_long(limit: usize) -> String {
+    format!("the request body is longer than the {limit} bytes that this server takes")
 }
 
 /// The id of an error that answers a request of which the head alone was looked at.

@@ -7,9 +7,10 @@ use core::mem;
 use bytes::Bytes;
 
 use crate::peer::{About, Outbox};
+use crate::quota::{ByteAccount, BytePermit, ByteUse};
 use crate::rpc::{ErrorId, ErrorObject, Id, code, write};
 
-use super::answer::{self, Chunk, ResponseHead};
+use super::answer::{self, ALWAYS_SENT, Chunk, ResponseHead};
 use super::intake::Accepts;
 
 /// What comes first decides what the answer is: the reply makes it one JSON value with a status, anything else a stream
@@ -26,6 +27,9 @@ pub(super) struct Output {
     replied: bool,
     /// What the client is to show to be allowed what it asks for.
     challenge: Option<String>,
+    /// The permit for the queued bytes, and for the part taken last, which may not be written yet.
+    permit: Option<BytePermit>,
+    taken: usize,
 }
 
 /// Who answers now.
@@ -51,8 +55,10 @@ const SMALL_ANSWER: usize = 512;
 const DATA: &[u8] = b"data: ";
 
 impl Output {
-    pub(super) fn new(accepts: Accepts) -> Self {
+    pub(super) fn new(accepts: Accepts, account: Option<&ByteAccount>) -> Self {
         Self {
+            permit: account.map(ByteAccount::permit),
+            taken: 0,
             accepts,
             stage: Stage::Admission,
             form: Form::Undecided,
@@ -105,7 +111,7 @@ impl Output {
     pub(super) fn clear(&mut self) {
         self.end();
         self.buffer = Vec::new();
-        self.whole = 0;
+        (self.whole, self.taken) = (0, 0);
     }
 
     pub(super) fn head(&self) -> Option<ResponseHead> {
@@ -116,7 +122,28 @@ impl Output {
         }
     }
 
+    /// Charges the queued bytes to the byte budget.
+    pub(super) fn recount(&mut self) {
+        if let Some(permit) = &mut self.permit {
+            permit.set(self.buffer.len().saturating_add(self.taken));
+        }
+    }
+
+    fn has_room(&self, usage: ByteUse) -> bool {
+        self.permit.as_ref().is_none_or(|permit| permit.account().has_room(usage))
+    }
+
     pub(super) fn take(&mut self) -> Chunk {
+        let chunk = self.next_chunk();
+        self.taken = match &chunk {
+            Chunk::Bytes(bytes) => bytes.len(),
+            Chunk::Pending | Chunk::End => 0,
+        };
+        self.recount();
+        chunk
+    }
+
+    fn next_chunk(&mut self) -> Chunk {
         self.buffer.truncate(self.whole);
         let bytes = match self.form {
             Form::Undecided => return Chunk::Pending,
@@ -172,7 +199,18 @@ impl Outbox for Output {
 
     fn commit(&mut self, about: About<'_>) {
         match about {
-            About::Reply(_) => self.reply(200),
+            About::Reply(id) => {
+                let bytes = self.buffer.len().saturating_sub(self.whole);
+                if bytes <= ALWAYS_SENT || self.replied || self.has_room(ByteUse::Answer) {
+                    self.reply(200);
+                    return answer::shrink(&mut self.buffer);
+                }
+                let id = id.map_or(ErrorId::Null, ErrorId::Known);
+                // It has no data that could fail to encode.
+                let _ = write::error(self.buffer(), id, &answer::over_budget());
+                self.buffer.shrink_to_fit();
+                self.reply(503);
+            }
             // What follows the reply has nobody to read it, such as that a subscription which has ended is cancelled.
             About::Notification { .. } if !self.replied && self.accepts != Accepts::Json => self.event(),
             About::Notification { .. } | About::Request { .. } => {}
@@ -196,6 +234,10 @@ impl Outbox for Output {
 
     fn queued(&self) -> usize {
         self.whole
+    }
+
+    fn is_full(&self, limit: usize) -> bool {
+        self.queued() > limit || !self.has_room(ByteUse::Request)
     }
 
     /// A server has asked nothing here.

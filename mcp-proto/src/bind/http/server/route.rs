@@ -15,6 +15,7 @@ use crate::bind::http::tools::ParamHeaders;
 use crate::codec::header as value;
 use crate::peer::Principal;
 use crate::peer::server::{Eras, unsupported_version};
+use crate::quota::BytePermit;
 use crate::rpc::{self, ErrorId, ErrorObject, Frame, Id, Kind, Malformed, Message, Raw, Request, code};
 use crate::schema::tasks::{CancelTask, GetTask, UpdateTask};
 use crate::schema::{
@@ -64,6 +65,20 @@ pub enum Routed {
     },
 }
 
+impl Routed {
+    /// Hands the permit for the body on to what keeps the body.
+    pub(super) fn charge(mut self, body: Option<BytePermit>) -> Self {
+        match &mut self {
+            Self::Modern(ModernRequest { permit, .. })
+            | Self::Open(Post { permit, .. })
+            | Self::Session { post: Post { permit, .. }, .. }
+            | Self::LegacyPost { post: Post { permit, .. }, .. } => *permit = body,
+            Self::Answer(_) | Self::Listen { .. } | Self::Delete { .. } | Self::LegacyEvents => {}
+        }
+        self
+    }
+}
+
 /// A request that stands alone.
 #[derive(Debug)]
 pub struct ModernRequest {
@@ -72,6 +87,8 @@ pub struct ModernRequest {
     /// The headers that mirror parameters of the tool.
     pub(super) mirrored: Vec<(String, Vec<u8>)>,
     pub(super) principal: Option<Principal>,
+    /// The bytes of its body.
+    pub(super) permit: Option<BytePermit>,
 }
 
 impl ModernRequest {
@@ -120,6 +137,8 @@ impl ModernRequest {
 pub struct Post {
     pub(super) content: Content,
     pub(super) accepts: Accepts,
+    /// The bytes of the body.
+    pub(super) permit: Option<BytePermit>,
 }
 
 #[derive(Debug)]
@@ -186,7 +205,7 @@ pub(super) fn route_message(setup: &Setup, kept: Kept, id: SessionId, body: &Byt
         }
         Err(malformed) => return Routed::Answer(Answer::malformed(&malformed, ErrorId::Null)),
     };
-    Routed::LegacyPost { id, post: Post { content, accepts: kept.accepts } }
+    Routed::LegacyPost { id, post: Post { content, accepts: kept.accepts, permit: None } }
 }
 
 fn route_request(setup: &Setup, kept: Kept, frame: Frame) -> Result<Routed, Answer> {
@@ -205,7 +224,11 @@ fn route_request(setup: &Setup, kept: Kept, frame: Frame) -> Result<Routed, Answ
         return Ok(modern(kept, frame));
     }
     if eras != Eras::ModernOnly && &*request.method == Initialize::NAME {
-        return Ok(Routed::Open(Post { content: Content::Frame(frame), accepts: kept.accepts }));
+        return Ok(Routed::Open(Post {
+            content: Content::Frame(frame),
+            accepts: kept.accepts,
+            permit: None,
+        }));
     }
     let says_so = eras == Eras::ModernOnly
         || &*request.method == Discover::NAME
@@ -222,14 +245,14 @@ fn modern(kept: Kept, frame: Frame) -> Routed {
     match frame {
         Frame::Single(Message::Request(request)) => {
             let Kept { accepts, params: mirrored, .. } = kept;
-            Routed::Modern(ModernRequest { request, accepts, mirrored, principal: None })
+            Routed::Modern(ModernRequest { request, accepts, mirrored, principal: None, permit: None })
         }
         Frame::Single(_) | Frame::Batch(_) => Routed::Answer(Answer::empty(202)),
     }
 }
 
 fn in_session(setup: &Setup, kept: &Kept, content: Content) -> Result<Routed, Answer> {
-    let post = Post { content, accepts: kept.accepts };
+    let post = Post { content, accepts: kept.accepts, permit: None };
     let version = kept.version.version();
     let id = post.request_id().map_or(version.error_id(), ErrorId::Known);
     let refuse = |what: &str| Err(Answer::refusal(400, id, code::INVALID_REQUEST, what));

@@ -36,6 +36,8 @@ struct Connection {
     head: Option<ResponseHead>,
     /// What is to be sent, with the number of the event that it is; 0 for what is none.
     out: VecDeque<(u64, Bytes)>,
+    /// The length of the part taken last, which may not be written yet.
+    taken: usize,
     ended: bool,
     /// Since when something waits without anything being taken.
     waiting_since: Option<Instant>,
@@ -81,13 +83,23 @@ pub(super) struct Connections {
     /// Those of which something can be taken that could not before.
     changed: SmallMap<StreamId, ()>,
     queued: usize,
+    /// The sum of the parts taken last.
+    taken: usize,
     keepalive: Duration,
     write_timeout: Duration,
 }
 
 impl Connections {
     pub(super) fn new(keepalive: Duration, write_timeout: Duration) -> Self {
-        Self { open: Pending::new(), next: 1, changed: SmallMap::new(), queued: 0, keepalive, write_timeout }
+        Self {
+            open: Pending::new(),
+            next: 1,
+            changed: SmallMap::new(),
+            queued: 0,
+            taken: 0,
+            keepalive,
+            write_timeout,
+        }
     }
 
     /// Opens one that is fed by `lane`, and that is quiet for at most `patience` before its head is known.
@@ -98,6 +110,7 @@ impl Connections {
             lane,
             head: None,
             out: VecDeque::new(),
+            taken: 0,
             ended: false,
             waiting_since: None,
             quiet_until: after(patience, now),
@@ -171,6 +184,8 @@ impl Connections {
     pub(super) fn take(&mut self, id: StreamId, now: Instant) -> (Chunk, Taken) {
         let Some(connection) = self.open.get_mut(id) else { return (Chunk::End, Taken::Nothing) };
         let lane = connection.lane;
+        let before = core::mem::take(&mut connection.taken);
+        self.taken = self.taken.saturating_sub(before);
         let Some((number, bytes)) = connection.out.pop_front() else {
             if connection.ended {
                 self.remove(id);
@@ -178,6 +193,8 @@ impl Connections {
             }
             return (Chunk::Pending, Taken::Nothing);
         };
+        connection.taken = bytes.len();
+        self.taken = self.taken.saturating_add(bytes.len());
         self.queued = self.queued.saturating_sub(bytes.len());
         let more = connection.ended || !connection.out.is_empty();
         connection.waiting_since = more.then_some(now);
@@ -216,7 +233,13 @@ impl Connections {
         self.queued
     }
 
+    /// The bytes of the parts taken last, which may not be written yet.
+    pub(super) fn taken(&self) -> usize {
+        self.taken
+    }
+
     fn discharge(&mut self, connection: &Connection) {
+        self.taken = self.taken.saturating_sub(connection.taken);
         self.queued = self.queued.saturating_sub(connection.queued());
     }
 

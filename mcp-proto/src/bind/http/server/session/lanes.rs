@@ -18,6 +18,9 @@
 //! | one JSON value | if it was undecided to the end |
 //! | a stream of events | otherwise |
 
+mod held;
+mod outbox;
+
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -28,12 +31,12 @@ use bytes::Bytes;
 use super::connections::{Connections, Due, StreamId, Taken};
 use super::store::Store;
 use crate::Instant;
-use crate::bind::framing::write_cancelled;
-use crate::bind::http::server::answer::{Answer, Chunk, ResponseHead, json_head, stream_head};
+use crate::bind::http::server::answer::{Answer, Chunk, ResponseHead, json_head, shrink, stream_head};
 use crate::bind::http::server::intake::Accepts;
 use crate::bind::http::server::{BodyKind, Setup};
 use crate::codec::sse::write as sse;
-use crate::peer::{About, Outbox};
+use crate::peer::Outbox;
+use crate::quota::BytePermit;
 use crate::rpc::{ErrorId, ErrorObject, Id, code, write};
 use crate::schema::Revision;
 use crate::small::SmallMap;
@@ -79,6 +82,8 @@ struct Lane {
     last: Option<StreamId>,
     /// Whether that connection was written to its end.
     delivered: bool,
+    /// The permit for the posted body, which the application may hold until it has answered.
+    body: Option<BytePermit>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,6 +113,10 @@ pub(super) struct Lanes {
     held: usize,
     /// What the client is to show to be allowed what it has asked for, while that is being answered.
     pub(super) challenge: Option<String>,
+    /// The permit for queued bytes and stored events.
+    permit: Option<BytePermit>,
+    /// The permits for the bodies of unanswered requests that have no lane of their own.
+    bodies: SmallMap<Id, BytePermit>,
 }
 
 /// A stream that the client can not have.
@@ -130,6 +139,7 @@ impl Lanes {
             over: false,
             last: None,
             delivered: false,
+            body: None,
         };
         Self {
             setup: setup.clone(),
@@ -145,6 +155,8 @@ impl Lanes {
             scratch: Vec::new(),
             held: 0,
             challenge: None,
+            permit: None,
+            bodies: SmallMap::new(),
         }
     }
 
@@ -175,6 +187,7 @@ impl Lanes {
             over: false,
             last: None,
             delivered: false,
+            body: None,
         };
         self.lanes.insert(lane, opened);
         (lane, connection)
@@ -201,6 +214,7 @@ impl Lanes {
 
     /// A request that was to be answered will not be.
     pub(super) fn give_up(&mut self, id: &Id) {
+        self.bodies.remove(id);
         if let Some(lane) = self.requests.remove(id) {
             self.expect_less(lane);
         }
@@ -265,6 +279,7 @@ impl Lanes {
         }
         self.requests = SmallMap::new();
         self.asked = SmallMap::new();
+        self.bodies = SmallMap::new();
         self.store.clear();
         self.scratch = Vec::new();
         self.held = 0;
@@ -312,6 +327,7 @@ impl Lanes {
             }
             Taken::End { lane } => self.written(lane, connection, now),
         }
+        self.recount();
         chunk
     }
 
@@ -355,31 +371,6 @@ impl Lanes {
     fn detach(&mut self, lane: u64) {
         if let Some(lane) = self.lanes.get_mut(&lane) {
             lane.connection = None;
-        }
-    }
-
-    /// The lane is delivered once this connection was written to its end.
-    fn deliver_by(&mut self, lane: u64, connection: StreamId) {
-        if let Some(lane) = self.lanes.get_mut(&lane) {
-            lane.last = Some(connection);
-        }
-    }
-
-    /// A connection was written to its end, the last event of its lane included if it carried that.
-    fn written(&mut self, lane: u64, connection: StreamId, now: Instant) {
-        let Some(known) = self.lanes.get_mut(&lane).filter(|known| known.last == Some(connection)) else {
-            return;
-        };
-        if !mem::replace(&mut known.delivered, true) {
-            self.store.deliver(lane, now);
-            self.evict();
-        }
-    }
-
-    /// Drops events while there are more than the limits allow.
-    fn evict(&mut self) {
-        while let Some(lane) = self.store.evict() {
-            self.forget(lane);
         }
     }
 
@@ -471,10 +462,10 @@ impl Lanes {
             room.copy_from_slice(prefix.as_bytes());
         }
         event.extend_from_slice(b"\n\n");
+        shrink(&mut event);
         let event = Bytes::from(event).slice(start..);
         if self.transport == Transport::Streamable {
-            self.store.push(lane, number, event.clone());
-            self.evict();
+            self.store(lane, number, event.clone());
         }
         if let Some(connection) = connection {
             self.connections.send(connection, number, event, self.now);
@@ -491,7 +482,9 @@ impl Lanes {
             && (known.accepts != Accepts::Events || self.challenge.is_some())
         {
             known.challenge = self.challenge.take().filter(|_| !known.many);
-            let message = Bytes::from(mem::take(&mut self.scratch));
+            let mut message = mem::take(&mut self.scratch);
+            shrink(&mut message);
+            let message = Bytes::from(message);
             let message = message.slice(ROOM.min(message.len())..);
             self.held = self.held.saturating_add(message.len());
             known.held.push(message);
@@ -508,6 +501,7 @@ impl Lanes {
         if known.awaiting > 0 {
             return;
         }
+        known.body = None;
         let connection = known.connection.take();
         if known.form == Form::Events {
             known.over = true;
@@ -536,17 +530,6 @@ impl Lanes {
         }
         self.connections.end(connection, self.now);
     }
-
-    /// Forgets a lane if it is over and nothing of it is kept.
-    fn forget(&mut self, lane: u64) {
-        if !self.store.has(lane) && self.lanes.get(&lane).is_some_and(|lane| lane.over) {
-            self.lanes.remove(&lane);
-        }
-    }
-
-    fn lane_of(&self, request: Option<&Id>) -> Option<u64> {
-        self.requests.get(request?).copied()
-    }
 }
 
 /// Whether an event that has only a number is to be sent.
@@ -570,57 +553,4 @@ fn array(answers: &[Bytes]) -> Option<Bytes> {
     }
     array.push(b']');
     Some(Bytes::from(array))
-}
-
-impl Outbox for Lanes {
-    fn buffer(&mut self) -> &mut Vec<u8> {
-        self.scratch.clear();
-        self.scratch.resize(ROOM, 0);
-        &mut self.scratch
-    }
-
-    fn commit(&mut self, about: About<'_>) {
-        if self.transport == Transport::OneStream {
-            return self.send_event(GENERAL);
-        }
-        match about {
-            About::Reply(id) => {
-                if let Some(lane) = id.and_then(|id| self.requests.remove(id)) {
-                    self.answer(lane);
-                }
-            }
-            About::Notification { request, .. } => match self.lane_of(request) {
-                Some(lane) if self.carries(lane) => self.event(lane),
-                Some(_) => {}
-                None => self.send_event(GENERAL),
-            },
-            About::Request { id, related, .. } => {
-                match self.lane_of(related).filter(|lane| self.carries(*lane)) {
-                    Some(lane) => {
-                        self.asked.insert(id, lane);
-                        self.event(lane);
-                    }
-                    None => self.send_event(GENERAL),
-                }
-            }
-        }
-    }
-
-    fn is_heard(&self) -> bool {
-        self.lanes.get(&GENERAL).is_some_and(|general| general.connection.is_some())
-    }
-
-    fn queued(&self) -> usize {
-        self.connections.queued().saturating_add(self.held)
-    }
-
-    fn cancel(&mut self, id: i64, reason: Option<&str>) {
-        let lane = self.asked.remove(&id).filter(|lane| self.carries(*lane));
-        if write_cancelled(self.buffer(), id, reason).is_ok() {
-            match lane {
-                Some(lane) => self.event(lane),
-                None => self.send_event(GENERAL),
-            }
-        }
-    }
 }

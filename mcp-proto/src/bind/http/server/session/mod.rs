@@ -14,6 +14,7 @@ use bytes::Bytes;
 use crate::Instant;
 use crate::peer::server::{self as peer, ListKind, Server, Topic};
 use crate::peer::{InboundId, Lost, Outgoing, Principal, Refusal, RequestId};
+use crate::quota::{ByteAccount, BytePermit};
 use crate::rpc::{Batch, ErrorId, ErrorObject, Frame, Id, Malformed, Message, code};
 use crate::schema::tasks::TaskUpdatedParams;
 use crate::schema::{
@@ -70,6 +71,9 @@ impl Session {
     /// The answer to a handshake that fails.
     pub fn open(setup: &Setup, id: SessionId, post: Post, now: Instant) -> Result<(Self, Answer), Answer> {
         let mut session = Self::new(setup, Transport::Streamable, now);
+        if let Some(permit) = &post.permit {
+            session.charge(permit.account());
+        }
         let answer = match session.handle_post(now, post) {
             Posted::Answer(answer) => answer,
             Posted::Stream(stream) => session.whole(stream, now),
@@ -128,6 +132,7 @@ impl Session {
             self.lanes.close();
         }
         self.look_idle(now);
+        self.lanes.recount();
         result
     }
 
@@ -147,7 +152,7 @@ impl Session {
             return Posted::Answer(Answer::session_unknown(Some(&post)));
         }
         self.idle_since = None;
-        let Post { content, accepts } = post;
+        let Post { content, accepts, permit } = post;
         match content {
             Content::Malformed(malformed) => {
                 let answer = Answer::malformed(&malformed, ErrorId::Null);
@@ -161,22 +166,43 @@ impl Session {
                 self.look_idle(now);
                 Posted::Answer(Answer::refusal(400, ErrorId::Null, code::INVALID_REQUEST, UNANSWERED))
             }
+            Content::Frame(Frame::Single(Message::Request(request)))
+                if self.transport == Transport::OneStream =>
+            {
+                let id = request.id.clone();
+                self.handle_message(now, None, Message::Request(request));
+                if self.server.owes(&id) {
+                    self.lanes.hold_request(id, permit);
+                }
+                Posted::Answer(Answer::empty(202))
+            }
+            Content::Frame(Frame::Single(message)) if self.transport == Transport::OneStream => {
+                self.handle_message(now, None, message);
+                Posted::Answer(Answer::empty(202))
+            }
             Content::Frame(frame) if self.transport == Transport::OneStream => {
                 self.run(now, |server, lanes| server.handle_frame(now, frame, lanes));
                 Posted::Answer(Answer::empty(202))
             }
-            Content::Frame(Frame::Single(message)) => self.handle_single(now, message, accepts),
-            Content::Frame(Frame::Batch(batch)) => self.handle_batch(now, batch, accepts),
+            Content::Frame(Frame::Single(message)) => self.handle_single(now, message, accepts, permit),
+            Content::Frame(Frame::Batch(batch)) => self.handle_batch(now, batch, accepts, permit),
         }
     }
 
-    fn handle_single(&mut self, now: Instant, message: Message, accepts: Accepts) -> Posted {
+    fn handle_single(
+        &mut self,
+        now: Instant,
+        message: Message,
+        accepts: Accepts,
+        body: Option<BytePermit>,
+    ) -> Posted {
         if !matches!(message, Message::Request(_)) {
             self.handle_message(now, None, message);
             return Posted::Answer(Answer::empty(202));
         }
         self.lanes.now = now;
         let (lane, stream) = self.lanes.open(accepts, 1, false);
+        self.lanes.hold(lane, body);
         self.handle_message(now, Some(lane), message);
         Posted::Stream(stream)
     }
@@ -184,7 +210,13 @@ impl Session {
     /// Each of its messages is taken by itself; the answers go out together.
     ///
     /// <https://modelcontextprotocol.io/specification/2025-03-26/basic#batching>
-    fn handle_batch(&mut self, now: Instant, batch: Batch, accepts: Accepts) -> Posted {
+    fn handle_batch(
+        &mut self,
+        now: Instant,
+        batch: Batch,
+        accepts: Accepts,
+        body: Option<BytePermit>,
+    ) -> Posted {
         let session = self.server.session();
         let allowed = session.is_some_and(|session| session.revision.differences().batches);
         if !allowed || batch.is_empty() {
@@ -203,6 +235,7 @@ impl Session {
             0 => (None, None),
             _ => {
                 let (lane, stream) = self.lanes.open(accepts, awaiting, true);
+                self.lanes.hold(lane, body);
                 (Some(lane), Some(stream))
             }
         };
@@ -323,6 +356,12 @@ impl Session {
     /// Says on whose behalf its client asks. Requests of anybody else are not for this session: to them it is unknown.
     pub fn set_principal(&mut self, principal: Option<Principal>) {
         self.server.set_principal(principal);
+    }
+
+    /// Charges queued bytes and stored events to an account of the byte budget. [`open`](Self::open) takes the account of
+    /// the request.
+    pub fn charge(&mut self, account: &ByteAccount) {
+        self.lanes.charge(account);
     }
 
     /// Answers a request with an error because the client is not allowed to make it: with status 403 and `challenge` as
