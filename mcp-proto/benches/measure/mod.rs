@@ -6,8 +6,10 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+#[allow(dead_code, reason = "one benchmark looks at memory alone")]
 const ROUNDS: usize = 301;
 /// Short, so that most rounds are not interrupted on a machine that does other things too.
+#[allow(dead_code, reason = "one benchmark looks at memory alone")]
 const ROUND: Duration = Duration::from_millis(1);
 
 #[global_allocator]
@@ -50,7 +52,16 @@ pub(crate) fn held<T>(make: impl FnOnce() -> T) -> (u64, T) {
     (HELD.load(Ordering::Relaxed).saturating_sub(before), made)
 }
 
+/// Runs `act`; returns the number of bytes it frees, and its result.
+#[allow(dead_code, reason = "one benchmark looks at what goes")]
+pub(crate) fn freed<T>(act: impl FnOnce() -> T) -> (u64, T) {
+    let before = HELD.load(Ordering::Relaxed);
+    let made = act();
+    (before.saturating_sub(HELD.load(Ordering::Relaxed)), made)
+}
+
 /// What one run of a candidate costs.
+#[allow(dead_code, reason = "one benchmark looks at memory alone")]
 #[derive(Clone, Copy)]
 pub(crate) struct Cost {
     /// The median over the rounds.
@@ -60,6 +71,7 @@ pub(crate) struct Cost {
 }
 
 /// Measures the candidates in turns, so that a change of the machine's speed meets all of them.
+#[allow(dead_code, reason = "one benchmark looks at memory alone")]
 pub(crate) fn measure<const N: usize>(mut candidates: [&mut dyn FnMut(); N]) -> [Cost; N] {
     let mut runs = [0u32; N];
     let mut allocations = [0; N];
