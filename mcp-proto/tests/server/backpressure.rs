@@ -225,6 +225,21 @@ fn requests_before_the_end_of_input_are_served_however_slowly_the_client_reads()
 }
 
 #[test]
+fn close_timeout_does_not_run_while_the_client_has_to_read() {
+    let mut s = Scripted::new(small());
+    ask(&mut s, 1);
+    let request = s.request();
+    fill(&mut s);
+    s.server.handle_eof(s.now, "");
+    s.advance(Duration::from_secs(30));
+    assert_eq!(ids(&s.lines()), [99]);
+    s.advance(Duration::from_secs(1));
+    s.server.respond(s.now, request, Answer::Result(&tools()));
+    assert_eq!(ids(&s.lines()), [1]);
+    assert!(matches!(&*s.events(), [Event::Closed(Closed::Done)]));
+}
+
+#[test]
 fn held_requests_are_answered_with_an_error_if_the_application_does_not_answer() {
     let mut config = small();
     config.limits.requests_in = 1;

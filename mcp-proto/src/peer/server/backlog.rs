@@ -30,8 +30,10 @@ pub(super) struct Backlog {
     ids: BTreeMap<Id, u64>,
     next: u64,
     bytes: usize,
-    /// Whether the client must take answers before the first of them can be dispatched.
+    /// Whether the client must take answers before anything else is dispatched.
     blocked: bool,
+    /// Whether the client has taken enough since held messages were last released.
+    resumed: bool,
 }
 
 #[derive(Debug)]
@@ -186,15 +188,10 @@ impl Server {
     /// Dispatches held messages while the client takes its answers and the application its events. Does nothing where
     /// nothing is held.
     pub fn release(&mut self, now: Instant, out: &mut dyn Outbox) {
-        while self.may_release() && !self.is_closed() {
-            if self.is_congested(out) {
-                self.backlog.blocked = true;
-                return;
-            }
+        let mut waited = core::mem::take(&mut self.backlog.resumed);
+        while self.may_release() && !self.is_closed() && !self.is_congested(out) {
             let Some(held) = self.backlog.pop() else { break };
-            if let Phase::Finishing { until, serves_held: true } = &mut self.phase {
-                *until = now + self.config.close_timeout;
-            }
+            waited = true;
             match held.message {
                 Message::Request(request) => self.handle_request(request, held.batch, out),
                 Message::Notification(notification) => {
@@ -203,14 +200,21 @@ impl Server {
                 Message::Response(_) => {}
             }
         }
-        self.backlog.blocked = false;
+        self.backlog.blocked = self.is_congested(out);
+        // The time that the client takes to read is not the application's.
+        if (waited || self.backlog.blocked)
+            && let Phase::Finishing { until, serves_held: true } = &mut self.phase
+        {
+            *until = now + self.config.close_timeout;
+        }
         self.advance_close();
     }
 
     /// The transport has taken answers; `queued` bytes are left. Held messages are then due at once.
     pub fn handle_transmitted(&mut self, queued: usize) {
-        if queued <= self.config.limits.queued_bytes {
+        if self.backlog.blocked && queued <= self.config.limits.queued_bytes {
             self.backlog.blocked = false;
+            self.backlog.resumed = true;
         }
     }
 
@@ -228,7 +232,7 @@ impl Server {
 
     /// Whether the client leaves so much unread that no further request is dispatched.
     fn is_congested(&self, out: &dyn Outbox) -> bool {
-        out.queued() > self.config.limits.queued_bytes
+        self.backlog.window.is_some() && out.queued() > self.config.limits.queued_bytes
     }
 
     /// Answers held requests with an error, each, for there is no time left to dispatch them.

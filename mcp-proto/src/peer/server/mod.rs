@@ -265,8 +265,8 @@ impl Server {
         }
     }
 
-    /// Whether the end waits for the client to take answers, so that what came before its input ended is served. The
-    /// transport's write timeout bounds it.
+    /// Whether the end waits for the client to take answers, so that every request before the end of its input is served.
+    /// The transport's write timeout bounds it.
     fn waits_for_client(&self) -> bool {
         matches!(self.phase, Phase::Finishing { serves_held: true, .. }) && self.backlog.is_blocked()
     }
