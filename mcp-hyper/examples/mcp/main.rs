@@ -53,7 +53,9 @@ fn main() -> ExitCode {
         Err(error) => return usage(&error, &line, &mut output, &mut messages),
     };
     let command = options.command.unwrap_or(Command::Demo { http: false });
-    match smol::block_on(run(command, &options.common, &mut output)) {
+    // Where it cannot start, a thread of its own would panic later.
+    let started = mcp_smol::start_reactor().map_err(|error| Failure::server(error.to_string()));
+    match started.and_then(|()| smol::block_on(run(command, &options.common, &mut output))) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             failure.tell(&mut output, &mut messages, options.common.json);
