@@ -61,9 +61,9 @@ fn router_does_not_hand_values_to_templates_that_lead_elsewhere() {
     let runs = Arc::new(AtomicUsize::new(0));
     let count = |router: Router, template: &str| {
         let runs = runs.clone();
-        let handler = async move |values: BTreeMap<String, String>, _| {
+        let handler = move |values: BTreeMap<String, String>, _| {
             runs.fetch_add(1, Ordering::Relaxed);
-            values.into_values().collect::<Vec<_>>().join("|")
+            async { values.into_values().collect::<Vec<_>>().join("|") }
         };
         router.template(ResourceTemplate::new(template, "t"), handler)
     };

@@ -1,0 +1,75 @@
+//! How work grows with what a peer sends: the exponent of each shape of input, at 1, 2, 4 and 8 MiB.
+//!
+//! `cargo bench -p mcp-proto --all-features --bench growth`. Arguments name the shapes to measure, by a part of their
+//! names. Ends with 1 if an exponent is over 1.35: that of `n log n` is below 1.1, that of `n²` is 2.
+
+#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a benchmark reads the clock")]
+
+#[path = "../tests/common/mod.rs"]
+mod common;
+#[path = "../tests/growth_common/mod.rs"]
+mod growth_common;
+#[path = "../tests/server_common/mod.rs"]
+mod server_common;
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use growth_common::{Shape, shapes};
+
+const MIB: usize = 1 << 20;
+const SIZES: [usize; 4] = [MIB, 2 * MIB, 4 * MIB, 8 * MIB];
+const ROUNDS: usize = 5;
+const MOST: f64 = 1.35;
+/// Less than this is not measured exactly, and no attack.
+const NOTHING: Duration = Duration::from_micros(200);
+
+fn main() -> ExitCode {
+    let wanted: Vec<String> =
+        std::env::args().skip(1).filter(|argument| !argument.starts_with("--")).collect();
+    println!(
+        "{:48} {:>9} {:>9} {:>9} {:>9} {:>9}",
+        "", "1 MiB/ms", "2 MiB/ms", "4 MiB/ms", "8 MiB/ms", "exponent"
+    );
+    let mut steepest = f64::MIN;
+    for shape in shapes() {
+        if !wanted.is_empty() && !wanted.iter().any(|part| shape.name.contains(part.as_str())) {
+            continue;
+        }
+        let mut measured = measure(shape);
+        // What the machine did besides is unlikely to come again.
+        for _ in 0..2 {
+            if measured.1 > MOST {
+                let again = measure(shape);
+                measured = if again.1 < measured.1 { again } else { measured };
+            }
+        }
+        let (times, exponent) = measured;
+        let [one, two, four, eight] = times.map(|time| time.as_secs_f64() * 1e3);
+        println!("{:48} {one:>9.2} {two:>9.2} {four:>9.2} {eight:>9.2} {exponent:>9.2}", shape.name);
+        steepest = steepest.max(exponent);
+    }
+    println!("the steepest is {steepest:.2}, {MOST} is allowed");
+    ExitCode::from(u8::from(steepest > MOST))
+}
+
+/// The least time at each size, and the slope of a line through them on logarithmic scales.
+fn measure(shape: Shape) -> ([Duration; 4], f64) {
+    let mut times = [Duration::MAX; 4];
+    for _ in 0..ROUNDS {
+        for (size, least) in SIZES.into_iter().zip(&mut times) {
+            let work = (shape.prepare)(size);
+            let start = Instant::now();
+            work();
+            *least = (*least).min(start.elapsed());
+        }
+    }
+    if times[3] < NOTHING {
+        return (times, 0.0);
+    }
+    let logarithms = times.map(|time| time.as_secs_f64().max(1e-9).log2());
+    let mean = logarithms.iter().sum::<f64>() / 4.0;
+    let places = [-1.5, -0.5, 0.5, 1.5];
+    let slope = places.iter().zip(logarithms).map(|(place, time)| place * (time - mean)).sum::<f64>() / 5.0;
+    (times, slope)
+}

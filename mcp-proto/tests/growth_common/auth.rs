@@ -1,0 +1,55 @@
+//! OAuth: challenges, scopes and documents.
+
+use std::hint::black_box;
+
+use mcp_proto::auth::{
+    Challenge, Demand, ResourceMetadata, Scopes, ServerMetadata, canonical_resource, dpop, read_token_answer,
+};
+
+use super::{Shape, Work, commas, repeat, shape};
+
+pub const SHAPES: [Shape; 9] = [
+    shape("auth: parameters of a challenge", |bytes| {
+        challenge(format!("Bearer {}", commas(bytes, "p@=\"v\\\"\"")))
+    }),
+    shape("auth: challenges", |bytes| challenge(commas(bytes, "Scheme@ token68=="))),
+    shape("auth: what is no challenge", |bytes| challenge(repeat(bytes, "", "=\"\\\",@"))),
+    shape("auth: scopes", |bytes| {
+        let text = repeat(bytes, " ", "scope@");
+        Box::new(move || {
+            let scopes = Scopes::parse(&text);
+            black_box(scopes.union(&scopes).contains_all(&scopes));
+        })
+    }),
+    shape("auth: the same scopes again", |bytes| {
+        let text = repeat(bytes / 2, " ", "scope@").split(' ').take(127).collect::<Vec<_>>().join(" ");
+        let text = repeat(bytes, " ", &text);
+        Box::new(move || drop(black_box(Scopes::parse(&text))))
+    }),
+    shape("auth: metadata", |bytes| {
+        let scopes = commas(bytes, "\"scope@\"");
+        let text = format!(
+            r#"{{"resource":"https://a","issuer":"https://a","authorization_servers":[{scopes}],"scopes_supported":[{scopes}]}}"#
+        );
+        Box::new(move || {
+            drop(black_box((ResourceMetadata::read(text.as_bytes()), ServerMetadata::read(text.as_bytes()))));
+        })
+    }),
+    shape("auth: an answer with a token", |bytes| {
+        let text =
+            format!(r#"{{"access_token":"a","token_type":"Bearer",{}}}"#, commas(bytes, "\"x@\":\"y\""));
+        Box::new(move || drop(black_box(read_token_answer(200, text.as_bytes()))))
+    }),
+    shape("auth: a key", |bytes| {
+        let text = format!(r#"{{"kty":"EC","crv":"P-256",{}}}"#, commas(bytes, "\"x@\":\"y\""));
+        Box::new(move || drop(black_box(dpop::thumbprint(&text))))
+    }),
+    shape("auth: a long URL", |bytes| {
+        let url = format!("https://a.example/{}", repeat(bytes, "/", "%41@"));
+        Box::new(move || drop(black_box((canonical_resource(&url), ResourceMetadata::places(&url)))))
+    }),
+];
+
+fn challenge(header: String) -> Work {
+    Box::new(move || drop(black_box((Challenge::read_all(&header), Demand::read(&header)))))
+}

@@ -1,0 +1,73 @@
+//! What peers send, at any size: shapes by which careless code is led to take quadratic time.
+//!
+//! The benchmark `growth` measures how the work grows with the size; the test `growth` holds each shape to a size at
+//! which quadratic work does not end within any patience.
+#![allow(dead_code, missing_docs, unreachable_pub, reason = "the benchmark and the test use their parts")]
+#![allow(clippy::unwrap_used, reason = "a shape that is wrong shows where")]
+
+#[cfg(feature = "auth")]
+pub mod auth;
+pub mod client;
+#[cfg(feature = "http")]
+pub mod http;
+pub mod schema;
+pub mod server;
+#[cfg(feature = "schema-validate")]
+pub mod validate;
+pub mod wire;
+
+use core::fmt::Write as _;
+
+/// Work on an input that was prepared: only this is measured.
+pub type Work = Box<dyn FnOnce()>;
+
+/// One kind of input for one entry point.
+#[derive(Clone, Copy)]
+pub struct Shape {
+    pub name: &'static str,
+    /// Prepares an input of about so many bytes.
+    pub prepare: fn(usize) -> Work,
+}
+
+const fn shape(name: &'static str, prepare: fn(usize) -> Work) -> Shape {
+    Shape { name, prepare }
+}
+
+/// All shapes that the enabled features have.
+pub fn shapes() -> Vec<Shape> {
+    let mut all = Vec::new();
+    all.extend(wire::SHAPES);
+    all.extend(schema::SHAPES);
+    all.extend(client::SHAPES);
+    all.extend(server::SHAPES);
+    #[cfg(feature = "http")]
+    all.extend(http::SHAPES);
+    #[cfg(feature = "auth")]
+    all.extend(auth::SHAPES);
+    #[cfg(feature = "schema-validate")]
+    all.extend(validate::SHAPES);
+    all
+}
+
+/// Items with a separator between them, of about `bytes` bytes in all. `@` in the pattern is the number of the item.
+fn repeat(bytes: usize, separator: &str, pattern: &str) -> String {
+    let mut text = String::with_capacity(bytes + 1024);
+    let mut number = 100_000;
+    while text.len() < bytes {
+        if !text.is_empty() {
+            text.push_str(separator);
+        }
+        let mut parts = pattern.split('@');
+        text.push_str(parts.next().unwrap_or_default());
+        for part in parts {
+            let _ = write!(text, "{number}{part}");
+        }
+        number += 1;
+    }
+    text
+}
+
+/// The same with commas.
+fn commas(bytes: usize, pattern: &str) -> String {
+    repeat(bytes, ",", pattern)
+}
