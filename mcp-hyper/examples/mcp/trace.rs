@@ -42,12 +42,12 @@ impl Trace {
         let screen = &mut self.screen;
         match event {
             WireEvent::Request { method, url, body, .. } => {
-                print(screen, sent(), Text::from(format!("{method} {url} ")).and(shown(body)));
+                print(screen, sent(), Text::from(format!("{method} {} ", place(url))).and(shown(body)));
             }
             WireEvent::Head { status, .. } => print(screen, received(), Text::from(status.to_string())),
             WireEvent::Body { bytes, .. } => {
                 for line in bytes.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty()) {
-                    print(screen, received(), shown(line));
+                    print(screen, received(), shown(without_session(line)));
                 }
             }
             WireEvent::End { end, .. } if *end != End::Complete => {
@@ -64,6 +64,28 @@ fn sent() -> Text {
 
 fn received() -> Text {
     styled(NAME, "←")
+}
+
+/// A URL without user, password and query: they may be secret, and the query of HTTP+SSE names the session.
+fn place(url: &str) -> String {
+    let (url, query) = url.split_once('?').map_or((url, ""), |(url, _)| (url, "?…"));
+    match url.split_once("://") {
+        Some((scheme, rest)) => {
+            let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+            let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+            format!("{scheme}://{host}{path}{query}")
+        }
+        None => format!("{url}{query}"),
+    }
+}
+
+/// A line of an event stream, up to the query of the URI that an `endpoint` event of HTTP+SSE has for its data.
+fn without_session(line: &[u8]) -> &[u8] {
+    let data = line.strip_prefix(b"data:").map(<[u8]>::trim_ascii_start);
+    match data.filter(|data| !data.starts_with(b"{") && !data.starts_with(b"[")) {
+        Some(_) => line.split_inclusive(|byte| *byte == b'?').next().unwrap_or(line),
+        None => line,
+    }
 }
 
 fn shown(bytes: &[u8]) -> Text {
@@ -99,6 +121,16 @@ fn readable(line: &Line) -> Text {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn trace_shows_no_session_and_no_password() {
+        assert_eq!(place("https://me:marker@example.com/mcp?key=marker"), "https://example.com/mcp?…");
+        assert_eq!(place("http://[::1]:8080/mcp"), "http://[::1]:8080/mcp");
+        let endpoint = b"data: /messages?session=marker";
+        assert_eq!(without_session(endpoint), b"data: /messages?");
+        let message = br#"data: {"method":"a?b"}"#;
+        assert_eq!(without_session(message), message);
+    }
 
     #[test]
     fn long_messages_are_shown_by_their_beginning() {

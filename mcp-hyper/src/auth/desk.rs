@@ -19,6 +19,7 @@ use mcp_proto::auth::client::{
 use mcp_proto::auth::{Fetch, FetchId, Reach, Secret};
 use mcp_proto::bind::http::ExchangeId;
 use mcp_proto::bind::http::client::{Challenge, Request};
+use mcp_proto::front::CacheContextEnder;
 
 use super::handle::Shared;
 use super::{Assert, AuthHandle, Authorization, LoopbackRedirects, OnEvent, TokenStore};
@@ -107,6 +108,11 @@ impl Desk {
             challenged: Vec::new(),
             deeds: VecDeque::new(),
         })
+    }
+
+    /// Has the cache of a connection end its authorization context whenever the tokens do.
+    pub(crate) fn end_context_of(&self, cache: CacheContextEnder) {
+        self.shared.end_context_of(cache);
     }
 
     pub(crate) fn handle(&self) -> AuthHandle {
@@ -311,7 +317,10 @@ impl Desk {
         for request in std::mem::take(&mut self.held).into_values() {
             let request = match failure {
                 None => self.admit(request),
-                Some(_) => Some(self.furnish(request, Vec::new(), None)),
+                Some(_) => {
+                    self.shared.lock(|state, _| state.machine.skip_credentials());
+                    Some(self.furnish(request, Vec::new(), None))
+                }
             };
             self.deeds.extend(request.map(Deed::Open));
         }

@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Poll, Waker};
 
 use mcp_proto::auth::Now;
-use mcp_proto::auth::client::{Admission, AuthClient, AuthError, FinishError, Redirect, Status};
+use mcp_proto::auth::client::{Admission, AuthClient, AuthContext, AuthError, FinishError, Redirect, Status};
 use mcp_proto::bind::http::Verb;
-use mcp_proto::front::Clock as _;
+use mcp_proto::front::{CacheContextEnder, Clock as _};
 
 use crate::time::RuntimeClock;
 
@@ -22,6 +22,9 @@ pub(super) struct Shared {
 pub(super) struct State {
     pub(super) machine: AuthClient,
     pub(super) driver: Option<Waker>,
+    /// The authorization context of the connection's cache, and what ends it.
+    context: AuthContext,
+    cache: Option<CacheContextEnder>,
     pub(super) told: Told,
     /// Whether a person has a page to agree on.
     pub(super) page: bool,
@@ -43,6 +46,8 @@ pub(super) struct Told {
 impl Shared {
     pub(super) fn new(clock: Arc<RuntimeClock>, server: String, machine: AuthClient) -> Arc<Self> {
         let state = State {
+            context: machine.context(),
+            cache: None,
             machine,
             driver: None,
             told: Told::default(),
@@ -55,7 +60,22 @@ impl Shared {
 
     pub(super) fn lock<T>(&self, act: impl FnOnce(&mut State, Now) -> T) -> T {
         let now = Now { instant: self.clock.now(), unix: self.clock.unix_time() };
-        act(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner), now)
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let result = act(&mut state, now);
+        let context = state.machine.context();
+        if context != state.context {
+            state.context = context;
+            // Under the lock: no request gets its credentials between the one change and the other.
+            if let Some(cache) = &state.cache {
+                cache.end();
+            }
+        }
+        result
+    }
+
+    /// Has the cache of a connection end its context along with that of the tokens.
+    pub(super) fn end_context_of(&self, cache: CacheContextEnder) {
+        self.lock(|state, _| state.cache = Some(cache));
     }
 
     /// Has the machine do something on behalf of others than the driver, who has to look at it then.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use futures_lite::future::Boxed;
 use mcp_proto::auth::Secret;
-use mcp_proto::auth::client::{AssertionRequest, AuthConfig, Event};
+use mcp_proto::auth::client::{AssertionRequest, AuthConfig, Event, RedirectPaths};
 
 pub(crate) use desk::{Deed, Desk};
 pub use handle::{AuthHandle, LoginError};
@@ -96,7 +96,13 @@ impl Authorization {
     }
 
     /// Listens for where pages lead back to, while one is open. Without it [`AuthHandle::finish`] is to be told.
+    ///
+    /// If the [redirect URI](AuthConfig::redirect_uri) is the [listener's own](LoopbackRedirects::uri), every issuer that
+    /// does not name itself in its answers gets [a path of its own](RedirectPaths::PerIssuer) below it.
     pub fn redirects(mut self, redirects: LoopbackRedirects) -> Self {
+        if self.config.redirect_uri == redirects.uri() {
+            self.config.redirect_paths = RedirectPaths::PerIssuer;
+        }
         self.redirects = Some(redirects);
         self
     }

@@ -15,6 +15,7 @@ use async_io::Async;
 use bytes::Bytes;
 use futures_lite::future::{Boxed, or};
 use http::header::{self, HeaderValue};
+use http::uri::PathAndQuery;
 use http::{Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -26,7 +27,7 @@ use crate::client::Whole;
 use crate::io::HyperIo;
 use crate::smol_socket::SmolSocket;
 
-/// The path that pages lead back to.
+/// The path that pages lead back to. What is below it is for issuers that have a path of their own.
 const PATH: &str = "/callback";
 /// How long a browser may take for one request.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -106,13 +107,15 @@ async fn answer(stream: TcpStream, shared: Arc<Shared>) {
 }
 
 fn reply(request: &Request<Incoming>, shared: &Shared) -> Response<Whole> {
-    if request.uri().path() != PATH {
+    let below = request.uri().path().strip_prefix(PATH);
+    if below.is_none_or(|below| !below.is_empty() && !below.starts_with('/')) {
         return page(StatusCode::NOT_FOUND, "There is nothing here.");
     }
     if request.method() != Method::GET {
         return page(StatusCode::METHOD_NOT_ALLOWED, "There is nothing to be done here.");
     }
-    match shared.finish(Redirect::read(request.uri().query().unwrap_or_default())) {
+    let led_to = request.uri().path_and_query().map_or("", PathAndQuery::as_str);
+    match shared.finish(Redirect::read(led_to)) {
         Ok(()) => page(StatusCode::OK, "That is all. You can close this page and go back to the program."),
         Err(_) => page(StatusCode::BAD_REQUEST, "This is not what the program was waiting for."),
     }

@@ -95,6 +95,11 @@ impl Additions {
         self.refresh.push(refresh);
     }
 
+    /// Whether later requests may have other headers than earlier ones.
+    pub(super) fn may_change(&self) -> bool {
+        !self.refresh.is_empty()
+    }
+
     pub(super) fn check(&mut self) -> Result<(), HeaderError> {
         self.refused.take().map_or(Ok(()), Err)
     }
@@ -132,15 +137,28 @@ fn is_reserved(name: &HeaderName) -> bool {
 
 /// Whether the value should not be shown.
 pub(super) fn is_secret(name: &HeaderName) -> bool {
-    *name == header::AUTHORIZATION
-        || *name == "dpop"
-        || *name == header::COOKIE
-        || ["key", "secret", "token"].iter().any(|word| name.as_str().contains(word))
+    *name == "dpop" || SECRET_WORDS.iter().any(|word| name.as_str().contains(word))
+}
+
+/// What names of headers with secret values have in them: `x-api-key`, `set-cookie`, `proxy-authorization`,
+/// `mcp-session-id`.
+const SECRET_WORDS: &[&str] =
+    &["auth", "cookie", "credential", "key", "passw", "secret", "session", "signature", "token"];
+
+/// Marks the values that should not be shown.
+pub(super) fn mark_secrets(headers: &mut HeaderMap) {
+    for (name, value) in headers.iter_mut() {
+        if is_secret(name) {
+            value.set_sensitive(true);
+        }
+    }
 }
 
 impl fmt::Debug for Additions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Additions").field("fixed", &self.fixed).finish_non_exhaustive()
+        // An application may send a secret under any name.
+        let names: Vec<_> = self.fixed.keys().collect();
+        f.debug_struct("Additions").field("fixed", &names).finish_non_exhaustive()
     }
 }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use http::HeaderMap;
 use mcp_proto::bind::http::client::{HttpClient, HttpClientConfig, UrlError};
 use mcp_proto::front::{self, Client, ClientHandlers, Clock as _, Mode, Multi};
-use mcp_proto::peer::client::{self, ClientConfig, ConnectTimeouts, Verdict};
+use mcp_proto::peer::client::{self, CacheContext, ClientConfig, ConnectTimeouts, Verdict};
 use mcp_proto::schema::Implementation;
 
 use super::ClientDriver;
@@ -243,6 +243,10 @@ impl<H: Mode, R: Runtime> ClientOptions<H, R> {
     /// });
     /// ```
     ///
+    /// Such headers may change on whose behalf requests are made, so answers that the server means for one context alone
+    /// are not kept. An application that knows when that changes gives the cache a
+    /// [context](mcp_proto::peer::client::CacheConfig::context) and calls [`Client::set_cache_context`] before it does.
+    ///
     /// `add` is called by the driver: it should be quick.
     pub fn headers(mut self, add: impl FnMut(&mut HeaderMap) + Send + 'static) -> Self {
         self.additions.refresh(Box::new(add));
@@ -319,9 +323,18 @@ impl<H: Mode, R: Runtime> ClientOptions<H, R> {
         if desk.is_some() {
             self.config.authorization = mcp_proto::bind::http::client::Unauthorized::Park;
         }
+        let cache = &mut self.config.client.cache;
+        if self.additions.may_change() && cache.context == CacheContext::default() {
+            // Nobody would tell before an answer is shown again that it was another's.
+            cache.private = false;
+        }
         let machine = HttpClient::new(self.config.clone(), clock.now()).map_err(ConnectError::Url)?;
         let (transport, handlers) = self.transport()?;
         let (client, front) = front::client(machine, clock.clone(), handlers);
+        #[cfg(feature = "auth")]
+        if let Some(desk) = &desk {
+            desk.end_context_of(front.cache_context_ender());
+        }
         let driver = ClientDriver {
             front,
             transport,

@@ -1,5 +1,7 @@
 //! Where a request goes.
 
+use std::fmt;
+use std::net::Ipv6Addr;
 use std::sync::Arc;
 
 use base64::Engine as _;
@@ -62,12 +64,22 @@ impl Origin {
 }
 
 /// A URL, taken apart.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct Target {
     pub(super) origin: Arc<Origin>,
     pub(super) path: PathAndQuery,
     /// User and password of the URL, as a value of `authorization`.
     pub(super) credentials: Option<HeaderValue>,
+}
+
+impl fmt::Debug for Target {
+    /// Without the query and the credentials, which may be secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Target")
+            .field("origin", &self.origin)
+            .field("path", &self.path.path())
+            .finish_non_exhaustive()
+    }
 }
 
 impl Target {
@@ -85,12 +97,17 @@ impl Target {
         if host.is_empty() {
             return None;
         }
+        // One spelling for one address: as `mcp_proto` compares origins.
+        let host = match host.parse::<Ipv6Addr>() {
+            Ok(address) => address.to_string(),
+            Err(_) => host.to_ascii_lowercase(),
+        };
         let port = match authority.port() {
             Some(port) => port.as_u16(),
             None => scheme.default_port(),
         };
         Some(Self {
-            origin: Arc::new(Origin { scheme, host: host.to_ascii_lowercase(), port }),
+            origin: Arc::new(Origin { scheme, host, port }),
             path: uri.path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/")),
             credentials: credentials(authority),
         })
@@ -162,6 +179,7 @@ mod tests {
         assert_eq!(v6.origin.authority(), "[::1]:8080");
         assert_eq!(v6.origin_form(), "/");
         assert_eq!(target("http://a:80/").origin, target("http://A/").origin);
+        assert_eq!(target("http://[::1]:80/").origin, target("http://[0:0:0:0:0:0:0:1]/").origin);
         assert_ne!(target("http://a/").origin, target("https://a/").origin);
         assert!(target("http://a/").credentials.is_none());
     }
@@ -171,6 +189,12 @@ mod tests {
         for url in ["/mcp", "ftp://a/", "a:80", "http:///x", "http://a b/", "http://:80/"] {
             assert!(Target::parse(url).is_none(), "{url}");
         }
+    }
+
+    #[test]
+    fn target_does_not_show_what_may_be_secret() {
+        let shown = format!("{:?}", target("https://marker:marker@example.com/mcp?key=marker"));
+        assert!(!shown.contains("marker") && shown.contains("/mcp"), "{shown}");
     }
 
     #[test]

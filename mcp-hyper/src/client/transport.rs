@@ -26,7 +26,7 @@ use super::exchange::{Answer, Step, Task, Used};
 use super::failure::Failure;
 #[cfg(feature = "auth")]
 use super::fetch::{self, Fetched};
-use super::headers::{Additions, is_secret};
+use super::headers::{Additions, is_secret, mark_secrets};
 use super::pool::Pool;
 use super::target::{Origin, Target};
 use super::wire::{Tap, WireEvent};
@@ -107,7 +107,7 @@ impl<R: Runtime> Transport<R> {
 
     fn prepare(&mut self, request: Request) -> Result<(Target, HttpRequest<Whole>), String> {
         let target =
-            Target::parse(&request.url).ok_or_else(|| format!("{} is not a URL of HTTP", request.url))?;
+            Target::parse(&request.url).ok_or_else(|| "the request goes to no URL of HTTP".to_owned())?;
         let mut prepared = HttpRequest::new(Whole(request.body));
         *prepared.method_mut() = match request.verb {
             Verb::Get => Method::GET,
@@ -259,7 +259,8 @@ impl<R: Runtime> Transport<R> {
                 self.keep(now, &origin, connection, keep);
                 self.supply(now, &origin);
             }
-            Step::Answered { exchange, status, headers, answer } => {
+            Step::Answered { exchange, status, mut headers, answer } => {
+                mark_secrets(&mut headers);
                 self.pause(exchange, answer);
                 if let Some(running) = self.exchanges.get(&exchange)
                     && let Some(shared) = running.shared

@@ -6,9 +6,15 @@ mod client_common;
 #[cfg(feature = "auth")]
 mod auth;
 mod connections;
+#[cfg(feature = "auth")]
+mod contexts;
 mod exchanges;
 mod http2;
 mod proxy;
+#[cfg(feature = "auth")]
+mod redirects;
+#[cfg(feature = "auth")]
+mod secrets;
 #[cfg(feature = "tls")]
 mod tls;
 #[cfg(feature = "auth")]

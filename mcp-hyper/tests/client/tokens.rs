@@ -93,6 +93,40 @@ fn of_many_at_once_one_wins() {
     assert_eq!(left.len(), 2, "the file and its lock: {left:?}");
 }
 
+/// A writer that ends between writing and renaming leaves tokens behind, a logout notwithstanding.
+#[test]
+fn file_store_removes_files_of_writers_that_ended() {
+    let folder = Folder::new("leftovers");
+    let store = FileStore::new(&folder.0);
+    let names = || -> Vec<String> {
+        let names = fs::read_dir(&folder.0).unwrap();
+        names.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    };
+    let record_of = |key: &str| {
+        let before = if folder.0.exists() { names() } else { Vec::new() };
+        done(block_on(store.swap(key, None, Some(record("a")))).unwrap());
+        names().into_iter().find(|name| !before.contains(name) && !name.contains('.')).unwrap()
+    };
+    let [own, dead, alive] = ["own", "dead", "alive"].map(record_of);
+    let left = |record: &str| folder.0.join(format!("{record}.0123456789abcdef.new"));
+    for record in [&own, &dead, &alive] {
+        fs::write(left(record), "secret-token").unwrap();
+    }
+    let foreign = folder.0.join("notes.new");
+    fs::write(&foreign, "mine").unwrap();
+    // A process that is writing has the lock of its record.
+    let writer = fs::File::options().write(true).open(folder.0.join(format!("{alive}.lock"))).unwrap();
+    writer.lock().unwrap();
+    let version = block_on(store.load("own")).unwrap().unwrap().version;
+    done(block_on(store.swap("own", Some(version), None)).unwrap());
+    assert!(!left(&own).exists() && !left(&dead).exists(), "{:?}", names());
+    assert!(left(&alive).exists() && foreign.exists(), "{:?}", names());
+    assert!(block_on(store.load("dead")).unwrap().is_some());
+    drop(writer);
+    block_on(store.swap("own", None, None)).unwrap();
+    assert!(!left(&alive).exists());
+}
+
 /// C12.24
 #[cfg(unix)]
 #[test]

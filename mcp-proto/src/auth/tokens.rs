@@ -4,9 +4,12 @@ use alloc::string::String;
 use core::fmt;
 use core::time::Duration;
 
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+
 use super::members::{Fault, Members};
 use super::text::shown;
-use super::{DOCUMENT_BYTES, Scopes, Secret};
+use super::{DOCUMENT_BYTES, Scopes, Secret, URL_BYTES};
 
 /// How a token is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -162,6 +165,16 @@ fn grant(members: &Members<'_>) -> Result<Granted, TokenFault> {
 
 fn token(members: &Members<'_>, name: &'static str) -> Result<Option<Secret>, Fault> {
     Ok(members.text(name, TOKEN_BYTES)?.map(Secret::new))
+}
+
+/// Who an ID token is about, if `issuer` issued it. Its signature is not looked at: it came from the token endpoint itself,
+/// over TLS (OpenID Connect Core, section 3.1.3.7).
+pub(crate) fn id_token_subject(token: &Secret, issuer: &str) -> Option<String> {
+    const NAMES: [&str; 2] = ["iss", "sub"];
+    let payload = URL_SAFE_NO_PAD.decode(token.expose().split('.').nth(1)?).ok()?;
+    let claims = Members::read(&payload, &NAMES).ok()?;
+    claims.text("iss", URL_BYTES).ok()?.filter(|named| named == issuer)?;
+    claims.text("sub", 255).ok()?
 }
 
 /// A number of seconds, or one in a string, as some servers write it. What is no number tells nothing.

@@ -143,6 +143,12 @@ impl<F: Framing> Binding<Client, F> {
         self.peer.set_cache_context(context);
     }
 
+    /// Ends the authorization context: see
+    /// [`Client::end_cache_context`](crate::peer::client::Client::end_cache_context).
+    pub fn end_cache_context(&mut self) {
+        self.peer.end_cache_context();
+    }
+
     /// Forgets every answer that was kept.
     pub fn clear_cache(&mut self) {
         self.peer.clear_cache();

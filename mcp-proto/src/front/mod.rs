@@ -157,8 +157,8 @@ pub use request::{Call, Request};
 
 #[cfg(feature = "client")]
 pub use client::{
-    Begun, Client, ClientContext, ClientDriver, ClientHandlers, ClientMachine, Event, Paged, Pages,
-    Subscription, TaskHandle, Update, Watch, WatchRequest, WatchUpdate, client,
+    Begun, CacheContextEnder, Client, ClientContext, ClientDriver, ClientHandlers, ClientMachine, Event,
+    Paged, Pages, Subscription, TaskHandle, Update, Watch, WatchRequest, WatchUpdate, client,
 };
 #[cfg(all(feature = "server", feature = "schemars"))]
 pub use router::Structured;

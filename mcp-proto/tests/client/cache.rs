@@ -354,6 +354,54 @@ fn what_is_private_is_shown_in_its_own_context_alone() {
     assert_eq!(known::<ReadResource>(&mut s, &mine)["contents"][0]["text"], "bob's");
 }
 
+/// C8.2: whoever the requests are made for now, it is somebody else: there is no way back to what was private.
+#[test]
+fn client_forgets_private_answers_when_the_context_ends() {
+    let mut s = Scripted::modern(config());
+    let mine = ReadResourceParams::new("x://a");
+    fetch::<ReadResource>(&mut s, &mine, contents("alice's", 60_000));
+    fetch::<ListTools>(&mut s, &first(), tools("everyone's", 60_000));
+    let late = ReadResourceParams::new("x://late");
+    let request = ask::<ReadResource>(&mut s, &late);
+    let id = s.expect("resources/read");
+
+    s.client.end_cache_context();
+    known::<ListTools>(&mut s, &first());
+    fetch::<ReadResource>(&mut s, &mine, contents("bob's", 60_000));
+    // The answer of a request that was made before goes to who made it, and is not kept.
+    s.answer(&id, contents("alice's, too", 60_000));
+    assert_eq!(value(s.outcome(request))["contents"][0]["text"], "alice's, too");
+    fetch::<ReadResource>(&mut s, &late, contents("bob's, too", 60_000));
+    assert_eq!(known::<ReadResource>(&mut s, &mine)["contents"][0]["text"], "bob's");
+}
+
+/// C8.2: not even where the server can not be asked.
+#[test]
+fn client_shows_no_stale_answer_of_another_context() {
+    let mut config = config();
+    config.cache.stale_if_error = Duration::from_secs(600);
+    let mut s = Scripted::modern(config);
+    let mine = ReadResourceParams::new("x://a");
+    fetch::<ReadResource>(&mut s, &mine, contents("alice's", 60_000));
+    let request = ask_with::<ReadResource>(&mut s, &mine, using(CacheMode::Refresh));
+    s.expect("resources/read");
+    s.client.end_cache_context();
+    s.end("gone");
+    assert!(!matches!(s.outcome(request), Outcome::Result(_)));
+}
+
+#[test]
+fn client_may_keep_public_answers_alone() {
+    let mut config = config();
+    config.cache.private = false;
+    let mut s = Scripted::modern(config);
+    let mine = ReadResourceParams::new("x://a");
+    fetch::<ReadResource>(&mut s, &mine, contents("private", 60_000));
+    fetch::<ReadResource>(&mut s, &mine, contents("private", 60_000));
+    fetch::<ListTools>(&mut s, &first(), tools("public", 60_000));
+    known::<ListTools>(&mut s, &first());
+}
+
 #[test]
 fn a_context_is_not_shown() {
     let shown = format!("{:?}", CacheContext::new("secret"));

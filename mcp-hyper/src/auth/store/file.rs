@@ -14,6 +14,8 @@ use super::{StoreFuture, TokenStore};
 
 /// What every file begins with.
 const HEADING: &str = "mcp tokens 1";
+/// What the name of a file ends with that is being written.
+const NEW: &str = ".new";
 /// The longest file that is read, in bytes. Real ones stay below 20 KiB.
 const MOST_BYTES: u64 = 1024 * 1024;
 /// How long another process may have a file for itself. It reads, compares and writes in that time.
@@ -98,6 +100,7 @@ impl Place {
     fn swap(&self, expected: Option<Version>, record: Option<&Record>) -> io::Result<Saved> {
         make_private(&self.folder)?;
         let _lock = self.lock()?;
+        self.remove_leftovers();
         let there = self.read()?;
         if there.as_ref().map(|stored| stored.version) != expected {
             return Ok(Saved::Conflict(there));
@@ -128,9 +131,27 @@ impl Place {
         }
     }
 
+    /// Removes the files of writers that ended before they renamed them: there are tokens in them. A writer that is alive
+    /// has the lock of its record, and its file stays.
+    fn remove_leftovers(&self) {
+        let Ok(entries) = fs::read_dir(&self.folder) else { return };
+        for entry in entries.flatten() {
+            let file = entry.file_name();
+            let Some(name) = file.to_str().and_then(record_being_written) else { continue };
+            // The lock of this record is held already.
+            let lock = (name != self.name).then(|| {
+                let lock = private_file().create(true).open(self.folder.join(format!("{name}.lock"))).ok()?;
+                lock.try_lock().is_ok().then_some(lock)
+            });
+            if !matches!(lock, Some(None)) {
+                let _ = fs::remove_file(entry.path());
+            }
+        }
+    }
+
     /// Whoever reads finds the old file or the new one, whole.
     fn write(&self, version: Version, record: &Record) -> io::Result<()> {
-        let new = self.folder.join(format!("{}.{:016x}.new", self.name, random()?));
+        let new = self.folder.join(format!("{}.{:016x}{NEW}", self.name, random()?));
         let written = (|| {
             let mut file = private_file().create_new(true).open(&new)?;
             writeln!(file, "{HEADING}\n{:016x}\n{}", version.0, self.key.escape_debug())?;
@@ -144,6 +165,13 @@ impl Place {
         }
         written
     }
+}
+
+/// The record that a file is a new version of, by the name of the file.
+fn record_being_written(file: &str) -> Option<&str> {
+    let (name, rest) = file.split_once('.')?;
+    let is_record = name.len() == 64 && name.bytes().all(|byte| byte.is_ascii_hexdigit());
+    (is_record && rest.ends_with(NEW)).then_some(name)
 }
 
 fn parse(text: &str) -> io::Result<Stored> {

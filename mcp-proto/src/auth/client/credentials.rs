@@ -11,7 +11,7 @@ use crate::{Instant, UnixTime};
 
 use super::config::Grant;
 use super::error::AuthError;
-use super::event::{Admission, Stamp};
+use super::event::{Admission, AuthContext, Stamp};
 use super::flow::{Asked, Want};
 use super::record::Record;
 use super::{AuthClient, after};
@@ -57,12 +57,38 @@ impl AuthClient {
         if access(&record) != access(&self.record) {
             self.stamp = Stamp(self.stamp.0.saturating_add(1));
             self.paused = None;
+            if !self.is_renewal_for_same_subject(&record) {
+                self.end_context();
+            }
+            self.authorized = record.tokens.is_some();
         }
         if record.key != self.record.key {
             let key = record.key.as_ref().and_then(|pem| Es256::from_pkcs8_pem(pem.expose()).ok());
             self.kept_key = key.map(|key| Arc::new(key) as Arc<dyn Signer>);
         }
         self.record = record;
+    }
+
+    /// Whether the token of a record was renewed by this process, and is for the same subject as the present one.
+    fn is_renewal_for_same_subject(&self, record: &Record) -> bool {
+        let (Some(old), Some(new)) = (&self.record.tokens, &record.tokens) else { return false };
+        let renewed =
+            self.fresh.as_ref().is_some_and(|fresh| fresh.via == Via::Renewal && fresh.access == new.access);
+        let subject = new.subject.is_some() && new.subject == old.subject;
+        renewed && subject && self.authorized && old.issuer == new.issuer
+    }
+
+    /// Requests are made on behalf of another from now on.
+    pub(super) fn end_context(&mut self) {
+        self.context = AuthContext(self.context.0.saturating_add(1));
+    }
+
+    /// Notes whether a request goes out with a token: the answer is another one then.
+    pub(super) fn note_sent(&mut self, authorized: bool) {
+        if self.authorized != authorized {
+            self.authorized = authorized;
+            self.end_context();
+        }
     }
 
     /// How the present token was got, if this process got it.
@@ -114,6 +140,16 @@ impl AuthClient {
     }
 
     pub(super) fn admit(&mut self, now: Now, verb: Verb, url: &str) -> Admission {
+        let admission = self.admit_own(now, verb, url);
+        if let Admission::Go { stamp, .. } = &admission
+            && self.is_own(url)
+        {
+            self.note_sent(stamp.is_some());
+        }
+        admission
+    }
+
+    fn admit_own(&mut self, now: Now, verb: Verb, url: &str) -> Admission {
         let nothing = || Admission::Go { headers: Vec::new(), stamp: None };
         if !self.is_own(url) {
             return nothing();

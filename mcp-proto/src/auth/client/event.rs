@@ -150,6 +150,13 @@ impl fmt::Debug for Page {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Stamp(pub(super) u64);
 
+/// On whose behalf requests are made, as far as tokens tell. It is another one after each login, logout and step-up, and
+/// after each renewal, unless the authorization server's ID tokens name the same subject before and after.
+///
+/// <https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/caching#cache-scope-field>
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub struct AuthContext(pub(super) u64);
+
 /// A request that the server refused.
 #[derive(Clone, Copy)]
 pub struct Refused<'a> {

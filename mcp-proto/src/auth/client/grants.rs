@@ -4,6 +4,7 @@ use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 
+use crate::auth::tokens::id_token_subject;
 use crate::auth::{Es256, Granted, Now, Scopes, Secret, ServerMetadata, Signer, TokenKind, TokenRefusal};
 
 use super::AuthClient;
@@ -306,7 +307,9 @@ impl AuthClient {
         client_id: String,
     ) -> Arc<Tokens> {
         self.issued(now, &granted, Via::Grant);
+        let subject = granted.id_token.as_ref().and_then(|token| id_token_subject(token, issuer));
         Arc::new(Tokens {
+            subject,
             issuer: issuer.into(),
             client_id,
             resource: self.resource_for(flow),

@@ -60,8 +60,8 @@ pub use config::{
 };
 pub use error::{AuthError, FinishError};
 pub use event::{
-    Action, Admission, AssertionPurpose, AssertionRequest, Deviation, Event, Page, Refused, Saved, Stamp,
-    Standing, Status, Stored, Version,
+    Action, Admission, AssertionPurpose, AssertionRequest, AuthContext, Deviation, Event, Page, Refused,
+    Saved, Stamp, Standing, Status, Stored, Version,
 };
 pub use page::Redirect;
 pub use record::{Record, RecordError};
@@ -111,6 +111,9 @@ pub struct AuthClient {
     loaded: bool,
     /// Which token the record has.
     stamp: Stamp,
+    context: AuthContext,
+    /// Whether requests of this context carry a token.
+    authorized: bool,
     fresh: Option<Fresh>,
     /// The key in the record.
     kept_key: Option<Arc<dyn Signer>>,
@@ -157,6 +160,8 @@ impl AuthClient {
             version: None,
             loaded: false,
             stamp: Stamp::default(),
+            context: AuthContext::default(),
+            authorized: false,
             fresh: None,
             kept_key: None,
             nonces: Nonces::default(),
@@ -185,6 +190,11 @@ impl AuthClient {
         self.refused(now, refused)
     }
 
+    /// The host sends a request to the server without what [`credentials`](Self::credentials) would give for it.
+    pub fn skip_credentials(&mut self) {
+        self.note_sent(false);
+    }
+
     /// Keeps the `DPoP-Nonce` header of an answer of the server, whatever its status.
     pub fn keep_nonce(&mut self, url: &str, nonce: &str) {
         if self.is_own(url) {
@@ -204,6 +214,7 @@ impl AuthClient {
     /// Forgets everything, and gives the token back. [`Event::LoggedOut`] tells when that is done, after
     /// [`Event::NotForgotten`] if what is kept could not be removed. Whatever waits fails first.
     pub fn logout(&mut self, now: Now) {
+        self.end_context();
         let leaving = self.flow.as_ref().is_some_and(|flow| flow.want == Want::Logout);
         if self.next.take().is_some() | (!leaving && self.drop_flow().is_some()) {
             self.tell(Event::Failed(AuthError::LoggedOut));
@@ -333,6 +344,12 @@ impl AuthClient {
             kind: tokens.kind,
             resource: tokens.resource.clone(),
         })
+    }
+
+    /// The authorization context of requests that go out from now on. While it stays the same, answers that the server
+    /// means for one context alone may be shown again.
+    pub fn context(&self) -> AuthContext {
+        self.context
     }
 
     /// Whether a URL is of the server.

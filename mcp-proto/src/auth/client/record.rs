@@ -34,6 +34,8 @@ const CLIENTS: usize = 16;
 pub(super) struct Tokens {
     pub(super) issuer: String,
     pub(super) client_id: String,
+    /// Who agreed, by the ID token that came with the token.
+    pub(super) subject: Option<String>,
     pub(super) resource: String,
     pub(super) access: Secret,
     pub(super) kind: TokenKind,
@@ -209,6 +211,8 @@ struct LeaseForm<'a> {
 struct TokensForm<'a> {
     issuer: Cow<'a, str>,
     client_id: Cow<'a, str>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    subject: Option<Cow<'a, str>>,
     resource: Cow<'a, str>,
     access: Cow<'a, str>,
     kind: Cow<'a, str>,
@@ -230,6 +234,7 @@ impl<'a> TokensForm<'a> {
         Self {
             issuer: tokens.issuer.as_str().into(),
             client_id: tokens.client_id.as_str().into(),
+            subject: tokens.subject.as_deref().map(Cow::from),
             resource: tokens.resource.as_str().into(),
             access: tokens.access.expose().into(),
             kind: match tokens.kind {
@@ -255,6 +260,7 @@ impl<'a> TokensForm<'a> {
         Ok(Tokens {
             issuer: self.issuer.into_owned(),
             client_id: self.client_id.into_owned(),
+            subject: self.subject.map(Cow::into_owned),
             resource: self.resource.into_owned(),
             access: Secret::new(self.access.into_owned()),
             kind,

@@ -8,6 +8,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 
 use crate::Instant;
+use crate::auth::tokens::id_token_subject;
 use crate::auth::{Granted, Now, TokenKind, TokenRefusal};
 
 use super::config::{ClientCredentials, ClientProof};
@@ -147,7 +148,9 @@ impl AuthClient {
 
     fn renewed(&mut self, now: Now, granted: Granted, of: &Tokens) -> Arc<Tokens> {
         self.issued(now, &granted, Via::Renewal);
+        let subject = granted.id_token.as_ref().and_then(|token| id_token_subject(token, &of.issuer));
         Arc::new(Tokens {
+            subject,
             access: granted.access,
             refresh: granted.refresh.or_else(|| of.refresh.clone()),
             issued: now.unix,

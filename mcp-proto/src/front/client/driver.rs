@@ -43,6 +43,15 @@ impl<M: ClientMachine, H: Mode> ClientDriver<M, H> {
         Self { shared, handlers, tasks, received: ReceivedTasks::default() }
     }
 
+    /// What ends the authorization context of the connection's cache from any thread, without keeping the connection.
+    #[must_use]
+    pub fn cache_context_ender(&self) -> CacheContextEnder
+    where
+        M: Send + 'static,
+    {
+        CacheContextEnder(self.shared.clone())
+    }
+
     /// Gives the machine an input, or asks it for an output; what comes of it reaches those who wait for it.
     ///
     /// `act` runs under a lock that the handles take as well: it must not block, nor use them.
@@ -163,6 +172,25 @@ impl<M: ClientMachine, H: Mode> ClientDriver<M, H> {
                 replies.push_back((id, reply));
             }
         }
+    }
+}
+
+/// Ends the authorization context of a connection's cache: see
+/// [`ClientMachine::end_cache_context`]. It may be used under a lock of the adapter, so that credentials and context change
+/// together: nothing else is locked or woken for it.
+#[derive(Clone)]
+pub struct CacheContextEnder(Arc<super::Connection>);
+
+impl CacheContextEnder {
+    /// Forgets private answers, and keeps none of the requests made so far.
+    pub fn end(&self) {
+        self.0.with(|_, machine, _, _| machine.end_cache_context());
+    }
+}
+
+impl fmt::Debug for CacheContextEnder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("CacheContextEnder")
     }
 }
 

@@ -54,6 +54,12 @@ pub trait ClientMachine {
     /// Makes requests on behalf of another from now on.
     fn set_cache_context(&mut self, context: CacheContext);
 
+    /// Ends the authorization context: forgets private answers, and keeps none of the requests made so far. Default: all
+    /// answers are forgotten.
+    fn end_cache_context(&mut self) {
+        self.clear_cache();
+    }
+
     /// Forgets every answer that was kept.
     fn clear_cache(&mut self);
 
@@ -139,6 +145,10 @@ macro_rules! as_it_is {
 
         fn set_cache_context(&mut self, context: CacheContext) {
             Self::set_cache_context(self, context);
+        }
+
+        fn end_cache_context(&mut self) {
+            Self::end_cache_context(self);
         }
 
         fn clear_cache(&mut self) {

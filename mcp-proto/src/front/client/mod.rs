@@ -33,7 +33,7 @@ use crate::peer::{Leniency, Lost, Outcome, Outgoing, Refusal, RequestId, Request
 use crate::schema::{Method, Notification as Notifies, ProgressParams};
 
 use self::core::ClientCore;
-pub use driver::ClientDriver;
+pub use driver::{CacheContextEnder, ClientDriver};
 pub use events::Event;
 pub use handlers::{ClientContext, ClientHandlers};
 pub use machine::ClientMachine;
@@ -231,6 +231,12 @@ impl Client {
     /// <https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/caching#cache-scope-field>
     pub fn set_cache_context(&self, context: CacheContext) {
         self.handle.connection.command(|_, machine, _, _| machine.set_cache_context(context));
+    }
+
+    /// Ends the authorization context: private answers are forgotten, and answers of requests that were made before are
+    /// not kept. Adapters do so when they log in or out; an application does when it changes credentials of its own.
+    pub fn end_cache_context(&self) {
+        self.handle.connection.command(|_, machine, _, _| machine.end_cache_context());
     }
 
     /// Forgets every answer of the server's that was kept.

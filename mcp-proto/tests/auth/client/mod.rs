@@ -1,6 +1,7 @@
 //! The client of OAuth as a machine, against simulated servers.
 
 mod clocks;
+mod contexts;
 mod discovery;
 mod dpop;
 mod faults;

@@ -3,8 +3,8 @@
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::mem;
 use core::time::Duration;
+use core::{fmt, mem};
 
 use bytes::Bytes;
 
@@ -29,7 +29,6 @@ pub(super) enum Content {
 }
 
 /// The head of an answer.
-#[derive(Debug)]
 pub(super) struct Head {
     pub(super) status: u16,
     pub(super) content: Content,
@@ -67,6 +66,16 @@ impl Head {
 
     pub(super) fn is_success(&self) -> bool {
         (200..300).contains(&self.status)
+    }
+}
+
+impl fmt::Debug for Head {
+    /// Without the session and where the answer leads, which may be secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Head")
+            .field("status", &self.status)
+            .field("content", &self.content)
+            .finish_non_exhaustive()
     }
 }
 

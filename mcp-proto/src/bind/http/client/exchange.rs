@@ -3,6 +3,7 @@
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
+use core::fmt;
 
 use bytes::Bytes;
 
@@ -46,7 +47,6 @@ pub(super) enum Reading {
     Held(Box<Ended>),
 }
 
-#[derive(Debug)]
 pub(super) struct Exchange {
     pub(super) purpose: Purpose,
     pub(super) url: Address,
@@ -68,5 +68,16 @@ impl Exchange {
     /// Whether it carries one request, whose result is the only one that its response may hold.
     pub(super) fn answers_one(&self) -> bool {
         matches!(self.purpose, Purpose::Probe { .. } | Purpose::Initialize { .. } | Purpose::Call(_))
+    }
+}
+
+impl fmt::Debug for Exchange {
+    /// Without the session and what was read.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Exchange")
+            .field("purpose", &self.purpose)
+            .field("url", &self.url)
+            .field("generation", &self.generation)
+            .finish_non_exhaustive()
     }
 }

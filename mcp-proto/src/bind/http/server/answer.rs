@@ -4,6 +4,7 @@ use alloc::borrow::Cow;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::fmt;
 
 use bytes::Bytes;
 
@@ -17,8 +18,21 @@ use super::Post;
 /// The headers of an answer.
 pub type Headers = Vec<(&'static str, Cow<'static, str>)>;
 
-/// The head of an answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Headers as they are shown: the id of a session is a secret.
+struct Shown<'a>(&'a Headers);
+
+impl fmt::Debug for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown = |(name, value): &'_ (&'static str, Cow<'static, str>)| {
+            let hidden = name.eq_ignore_ascii_case(header::SESSION_ID);
+            (*name, if hidden { Cow::Borrowed("…") } else { value.clone() })
+        };
+        f.debug_map().entries(self.0.iter().map(shown)).finish()
+    }
+}
+
+/// The head of an answer. [`Debug`](fmt::Debug) does not show the id of a session.
+#[derive(Clone, PartialEq, Eq)]
 pub struct ResponseHead {
     /// The status.
     pub status: u16,
@@ -26,6 +40,16 @@ pub struct ResponseHead {
     pub headers: Headers,
     /// What body follows.
     pub body: BodyKind,
+}
+
+impl fmt::Debug for ResponseHead {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ResponseHead")
+            .field("status", &self.status)
+            .field("headers", &Shown(&self.headers))
+            .field("body", &self.body)
+            .finish()
+    }
 }
 
 /// What body an answer has.
@@ -39,8 +63,8 @@ pub enum BodyKind {
     Stream,
 }
 
-/// The next part of a body.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The next part of a body. [`Debug`](fmt::Debug) shows its length alone: it may name a session.
+#[derive(Clone, PartialEq, Eq)]
 pub enum Chunk {
     /// These bytes, never none.
     Bytes(Bytes),
@@ -50,8 +74,18 @@ pub enum Chunk {
     End,
 }
 
-/// A whole answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
+impl fmt::Debug for Chunk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bytes(bytes) => write!(f, "Bytes({} bytes)", bytes.len()),
+            Self::Pending => f.write_str("Pending"),
+            Self::End => f.write_str("End"),
+        }
+    }
+}
+
+/// A whole answer. [`Debug`](fmt::Debug) shows neither the id of a session nor the body.
+#[derive(Clone, PartialEq, Eq)]
 pub struct Answer {
     /// The status.
     pub status: u16,
@@ -59,6 +93,16 @@ pub struct Answer {
     pub headers: Headers,
     /// The body, perhaps none.
     pub body: Bytes,
+}
+
+impl fmt::Debug for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Answer")
+            .field("status", &self.status)
+            .field("headers", &Shown(&self.headers))
+            .field("body_bytes", &self.body.len())
+            .finish()
+    }
 }
 
 pub(super) const JSON: &str = "application/json";

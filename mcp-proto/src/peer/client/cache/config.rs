@@ -31,6 +31,11 @@ pub struct CacheConfig {
     ///
     /// Default 1,024.
     pub entries: usize,
+    /// Whether answers for one context alone are kept too, as most are.
+    ///
+    /// Default true. Without it only answers that the server calls public are kept: where nobody tells this client when
+    /// [the context](Self::context) changes.
+    pub private: bool,
     /// On whose behalf this client asks. Default: the one and only.
     pub context: CacheContext,
     /// For how long after its time an answer will still do if the server can not be asked again: the connection is lost,
@@ -45,6 +50,7 @@ impl Default for CacheConfig {
         Self {
             bytes: 16 * 1024 * 1024,
             entries: 1024,
+            private: true,
             context: CacheContext::default(),
             stale_if_error: Duration::ZERO,
         }

@@ -86,6 +86,15 @@ impl Client {
         self.cache.store.set_context(context);
     }
 
+    /// Ends the authorization context, whatever its name: private answers are forgotten, and the answer of a request that
+    /// was made before is not kept. For adapters that change the credentials of requests: they call this before the first
+    /// request goes out with others, and no request goes out with the old ones afterwards.
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/caching#cache-scope-field>
+    pub fn end_cache_context(&mut self) {
+        self.cache.store.end_contexts();
+    }
+
     /// Forgets every answer that was kept.
     pub fn clear_cache(&mut self) {
         self.cache.store.clear();

@@ -11,6 +11,7 @@
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::key::{Key, Request, common, concerns, within_longest};
@@ -121,6 +122,15 @@ impl Store {
         }
     }
 
+    /// Ends every context: private answers are forgotten, and answers to the requests made so far are not kept.
+    pub(super) fn end_contexts(&mut self) {
+        self.epoch = self.step();
+        let private: Vec<Key> = self.kept.keys().filter(|key| key.owner.is_some()).cloned().collect();
+        for key in &private {
+            self.remove(key);
+        }
+    }
+
     /// Forgets everything, what is on its way included.
     pub(super) fn clear(&mut self) {
         self.epoch = self.step();
@@ -183,6 +193,7 @@ impl Store {
         }
         let owner = match lease.scope {
             CacheScope::Public => None,
+            CacheScope::Private if !self.config.private => return,
             CacheScope::Private => Some(self.config.context.clone()),
         };
         let key = Key { request: request.clone(), owner };

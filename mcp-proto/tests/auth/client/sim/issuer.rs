@@ -49,6 +49,8 @@ pub(crate) struct Issuer {
     pub(crate) nonce: Option<String>,
     /// What is granted whatever is asked for.
     pub(crate) grants_only: Option<String>,
+    /// The ID token that comes with every token.
+    pub(crate) id_token: Option<String>,
     /// The names in redirects.
     pub(crate) iss: Option<String>,
     /// Every token request, as a form.
@@ -92,6 +94,7 @@ impl Issuer {
             gives_refresh: true,
             nonce: None,
             grants_only: None,
+            id_token: None,
             iss: Some(issuer.into()),
             requests: Vec::new(),
             authorizations: Vec::new(),
@@ -257,6 +260,9 @@ impl Issuer {
         let mut answer = json!({ "access_token": access, "token_type": kind });
         if let Some(lifetime) = self.lifetime {
             answer["expires_in"] = lifetime.into();
+        }
+        if let Some(token) = &self.id_token {
+            answer["id_token"] = token.as_str().into();
         }
         if let Some(scope) = &issued.scope {
             answer["scope"] = scope.as_str().into();

@@ -29,7 +29,6 @@ impl fmt::Debug for StreamId {
     }
 }
 
-#[derive(Debug)]
 struct Connection {
     /// The lane that feeds it.
     lane: u64,
@@ -43,6 +42,16 @@ struct Connection {
     waiting_since: Option<Instant>,
     /// When something is to be sent to show that it is alive.
     quiet_until: Option<Instant>,
+}
+
+impl fmt::Debug for Connection {
+    /// Without what is to be sent, which may name the session.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connection")
+            .field("lane", &self.lane)
+            .field("queued", &self.out.len())
+            .finish_non_exhaustive()
+    }
 }
 
 impl Connection {

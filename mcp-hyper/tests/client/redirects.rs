@@ -1,0 +1,79 @@
+//! Where pages lead back to. Row C12.9.
+
+use mcp_hyper::auth::{Authorization, LoopbackRedirects};
+use mcp_hyper::mcp_proto::auth::client::{AuthConfig, AuthError, Event, Page};
+use serde_json::json;
+use smol::channel::unbounded;
+
+use crate::client_common::town::{Reply, Seen, Town, ok, visit};
+use crate::client_common::{modern, run};
+
+/// An authorization server that does not name itself, neither in its metadata nor in its answers.
+fn nameless(seen: &Seen) -> Option<Reply> {
+    let base = format!("http://{}", seen.header("host")?);
+    let (path, query) = seen.path.split_once('?').unwrap_or((&seen.path, ""));
+    match path {
+        "/.well-known/oauth-authorization-server" => Some(ok(&json!({
+            "issuer": base, "authorization_endpoint": format!("{base}/authorize"),
+            "token_endpoint": format!("{base}/token"), "registration_endpoint": format!("{base}/register"),
+            "code_challenge_methods_supported": ["S256"], "token_endpoint_auth_methods_supported": ["none"],
+        }))),
+        "/authorize" => {
+            let part = |name: &str| {
+                let fields = query.split('&').filter_map(|field| field.split_once('='));
+                fields
+                    .into_iter()
+                    .find(|(known, _)| *known == name)
+                    .map(|(_, value)| value)
+                    .unwrap_or_default()
+            };
+            let target = part("redirect_uri").replace("%3A", ":").replace("%2F", "/");
+            let location = format!("location: {target}?code=code-1&state={}\r\n", part("state"));
+            Some((302, location, String::new()))
+        }
+        _ => None,
+    }
+}
+
+/// A mix-up attack: the answer of another issuer, which leads to the path of that one.
+#[test]
+fn listener_accepts_the_answer_of_a_nameless_issuer_at_its_own_path_alone() {
+    run(async {
+        let town = Town::with(nameless).await;
+        let redirects = LoopbackRedirects::bind().unwrap();
+        let shared = redirects.uri();
+        let (told, events) = unbounded();
+        let authorization = Authorization::new(AuthConfig::new("test", redirects.uri()))
+            .redirects(redirects)
+            .on_event(move |event| told.try_send(event.clone()).unwrap());
+        let (handle, driver) = modern().authorization(authorization).authorize(town.url()).unwrap();
+        let _driver = smol::spawn(driver);
+        let next_page = async || -> Page {
+            loop {
+                if let Event::NeedsAuthorization(page) = events.recv().await.unwrap() {
+                    return page;
+                }
+            }
+        };
+        for (wrong, status) in [("/callback", 400), ("/callback/other", 400), ("/callbackother", 404)] {
+            let login = smol::spawn({
+                let handle = handle.clone();
+                async move { handle.login().await }
+            });
+            let page = next_page().await;
+            assert!(page.redirect_uri.starts_with(&format!("{shared}/")), "{}", page.redirect_uri);
+            let back = visit("GET", &page.url).await.location().unwrap().to_owned();
+            assert!(back.starts_with(&page.redirect_uri), "{back}");
+            let mixed_up = back.replace(&page.redirect_uri, &shared.replace("/callback", wrong));
+            assert_eq!(visit("GET", &mixed_up).await.status, status, "{mixed_up}");
+            if status == 400 {
+                // It had the state of the page: somebody has interfered, and nothing more is taken.
+                assert_eq!(login.await.unwrap_err().to_string(), AuthError::OtherAnswer.to_string());
+            } else {
+                assert_eq!(visit("GET", &back).await.status, 200);
+                login.await.unwrap();
+            }
+        }
+        assert_eq!(town.asked("/token").len(), 1);
+    });
+}
