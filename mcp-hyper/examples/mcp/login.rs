@@ -279,8 +279,8 @@ mod tests {
         let refused = registered("me", None, secret());
         assert!(matches!(refused, Err(Failure::Usage(why)) if why.contains("--issuer")));
         let issuer = "https://login.example";
-        assert_eq!(registered("me", Some(issuer), secret()).unwrap().issuer.as_deref(), Some(issuer));
-        assert_eq!(registered("me", None, Err(env::VarError::NotPresent)).unwrap().issuer, None);
+        assert_eq!(registered("me", Some(issuer), secret()).unwrap().issuer(), Some(issuer));
+        assert_eq!(registered("me", None, Err(env::VarError::NotPresent)).unwrap().issuer(), None);
     }
 
     #[test]
