@@ -7,7 +7,7 @@ use core::any::Any;
 use core::fmt;
 
 use super::handling::Panicked;
-use crate::peer::AnyResult;
+use crate::peer::{AnyResult, Denial};
 use crate::rpc::{ErrorObject, Raw, code};
 use crate::schema::{InputRequiredResult, Method, Params};
 
@@ -17,8 +17,8 @@ pub enum Reply {
     Result(Box<dyn AnyResult + Send>),
     InputRequired(InputRequiredResult),
     Error(ErrorObject),
-    /// The client is not allowed to ask for it: an error, and what to show to be allowed.
-    Denied(ErrorObject, String),
+    /// It is not worked on: an error, and why.
+    Denied(ErrorObject, Denial),
     /// There is more to do, as a task where the client can have one.
     #[cfg(feature = "server")]
     Detached(Box<super::tasks::Detachment>),
@@ -78,9 +78,9 @@ enum Kind {
     Message(String),
     /// Exactly this.
     Protocol(ErrorObject),
-    /// The client is not allowed to ask for it; with what to show to be allowed.
+    /// It is not worked on, for this reason.
     #[cfg(feature = "server")]
-    Denied { error: ErrorObject, challenge: String },
+    Denied { error: ErrorObject, denial: Denial },
     /// The resource does not exist; the code depends on the revision.
     NoResource(String),
 }
@@ -111,7 +111,24 @@ impl HandlerError {
     #[cfg(feature = "server")]
     pub fn denied(message: impl Into<String>, challenge: impl Into<String>) -> Self {
         let error = ErrorObject::new(code::INVALID_REQUEST, message);
-        Self(Kind::Denied { error, challenge: challenge.into() })
+        Self(Kind::Denied { error, denial: Denial::Challenge(challenge.into()) })
+    }
+
+    /// There is no room for what the request would make the server keep. Over HTTP the answer is 503 with `Retry-After`, as
+    /// long as nothing else was sent; otherwise it is an error of the code [`INTERNAL_ERROR`](code::INTERNAL_ERROR).
+    #[cfg(feature = "server")]
+    pub fn no_room(message: impl Into<String>) -> Self {
+        let error = ErrorObject::new(code::INTERNAL_ERROR, message);
+        Self(Kind::Denied { error, denial: Denial::NoRoom })
+    }
+
+    /// Why the request is denied, if that is what it says.
+    #[cfg(all(feature = "seal", feature = "server"))]
+    pub(crate) fn into_denial(self) -> Option<Denial> {
+        match self.0 {
+            Kind::Denied { denial, .. } => Some(denial),
+            _ => None,
+        }
     }
 
     /// What a tool answers: the error as a result that the model is shown, or the protocol's concern.
@@ -120,7 +137,7 @@ impl HandlerError {
         match self.0 {
             Kind::Message(message) => Ok(message),
             Kind::Protocol(error) => Err(Reply::Error(error)),
-            Kind::Denied { error, challenge } => Err(Reply::Denied(error, challenge)),
+            Kind::Denied { error, denial } => Err(Reply::Denied(error, denial)),
             Kind::NoResource(uri) => Ok(format!("there is no resource {uri}")),
         }
     }
@@ -129,7 +146,7 @@ impl HandlerError {
     #[cfg(feature = "server")]
     pub(crate) fn into_reply(self, no_resource: impl FnOnce(&str) -> ErrorObject) -> Reply {
         match self.0 {
-            Kind::Denied { error, challenge } => Reply::Denied(error, challenge),
+            Kind::Denied { error, denial } => Reply::Denied(error, denial),
             kind => Reply::Error(Self(kind).into_object(no_resource)),
         }
     }

@@ -8,6 +8,7 @@ mod batch;
 pub mod client;
 mod conduct;
 mod declared;
+mod denial;
 mod encode;
 mod events;
 mod inbound;
@@ -25,6 +26,7 @@ mod task;
 
 pub use crate::schema::CacheHint;
 pub use conduct::{Conduct, Leniency};
+pub use denial::Denial;
 pub use encode::{AnyParams, AnyResult, MetaEntries, Outgoing, Stamp};
 pub use inbound::InboundId;
 pub use input_fault::InputFault;

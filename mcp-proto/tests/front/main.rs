@@ -21,6 +21,7 @@ mod http_review;
 mod http_sessions;
 mod http_threads;
 mod queues;
+mod quotas;
 mod router_context;
 mod router_resources;
 mod router_tools;

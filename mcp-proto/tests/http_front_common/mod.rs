@@ -2,6 +2,7 @@
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
 
 use core::future::Future;
+use core::net::IpAddr;
 use core::task::{Context, Poll, Waker};
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -24,6 +25,8 @@ pub const LEGACY: &str = "2025-11-25";
 
 pub struct Web<H: Mode = Multi> {
     pub server: HttpServer<H>,
+    /// The address that clients ask from.
+    pub client: Option<IpAddr>,
     /// On whose behalf clients ask.
     pub principal: Option<Principal>,
     /// Whom they have to pass, and what they show.
@@ -55,6 +58,7 @@ impl<H: Mode> Web<H> {
         let (wakes, waker) = Wakes::new();
         let mut web = Self {
             server,
+            client: None,
             principal: None,
             #[cfg(feature = "auth")]
             guard: None,
@@ -103,7 +107,7 @@ impl<H: Mode> Web<H> {
         all.extend_from_slice(headers);
         let token = self.token.as_ref().map(|token| format!("Bearer {token}"));
         all.extend(token.as_ref().map(|token| ("authorization", token.as_str())));
-        let head = RequestHead { method, path, fields: &Headers(&all), client: None };
+        let head = RequestHead { method, path, fields: &Headers(&all), client: self.client };
         let mut exchange = self.let_in(&head);
         if exchange.wants_body() && !body.is_empty() {
             exchange.handle_body(Bytes::copy_from_slice(body.as_bytes()));

@@ -2,12 +2,11 @@
 
 use core::time::Duration;
 
-use mcp_proto::bind::http::server::{
-    Answer as Http, BodyKind, Full, Posted, Session, SessionId, Sessions, Setup,
-};
+use mcp_proto::bind::http::server::{Answer as Http, BodyKind, Posted, Session, SessionId, Sessions, Setup};
 use mcp_proto::peer::Lost;
 use mcp_proto::peer::server::{Answer, Closed, Event, ListKind};
 use mcp_proto::peer::{Outcome, Outgoing, RequestOptions};
+use mcp_proto::quota::{Owner, QuotaError};
 use mcp_proto::rpc::Id;
 use mcp_proto::schema::{Elicit, ElicitParams, ElicitSchema, ListRoots, ListRootsParams, ProgressParams};
 use serde_json::{Value, json};
@@ -339,19 +338,22 @@ fn a_session_ends_as_its_driver_does() {
 fn the_table_makes_room_for_a_new_session_by_one_that_is_idle() {
     let id = |number| SessionId::from_entropy([number; 16]);
     let mut sessions = Sessions::new(2);
-    assert_eq!((sessions.insert(id(1), 1), sessions.insert(id(2), 2)), (Ok(None), Ok(None)));
-    assert_eq!(sessions.insert(id(3), 3), Err(Full));
+    assert_eq!(
+        (sessions.insert(id(1), &Owner::LOCAL, 1), sessions.insert(id(2), &Owner::LOCAL, 2)),
+        (Ok(None), Ok(None))
+    );
+    assert_eq!(sessions.insert(id(3), &Owner::LOCAL, 3), Err(QuotaError));
     sessions.set_idle(id(2), Some(seconds(5)));
     sessions.set_idle(id(1), Some(seconds(6)));
     sessions.set_idle(id(9), Some(seconds(0)));
     assert_eq!((sessions.idle_since(), sessions.pop_idle(seconds(4))), (Some(seconds(5)), None));
-    assert_eq!(sessions.insert(id(3), 3), Ok(Some((id(2), 2))));
+    assert_eq!(sessions.insert(id(3), &Owner::LOCAL, 3), Ok(Some((id(2), 2))));
     assert_eq!((sessions.get(id(2)), sessions.get(id(3)), sessions.len()), (None, Some(&3), 2));
     sessions.set_idle(id(1), None);
-    assert_eq!(sessions.insert(id(4), 4), Err(Full));
+    assert_eq!(sessions.insert(id(4), &Owner::LOCAL, 4), Err(QuotaError));
     sessions.set_idle(id(3), Some(seconds(1)));
     assert_eq!(sessions.pop_idle(seconds(1)), Some((id(3), 3)));
-    assert_eq!(sessions.insert(id(1), 10), Ok(Some((id(1), 1))));
+    assert_eq!(sessions.insert(id(1), &Owner::LOCAL, 10), Ok(Some((id(1), 1))));
     assert_eq!(sessions.remove(id(1)), Some(10));
     assert!(sessions.is_empty() && sessions.idle_since().is_none());
 }
@@ -365,4 +367,5 @@ fn sessions_that_are_not_there_are_answered_under_the_id_of_the_request() {
     let (gone, full) = (Http::session_unknown(Some(&posted)), Http::no_more_sessions(Some(&posted)));
     assert_eq!((gone.status, &body(&gone)["id"]), (404, &json!("x")));
     assert_eq!((full.status, &body(&full)["id"]), (503, &json!("x")));
+    assert!(full.headers.contains(&("retry-after", "5".into())));
 }

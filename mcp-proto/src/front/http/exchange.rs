@@ -14,19 +14,11 @@ use crate::bind::http::server::{
 };
 use crate::bind::http::tools::ParamHeaders;
 use crate::front::router::Router;
-use crate::front::server::Allowed;
+use crate::front::server::{Allowed, Caller};
 use crate::front::{Mode, Multi};
 use crate::peer::Principal;
 use crate::quota::Owner;
 use crate::{Bytes, Instant};
-
-/// Who makes a request.
-pub(super) struct Caller {
-    /// Whose quota it uses.
-    pub(super) owner: Owner,
-    pub(super) principal: Option<Principal>,
-    pub(super) allowed: Allowed,
-}
 
 /// One request over HTTP, and its answer.
 ///
@@ -44,6 +36,7 @@ pub struct HttpExchange<H: Mode = Multi> {
     router: Arc<Router<H>>,
     /// Who makes it.
     caller: Caller,
+    principal: Option<Principal>,
     stage: Stage<H>,
     /// Who asked for the answer before the request was whole.
     waker: Option<Waker>,
@@ -81,8 +74,10 @@ impl<H: Mode> HttpExchange<H> {
         service: &Arc<Service>,
         router: &Arc<Router<H>>,
         head: &RequestHead<'_>,
-        caller: Caller,
+        principal: Option<Principal>,
+        allowed: Allowed,
     ) -> Self {
+        let caller = Caller { owner: head.owner(principal.as_ref()), allowed };
         let stage = match Intake::new(&service.setup, head) {
             _ if service.is_closing() => Stage::Answer(closing()),
             Ok(mut intake) => {
@@ -100,7 +95,7 @@ impl<H: Mode> HttpExchange<H> {
             Err(answer) => Stage::Answer(answer),
         };
         let (service, router) = (service.clone(), router.clone());
-        let mut exchange = Self { service, router, caller, stage, waker: None };
+        let mut exchange = Self { service, router, caller, principal, stage, waker: None };
         if let Stage::Request { intake, .. } = &exchange.stage
             && !intake.wants_body()
         {
@@ -112,9 +107,8 @@ impl<H: Mode> HttpExchange<H> {
     /// One that is answered already, whatever it asks for.
     #[cfg(feature = "auth")]
     pub(super) fn answered(service: &Arc<Service>, router: &Arc<Router<H>>, answer: Answer) -> Self {
-        let caller = Caller { owner: Owner::LOCAL, principal: None, allowed: None };
-        let (service, router) = (service.clone(), router.clone());
-        Self { service, router, caller, stage: Stage::Answer(answer), waker: None }
+        let (service, router, caller) = (service.clone(), router.clone(), Caller::default());
+        Self { service, router, caller, principal: None, stage: Stage::Answer(answer), waker: None }
     }
 
     // --- Inputs ---
@@ -230,18 +224,17 @@ impl<H: Mode> HttpExchange<H> {
             Routed::Answer(answer) => Stage::Answer(answer),
             Routed::Modern(request) => match params.map_or(Ok(()), |params| request.check(params)) {
                 Ok(()) => {
-                    let request = request.on_behalf_of(self.caller.principal.clone());
-                    let allowed = self.caller.allowed.clone();
-                    Stage::Modern(Running::start(&self.service, &self.router, request, allowed))
+                    let request = request.on_behalf_of(self.principal.clone());
+                    Stage::Modern(Running::start(&self.service, &self.router, request, self.caller.clone()))
                 }
                 Err(answer) => Stage::Answer(answer),
             },
             Routed::Open(post) => {
-                let Caller { owner, principal, .. } = &self.caller;
-                Stage::Answer(self.service.open_session(post, owner.clone(), principal.clone()))
+                let (owner, principal) = (self.owner().clone(), self.principal.clone());
+                Stage::Answer(self.service.open_session(post, owner, principal))
             }
             Routed::Session { id, post } | Routed::LegacyPost { id, post } => match self.session(id) {
-                Some(cell) => match cell.post(post, self.caller.allowed.clone()) {
+                Some(cell) => match cell.post(post, self.caller.clone()) {
                     Posted::Answer(answer) => Stage::Answer(answer),
                     Posted::Stream(stream) => Stage::Stream(Reading { cell, stream }),
                 },
@@ -259,8 +252,8 @@ impl<H: Mode> HttpExchange<H> {
                 None => Answer::session_unknown(None),
             }),
             Routed::LegacyEvents => {
-                let Caller { owner, principal, .. } = &self.caller;
-                match self.service.open_legacy_session(owner.clone(), principal.clone()) {
+                let (owner, principal) = (self.owner().clone(), self.principal.clone());
+                match self.service.open_legacy_session(owner, principal) {
                     Ok((cell, stream)) => Stage::Stream(Reading { cell, stream }),
                     Err(answer) => Stage::Answer(answer),
                 }
@@ -269,7 +262,7 @@ impl<H: Mode> HttpExchange<H> {
     }
 
     fn session(&self, id: SessionId) -> Option<Arc<SessionCell>> {
-        self.service.session(id, self.caller.principal.as_ref())
+        self.service.session(id, self.principal.as_ref())
     }
 
     fn answer(&mut self, stage: Stage<H>) {

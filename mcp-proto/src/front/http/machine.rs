@@ -7,7 +7,7 @@ use crate::Instant;
 use crate::bind::http::server::Exchange;
 use crate::front::server::ServerMachine;
 use crate::peer::server::{self, Answer, ListKind, Session};
-use crate::peer::{AnyParams, InboundId, Lost, Outgoing, Refusal, RequestId};
+use crate::peer::{AnyParams, Denial, InboundId, Lost, Outgoing, Refusal, RequestId};
 use crate::rpc::ErrorObject;
 use crate::schema::tasks::TaskUpdatedParams;
 use crate::schema::{LoggingMessageParams, NotificationInfo, ProgressParams};
@@ -19,8 +19,8 @@ macro_rules! as_it_is {
             self$(.$part)?.respond(now, request, answer);
         }
 
-        fn deny(&mut self, now: Instant, request: InboundId, error: ErrorObject, challenge: &str) {
-            self$(.$part)?.deny(now, request, error, challenge);
+        fn deny(&mut self, now: Instant, request: InboundId, error: ErrorObject, denial: &Denial) {
+            self$(.$part)?.deny(now, request, error, denial);
         }
 
         fn progress(&mut self, now: Instant, request: InboundId, params: &ProgressParams) -> bool {

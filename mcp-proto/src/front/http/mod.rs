@@ -93,7 +93,6 @@ pub use driver::HttpServerDriver;
 pub use events::HttpServerEvent;
 pub use exchange::HttpExchange;
 
-use exchange::Caller;
 use service::Service;
 
 /// Joins a router to a handle for its application and its adapter, and to the driver of its sessions.
@@ -125,8 +124,7 @@ impl<H: Mode> HttpServer<H> {
     /// `principal` is on whose behalf it is made, as was verified by its credentials, or none where there are no users to
     /// tell apart. Sessions, request states and tasks of one principal are unknown to every other.
     pub fn exchange(&self, head: &RequestHead<'_>, principal: Option<Principal>) -> HttpExchange<H> {
-        let caller = Caller { owner: head.owner(principal.as_ref()), principal, allowed: Default::default() };
-        HttpExchange::new(&self.handle.service, &self.router, head, caller)
+        HttpExchange::new(&self.handle.service, &self.router, head, principal, Default::default())
     }
 
     /// The same of a request that was [let in](super::guard): on behalf of whom its token names.
@@ -137,8 +135,7 @@ impl<H: Mode> HttpServer<H> {
         authorized: crate::auth::server::Authorized,
     ) -> HttpExchange<H> {
         let principal = Some(authorized.access().principal.clone());
-        let caller = Caller { owner: head.owner(principal.as_ref()), principal, allowed: Some(authorized) };
-        HttpExchange::new(&self.handle.service, &self.router, head, caller)
+        HttpExchange::new(&self.handle.service, &self.router, head, principal, Some(authorized))
     }
 
     /// The same of a request that was not let in, or asked for what is no message. Its body is not asked for.

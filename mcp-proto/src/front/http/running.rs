@@ -9,7 +9,7 @@ use crate::Instant;
 use crate::bind::http::server::{Exchange, ModernRequest};
 use crate::front::Mode;
 use crate::front::router::Router;
-use crate::front::server::{Allowed, ServerCore, ServerDriver};
+use crate::front::server::{Caller, ServerCore, ServerDriver};
 use crate::front::shared::Shared;
 use crate::schema::{Method, SubscriptionsListen};
 use crate::small::SmallMap;
@@ -29,7 +29,7 @@ impl<H: Mode> Running<H> {
         service: &Arc<Service>,
         router: &Arc<Router<H>>,
         request: ModernRequest,
-        allowed: Allowed,
+        caller: Caller,
     ) -> Self {
         let listens = request.method() == SubscriptionsListen::NAME;
         let now = service.now();
@@ -43,7 +43,7 @@ impl<H: Mode> Running<H> {
         let (exchange, subscriber) = if listens { service.hub.open(&signal, open) } else { (open().0, None) };
         let attendance = service.attend(signal.clone());
         let mut core = ServerCore::default();
-        core.allowed = allowed;
+        core.caller = caller;
         let shared = Arc::new(Shared::with_signal(signal, core, exchange, service.clock.clone()));
         let mut driver =
             ServerDriver::new(shared, service.entropy.clone(), router.clone(), service.home.clone());

@@ -10,13 +10,13 @@ use super::hub::Hub;
 use super::session::SessionCell;
 use crate::Instant;
 use crate::bind::http::server::{
-    Answer, Full, HttpServerConfig, Post, Session, SessionId, Sessions, Setup, StreamId,
+    Answer, HttpServerConfig, Post, Session, SessionId, Sessions, Setup, StreamId,
 };
 use crate::front::signal::{Signal, lock};
 use crate::front::tasks::{Desk, Home};
 use crate::front::{Clock, Entropy};
 use crate::peer::Principal;
-use crate::quota::{ByteAccount, ByteBudget, Owner};
+use crate::quota::{ByteAccount, ByteBudget, Owner, QuotaError};
 use crate::schema::tasks::TaskUpdatedParams;
 
 pub(super) struct Service {
@@ -153,7 +153,7 @@ impl Service {
         owner: Owner,
         principal: Option<Principal>,
     ) -> Answer {
-        if !self.has_room() {
+        if !self.has_room(&owner) {
             return Answer::no_more_sessions(Some(&post));
         }
         let id = self.fresh_id();
@@ -174,7 +174,7 @@ impl Service {
         owner: Owner,
         principal: Option<Principal>,
     ) -> Result<(Arc<SessionCell>, StreamId), Answer> {
-        if !self.has_room() {
+        if !self.has_room(&owner) {
             return Err(Answer::no_more_sessions(None));
         }
         let id = self.fresh_id();
@@ -192,21 +192,21 @@ impl Service {
         SessionId::from_entropy(bytes)
     }
 
-    /// Whether a session can be opened now, so that the work is done only then.
-    fn has_room(&self) -> bool {
+    /// Whether an owner can open a session now, so that the work is done only then.
+    fn has_room(&self, owner: &Owner) -> bool {
         let table = lock(&self.table);
-        let room = table.sessions.len() < self.setup.config().sessions;
-        !table.refusing && (room || table.sessions.idle_since().is_some())
+        !table.refusing && table.sessions.has_room(owner)
     }
 
-    /// Takes a session in, and tells the driver. If there are too many, the one that is idle for longest ends.
+    /// Takes a session in, and tells the driver. If there are too many, one that its owner pays with ends.
     fn admit(&self, cell: Arc<SessionCell>) -> Result<Arc<SessionCell>, NoRoom> {
         let gone = {
             let mut table = lock(&self.table);
             if table.refusing {
                 return Err(NoRoom);
             }
-            let gone = table.sessions.insert(cell.id(), cell.clone()).map_err(|Full| NoRoom)?;
+            let gone =
+                table.sessions.insert(cell.id(), cell.owner(), cell.clone()).map_err(|QuotaError| NoRoom)?;
             table.arrivals.push(cell.clone());
             gone
         };

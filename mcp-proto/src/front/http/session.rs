@@ -7,7 +7,7 @@ use core::task::{Context, Poll, Waker};
 use super::hub::{Mailbox, Subscriber, Topic, deliver};
 use super::service::Service;
 use crate::bind::http::server::{Chunk, Post, Posted, ResponseHead, Session, SessionId, StreamId};
-use crate::front::server::{Allowed, ServerCore};
+use crate::front::server::{Caller, ServerCore};
 use crate::front::shared::Shared;
 use crate::front::signal::Wakers;
 use crate::peer::{Lost, Principal, server};
@@ -82,10 +82,10 @@ impl SessionCell {
         self.shared.command(|_, machine, now, _| act(&mut machine.session, now))
     }
 
-    /// The client has posted something, with a token that allows this.
-    pub(super) fn post(&self, post: Post, allowed: Allowed) -> Posted {
+    /// The client has posted something.
+    pub(super) fn post(&self, post: Post, caller: Caller) -> Posted {
         self.shared.command(|core, machine, now, _| {
-            core.allowed = allowed;
+            core.caller = caller;
             machine.session.handle_post(now, post)
         })
     }

@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 
 use super::dispatch::Dispatch;
 use super::{Router, RouterError, ToolOutput, invalid_arguments};
+use crate::front::handling::SendFuture;
 use crate::front::reply::{HandlerError, Reply};
 use crate::front::tasks::{
     Desk, Detached, Detachment, Home, Start, TaskChoice, TaskConfig, TaskListing, Work,
@@ -191,7 +192,7 @@ impl<M: Mode> Router<M> {
             (Some(TaskTool { begins: Begins::AtOnce, .. }), Some(home)) if becomes => {
                 let ttl = asked_ttl(call.task.as_ref(), context);
                 let start = Start { work: Work::Call(call.clone()), context: context.clone(), ttl };
-                Ok(Some(Dispatch::Later(M::answering(home.begin(start)?))))
+                Ok(Some(begun::<M>(home.begin(start))))
             }
             _ => Ok(None),
         }
@@ -205,10 +206,7 @@ impl<M: Mode> Router<M> {
             (Err(error), _) => Dispatch::Now(Reply::Error(error)),
             (Ok(true), Some(home)) => {
                 let ttl = asked_ttl(asked.as_ref(), &context);
-                match home.begin(Start { work: Work::Rest(rest), context, ttl }) {
-                    Ok(answering) => Dispatch::Later(M::answering(answering)),
-                    Err(error) => Dispatch::Now(Reply::Error(error)),
-                }
+                begun::<M>(home.begin(Start { work: Work::Rest(rest), context, ttl }))
             }
             (Ok(_), _) => Dispatch::Later(M::answering(rest.begin(context))),
         }
@@ -260,6 +258,14 @@ impl<M: Mode> Router<M> {
                 format!("the tool {tool:?} can't run as a task"),
             )),
         }
+    }
+}
+
+/// How a call goes on that was to begin a task.
+fn begun<M: Mode>(begun: Result<SendFuture<Reply>, Reply>) -> Dispatch<M::Answering> {
+    match begun {
+        Ok(answering) => Dispatch::Later(M::answering(answering)),
+        Err(reply) => Dispatch::Now(reply),
     }
 }
 

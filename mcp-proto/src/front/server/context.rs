@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 #[cfg(feature = "seal")]
 use super::asks::Rounds;
 use super::asks::{Ask, Asks, Completion, visit_first};
-use super::{Allowed, Connection, Link};
+use super::{Allowed, Caller, Connection, Link};
 use crate::UnixTime;
 #[cfg(feature = "auth")]
 use crate::auth::Scopes;
@@ -20,6 +20,7 @@ use crate::front::tasks::Live;
 use crate::front::{Entropy, Error, HandlerError, Request};
 use crate::peer::server::RequestContext;
 use crate::peer::{InboundId, Principal, Refusal};
+use crate::quota::Owner;
 use crate::schema::{
     ClientCapabilities, CreateMessage, CreateMessageParams, Elicit, ElicitParams, Era, Implementation, Json,
     ListRoots, ListRootsParams, LoggingLevel, LoggingMessageParams, Method, Number, ProgressParams, Revision,
@@ -59,9 +60,8 @@ pub struct Context {
 pub(super) struct Served {
     pub(super) request: RequestContext,
     pub(super) entropy: Arc<dyn Entropy>,
-    /// What the token that came with it allows.
-    #[cfg_attr(not(feature = "auth"), allow(dead_code, reason = "there are no tokens"))]
-    pub(super) allowed: Allowed,
+    /// Who makes it.
+    pub(super) caller: Caller,
     /// How the client is asked, if that is by its result.
     #[cfg(feature = "seal")]
     pub(super) rounds: Option<Rounds>,
@@ -108,6 +108,12 @@ impl Context {
     /// says of itself proves nothing.
     pub fn principal(&self) -> Option<&Principal> {
         self.served.request.principal.as_ref()
+    }
+
+    /// Whose quota the request uses: its principal's, or that of the address which it came from.
+    pub fn owner(&self) -> Owner {
+        self.principal()
+            .map_or_else(|| self.served.caller.owner.clone(), |principal| principal.clone().into())
     }
 
     /// Whether the client wants to be told of progress. If not, there is no need to work it out.
@@ -366,7 +372,7 @@ impl Context {
 
     #[cfg(feature = "auth")]
     pub(super) fn allowed(&self) -> &Allowed {
-        &self.served.allowed
+        &self.served.caller.allowed
     }
 
     #[cfg(feature = "auth")]

@@ -11,6 +11,7 @@ use crate::front::slots::{Follow, Slots};
 use crate::front::{Error, Notification};
 use crate::peer::server::{self, Closed, RequestContext};
 use crate::peer::{InboundId, Lost, Outgoing, RequestId};
+use crate::quota::Owner;
 use crate::rpc::{Raw, Text};
 use crate::small::{SmallMap, SmallQueue};
 
@@ -26,6 +27,16 @@ pub(crate) struct NewRequest {
     pub(crate) method: Text,
     pub(crate) params: Option<Raw>,
     pub(crate) context: RequestContext,
+    pub(crate) caller: Caller,
+}
+
+/// Who makes the requests of a connection, as far as the machine does not know.
+#[derive(Clone, Default)]
+pub(crate) struct Caller {
+    /// The owner of requests without a principal.
+    pub(crate) owner: Owner,
+    /// What their token allows.
+    #[cfg_attr(not(feature = "auth"), allow(dead_code, reason = "there are no tokens"))]
     pub(crate) allowed: Allowed,
 }
 
@@ -40,8 +51,8 @@ pub(crate) struct ServerCore {
     /// The requests that are being answered, and those who wait for their cancellation.
     pub(crate) live: SmallMap<InboundId, Waiters>,
     work: SmallQueue<Work>,
-    /// What is allowed to whoever makes the requests that come now.
-    pub(crate) allowed: Allowed,
+    /// Who makes the requests that come now.
+    pub(crate) caller: Caller,
 }
 
 impl ServerCore {
@@ -102,8 +113,8 @@ impl<M: ServerMachine + ?Sized> Core<M> for ServerCore {
             match event {
                 server::Event::Request { id, method, params, context } => {
                     self.live.insert(id, Waiters::default());
-                    let allowed = self.allowed.clone();
-                    self.work.push_back(Work::Start(NewRequest { id, method, params, context, allowed }));
+                    let caller = self.caller.clone();
+                    self.work.push_back(Work::Start(NewRequest { id, method, params, context, caller }));
                 }
                 server::Event::Cancelled { id, .. } => {
                     self.end(id, wakers);

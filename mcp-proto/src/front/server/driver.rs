@@ -11,7 +11,7 @@ use super::context::{Context, Served};
 use super::core::{NewRequest, ServerCore, Work};
 use super::handled::Handled;
 use super::machine::ServerMachine;
-use super::{Allowed, Connection};
+use super::{Caller, Connection};
 use crate::Instant;
 use crate::front::handling::{Tasks, contain};
 use crate::front::reply::Reply;
@@ -139,8 +139,8 @@ impl<M: ServerMachine, H: Mode> ServerDriver<M, H> {
 
     /// Begins to answer a request. Returns whether the client leaves too many answers unread.
     fn begin(&mut self, request: NewRequest) -> bool {
-        let NewRequest { id, method, params, context, allowed } = request;
-        let served = self.served(&method, params.as_ref(), context, allowed);
+        let NewRequest { id, method, params, context, caller } = request;
+        let served = self.served(&method, params.as_ref(), context, caller);
         let context = Context::new(self.connection.clone(), id, served);
         let home = self.home.as_ref();
         match contain(|| self.router.dispatch(&method, params, context.clone(), home)) {
@@ -173,8 +173,8 @@ impl<M: ServerMachine, H: Mode> ServerDriver<M, H> {
                 Reply::Result(result) => Answer::Result(&**result),
                 Reply::InputRequired(needed) => Answer::InputRequired(needed),
                 Reply::Error(error) => Answer::Error(error.clone()),
-                Reply::Denied(error, challenge) => {
-                    machine.deny(now, id, error.clone(), challenge);
+                Reply::Denied(error, denial) => {
+                    machine.deny(now, id, error.clone(), denial);
                     core.end(id, wakers);
                     return machine.is_congested();
                 }
@@ -200,23 +200,17 @@ impl<M: ServerMachine, H: Mode> ServerDriver<M, H> {
     }
 
     #[cfg(feature = "seal")]
-    fn served(
-        &self,
-        method: &Text,
-        params: Option<&Raw>,
-        request: RequestContext,
-        allowed: Allowed,
-    ) -> Served {
+    fn served(&self, method: &Text, params: Option<&Raw>, request: RequestContext, caller: Caller) -> Served {
         let rounds = (request.era == Era::Modern).then(|| {
             let (sealing, entropy) = (self.router.sealing().clone(), self.entropy.clone());
             Rounds::new(method.clone(), params.cloned(), sealing, entropy)
         });
-        Served { request, entropy: self.entropy.clone(), allowed, rounds }
+        Served { request, entropy: self.entropy.clone(), caller, rounds }
     }
 
     #[cfg(not(feature = "seal"))]
-    fn served(&self, _: &Text, _: Option<&Raw>, request: RequestContext, allowed: Allowed) -> Served {
-        Served { request, entropy: self.entropy.clone(), allowed }
+    fn served(&self, _: &Text, _: Option<&Raw>, request: RequestContext, caller: Caller) -> Served {
+        Served { request, entropy: self.entropy.clone(), caller }
     }
 }
 

@@ -5,7 +5,7 @@ use core::task::Waker;
 use crate::Instant;
 use crate::bind::{Binding, Framing};
 use crate::peer::server::{self, Answer, ListKind, Session};
-use crate::peer::{AnyParams, InboundId, Lost, Outgoing, Refusal, RequestId};
+use crate::peer::{AnyParams, Denial, InboundId, Lost, Outgoing, Refusal, RequestId};
 use crate::rpc::ErrorObject;
 use crate::schema::tasks::TaskUpdatedParams;
 use crate::schema::{LoggingMessageParams, NotificationInfo, ProgressParams};
@@ -17,9 +17,9 @@ pub trait ServerMachine {
     /// Answers a request. One that was answered or cancelled already is left alone.
     fn respond(&mut self, now: Instant, request: InboundId, answer: Answer<'_>);
 
-    /// Answers a request with an error because the client is not allowed to make it. Over HTTP, `challenge` says what to
-    /// show to be allowed, as long as nothing was sent; elsewhere the error is all there is.
-    fn deny(&mut self, now: Instant, request: InboundId, error: ErrorObject, _challenge: &str) {
+    /// Answers a request with an error because it is denied. Over HTTP the status says why, as long as nothing was sent;
+    /// elsewhere the error is all there is.
+    fn deny(&mut self, now: Instant, request: InboundId, error: ErrorObject, _denial: &Denial) {
         self.respond(now, request, Answer::Error(error));
     }
 

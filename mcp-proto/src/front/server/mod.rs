@@ -35,7 +35,7 @@ use crate::schema::{Json, LoggingLevel, LoggingMessageParams, Method, ProgressPa
 pub(super) use self::access::Allowed;
 #[cfg(feature = "seal")]
 pub(super) use self::asks::Sealing;
-pub(super) use self::core::ServerCore;
+pub(super) use self::core::{Caller, ServerCore};
 pub use asks::{Ask, Completion};
 #[cfg(feature = "seal")]
 pub use asks::{SingleUse, StateId, StateUse, UsedStates};

@@ -32,11 +32,12 @@ pub struct TaskConfig {
     /// So often, but ten times a second at most, a task that runs is looked up in a store that is
     /// [shared](TaskStore::is_shared): that is how long it takes input and cancellation to arrive from another instance.
     pub poll_interval: Duration,
-    /// How many tasks may run at once, over all connections of the router. One more is refused with -32603. Default
+    /// How many tasks may run at once, over all connections of the router. One more is refused with -32603, over HTTP with
+    /// 503 and `Retry-After`. So is one of an owner with [more than its share](crate::quota::Shares::try_take). Default
     /// 1,000.
     pub running: usize,
-    /// How many of them may belong to one [principal](crate::peer::Principal). Default 100. Tasks that belong to none are
-    /// bounded by [`running`](Self::running) alone.
+    /// How many of them may be of one owner, which is a principal or an address. Default 100. Those over standard input and
+    /// output, and over local sockets, are bounded by [`running`](Self::running) alone.
     pub running_each: usize,
     /// Whether clients of 2025-11-25 may list tasks.
     pub listing: TaskListing,

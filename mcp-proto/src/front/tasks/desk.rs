@@ -10,8 +10,10 @@ use std::sync::Mutex;
 use super::live::Live;
 use super::{StoreError, TaskConfig, TaskRecord};
 use crate::UnixTime;
+use crate::front::reply::Reply;
 use crate::front::signal::lock;
-use crate::peer::Principal;
+use crate::peer::{Denial, Principal};
+use crate::quota::{Owner, QuotaError, Shares};
 use crate::rpc::{ErrorObject, code};
 
 /// The tasks of a router, over all its connections: how it has them, and those that run.
@@ -20,32 +22,26 @@ pub(crate) struct Desk {
     running: Mutex<Index>,
 }
 
-#[derive(Default)]
 struct Index {
     tasks: BTreeMap<String, Arc<Live>>,
-    /// How many belong to each principal.
-    each: BTreeMap<Principal, usize>,
+    shares: Shares,
 }
 
 impl Desk {
     pub(in crate::front) fn new(config: TaskConfig) -> Self {
-        Self { config, running: Mutex::default() }
+        let index = Index { tasks: BTreeMap::new(), shares: Shares::new(config.running) };
+        Self { config, running: Mutex::new(index) }
     }
 
     /// Takes in a task that is about to begin.
-    pub(super) fn admit(&self, live: &Arc<Live>) -> Result<(), ErrorObject> {
-        let full = || ErrorObject::new(code::INTERNAL_ERROR, "too many tasks are running");
+    pub(super) fn admit(&self, live: &Arc<Live>) -> Result<(), QuotaError> {
+        let owner = live.quota_owner();
         let mut index = lock(&self.running);
-        if index.tasks.len() >= self.config.running {
-            return Err(full());
+        // All who are on this machine are one owner.
+        if *owner != Owner::LOCAL && index.shares.held(owner) >= self.config.running_each {
+            return Err(QuotaError);
         }
-        if let Some(owner) = live.owner() {
-            let count = index.each.entry(owner.clone()).or_default();
-            if *count >= self.config.running_each {
-                return Err(full());
-            }
-            *count = count.saturating_add(1);
-        }
+        index.shares.try_take(owner, 1)?;
         index.tasks.insert(live.id().into(), live.clone());
         Ok(())
     }
@@ -55,13 +51,8 @@ impl Desk {
         let gone = {
             let mut index = lock(&self.running);
             let gone = index.tasks.remove(live.id());
-            if let Some(owner) = live.owner().filter(|_| gone.is_some())
-                && let Some(count) = index.each.get_mut(owner)
-            {
-                *count = count.saturating_sub(1);
-                if *count == 0 {
-                    index.each.remove(owner);
-                }
+            if gone.is_some() {
+                index.shares.give_back(live.quota_owner(), 1);
             }
             gone
         };
@@ -108,6 +99,11 @@ pub(super) enum Found {
 /// That a task belongs to somebody else is not told.
 fn unknown(id: &str) -> ErrorObject {
     ErrorObject::new(code::INVALID_PARAMS, format!("there is no task {id:?}, or none any more"))
+}
+
+/// What to answer to a call for which there is no room among the tasks.
+pub(super) fn no_room(what: &str) -> Reply {
+    Reply::Denied(ErrorObject::new(code::INTERNAL_ERROR, what), Denial::NoRoom)
 }
 
 /// What to answer if the store fails.

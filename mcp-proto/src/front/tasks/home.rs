@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 use std::sync::Mutex;
 
-use super::desk::failed;
+use super::desk::{failed, no_room};
 use super::live::Live;
 use super::pause::{Pause, Pauses};
 use super::{Desk, Detached, Standing, StoreError, TaskRecord};
@@ -16,6 +16,7 @@ use crate::front::handling::SendFuture;
 use crate::front::reply::Reply;
 use crate::front::signal::{Signal, TaskWaker, lock};
 use crate::front::{Clock, Context};
+use crate::quota::QuotaError;
 use crate::rpc::{ErrorObject, code};
 use crate::schema::tasks::TaskUpdatedParams;
 use crate::schema::{CallToolParams, Era};
@@ -97,12 +98,13 @@ impl Home {
     ///
     /// # Errors
     /// What to answer instead.
-    pub(in crate::front) fn begin(&self, start: Start) -> Result<SendFuture<Reply>, ErrorObject> {
+    pub(in crate::front) fn begin(&self, start: Start) -> Result<SendFuture<Reply>, Reply> {
         let Start { work, context, ttl } = start;
         let now = self.now();
         let seed = TaskRecord {
             id: context.random_id(),
             owner: context.principal().cloned(),
+            quota_owner: context.owner(),
             version: 0,
             created_at: now,
             updated_at: now,
@@ -120,22 +122,23 @@ impl Home {
             match (claim.settle().await, era) {
                 (Ok(seed), Era::Modern) => Reply::result(seed.created()),
                 (Ok(seed), Era::Legacy) => Reply::result(seed.legacy_created()),
+                (Err(StoreError::Full), _) => no_room("there is no room for more tasks"),
                 (Err(error), _) => Reply::Error(failed(error)),
             }
         }))
     }
 
     /// Leaves a task to the runner.
-    fn order(&self, seed: TaskRecord, work: Work, context: Context) -> Result<Arc<Live>, ErrorObject> {
+    fn order(&self, seed: TaskRecord, work: Work, context: Context) -> Result<Arc<Live>, Reply> {
         let mut intake = lock(&self.intake);
         if intake.closed {
-            return Err(ended());
+            return Err(Reply::Error(ended()));
         }
         intake.last = intake.last.saturating_add(1);
         let key = TaskKey(intake.last);
         let waker = TaskWaker::new(key, self.signal.clone());
         let live = Arc::new(Live::new(seed, self.clock.clone(), waker));
-        self.desk.admit(&live)?;
+        self.desk.admit(&live).map_err(|QuotaError| no_room("too many tasks are running"))?;
         let context = context.in_task(live.clone());
         intake.orders.push(Order { key, live: live.clone(), work, context });
         Ok(live)

@@ -20,6 +20,7 @@ use crate::front::Clock;
 use crate::front::signal::{TaskWaker, Waiters, Wakers, lock};
 use crate::peer::server::exceeds;
 use crate::peer::{InboundId, Principal};
+use crate::quota::Owner;
 use crate::rpc::{ErrorObject, Raw};
 use crate::schema::{InputRequest, InputRequests, InputResponses, Json, Meta, Number, meta};
 
@@ -117,6 +118,11 @@ impl Live {
 
     pub(super) fn owner(&self) -> Option<&Principal> {
         self.seed.owner.as_ref()
+    }
+
+    /// Whose quota it uses.
+    pub(super) fn quota_owner(&self) -> &Owner {
+        &self.seed.quota_owner
     }
 
     /// As it began.

@@ -11,6 +11,7 @@ use super::{StoreError, StoreFuture, TaskPage, TaskRecord, TaskStore};
 use crate::UnixTime;
 use crate::front::signal::lock;
 use crate::peer::Principal;
+use crate::quota::Shares;
 
 /// How much a [`MemoryStore`] keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,21 +30,22 @@ impl Default for MemoryLimits {
 
 /// Tasks kept in the memory of this process: gone when it ends, and unknown to other instances.
 ///
-/// No task goes before its time: when there are too many, new ones are refused.
-#[derive(Debug, Default)]
+/// No task goes before its time: when there are too many, new ones are refused. An [owner](TaskRecord::quota_owner) with
+/// [more than its share](crate::quota::Shares::try_take) of the tasks or of the bytes is refused before.
+#[derive(Debug)]
 pub struct MemoryStore {
-    limits: MemoryLimits,
     shelf: Mutex<Shelf>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Shelf {
     tasks: BTreeMap<String, Kept>,
     /// The tasks of each owner, in the order in which they began.
     order: BTreeMap<(Option<Principal>, u64), String>,
     expiry: BTreeSet<(UnixTime, String)>,
     next: u64,
-    bytes: usize,
+    counts: Shares,
+    bytes: Shares,
 }
 
 #[derive(Debug)]
@@ -53,10 +55,24 @@ struct Kept {
     bytes: usize,
 }
 
+impl Default for MemoryStore {
+    fn default() -> Self {
+        Self::new(MemoryLimits::default())
+    }
+}
+
 impl MemoryStore {
     /// A store of these limits.
     pub fn new(limits: MemoryLimits) -> Self {
-        Self { limits, shelf: Mutex::default() }
+        let shelf = Shelf {
+            tasks: BTreeMap::new(),
+            order: BTreeMap::new(),
+            expiry: BTreeSet::new(),
+            next: 0,
+            counts: Shares::new(limits.tasks),
+            bytes: Shares::new(limits.bytes),
+        };
+        Self { shelf: Mutex::new(shelf) }
     }
 
     /// How many tasks it keeps.
@@ -71,16 +87,17 @@ impl MemoryStore {
 }
 
 impl Shelf {
-    fn create(&mut self, limits: MemoryLimits, record: TaskRecord) -> Result<(), StoreError> {
+    fn create(&mut self, record: TaskRecord) -> Result<(), StoreError> {
         if self.tasks.contains_key(&record.id) {
             return Err(StoreError::Conflict);
         }
         let bytes = record.bytes();
-        let held = self.bytes.saturating_add(bytes);
-        if self.tasks.len() >= limits.tasks || held > limits.bytes {
+        let owner = &record.quota_owner;
+        if !self.counts.allows(owner, 1) || !self.bytes.allows(owner, bytes) {
             return Err(StoreError::Full);
         }
-        self.bytes = held;
+        self.counts.take(owner, 1);
+        self.bytes.take(owner, bytes);
         let place = self.next;
         self.next = place.saturating_add(1);
         self.order.insert((record.owner.clone(), place), record.id.clone());
@@ -89,18 +106,20 @@ impl Shelf {
         Ok(())
     }
 
-    fn update(&mut self, limits: MemoryLimits, mut record: TaskRecord) -> Result<(), StoreError> {
+    fn update(&mut self, mut record: TaskRecord) -> Result<(), StoreError> {
         let kept = self.tasks.get_mut(&record.id).ok_or(StoreError::Conflict)?;
         if kept.record.version != record.version {
             return Err(StoreError::Conflict);
         }
         let bytes = record.bytes();
-        let held = self.bytes.saturating_sub(kept.bytes).saturating_add(bytes);
-        if held > limits.bytes && bytes > kept.bytes {
+        record.quota_owner = kept.record.quota_owner.clone();
+        let more = bytes.saturating_sub(kept.bytes);
+        if more > 0 && !self.bytes.allows(&record.quota_owner, more) {
             return Err(StoreError::Full);
         }
         record.version = record.version.saturating_add(1);
-        self.bytes = held;
+        self.bytes.give_back(&record.quota_owner, kept.bytes);
+        self.bytes.take(&record.quota_owner, bytes);
         kept.bytes = bytes;
         if let Some(end) = kept.record.expires_at() {
             self.expiry.remove(&(end, record.id.clone()));
@@ -138,7 +157,8 @@ impl Shelf {
         while self.expiry.first().is_some_and(|(end, _)| *end <= now) {
             let Some((_, id)) = self.expiry.pop_first() else { return };
             if let Some(kept) = self.tasks.remove(&id) {
-                self.bytes = self.bytes.saturating_sub(kept.bytes);
+                self.counts.give_back(&kept.record.quota_owner, 1);
+                self.bytes.give_back(&kept.record.quota_owner, kept.bytes);
                 self.order.remove(&(kept.record.owner, kept.place));
             }
         }
@@ -152,7 +172,7 @@ fn done<'a, T: Send + 'a>(result: Result<T, StoreError>) -> StoreFuture<'a, T> {
 
 impl TaskStore for MemoryStore {
     fn create(&self, record: TaskRecord) -> StoreFuture<'_, ()> {
-        done(lock(&self.shelf).create(self.limits, record))
+        done(lock(&self.shelf).create(record))
     }
 
     fn get<'a>(&'a self, id: &'a str) -> StoreFuture<'a, Option<TaskRecord>> {
@@ -160,7 +180,7 @@ impl TaskStore for MemoryStore {
     }
 
     fn update(&self, record: TaskRecord) -> StoreFuture<'_, ()> {
-        done(lock(&self.shelf).update(self.limits, record))
+        done(lock(&self.shelf).update(record))
     }
 
     fn list<'a>(

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::UnixTime;
 use crate::peer::Principal;
+use crate::quota::Owner;
 use crate::rpc::{ErrorObject, Raw};
 use crate::schema::tasks::{TaskError, TaskStatus};
 use crate::schema::{InputRequests, InputRequiredResult, Json};
@@ -20,6 +21,9 @@ pub struct TaskRecord {
     pub id: String,
     /// To whom it belongs, if the server knows: to any other it does not exist.
     pub owner: Option<Principal>,
+    /// Whose quota it uses in this process: that of `owner`, or of the address which the call came from. It is no part of
+    /// the [JSON](Self::to_json).
+    pub quota_owner: Owner,
     /// How often it has changed in the store.
     pub version: u64,
     /// When it began.
@@ -138,9 +142,11 @@ impl TaskRecord {
             (TaskStatus::Cancelled, ..) => Standing::Cancelled,
             _ => return Err(lacks()),
         };
+        let owner = kept.owner.map(Principal::new);
         Ok(Self {
             id: kept.id,
-            owner: kept.owner.map(Principal::new),
+            quota_owner: Owner::of(owner.as_ref(), None),
+            owner,
             version: kept.version,
             created_at: UnixTime::from_epoch(Duration::from_millis(kept.created_at)),
             updated_at: UnixTime::from_epoch(Duration::from_millis(kept.updated_at)),

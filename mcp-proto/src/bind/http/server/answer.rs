@@ -9,6 +9,7 @@ use core::fmt;
 use bytes::Bytes;
 
 use crate::bind::http::header;
+use crate::peer::Denial;
 use crate::rpc::{ErrorId, ErrorObject, Id, Kind, Malformed, code, write};
 
 use crate::quota::OverBudget;
@@ -107,13 +108,11 @@ impl fmt::Debug for Answer {
 
 pub(super) const JSON: &str = "application/json";
 pub(super) const EVENTS: &str = "text/event-stream";
+/// How long clients are asked to wait before they ask again for what was refused for want of room, in seconds.
+pub(crate) const RETRY_AFTER: &str = "5";
 /// The header that says what a client is to show.
 pub(crate) const CHALLENGE: &str = "www-authenticate";
 
-/// The header that says when to try again.
-const RETRY_AFTER: &str = "retry-after";
-/// The value of `Retry-After` when the byte budget is used up, in seconds.
-const RETRY: &str = "5";
 /// Answers up to this many bytes are sent even if the byte budget is used up.
 pub(super) const ALWAYS_SENT: usize = 1024;
 
@@ -141,11 +140,12 @@ impl Answer {
     pub fn no_more_sessions(post: Option<&Post>) -> Self {
         let id = post.and_then(Post::request_id);
         Self::refusal(503, name(id), code::INTERNAL_ERROR, "no more sessions can be opened")
+            .with("retry-after", RETRY_AFTER)
     }
 
     /// The answer to a request for which the byte budget has no room.
     pub(super) fn over_budget(id: ErrorId<'_>) -> Self {
-        Self::error(503, id, &over_budget()).with(RETRY_AFTER, RETRY)
+        Self::error(503, id, &over_budget()).with("retry-after", RETRY_AFTER)
     }
 
     /// The answer to what is no message. `unnamed` is the id of an error whose request could not be read.
@@ -206,12 +206,19 @@ pub(super) fn stream_head() -> ResponseHead {
     ResponseHead { status: 200, headers: headers.to_vec(), body: BodyKind::Stream }
 }
 
-/// The head of one value; `challenge` is what the client is to show to be allowed what it asks for.
-pub(super) fn json_head(status: u16, bytes: usize, challenge: Option<&str>) -> ResponseHead {
+/// The head of one value: of a request that is denied, if it is for this reason; of one with this status otherwise.
+pub(super) fn json_head(status: u16, bytes: usize, denial: Option<&Denial>) -> ResponseHead {
     let mut headers = [("content-type", Cow::Borrowed(JSON))].to_vec();
-    headers.extend(challenge.map(|challenge| (CHALLENGE, Cow::Owned(challenge.into()))));
+    let status = match denial {
+        Some(Denial::Challenge(challenge)) => {
+            headers.push((CHALLENGE, Cow::Owned(challenge.clone())));
+            403
+        }
+        Some(Denial::NoRoom) => 503,
+        None => status,
+    };
     if status == 503 {
-        headers.push((RETRY_AFTER, Cow::Borrowed(RETRY)));
+        headers.push(("retry-after", Cow::Borrowed(RETRY_AFTER)));
     }
     ResponseHead { status, headers, body: BodyKind::Whole(bytes) }
 }

@@ -51,7 +51,8 @@ pub struct HttpServerConfig {
     /// How many bytes the server holds for its clients: request bodies, stored events and queued answers. Beyond it
     /// requests are refused with 503 and `Retry-After`.
     pub bytes: ByteLimits,
-    /// How many sessions there may be. Default 10,000.
+    /// How many sessions there may be. Default 10,000. An owner who asks for one more loses its own oldest idle one; others
+    /// lose one only to an [owner](crate::quota::Owner) with less than its fair share.
     pub sessions: usize,
     /// How long a session may be without an open stream, a request and a running handler before it expires. Default
     /// 30 min.

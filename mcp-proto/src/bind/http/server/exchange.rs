@@ -6,7 +6,7 @@ use core::time::Duration;
 
 use crate::Instant;
 use crate::peer::server::{self as peer, ListKind, Server, Topic};
-use crate::peer::{InboundId, Lost, Outgoing, Refusal, RequestId};
+use crate::peer::{Denial, InboundId, Lost, Outgoing, Refusal, RequestId};
 use crate::quota::BytePermit;
 use crate::rpc::{ErrorObject, Frame, Message};
 use crate::schema::tasks::TaskUpdatedParams;
@@ -123,11 +123,11 @@ impl Exchange {
 
     // --- Commands ---
 
-    /// Answers a request with an error because the client is not allowed to make it: with status 403 and `challenge` as
-    /// `WWW-Authenticate`, or, if something was sent already, by the error alone.
-    pub fn deny(&mut self, now: Instant, request: InboundId, error: ErrorObject, challenge: &str) {
+    /// Answers a request with an error because it is denied: with the status and the header of the [denial](Denial), or, if
+    /// something was sent already, by the error alone.
+    pub fn deny(&mut self, now: Instant, request: InboundId, error: ErrorObject, denial: &Denial) {
         self.run(now, |server, out| {
-            out.deny(challenge);
+            out.deny(denial);
             server.respond(request, peer::Answer::Error(error), out);
         });
     }

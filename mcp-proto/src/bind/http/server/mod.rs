@@ -62,6 +62,6 @@ pub use intake::{Intake, RequestHead};
 pub use origin::{Hosts, Origins};
 pub use route::{ModernRequest, Post, Routed};
 pub use session::{Posted, Session, StreamId};
-pub use sessions::{Full, Sessions};
+pub use sessions::Sessions;
 #[cfg(feature = "auth")]
-pub(crate) use {answer::CHALLENGE, intake::unnamed};
+pub(crate) use {answer::CHALLENGE, answer::RETRY_AFTER, intake::unnamed};

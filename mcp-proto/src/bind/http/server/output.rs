@@ -1,12 +1,11 @@
 //! The answer to one request that stands alone, as the peer writes it.
 
-use alloc::string::String;
 use alloc::vec::Vec;
 use core::mem;
 
 use bytes::Bytes;
 
-use crate::peer::{About, Outbox};
+use crate::peer::{About, Denial, Outbox};
 use crate::quota::{ByteAccount, BytePermit, ByteUse};
 use crate::rpc::{ErrorId, ErrorObject, Id, code, write};
 
@@ -25,8 +24,8 @@ pub(super) struct Output {
     whole: usize,
     /// Whether the reply is in it: nothing follows.
     replied: bool,
-    /// What the client is to show to be allowed what it asks for.
-    challenge: Option<String>,
+    /// Why the request is denied.
+    denial: Option<Denial>,
     /// The permit for the queued bytes, and for the part taken last, which may not be written yet.
     permit: Option<BytePermit>,
     taken: usize,
@@ -65,7 +64,7 @@ impl Output {
             buffer: Vec::new(),
             whole: 0,
             replied: false,
-            challenge: None,
+            denial: None,
         }
     }
 
@@ -85,10 +84,10 @@ impl Output {
         self.whole = self.buffer.len();
     }
 
-    /// What is answered next says that the request is not allowed.
-    pub(super) fn deny(&mut self, challenge: &str) {
+    /// What is answered next says that the request is denied.
+    pub(super) fn deny(&mut self, denial: &Denial) {
         if !self.replied {
-            self.challenge = Some(challenge.into());
+            self.denial = Some(denial.clone());
         }
     }
 
@@ -117,7 +116,7 @@ impl Output {
     pub(super) fn head(&self) -> Option<ResponseHead> {
         match self.form {
             Form::Undecided => None,
-            Form::Json { status, bytes } => Some(answer::json_head(status, bytes, self.challenge.as_deref())),
+            Form::Json { status, bytes } => Some(answer::json_head(status, bytes, self.denial.as_ref())),
             Form::Events => Some(answer::stream_head()),
         }
     }
@@ -177,8 +176,8 @@ impl Output {
             return;
         }
         self.replied = true;
-        let status = if self.challenge.is_some() { 403 } else { status };
-        if self.form == Form::Undecided && (self.accepts != Accepts::Events || status != 200) {
+        let is_plain = status == 200 && self.denial.is_none();
+        if self.form == Form::Undecided && (self.accepts != Accepts::Events || !is_plain) {
             self.whole = self.buffer.len();
             self.form = self.json(status);
         } else {

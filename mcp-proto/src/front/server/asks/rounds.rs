@@ -52,7 +52,7 @@ pub(crate) struct Rounds {
 struct Inner {
     phase: Phase,
     /// What the request is answered by instead of what the handler says.
-    refused: Option<ErrorObject>,
+    refused: Option<Reply>,
     /// Finds out whether the state was used before.
     claim: Option<SendFuture<Result<StateUse, HandlerError>>>,
     /// Whether the handler is being polled: whoever else comes has to have that done again.
@@ -235,23 +235,24 @@ impl Rounds {
         };
         drop(phase);
         wakers.release();
-        refused.map(Reply::Error)
+        refused
     }
 
     // --- States ---
 
     /// Opens the state that came with the request, if nobody has.
-    fn open(&self, now: UnixTime, principal: Option<&Principal>) {
+    fn open(&self, context: &Context) {
+        let now = context.unix_time();
         {
             let mut inner = lock(&self.inner);
             let Phase::Untouched = inner.phase else { return };
             // Whoever comes meanwhile waits.
             inner.phase = Phase::Checking(Round::default());
         }
-        let opened = self.read(now, principal);
+        let opened = self.read(now, context.principal());
         let claim = match (&opened, &self.sealing.single_use) {
             (Ok(Begun { state: Some((state, expires)), .. }), Some(store)) => {
-                Some(store.claim(*state, now, *expires))
+                Some(store.claim(*state, &context.owner(), now, *expires))
             }
             _ => None,
         };
@@ -264,7 +265,7 @@ impl Rounds {
                     inner.claim = claim;
                 }
                 Ok(Begun { round, .. }) => inner.phase = Phase::Open(round),
-                Err(error) => inner.refused = Some(error),
+                Err(error) => inner.refused = Some(Reply::Error(error)),
             }
             wakers.wake_all(&mut inner.waiters);
         }
@@ -307,10 +308,17 @@ impl Rounds {
                         inner.phase = Phase::Open(round);
                     }
                 }
-                Ok(StateUse::Again) => inner.refused = Some(invalid("the request state was used before")),
-                Err(_) => {
+                Ok(StateUse::Again) => {
+                    inner.refused = Some(Reply::Error(invalid("the request state was used before")));
+                }
+                Err(refused) => {
+                    let denied = refused.into_denial();
                     let what = "the request state can not be checked now";
-                    inner.refused = Some(ErrorObject::new(code::INTERNAL_ERROR, what));
+                    let error = ErrorObject::new(code::INTERNAL_ERROR, what);
+                    inner.refused = Some(match denied {
+                        Some(denial) => Reply::Denied(error, denial),
+                        None => Reply::Error(error),
+                    });
                 }
             }
             wakers.wake_all(&mut inner.waiters);
@@ -352,7 +360,7 @@ impl Rounds {
     fn refuse(&self, context: &Context, error: ErrorObject) {
         let polled = {
             let mut inner = lock(&self.inner);
-            inner.refused.get_or_insert(error);
+            inner.refused.get_or_insert(Reply::Error(error));
             inner.polled
         };
         if !polled {
@@ -431,7 +439,7 @@ impl<'a> Waiting<'a> {
         waker: &Waker,
         look: impl FnOnce(&mut Round, &mut Stake) -> Option<R>,
     ) -> Poll<Result<R, Error>> {
-        self.rounds.open(self.context.unix_time(), self.context.principal());
+        self.rounds.open(self.context);
         let left = waker.clone();
         let mut wakers = Wakers::default();
         let (polled, outside) = {

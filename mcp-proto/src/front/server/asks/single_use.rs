@@ -1,16 +1,16 @@
 //! States that are good for one attempt.
 
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
 use core::fmt;
 use core::future::ready;
 use std::sync::Mutex;
 
-use crate::UnixTime;
 use crate::front::handling::SendFuture;
 use crate::front::reply::HandlerError;
 use crate::front::signal::lock;
 use crate::peer::server::NONCE_BYTES;
+use crate::quota::{FairTable, Owner, QuotaError};
+use crate::{Instant, UnixTime};
 
 /// A request state that has come back, told from every other.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -53,13 +53,15 @@ pub enum StateUse {
 /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr#server-requirements-basic-workflow>
 pub trait SingleUse: Send + Sync {
     /// Notes down that a state is used, and says whether it had been before: as one step, whoever else asks. The note
-    /// may be forgotten once the state has lapsed, at `expires`.
+    /// may be forgotten once the state has lapsed, at `expires`, and never before. Where there is no room for it, the error
+    /// is [`HandlerError::no_room`]; `owner` is whose quota it uses.
     ///
     /// If it fails, the request is answered by [`INTERNAL_ERROR`](crate::rpc::code::INTERNAL_ERROR), and the state is
     /// not used.
     fn claim(
         &self,
         state: StateId,
+        owner: &Owner,
         now: UnixTime,
         expires: UnixTime,
     ) -> SendFuture<Result<StateUse, HandlerError>>;
@@ -67,7 +69,8 @@ pub trait SingleUse: Send + Sync {
 
 /// The states that this process has seen, in its memory: for servers of one instance.
 ///
-/// It is bounded. While it is full of states that have not lapsed, no others are taken.
+/// It is bounded, and forgets none before it lapses: an owner with [more than its share](crate::quota::Shares::try_take) is
+/// refused.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -78,29 +81,31 @@ pub trait SingleUse: Send + Sync {
 /// # drop(router);
 /// ```
 #[derive(Debug)]
-pub struct UsedStates {
-    used: Mutex<BTreeMap<StateId, UnixTime>>,
-    most: usize,
-}
+pub struct UsedStates(Mutex<FairTable<StateId, ()>>);
 
 impl UsedStates {
-    /// At most so many that have not lapsed. Each takes about 50 bytes.
+    /// At most so many that have not lapsed. Each takes about 200 bytes.
     pub fn new(most: usize) -> Self {
-        Self { used: Mutex::default(), most }
+        Self(Mutex::new(FairTable::new(most)))
     }
 
-    fn note(&self, state: StateId, now: UnixTime, expires: UnixTime) -> Result<StateUse, HandlerError> {
-        let mut used = lock(&self.used);
-        if used.contains_key(&state) {
+    fn note(
+        &self,
+        state: StateId,
+        owner: &Owner,
+        now: UnixTime,
+        expires: UnixTime,
+    ) -> Result<StateUse, HandlerError> {
+        // The table orders its entries by instants: these are on the clock of states.
+        let on_clock = |time: UnixTime| Instant::from_origin(time.since_epoch());
+        let mut used = lock(&self.0);
+        if used.get(state).is_some() {
             return Ok(StateUse::Again);
         }
-        if used.len() >= self.most {
-            used.retain(|_, expires| *expires > now);
-            if used.len() >= self.most {
-                return Err(HandlerError::new("too many request states are in use"));
-            }
-        }
-        used.insert(state, expires);
+        while used.pop_idle(on_clock(now)).is_some() {}
+        used.try_insert(state, owner, ())
+            .map_err(|QuotaError| HandlerError::no_room("too many request states are in use"))?;
+        used.set_idle(state, Some(on_clock(expires)));
         Ok(StateUse::First)
     }
 }
@@ -116,10 +121,11 @@ impl SingleUse for UsedStates {
     fn claim(
         &self,
         state: StateId,
+        owner: &Owner,
         now: UnixTime,
         expires: UnixTime,
     ) -> SendFuture<Result<StateUse, HandlerError>> {
-        Box::pin(ready(self.note(state, now, expires)))
+        Box::pin(ready(self.note(state, owner, now, expires)))
     }
 }
 
@@ -141,19 +147,29 @@ mod tests {
     #[test]
     fn a_state_is_used_once() {
         let used = UsedStates::default();
-        assert_eq!(used.note(state(1), at(0), at(10)).unwrap(), StateUse::First);
-        assert_eq!(used.note(state(2), at(0), at(10)).unwrap(), StateUse::First);
-        assert_eq!(used.note(state(1), at(9), at(10)).unwrap(), StateUse::Again);
+        assert_eq!(used.note(state(1), &Owner::LOCAL, at(0), at(10)).unwrap(), StateUse::First);
+        assert_eq!(used.note(state(2), &Owner::LOCAL, at(0), at(10)).unwrap(), StateUse::First);
+        assert_eq!(used.note(state(1), &Owner::LOCAL, at(9), at(10)).unwrap(), StateUse::Again);
     }
 
     #[test]
     fn what_has_lapsed_makes_room_and_nothing_else_does() {
         let used = UsedStates::new(2);
-        used.note(state(1), at(0), at(10)).unwrap();
-        used.note(state(2), at(0), at(20)).unwrap();
-        assert!(used.note(state(3), at(9), at(30)).is_err());
-        assert_eq!(used.note(state(3), at(10), at(30)).unwrap(), StateUse::First);
-        assert!(used.note(state(4), at(10), at(30)).is_err());
-        assert_eq!(used.note(state(2), at(10), at(20)).unwrap(), StateUse::Again);
+        used.note(state(1), &Owner::LOCAL, at(0), at(10)).unwrap();
+        used.note(state(2), &Owner::LOCAL, at(0), at(20)).unwrap();
+        assert!(used.note(state(3), &Owner::LOCAL, at(9), at(30)).is_err());
+        assert_eq!(used.note(state(3), &Owner::LOCAL, at(10), at(30)).unwrap(), StateUse::First);
+        assert!(used.note(state(4), &Owner::LOCAL, at(10), at(30)).is_err());
+        assert_eq!(used.note(state(2), &Owner::LOCAL, at(10), at(20)).unwrap(), StateUse::Again);
+    }
+
+    #[test]
+    fn one_owner_does_not_keep_another_from_using_states() {
+        let used = UsedStates::new(8);
+        let eve = Owner::from(core::net::IpAddr::from([192, 0, 2, 66]));
+        let taken = (0..20).filter(|byte| used.note(state(*byte), &eve, at(0), at(10)).is_ok()).count();
+        assert_eq!(taken, 5);
+        assert_eq!(used.note(state(100), &Owner::LOCAL, at(0), at(10)).unwrap(), StateUse::First);
+        assert_eq!(used.note(state(0), &eve, at(1), at(10)).unwrap(), StateUse::Again);
     }
 }

@@ -22,7 +22,6 @@ mod held;
 mod outbox;
 
 use alloc::format;
-use alloc::string::String;
 use alloc::vec::Vec;
 use core::mem;
 
@@ -35,7 +34,7 @@ use crate::bind::http::server::answer::{Answer, Chunk, ResponseHead, json_head, 
 use crate::bind::http::server::intake::Accepts;
 use crate::bind::http::server::{BodyKind, Setup};
 use crate::codec::sse::write as sse;
-use crate::peer::Outbox;
+use crate::peer::{Denial, Outbox};
 use crate::quota::BytePermit;
 use crate::rpc::{ErrorId, ErrorObject, Id, code, write};
 use crate::schema::Revision;
@@ -74,7 +73,7 @@ struct Lane {
     /// Answers that wait for the others.
     held: Vec<Bytes>,
     /// What the client is to show to be allowed what it has asked for, if that is the answer.
-    challenge: Option<String>,
+    denial: Option<Denial>,
     connection: Option<StreamId>,
     /// Whether nothing more will be sent on it.
     over: bool,
@@ -112,7 +111,7 @@ pub(super) struct Lanes {
     /// The bytes of answers that wait for others.
     held: usize,
     /// What the client is to show to be allowed what it has asked for, while that is being answered.
-    pub(super) challenge: Option<String>,
+    pub(super) denial: Option<Denial>,
     /// The permit for queued bytes and stored events.
     permit: Option<BytePermit>,
     /// The permits for the bodies of unanswered requests that have no lane of their own.
@@ -134,7 +133,7 @@ impl Lanes {
             next: 1,
             taken: 0,
             held: Vec::new(),
-            challenge: None,
+            denial: None,
             connection: None,
             over: false,
             last: None,
@@ -154,7 +153,7 @@ impl Lanes {
             asked: SmallMap::new(),
             scratch: Vec::new(),
             held: 0,
-            challenge: None,
+            denial: None,
             permit: None,
             bodies: SmallMap::new(),
         }
@@ -182,7 +181,7 @@ impl Lanes {
             next: 1,
             taken: 0,
             held: Vec::new(),
-            challenge: None,
+            denial: None,
             connection: Some(connection),
             over: false,
             last: None,
@@ -478,10 +477,9 @@ impl Lanes {
         let lost = known.form == Form::Undecided && known.connection.is_none();
         if lost {
             // Nobody can come back for it.
-        } else if known.form == Form::Undecided
-            && (known.accepts != Accepts::Events || self.challenge.is_some())
+        } else if known.form == Form::Undecided && (known.accepts != Accepts::Events || self.denial.is_some())
         {
-            known.challenge = self.challenge.take().filter(|_| !known.many);
+            known.denial = self.denial.take().filter(|_| !known.many);
             let mut message = mem::take(&mut self.scratch);
             shrink(&mut message);
             let message = Bytes::from(message);
@@ -512,14 +510,13 @@ impl Lanes {
             self.forget(lane);
             return;
         }
-        let Some(Lane { held, many, challenge, .. }) = self.lanes.remove(&lane) else { return };
+        let Some(Lane { held, many, denial, .. }) = self.lanes.remove(&lane) else { return };
         self.held = held.iter().fold(self.held, |sum, answer| sum.saturating_sub(answer.len()));
         let Some(connection) = connection else { return };
         let body = if many { array(&held) } else { held.into_iter().next() };
         match body {
             Some(body) => {
-                let status = if challenge.is_some() { 403 } else { 200 };
-                self.connections.begin(connection, json_head(status, body.len(), challenge.as_deref()));
+                self.connections.begin(connection, json_head(200, body.len(), denial.as_ref()));
                 self.connections.send(connection, 0, body, self.now);
             }
             // It was cancelled, and so is not answered.

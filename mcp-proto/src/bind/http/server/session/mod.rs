@@ -13,7 +13,7 @@ use bytes::Bytes;
 
 use crate::Instant;
 use crate::peer::server::{self as peer, ListKind, Server, Topic};
-use crate::peer::{InboundId, Lost, Outgoing, Principal, Refusal, RequestId};
+use crate::peer::{Denial, InboundId, Lost, Outgoing, Principal, Refusal, RequestId};
 use crate::quota::{ByteAccount, BytePermit};
 use crate::rpc::{Batch, ErrorId, ErrorObject, Frame, Id, Malformed, Message, code};
 use crate::schema::tasks::TaskUpdatedParams;
@@ -364,13 +364,13 @@ impl Session {
         self.lanes.charge(account);
     }
 
-    /// Answers a request with an error because the client is not allowed to make it: with status 403 and `challenge` as
-    /// `WWW-Authenticate`, or, if something was sent already or the answer is one of several, by the error alone.
-    pub fn deny(&mut self, now: Instant, request: InboundId, error: ErrorObject, challenge: &str) {
+    /// Answers a request with an error because it is denied: with the status and the header of the [denial](Denial), or, if
+    /// something was sent already or the answer is one of several, by the error alone.
+    pub fn deny(&mut self, now: Instant, request: InboundId, error: ErrorObject, denial: &Denial) {
         self.run(now, |server, lanes| {
-            lanes.challenge = Some(challenge.into());
+            lanes.denial = Some(denial.clone());
             server.respond(request, peer::Answer::Error(error), lanes);
-            lanes.challenge = None;
+            lanes.denial = None;
         });
     }
 
