@@ -7,20 +7,35 @@ use core::time::Duration;
 
 use super::Access;
 #[cfg(feature = "auth-jwt")]
-use super::jwt::Signed;
+use super::jwt::{Signed, WRONG_SIGNATURE};
 use crate::auth::{Fetch, FetchId, Now, Reach, Secret, text};
+use crate::quota::Owner;
 
 /// Verifies tokens, with what is fetched on its behalf.
 ///
 /// ```text
 /// check(token) → Verdict::Good | Verdict::Refused
-///              | Verdict::Signed: verify it, for which the checker is not needed
+///              | Verdict::Signed: verify it, for which the checker is not needed; if it is wrong, recheck
 ///              | Verdict::Wait(id): ask again once the exchange `id` has ended
 /// drain poll_fetch → make the exchange, then handle_answer or handle_failed
 /// ```
 pub trait Checker: Send {
-    /// Says what a token allows.
-    fn check(&mut self, now: Now, token: &Secret) -> Verdict;
+    /// Says what a token allows. What is fetched for it uses the quota of `owner`.
+    fn check(&mut self, now: Now, owner: &Owner, token: &Secret) -> Verdict;
+
+    /// Says what a token allows whose signature is wrong by the keys that `failed` has tried. Default: it is refused.
+    #[cfg(feature = "auth-jwt")]
+    fn recheck(&mut self, now: Now, token: &Secret, failed: &Signed) -> Verdict {
+        let _ = (now, token, failed);
+        Verdict::Refused(VerifyError::invalid(WRONG_SIGNATURE))
+    }
+
+    /// The owner that a token is known to have had lately. Its quota is used for a token whose sender has no quota left, so
+    /// that no one can keep known tokens from being verified. Default: it is not known.
+    fn known_owner(&self, now: Now, token: &Secret) -> Option<Owner> {
+        let _ = (now, token);
+        None
+    }
 
     /// An exchange has ended with this status and body.
     fn handle_answer(&mut self, now: Now, id: FetchId, status: u16, body: &[u8]);
@@ -67,6 +82,8 @@ pub enum VerifyError {
     Invalid(String),
     /// Nobody can tell at the moment, for this reason, which is for logs: it is answered with 503.
     Unavailable(String),
+    /// The sender has too many tokens verified at once, for this reason, which is for logs: it is answered with 429.
+    OverQuota(String),
 }
 
 impl VerifyError {
@@ -79,6 +96,11 @@ impl VerifyError {
     pub fn unavailable(why: impl AsRef<str>) -> Self {
         Self::Unavailable(text::shown(why.as_ref()).unwrap_or_default())
     }
+
+    /// The sender has too many tokens verified at once. `why` is not shown to the client.
+    pub fn over_quota(why: impl Into<String>) -> Self {
+        Self::OverQuota(why.into())
+    }
 }
 
 impl fmt::Display for VerifyError {
@@ -86,6 +108,7 @@ impl fmt::Display for VerifyError {
         match self {
             Self::Invalid(why) => write!(f, "the token is refused: {why}"),
             Self::Unavailable(why) => write!(f, "the token can not be checked: {why}"),
+            Self::OverQuota(why) => write!(f, "the token is not checked: {why}"),
         }
     }
 }

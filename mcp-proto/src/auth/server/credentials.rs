@@ -7,6 +7,7 @@ use super::refusal::{Fault, Scheme};
 use crate::auth::{Now, Secret, TokenKind};
 use crate::bind::http::Fields;
 use crate::bind::http::server::RequestHead;
+use crate::quota::Owner;
 use crate::rpc::ErrorId;
 
 /// A token, with what it takes to verify it.
@@ -23,6 +24,8 @@ pub struct Presented {
     pub path: String,
     /// When it came.
     pub now: Now,
+    /// Whose quota its verification uses: the address that the request came from.
+    pub owner: Owner,
     /// The proof that the key of the token is held.
     #[cfg_attr(not(feature = "auth-jwt"), allow(dead_code, reason = "proofs are not looked at"))]
     pub(super) proof: Option<Secret>,
@@ -73,6 +76,7 @@ impl Presented {
             method: head.method.into(),
             path: path.into(),
             now,
+            owner: head.owner(None),
             proof,
             unnamed,
         })

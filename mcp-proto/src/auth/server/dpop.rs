@@ -19,6 +19,7 @@ use super::refusal::{Fault, Scheme};
 use super::{Presented, Proofs};
 use crate::UnixTime;
 use crate::auth::{canonical_resource, dpop::thumbprint};
+use crate::quota::Owner;
 
 /// Whether tokens that are bound to keys are taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -107,12 +108,12 @@ impl Dpop {
     }
 
     /// Whether the proof that comes with a token shows that the key is held which has this thumbprint. RFC 9449,
-    /// section 4.3.
+    /// section 4.3. The proof is recorded on behalf of `owner`.
     pub(super) fn check(
         &self,
         (origin, resource): (&str, &str),
         presented: &Presented,
-        key: &str,
+        (owner, key): (&Owner, &str),
         proofs: &Proofs,
     ) -> Result<(), Fault> {
         let proof = presented.proof.as_ref().ok_or(Fault::Proof("the proof is missing"))?;
@@ -151,10 +152,10 @@ impl Dpop {
         }
         // From the first moment at which it is good to the last.
         let until = now.instant + self.window.saturating_mul(2);
-        match proofs.take(now.instant, key, &claims.jti, until) {
+        match proofs.take(now.instant, owner, key, &claims.jti, until) {
             Use::First => Ok(()),
             Use::Again => Err(Fault::Proof("the proof was used before")),
-            Use::Unknown => Err(Fault::Unavailable),
+            Use::OverQuota => Err(Fault::OverQuota),
         }
     }
 

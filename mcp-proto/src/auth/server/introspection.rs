@@ -1,5 +1,6 @@
 //! Tokens that only their issuer understands: it is asked (RFC 7662).
 
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::format;
 use alloc::string::String;
@@ -18,6 +19,7 @@ use super::{Access, Checker, Verdict, VerifyError};
 use crate::Instant;
 use crate::auth::{Fetch, FetchId, Now, PrivateNetworks, Reach, ReachError, Secret};
 use crate::bind::http::Verb;
+use crate::quota::{Owner, Shares};
 use crate::schema::Json;
 
 /// How the issuer is asked about tokens.
@@ -37,9 +39,12 @@ pub struct IntrospectionConfig {
     /// How long an answer is kept, though never longer than the token is good for. Default 10 s: as long does a token that
     /// was withdrawn stay good. At least 1 s.
     pub keep: Duration,
-    /// How many answers are kept. Default 4,096.
+    /// How many answers are kept: so many of good tokens, and so many of others. Default 4,096. If there are more, an
+    /// [owner](crate::quota::Owner) gives up its own first: the principal of a good token, the sender of another.
     pub kept: usize,
-    /// How many tokens are asked about at once. Default 256; more requests with other tokens are answered with 503.
+    /// How many tokens are asked about at once. Default 256. A sender with
+    /// [more than its share](crate::quota::Shares::try_take) of them is answered with 429; only tokens that were good
+    /// within the last 10 min are asked about then, on behalf of whom they name.
     pub asking: usize,
     /// Whether the endpoint may be in a private network. Default: it may. It is the operator who names it.
     pub private_networks: PrivateNetworks,
@@ -81,6 +86,9 @@ impl IntrospectionConfig {
 /// How long an answer is kept at least: whoever waits for it is to get it.
 const KEPT_AT_LEAST: Duration = Duration::from_secs(1);
 
+/// How long it is remembered whose token it is that was good: longer than it takes to use it again.
+const REMEMBERED: Duration = Duration::from_secs(10 * 60);
+
 /// How many bytes an answer may have: what is kept of all of them is bounded so.
 const ANSWER_BYTES: usize = 16 * 1024;
 
@@ -93,14 +101,34 @@ const ANSWER_BYTES: usize = 16 * 1024;
 pub struct IntrospectionChecker {
     config: IntrospectionConfig,
     reach: Reach,
-    /// What is known of tokens.
-    known: Recent<Result<Access, VerifyError>>,
+    /// Tokens that are good, or were lately.
+    good: Recent<Good>,
+    /// Tokens that are not.
+    refused: Recent<VerifyError>,
     /// Which tokens are being asked about.
     asked: BTreeMap<Digest, FetchId>,
-    /// The same by their exchanges, and when those began: the oldest first.
-    asking: BTreeMap<FetchId, (Digest, Instant)>,
+    /// The same by their exchanges: the oldest first.
+    asking: BTreeMap<FetchId, PendingToken>,
+    shares: Shares,
     fetches: VecDeque<Fetch>,
     numbers: u64,
+}
+
+/// What is known of a good token.
+struct Good {
+    /// How long it is taken without asking.
+    until: Instant,
+    access: Access,
+}
+
+/// A token that is being asked about.
+struct PendingToken {
+    name: Digest,
+    since: Instant,
+    /// Whose quota it uses.
+    owner: Owner,
+    /// Who has sent it.
+    sender: Owner,
 }
 
 /// What an issuer answers (RFC 7662, section 2.2).
@@ -129,9 +157,11 @@ impl IntrospectionChecker {
         reach.check(&config.endpoint)?;
         Ok(Self {
             reach,
-            known: Recent::new(config.kept.max(1)),
+            good: Recent::new(config.kept.max(1)),
+            refused: Recent::new(config.kept.max(1)),
             asked: BTreeMap::new(),
             asking: BTreeMap::new(),
+            shares: Shares::new(config.asking),
             fetches: VecDeque::new(),
             numbers: 0,
             config,
@@ -141,19 +171,20 @@ impl IntrospectionChecker {
     /// Gives up exchanges that nobody makes any more.
     fn give_up(&mut self, now: Instant) {
         while let Some(oldest) = self.asking.first_entry()
-            && now.saturating_since(oldest.get().1) >= LOST
+            && now.saturating_since(oldest.get().since) >= LOST
         {
-            let (id, (name, _)) = oldest.remove_entry();
+            let (id, PendingToken { name, owner, .. }) = oldest.remove_entry();
             self.asked.remove(&name);
+            self.shares.give_back(&owner, 1);
             // They are in the same order.
             self.fetches.pop_front_if(|fetch| fetch.id == id);
         }
     }
 
-    fn ask(&mut self, now: Instant, name: Digest, token: &Secret) -> Verdict {
-        if self.asking.len() >= self.config.asking {
-            return Verdict::Refused(VerifyError::unavailable("too many tokens are being asked about"));
-        }
+    fn ask(&mut self, now: Instant, name: Digest, sender: &Owner, token: &Secret) -> Verdict {
+        let Some(owner) = self.take_share(now, &name, sender) else {
+            return Verdict::Refused(VerifyError::over_quota("too many tokens are being asked about"));
+        };
         self.numbers = self.numbers.saturating_add(1);
         let id = FetchId::new(self.numbers);
         let mut form = form_urlencoded::Serializer::new(String::new());
@@ -172,8 +203,17 @@ impl IntrospectionChecker {
             limit: ANSWER_BYTES,
         });
         self.asked.insert(name, id);
-        self.asking.insert(id, (name, now));
+        self.asking.insert(id, PendingToken { name, since: now, owner, sender: sender.clone() });
         Verdict::Wait(id)
+    }
+
+    /// Takes a share of what may be asked at once: of the sender, or of whom the token is known to name. Returns whose.
+    fn take_share(&mut self, now: Instant, name: &Digest, sender: &Owner) -> Option<Owner> {
+        if self.shares.try_take(sender, 1).is_ok() {
+            return Some(sender.clone());
+        }
+        let named = self.good.get(now, name).map(|good| Owner::from(good.access.principal.clone()))?;
+        self.shares.try_take(&named, 1).ok().map(|()| named)
     }
 
     /// RFC 6749, section 2.3.1.
@@ -186,13 +226,26 @@ impl IntrospectionChecker {
     }
 
     fn answered(&mut self, now: Now, id: FetchId, known: Result<Access, VerifyError>) {
-        let Some((name, _)) = self.asking.remove(&id) else { return };
+        let Some(PendingToken { name, owner, sender, .. }) = self.asking.remove(&id) else { return };
         self.asked.remove(&name);
-        let keep = match &known {
-            Err(VerifyError::Unavailable(_)) => KEPT_AT_LEAST,
-            _ => self.config.keep.max(KEPT_AT_LEAST),
-        };
-        self.known.keep(now.instant, name, now.instant + keep, known);
+        self.shares.give_back(&owner, 1);
+        let now = now.instant;
+        match known {
+            Ok(access) => {
+                let until = now + self.config.keep.max(KEPT_AT_LEAST);
+                let owner = Owner::from(access.principal.clone());
+                self.refused.remove(&name);
+                self.good.keep(now, &owner, name, until.max(now + REMEMBERED), Good { until, access });
+            }
+            // Whose it was stays known: nothing says that it is not good any more.
+            Err(error @ VerifyError::Unavailable(_)) => {
+                self.refused.keep(now, &sender, name, now + KEPT_AT_LEAST, error);
+            }
+            Err(error) => {
+                self.good.remove(&name);
+                self.refused.keep(now, &sender, name, now + self.config.keep.max(KEPT_AT_LEAST), error);
+            }
+        }
     }
 
     fn read(&self, now: Now, status: u16, body: &[u8]) -> Result<Access, VerifyError> {
@@ -236,16 +289,25 @@ impl IntrospectionChecker {
 }
 
 impl Checker for IntrospectionChecker {
-    fn check(&mut self, now: Now, token: &Secret) -> Verdict {
+    fn check(&mut self, now: Now, owner: &Owner, token: &Secret) -> Verdict {
         let name = digest([token.expose()]);
-        if let Some(known) = self.known.get(now.instant, &name) {
-            return known.clone().into();
+        let now = now.instant;
+        if let Some(error) = self.refused.get(now, &name) {
+            return Verdict::Refused(error.clone());
         }
-        self.give_up(now.instant);
+        if let Some(good) = self.good.get(now, &name).filter(|good| good.until > now) {
+            return Verdict::Good(Box::new(good.access.clone()));
+        }
+        self.give_up(now);
         match self.asked.get(&name) {
             Some(id) => Verdict::Wait(*id),
-            None => self.ask(now.instant, name, token),
+            None => self.ask(now, name, owner, token),
         }
+    }
+
+    fn known_owner(&self, now: Now, token: &Secret) -> Option<Owner> {
+        let good = self.good.get(now.instant, &digest([token.expose()]))?;
+        Some(Owner::from(good.access.principal.clone()))
     }
 
     fn handle_answer(&mut self, now: Now, id: FetchId, status: u16, body: &[u8]) {

@@ -8,14 +8,17 @@ use super::recent::Recent;
 use super::recent::{Digest, digest};
 #[cfg(feature = "auth-jwt")]
 use crate::Instant;
+#[cfg(feature = "auth-jwt")]
+use crate::quota::{Owner, QuotaError};
 
 /// The proofs of possession that came lately, by a hash: each is good once (RFC 9449, section 11.1).
 ///
 /// It is what one server on one instance keeps: behind a balancer, a proof may be used once on each, within the short time
 /// that it is good for. [Nonces](super::Protection) shorten that further.
 ///
-/// At most 65,536, so that 500 requests a second can be told apart for two minutes, in some 10 MiB; while there are more,
-/// requests with proofs are answered with 503. Only proofs that came with a good token count.
+/// At most 65,536, so that 500 requests a second can be told apart for two minutes, in some 16 MiB. None goes before its
+/// time: a principal with [more than its share](crate::quota::Shares::try_take) is answered with 429. Only proofs that came
+/// with a good token count.
 pub struct Proofs(Mutex<Recent<()>>);
 
 /// How many are kept.
@@ -27,8 +30,8 @@ const PROOFS: usize = 65_536;
 pub(super) enum Use {
     First,
     Again,
-    /// Nobody can tell: there are too many.
-    Unknown,
+    /// It cannot be recorded: its owner has too many.
+    OverQuota,
 }
 
 impl Proofs {
@@ -38,19 +41,18 @@ impl Proofs {
         Self(Mutex::new(Recent::new(PROOFS)))
     }
 
-    /// Takes note of the proof of this id, by this key, which is good until then.
+    /// Records the proof of this id, by this key, which is good until then.
     #[cfg(feature = "auth-jwt")]
-    pub(super) fn take(&self, now: Instant, key: &str, id: &str, until: Instant) -> Use {
+    pub(super) fn take(&self, now: Instant, owner: &Owner, key: &str, id: &str, until: Instant) -> Use {
         let name: Digest = digest([key, id]);
         let mut recent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if recent.get(now, &name).is_some() {
             return Use::Again;
         }
-        if !recent.has_room(now) {
-            return Use::Unknown;
+        match recent.try_keep(now, owner, name, until, ()) {
+            Ok(()) => Use::First,
+            Err(QuotaError) => Use::OverQuota,
         }
-        recent.keep(now, name, until, ());
-        Use::First
     }
 }
 

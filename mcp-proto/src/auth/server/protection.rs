@@ -15,6 +15,8 @@ use super::{Access, Authorized, Presented, Proofs, VerifyError};
 use crate::auth::url;
 use crate::auth::{Now, ReachError, ResourceMetadata, Scopes, canonical_resource, check_page_url};
 use crate::bind::http::server::{Answer, RequestHead, unnamed};
+#[cfg(feature = "auth-jwt")]
+use crate::quota::Owner;
 
 /// That a server is protected: by whom tokens for it are issued, what it is called in them, and what they have to be good
 /// for.
@@ -264,6 +266,7 @@ impl Protection {
             .map_err(|error| match error {
                 VerifyError::Invalid(why) => Fault::Token { scheme: presented.scheme(), why },
                 VerifyError::Unavailable(_) => Fault::Unavailable,
+                VerifyError::OverQuota(_) => Fault::OverQuota,
             })
             .and_then(|access| rules.hold(presented, &access, proofs).map(|()| access));
         match settled {
@@ -320,7 +323,7 @@ impl Rules {
             // RFC 9449, section 7.2: nor without proof, whoever has it.
             (Scheme::Bearer, Some(_)) => return invalid("it is bound to a key, and comes without a proof"),
             (Scheme::Dpop, None) => return invalid("it is not bound to a key"),
-            (Scheme::Dpop, Some(key)) => self.prove(presented, key, proofs)?,
+            (Scheme::Dpop, Some(key)) => self.prove(presented, access, key, proofs)?,
         }
         if !self.suffices(&access.scopes, &self.required) {
             return Err(Fault::Scope { scheme });
@@ -329,13 +332,14 @@ impl Rules {
     }
 
     #[cfg(feature = "auth-jwt")]
-    fn prove(&self, presented: &Presented, key: &str, proofs: &Proofs) -> Result<(), Fault> {
-        self.dpop.check((&self.origin, &self.resource), presented, key, proofs)
+    fn prove(&self, presented: &Presented, access: &Access, key: &str, proofs: &Proofs) -> Result<(), Fault> {
+        let owner = Owner::from(access.principal.clone());
+        self.dpop.check((&self.origin, &self.resource), presented, (&owner, key), proofs)
     }
 
     /// They are not taken.
     #[cfg(not(feature = "auth-jwt"))]
-    fn prove(&self, _: &Presented, _: &str, _: &Proofs) -> Result<(), Fault> {
+    fn prove(&self, _: &Presented, _: &Access, _: &str, _: &Proofs) -> Result<(), Fault> {
         Err(Fault::Missing)
     }
 

@@ -1,10 +1,11 @@
 //! What was seen lately.
 
-use alloc::collections::{BTreeMap, BTreeSet};
-
 use sha2::{Digest as _, Sha256};
 
 use crate::Instant;
+#[cfg(feature = "auth-jwt")]
+use crate::quota::QuotaError;
+use crate::quota::{FairTable, Owner};
 
 /// What things are known by: of what is secret, nothing else is kept.
 pub(super) type Digest = [u8; 32];
@@ -19,56 +20,68 @@ pub(super) fn digest<const PARTS: usize>(parts: [&str; PARTS]) -> Digest {
     hash.finalize().into()
 }
 
-/// Values that are kept for a while, each as long as it is to be, and no more of them than fit.
+/// Values that are kept until each lapses, bounded and divided between their owners.
 #[derive(Debug)]
-pub(super) struct Recent<V> {
-    values: BTreeMap<Digest, (Instant, V)>,
-    /// When each goes.
-    ends: BTreeSet<(Instant, Digest)>,
-    most: usize,
-}
+pub(super) struct Recent<V>(FairTable<Digest, (Instant, V)>);
 
 impl<V> Recent<V> {
     pub(super) fn new(most: usize) -> Self {
-        Self { values: BTreeMap::new(), ends: BTreeSet::new(), most }
+        Self(FairTable::new(most))
     }
 
     pub(super) fn get(&self, now: Instant, key: &Digest) -> Option<&V> {
-        self.values.get(key).filter(|(until, _)| *until > now).map(|(_, value)| value)
+        self.0.get(*key).filter(|(until, _)| *until > now).map(|(_, value)| value)
     }
 
-    /// Whether there is room for one more, once what is over has gone.
-    pub(super) fn has_room(&mut self, now: Instant) -> bool {
-        while let Some(&(until, key)) = self.ends.first()
-            && until <= now
-        {
-            self.ends.pop_first();
-            self.values.remove(&key);
-        }
-        self.values.len() < self.most
+    pub(super) fn remove(&mut self, key: &Digest) {
+        self.0.remove(*key);
     }
 
-    /// Keeps a value, in place of the one that would go next if there is no room.
-    pub(super) fn keep(&mut self, now: Instant, key: Digest, until: Instant, value: V) {
-        if let Some((before, _)) = self.values.remove(&key) {
-            self.ends.remove(&(before, key));
+    /// Forgets what has lapsed.
+    fn expire(&mut self, now: Instant) {
+        while self.0.pop_idle(now).is_some() {}
+    }
+
+    /// Keeps a value. If there is no room, one of its owner goes, or one of the owner that has most.
+    pub(super) fn keep(&mut self, now: Instant, owner: &Owner, key: Digest, until: Instant, value: V) {
+        self.expire(now);
+        if !self.0.has_room(owner) {
+            // Every owner has its share. It is a cache: what lapses first goes.
+            self.0.pop_idle(Instant::from_origin(core::time::Duration::MAX));
         }
-        if !self.has_room(now)
-            && let Some((_, first)) = self.ends.pop_first()
-        {
-            self.values.remove(&first);
+        // Values count as idle from their end on: those that lapse first go first.
+        if self.0.insert(key, owner, (until, value)).is_ok() {
+            self.0.set_idle(key, Some(until));
         }
-        self.values.insert(key, (until, value));
-        self.ends.insert((until, key));
+    }
+
+    /// Keeps a value that must not go before it lapses.
+    ///
+    /// # Errors
+    /// If its owner keeps too many.
+    #[cfg(feature = "auth-jwt")]
+    pub(super) fn try_keep(
+        &mut self,
+        now: Instant,
+        owner: &Owner,
+        key: Digest,
+        until: Instant,
+        value: V,
+    ) -> Result<(), QuotaError> {
+        self.expire(now);
+        self.0.try_insert(key, owner, (until, value))?;
+        self.0.set_idle(key, Some(until));
+        Ok(())
     }
 
     pub(super) fn len(&self) -> usize {
-        self.values.len()
+        self.0.len()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use alloc::string::ToString as _;
     use core::time::Duration;
 
     use super::*;
@@ -77,33 +90,73 @@ mod tests {
         Instant::from_origin(Duration::from_secs(seconds))
     }
 
+    fn owner(number: u8) -> Owner {
+        Owner::from(core::net::IpAddr::from([192, 0, 2, number]))
+    }
+
     #[test]
     fn a_value_is_there_until_its_time() {
         let mut recent = Recent::new(2);
-        recent.keep(at(0), digest(["a"]), at(10), 'a');
+        recent.keep(at(0), &owner(1), digest(["a"]), at(10), 'a');
         assert_eq!(recent.get(at(9), &digest(["a"])), Some(&'a'));
         assert_eq!(recent.get(at(10), &digest(["a"])), None);
-        assert!(recent.has_room(at(10)));
+        recent.expire(at(10));
         assert_eq!(recent.len(), 0);
     }
 
     #[test]
-    fn where_there_is_no_room_the_one_that_would_go_next_goes() {
+    fn where_there_is_no_room_the_value_that_lapses_next_goes() {
         let mut recent = Recent::new(2);
-        recent.keep(at(0), digest(["a"]), at(30), 'a');
-        recent.keep(at(0), digest(["b"]), at(20), 'b');
-        assert!(!recent.has_room(at(0)));
-        recent.keep(at(0), digest(["c"]), at(40), 'c');
+        recent.keep(at(0), &owner(1), digest(["a"]), at(30), 'a');
+        recent.keep(at(0), &owner(1), digest(["b"]), at(20), 'b');
+        recent.keep(at(0), &owner(1), digest(["c"]), at(40), 'c');
         assert_eq!(recent.get(at(1), &digest(["b"])), None);
         assert_eq!(recent.get(at(1), &digest(["a"])), Some(&'a'));
         assert_eq!(recent.len(), 2);
     }
 
     #[test]
+    fn values_of_one_owner_do_not_displace_those_of_another() {
+        let mut recent = Recent::new(4);
+        recent.keep(at(0), &owner(1), digest(["a"]), at(10), 0);
+        for number in 0..100 {
+            recent.keep(at(0), &owner(2), digest([&number.to_string()]), at(1000), number);
+        }
+        assert_eq!(recent.get(at(1), &digest(["a"])), Some(&0));
+        assert_eq!(recent.len(), 4);
+    }
+
+    #[test]
+    fn a_newcomer_is_kept_even_where_all_have_their_shares() {
+        let mut recent = Recent::new(2);
+        for number in 1..=3 {
+            recent.keep(at(0), &owner(number), digest([&number.to_string()]), at(u64::from(number)), number);
+        }
+        assert_eq!(recent.get(at(0), &digest(["1"])), None);
+        assert_eq!(recent.get(at(0), &digest(["3"])), Some(&3));
+    }
+
+    #[cfg(feature = "auth-jwt")]
+    #[test]
+    fn what_must_not_go_is_refused_to_an_owner_with_too_much() {
+        let mut recent = Recent::new(8);
+        let keep = |recent: &mut Recent<()>, who, now, name: &str| {
+            recent.try_keep(at(now), &owner(who), digest([name]), at(10), ())
+        };
+        for name in ["a", "b", "c", "d", "e"] {
+            keep(&mut recent, 1, 0, name).unwrap();
+        }
+        assert_eq!(keep(&mut recent, 1, 9, "g"), Err(QuotaError));
+        assert!(keep(&mut recent, 2, 9, "h").is_ok());
+        assert!(recent.get(at(9), &digest(["a"])).is_some());
+        assert!(keep(&mut recent, 1, 10, "g").is_ok());
+    }
+
+    #[test]
     fn keeping_again_takes_no_room() {
         let mut recent = Recent::new(1);
-        recent.keep(at(0), digest(["a"]), at(30), 'a');
-        recent.keep(at(0), digest(["a"]), at(10), 'b');
+        recent.keep(at(0), &owner(1), digest(["a"]), at(30), 'a');
+        recent.keep(at(0), &owner(1), digest(["a"]), at(10), 'b');
         assert_eq!(recent.get(at(1), &digest(["a"])), Some(&'b'));
         assert_eq!(recent.len(), 1);
     }

@@ -5,7 +5,7 @@ use core::fmt::Write as _;
 
 use super::protection::Rules;
 use crate::auth::Scopes;
-use crate::bind::http::server::Answer;
+use crate::bind::http::server::{Answer, RETRY_AFTER};
 use crate::rpc::{ErrorId, code};
 
 /// How a token is presented.
@@ -34,13 +34,12 @@ pub(super) enum Fault {
     Scope { scheme: Scheme },
     /// It can not be told whether its token is good.
     Unavailable,
+    /// Its owner has too much verified at once, or too many proofs recorded.
+    OverQuota,
 }
 
 /// The longest description of an error, in bytes.
 const DESCRIPTION: usize = 200;
-
-/// How long clients are asked to wait while tokens can not be checked, in seconds: keys may be asked for again then.
-const RETRY_AFTER: &str = "5";
 
 impl Fault {
     fn status(&self) -> u16 {
@@ -49,13 +48,14 @@ impl Fault {
             Self::Malformed(_) => 400,
             Self::Scope { .. } => 403,
             Self::Unavailable => 503,
+            Self::OverQuota => 429,
         }
     }
 
     fn error(&self) -> Option<&'static str> {
         match self {
             // RFC 6750, section 3.1: who has shown nothing is told nothing.
-            Self::Missing | Self::Unavailable => None,
+            Self::Missing | Self::Unavailable | Self::OverQuota => None,
             Self::Malformed(_) => Some("invalid_request"),
             Self::Token { .. } => Some("invalid_token"),
             Self::Proof(_) => Some("invalid_dpop_proof"),
@@ -72,6 +72,7 @@ impl Fault {
             Self::Nonce(_) => "the proof needs the nonce that comes with this answer",
             Self::Scope { .. } => "the token is not good for this",
             Self::Unavailable => "tokens can not be checked at the moment",
+            Self::OverQuota => "too many requests are being authenticated for you",
         }
     }
 }
@@ -82,14 +83,14 @@ impl Rules {
         let status = fault.status();
         let mut answer = Answer::refusal(status, unnamed, code::INVALID_REQUEST, clean(fault.description()));
         match fault {
-            Fault::Unavailable => return answer.with("retry-after", RETRY_AFTER),
+            Fault::Unavailable | Fault::OverQuota => return answer.with("retry-after", RETRY_AFTER),
             Fault::Nonce(nonce) => answer = answer.with("dpop-nonce", nonce.clone()),
             _ => {}
         }
         let schemes: &[Scheme] = match fault {
             Fault::Token { scheme, .. } | Fault::Scope { scheme } => &[*scheme],
             Fault::Proof(_) | Fault::Nonce(_) => &[Scheme::Dpop],
-            Fault::Missing | Fault::Malformed(_) | Fault::Unavailable => self.schemes(),
+            Fault::Missing | Fault::Malformed(_) | Fault::Unavailable | Fault::OverQuota => self.schemes(),
         };
         for scheme in schemes {
             let challenge = self.challenge(*scheme, fault, &self.required);

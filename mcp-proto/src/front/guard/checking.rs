@@ -16,11 +16,13 @@ use crate::auth::server::{
     Access, Checker, IntrospectionChecker, IntrospectionConfig, Presented, Verdict, VerifyError,
 };
 #[cfg(feature = "auth-jwt")]
-use crate::auth::server::{JwtChecker, JwtConfig};
-use crate::auth::{Fetch, FetchId, Now, Reach, ReachError};
+use crate::auth::server::{JwtChecker, JwtConfig, Signed};
+use crate::auth::{Fetch, FetchId, Now, Reach, ReachError, Secret};
 use crate::front::signal::{Waiters, Wakers, lock};
+use crate::quota::{Owner, Shares};
 
-/// How many requests wait for what is fetched; more are answered with 503. They cost some KiB each.
+/// How many requests wait for what is fetched. They cost some KiB each. A sender with more than its share of the places is
+/// answered with 429.
 const WAITING: usize = 1024;
 
 /// How many drivers wait for something to fetch: there is one for each server that the verifier is for.
@@ -41,7 +43,8 @@ struct State<C> {
     checker: C,
     /// Those who wait for the end of an exchange.
     waiting: BTreeMap<FetchId, Waiters>,
-    waiters: usize,
+    /// The same by their owners.
+    shares: Shares,
     drivers: Vec<Waker>,
 }
 
@@ -71,7 +74,7 @@ impl<C: Checker + 'static> Checking<C> {
         Self(Arc::new(Mutex::new(State {
             checker,
             waiting: BTreeMap::new(),
-            waiters: 0,
+            shares: Shares::new(WAITING),
             drivers: Vec::new(),
         })))
     }
@@ -88,7 +91,7 @@ impl<C: Checker> State<C> {
 
 impl<C: Checker + 'static> Verifier for Checking<C> {
     fn verify(&self, presented: Presented) -> Verification {
-        Box::pin(Asking { state: self.0.clone(), presented, waits: None })
+        Box::pin(Asking { state: self.0.clone(), presented, place: None })
     }
 
     fn poll_fetch(&self, cx: &mut Context<'_>) -> Poll<(Fetch, Reach)> {
@@ -139,63 +142,141 @@ impl<C: Checker + 'static> Verifier for Checking<C> {
 struct Asking<C: Checker> {
     state: Arc<Mutex<State<C>>>,
     presented: Presented,
-    /// What it waits for, and its place there.
-    waits: Option<(FetchId, Option<u64>)>,
+    /// Where it waits.
+    place: Option<WaitingPlace>,
+}
+
+/// A place among those who wait for an exchange.
+struct WaitingPlace {
+    fetch: FetchId,
+    key: Option<u64>,
+    /// Whose quota it uses.
+    owner: Owner,
 }
 
 impl<C: Checker> Asking<C> {
-    /// Gives up its place.
-    fn leave(&mut self, state: &mut State<C>, wakers: &mut Wakers) {
-        let Some((id, key)) = self.waits.take() else { return };
-        state.waiters = state.waiters.saturating_sub(1);
-        if let Some(waiters) = state.waiting.get_mut(&id) {
+    /// Gives up its place. Returns whose quota it used.
+    fn leave(&mut self, state: &mut State<C>, wakers: &mut Wakers) -> Option<Owner> {
+        let WaitingPlace { fetch, key, owner } = self.place.take()?;
+        state.shares.give_back(&owner, 1);
+        if let Some(waiters) = state.waiting.get_mut(&fetch) {
             waiters.leave(key, wakers);
         }
+        Some(owner)
     }
+
+    /// Takes a share of the places: of the sender, or of whom the token is known to name. Returns whose.
+    fn take_share(&self, state: &mut State<C>) -> Option<Owner> {
+        let Presented { owner, token, now, .. } = &self.presented;
+        if state.shares.try_take(owner, 1).is_ok() {
+            return Some(owner.clone());
+        }
+        let named = state.checker.known_owner(*now, token)?;
+        state.shares.try_take(&named, 1).ok().map(|()| named)
+    }
+
+    /// Goes on with a token, of whose signature this was found out. `Err` is a signature that is to be verified, outside
+    /// the lock.
+    fn advance(
+        &mut self,
+        failed: Failed<'_>,
+        left: &Waker,
+        wakers: &mut Wakers,
+    ) -> Result<Checked, Unverified> {
+        let shared = self.state.clone();
+        let mut state = lock(&shared);
+        let held = self.leave(&mut state, wakers);
+        let Presented { now, ref owner, ref token, .. } = self.presented;
+        let verdict = check(&mut state.checker, now, owner, token, failed);
+        state.call_drivers(wakers);
+        let id = match verdict {
+            Verdict::Good(access) => return Ok(Poll::Ready(Ok(*access))),
+            #[cfg(feature = "auth-jwt")]
+            Verdict::Signed(signed) => return Err(signed),
+            Verdict::Refused(error) => return Ok(Poll::Ready(Err(error))),
+            Verdict::Wait(id) => id,
+        };
+        let owner = match held {
+            // One that looks again keeps its place.
+            Some(owner) => {
+                state.shares.take(&owner, 1);
+                Some(owner)
+            }
+            None => self.take_share(&mut state),
+        };
+        let Some(owner) = owner else {
+            let why = "too many requests wait for their tokens to be checked";
+            return Ok(Poll::Ready(Err(VerifyError::over_quota(why))));
+        };
+        let mut key = None;
+        state.waiting.entry(id).or_default().wait(&mut key, left.clone(), wakers);
+        self.place = Some(WaitingPlace { fetch: id, key, owner });
+        Ok(Poll::Pending)
+    }
+}
+
+type Checked = Poll<Result<Access, VerifyError>>;
+
+#[cfg(feature = "auth-jwt")]
+type Unverified = Signed;
+#[cfg(not(feature = "auth-jwt"))]
+type Unverified = core::convert::Infallible;
+
+/// A signature that was wrong.
+type Failed<'a> = Option<&'a Unverified>;
+
+#[cfg(feature = "auth-jwt")]
+fn check(checker: &mut impl Checker, now: Now, owner: &Owner, token: &Secret, failed: Failed<'_>) -> Verdict {
+    match failed {
+        Some(failed) => checker.recheck(now, token, failed),
+        None => checker.check(now, owner, token),
+    }
+}
+
+#[cfg(not(feature = "auth-jwt"))]
+fn check(checker: &mut impl Checker, now: Now, owner: &Owner, token: &Secret, _: Failed<'_>) -> Verdict {
+    checker.check(now, owner, token)
 }
 
 impl<C: Checker> Future for Asking<C> {
     type Output = Result<Access, VerifyError>;
 
+    #[cfg(feature = "auth-jwt")]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let left = cx.waker().clone();
-        let mut wakers = Wakers::default();
-        let this = &mut *self;
-        let polled = {
-            let shared = this.state.clone();
-            let mut state = lock(&shared);
-            this.leave(&mut state, &mut wakers);
-            let verdict = state.checker.check(this.presented.now, &this.presented.token);
-            state.call_drivers(&mut wakers);
-            match verdict {
-                Verdict::Good(access) => Poll::Ready(Ok(*access)),
-                // Not under the lock.
-                #[cfg(feature = "auth-jwt")]
-                Verdict::Signed(signed) => {
-                    drop(state);
-                    Poll::Ready(signed.verify(&this.presented.token))
-                }
-                Verdict::Refused(error) => Poll::Ready(Err(error)),
-                Verdict::Wait(_) if state.waiters >= WAITING => Poll::Ready(Err(VerifyError::unavailable(
-                    "too many requests wait for their tokens to be checked",
-                ))),
-                Verdict::Wait(id) => {
-                    let mut key = None;
-                    state.waiting.entry(id).or_default().wait(&mut key, left.clone(), &mut wakers);
-                    state.waiters = state.waiters.saturating_add(1);
-                    this.waits = Some((id, key));
-                    Poll::Pending
-                }
+        let mut failed = None;
+        loop {
+            let mut wakers = Wakers::default();
+            let advanced = self.advance(failed.as_ref(), cx.waker(), &mut wakers);
+            wakers.release();
+            let signed = match advanced {
+                Ok(polled) => return polled,
+                Err(signed) => signed,
+            };
+            // Not under the lock: verification takes long.
+            match signed.verify(&self.presented.token) {
+                Ok(access) => return Poll::Ready(Ok(access)),
+                Err(error) if signed.names_key() => return Poll::Ready(Err(error)),
+                // It may be by a key that is newer, and is tried again only once there are others.
+                Err(_) => failed = Some(signed),
             }
-        };
+        }
+    }
+
+    #[cfg(not(feature = "auth-jwt"))]
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut wakers = Wakers::default();
+        let advanced = self.advance(None, cx.waker(), &mut wakers);
         wakers.release();
-        polled
+        match advanced {
+            Ok(polled) => polled,
+            Err(never) => match never {},
+        }
     }
 }
 
 impl<C: Checker> Drop for Asking<C> {
     fn drop(&mut self) {
-        if self.waits.is_some() {
+        if self.place.is_some() {
             let mut wakers = Wakers::default();
             let shared = self.state.clone();
             self.leave(&mut lock(&shared), &mut wakers);

@@ -10,6 +10,8 @@ use mcp_proto::auth::server::{
 use mcp_proto::auth::{Fetch, Now, Secret};
 use mcp_proto::bind::http::Verb;
 use mcp_proto::front::guard::{Checking, Fetched, Verifier as _};
+use mcp_proto::peer::Principal;
+use mcp_proto::quota::Owner;
 use serde_json::{Value, json};
 
 use super::{ISSUER, RESOURCE, admit, at, protection};
@@ -34,11 +36,13 @@ fn active() -> Value {
 /// What is known of a token once its issuer has answered.
 fn ask(checker: &mut IntrospectionChecker, now: Now, token: &str, answer: &Value) -> Verdict {
     let token = Secret::new(token);
-    let Verdict::Wait(id) = checker.check(now, &token) else { panic!("it is not asked about") };
+    let Verdict::Wait(id) = checker.check(now, &Owner::LOCAL, &token) else {
+        panic!("it is not asked about")
+    };
     let fetch = checker.poll_fetch().unwrap().0;
     assert_eq!(fetch.id, id);
     checker.handle_answer(now, id, 200, answer.to_string().as_bytes());
-    checker.check(now, &token)
+    checker.check(now, &Owner::LOCAL, &token)
 }
 
 #[track_caller]
@@ -61,7 +65,7 @@ fn refused(verdict: Verdict) -> VerifyError {
 #[test]
 fn the_issuer_is_asked_with_the_token_in_a_form_and_a_password() {
     let mut checker = checker();
-    assert!(matches!(checker.check(at(0), &Secret::new("t+k/=")), Verdict::Wait(_)));
+    assert!(matches!(checker.check(at(0), &Owner::LOCAL, &Secret::new("t+k/=")), Verdict::Wait(_)));
     let Fetch { verb, url, headers, body, .. } = checker.poll_fetch().unwrap().0;
     assert_eq!((verb, url.as_str()), (Verb::Post, ENDPOINT));
     assert_eq!(body, "token=t%2Bk%2F%3D&token_type_hint=access_token");
@@ -129,17 +133,17 @@ fn a_token_for_nobody_in_particular_is_for_this_server_only_if_that_was_said() {
 fn answers_are_kept_for_a_moment() {
     let mut checker = checker();
     good(ask(&mut checker, at(0), "t", &active()));
-    good(checker.check(at(9), &Secret::new("t")));
+    good(checker.check(at(9), &Owner::LOCAL, &Secret::new("t")));
     assert_eq!(checker.poll_fetch(), None);
-    assert!(matches!(checker.check(at(10), &Secret::new("t")), Verdict::Wait(_)));
+    assert!(matches!(checker.check(at(10), &Owner::LOCAL, &Secret::new("t")), Verdict::Wait(_)));
     assert!(checker.poll_fetch().is_some());
 }
 
 #[test]
 fn one_token_is_asked_about_once_however_many_requests_there_are() {
     let mut checker = checker();
-    let Verdict::Wait(first) = checker.check(at(0), &Secret::new("t")) else { panic!() };
-    let Verdict::Wait(second) = checker.check(at(0), &Secret::new("t")) else { panic!() };
+    let Verdict::Wait(first) = checker.check(at(0), &Owner::LOCAL, &Secret::new("t")) else { panic!() };
+    let Verdict::Wait(second) = checker.check(at(0), &Owner::LOCAL, &Secret::new("t")) else { panic!() };
     assert_eq!(first, second);
     assert!(checker.poll_fetch().is_some());
     assert_eq!(checker.poll_fetch(), None);
@@ -151,13 +155,13 @@ fn only_so_many_tokens_are_asked_about_at_once() {
     config.asking = 2;
     let mut checker = IntrospectionChecker::new(config).unwrap();
     for token in ["a", "b"] {
-        assert!(matches!(checker.check(at(0), &Secret::new(token)), Verdict::Wait(_)));
+        assert!(matches!(checker.check(at(0), &Owner::LOCAL, &Secret::new(token)), Verdict::Wait(_)));
     }
-    let error = refused(checker.check(at(0), &Secret::new("c")));
-    assert!(matches!(error, VerifyError::Unavailable(_)));
+    let error = refused(checker.check(at(0), &Owner::LOCAL, &Secret::new("c")));
+    assert!(matches!(error, VerifyError::OverQuota(_)));
     let id = checker.poll_fetch().unwrap().0.id;
     checker.handle_failed(at(0), id, "gone");
-    assert!(matches!(checker.check(at(0), &Secret::new("c")), Verdict::Wait(_)));
+    assert!(matches!(checker.check(at(0), &Owner::LOCAL, &Secret::new("c")), Verdict::Wait(_)));
 }
 
 /// Whoever was to ask may be gone: a server that was dropped, say.
@@ -166,14 +170,14 @@ fn tokens_of_which_nothing_is_heard_are_asked_about_again() {
     let mut config = config();
     config.asking = 1;
     let mut checker = IntrospectionChecker::new(config).unwrap();
-    let Verdict::Wait(first) = checker.check(at(0), &Secret::new("t")) else { panic!() };
-    refused(checker.check(at(29), &Secret::new("u")));
-    let Verdict::Wait(second) = checker.check(at(30), &Secret::new("u")) else { panic!() };
+    let Verdict::Wait(first) = checker.check(at(0), &Owner::LOCAL, &Secret::new("t")) else { panic!() };
+    refused(checker.check(at(29), &Owner::LOCAL, &Secret::new("u")));
+    let Verdict::Wait(second) = checker.check(at(30), &Owner::LOCAL, &Secret::new("u")) else { panic!() };
     assert_eq!(checker.poll_fetch().unwrap().0.id, second, "the first is not worth making any more");
     checker.handle_answer(at(30), first, 200, active().to_string().as_bytes());
-    refused(checker.check(at(30), &Secret::new("t")));
+    refused(checker.check(at(30), &Owner::LOCAL, &Secret::new("t")));
     checker.handle_answer(at(30), second, 200, active().to_string().as_bytes());
-    good(checker.check(at(30), &Secret::new("u")));
+    good(checker.check(at(30), &Owner::LOCAL, &Secret::new("u")));
 }
 
 /// An issuer that is down is not asked by every request.
@@ -181,18 +185,18 @@ fn tokens_of_which_nothing_is_heard_are_asked_about_again() {
 fn what_could_not_be_asked_is_not_known_and_not_asked_at_once_again() {
     for (status, body) in [(500, "{}"), (200, "<html>"), (200, "{}"), (401, r#"{"active":true}"#)] {
         let mut checker = checker();
-        let Verdict::Wait(id) = checker.check(at(0), &Secret::new("t")) else { panic!() };
+        let Verdict::Wait(id) = checker.check(at(0), &Owner::LOCAL, &Secret::new("t")) else { panic!() };
         checker.handle_answer(at(0), id, status, body.as_bytes());
-        let error = refused(checker.check(at(0), &Secret::new("t")));
+        let error = refused(checker.check(at(0), &Owner::LOCAL, &Secret::new("t")));
         assert!(matches!(error, VerifyError::Unavailable(_)), "{status} {body}");
-        assert!(matches!(checker.check(at(1), &Secret::new("t")), Verdict::Wait(_)));
+        assert!(matches!(checker.check(at(1), &Owner::LOCAL, &Secret::new("t")), Verdict::Wait(_)));
     }
 }
 
 #[test]
 fn neither_tokens_nor_passwords_are_shown() {
     let mut checker = checker();
-    let _ = checker.check(at(0), &Secret::new("s3cret"));
+    let _ = checker.check(at(0), &Owner::LOCAL, &Secret::new("s3cret"));
     let fetch = checker.poll_fetch().unwrap().0;
     let shown = format!("{checker:?} {fetch:?}");
     for secret in ["s3cret", "p:ss", "bWNwK3", "p%3Ass"] {
@@ -245,15 +249,67 @@ fn only_so_many_requests_wait() {
         panic!()
     };
     let mut cx = Context::from_waker(Waker::noop());
-    let mut waiting: Vec<_> = (0..1024).map(|_| verifier.verify(presented.clone())).collect();
+    let mut waiting: Vec<_> = (0..615).map(|_| verifier.verify(presented.clone())).collect();
     for one in &mut waiting {
         assert!(one.as_mut().poll(&mut cx).is_pending());
     }
     // Polled again, it keeps its place.
     assert!(waiting[0].as_mut().poll(&mut cx).is_pending());
     let mut more = verifier.verify(presented.clone());
-    assert!(matches!(more.as_mut().poll(&mut cx), Poll::Ready(Err(VerifyError::Unavailable(_)))));
+    assert!(matches!(more.as_mut().poll(&mut cx), Poll::Ready(Err(VerifyError::OverQuota(_)))));
+    // There is room for others.
+    let mut other = presented.clone();
+    other.owner = Owner::from(Principal::new("other"));
+    assert!(verifier.verify(other).as_mut().poll(&mut cx).is_pending());
     waiting.pop();
     let mut more = verifier.verify(presented);
     assert!(more.as_mut().poll(&mut cx).is_pending());
+}
+
+/// The sender of an address.
+fn sender(address: &str) -> Owner {
+    Owner::of(None, address.parse().ok())
+}
+
+#[test]
+fn a_sender_of_random_tokens_does_not_keep_others_from_being_verified() {
+    let mut checker = checker();
+    let (eve, ada) = (sender("192.0.2.66"), sender("192.0.2.1"));
+    let asked = (0..1000)
+        .filter(|number| {
+            let verdict = checker.check(at(0), &eve, &Secret::new(format!("random-{number}")));
+            matches!(verdict, Verdict::Wait(_))
+        })
+        .count();
+    assert_eq!(asked, 154, "three fifths of what may be asked at once");
+    assert!(matches!(checker.check(at(0), &ada, &Secret::new("t")), Verdict::Wait(_)));
+}
+
+#[test]
+fn answers_about_random_tokens_do_not_displace_those_about_good_ones() {
+    let mut config = config();
+    config.kept = 4;
+    let mut checker = IntrospectionChecker::new(config).unwrap();
+    good(ask(&mut checker, at(0), "t", &active()));
+    for number in 0..100 {
+        refused(ask(&mut checker, at(1), &format!("random-{number}"), &json!({"active": false})));
+    }
+    good(checker.check(at(2), &Owner::LOCAL, &Secret::new("t")));
+}
+
+/// Many clients may have one address: behind a proxy, say.
+#[test]
+fn a_token_that_was_good_lately_is_asked_about_on_behalf_of_whom_it_names() {
+    let mut checker = checker();
+    good(ask(&mut checker, at(0), "t", &active()));
+    let flood = (0..1000).map(|number| Secret::new(format!("random-{number}")));
+    flood.for_each(|token| drop(checker.check(at(60), &Owner::LOCAL, &token)));
+    let unknown = refused(checker.check(at(60), &Owner::LOCAL, &Secret::new("u")));
+    assert!(matches!(unknown, VerifyError::OverQuota(_)));
+    let Verdict::Wait(id) = checker.check(at(60), &Owner::LOCAL, &Secret::new("t")) else { panic!() };
+    // Once it was withdrawn, it is like any other.
+    checker.handle_answer(at(60), id, 200, br#"{"active":false}"#);
+    refused(checker.check(at(61), &Owner::LOCAL, &Secret::new("t")));
+    let withdrawn = refused(checker.check(at(80), &Owner::LOCAL, &Secret::new("t")));
+    assert!(matches!(withdrawn, VerifyError::OverQuota(_)));
 }

@@ -1,6 +1,7 @@
 //! Requests that wait for what is fetched so that their tokens can be checked.
 
 use core::future::Future as _;
+use core::net::IpAddr;
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
 
@@ -8,12 +9,13 @@ use mcp_proto::Bytes;
 use mcp_proto::auth::server::{Checker, Verdict};
 use mcp_proto::auth::{Fetch, FetchId, Reach, Secret};
 use mcp_proto::front::guard::{Admitted, Checking, Fetched, Guard, Verifying};
+use mcp_proto::quota::Owner;
 
 use super::*;
 
 const FETCH: FetchId = FetchId::new(1);
-/// So many may wait.
-const MOST: usize = 1024;
+/// So many of one sender may wait: three fifths of what may wait at all.
+const MOST: usize = 615;
 
 /// Knows nothing before its one exchange is answered.
 struct Asking {
@@ -21,7 +23,7 @@ struct Asking {
 }
 
 impl Checker for Asking {
-    fn check(&mut self, _: Now, _: &Secret) -> Verdict {
+    fn check(&mut self, _: Now, _: &Owner, _: &Secret) -> Verdict {
         if self.answered { Verdict::Good(Box::new(access(""))) } else { Verdict::Wait(FETCH) }
     }
 
@@ -41,8 +43,12 @@ impl Checker for Asking {
 }
 
 fn ask(guard: &Guard) -> Verifying {
+    ask_from(guard, None)
+}
+
+fn ask_from(guard: &Guard, client: Option<IpAddr>) -> Verifying {
     let fields = [("authorization", "Bearer one")];
-    let head = RequestHead { method: "POST", path: "/mcp", fields: &Listed(&fields), client: None };
+    let head = RequestHead { method: "POST", path: "/mcp", fields: &Listed(&fields), client };
     match guard.admit(&head, at(0)) {
         Admitted::Verifying(verifying) => verifying,
         Admitted::Answer(answer) => panic!("{answer:?}"),
@@ -59,8 +65,10 @@ fn so_many_requests_wait_and_no_more() {
     let guard = Guard::new(protection(), Checking::of(Asking { answered: false }));
     let mut waiting: Vec<_> = (0..MOST).map(|_| ask(&guard)).collect();
     assert!(waiting.iter_mut().all(|verifying| poll(verifying).is_pending()));
-    let refused = |polled| matches!(polled, Poll::Ready(Err(Answer { status: 503, .. })));
+    let refused = |polled| matches!(polled, Poll::Ready(Err(Answer { status: 429, .. })));
     assert!(refused(poll(&mut ask(&guard))));
+    let Poll::Ready(Err(answer)) = poll(&mut ask(&guard)) else { panic!() };
+    assert!(answer.headers.contains(&("retry-after", "5".into())));
     // One that looks again keeps its place, and takes no other.
     assert!(poll(&mut waiting[0]).is_pending());
     assert!(refused(poll(&mut ask(&guard))));
@@ -69,6 +77,10 @@ fn so_many_requests_wait_and_no_more() {
     assert!(poll(&mut last).is_pending());
     assert!(refused(poll(&mut ask(&guard))));
     waiting.push(last);
+    // Others have room.
+    let mut other = ask_from(&guard, Some(IpAddr::from([192, 0, 2, 1])));
+    assert!(poll(&mut other).is_pending());
+    waiting.push(other);
 
     guard.fetched(at(1), FETCH, Ok(Fetched { status: 200, body: Bytes::new() }));
     assert!(waiting.iter_mut().all(|verifying| matches!(poll(verifying), Poll::Ready(Ok(_)))));

@@ -2,14 +2,16 @@
 
 use alloc::boxed::Box;
 use alloc::string::ToString;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
 use super::issuer::{Issuer, Judged, Numbers};
-use super::{Jws, JwtConfig, Signed};
+use super::{Jws, JwtConfig, PublicKey, Signed, WRONG_SIGNATURE};
 use crate::auth::server::claims::{Claims, Confirmation, principal, time};
 use crate::auth::server::{Access, Checker, Verdict, VerifyError};
 use crate::auth::{Fetch, FetchId, Now, Reach, Secret};
+use crate::quota::Owner;
 use crate::schema::Json;
 
 /// Holds signed tokens to the keys of their issuers.
@@ -38,7 +40,13 @@ impl JwtChecker {
         Self { config, issuers, numbers: 0 }
     }
 
-    fn try_check(&mut self, now: Now, token: &Secret) -> Result<Verdict, &'static str> {
+    /// Checks a token: `tried` are the keys by which its signature is wrong, if that is known already.
+    fn try_check(
+        &mut self,
+        now: Now,
+        token: &Secret,
+        tried: Option<&Arc<[PublicKey]>>,
+    ) -> Result<Verdict, &'static str> {
         let jws = Jws::read(token.expose(), &self.config.algorithms)?;
         if !self.config.types.allow(jws.header.typ.as_deref()) {
             return Err("it is no access token");
@@ -59,9 +67,12 @@ impl JwtChecker {
             }
         }
         let mut numbers = Numbers(&mut self.numbers);
-        let signed = match issuer.judge(now.instant, &jws, &self.config, &mut numbers) {
-            Judged::Good => None,
-            Judged::By(keys, named) => Some((keys, named)),
+        let judged = match tried {
+            Some(tried) => issuer.judge_again(now.instant, &jws, tried, &self.config, &mut numbers),
+            None => issuer.judge(now.instant, &jws, &self.config, &mut numbers),
+        };
+        let (keys, named) = match judged {
+            Judged::By(keys, named) => (keys, named),
             Judged::Bad(why) => return Err(why),
             Judged::Wait(id) => return Ok(Verdict::Wait(id)),
             Judged::NoKeys(why) => return Ok(Verdict::Refused(VerifyError::unavailable(why))),
@@ -82,16 +93,21 @@ impl JwtChecker {
             audiences: claims.aud.0,
             claims: Json::new(jws.payload().to_string()).unwrap_or_else(|_| Json::empty_object()),
         });
-        Ok(match signed {
-            Some((keys, named)) => Verdict::Signed(Signed { keys, named, access }),
-            None => Verdict::Good(access),
-        })
+        Ok(Verdict::Signed(Signed { keys, named, access }))
     }
 }
 
 impl Checker for JwtChecker {
-    fn check(&mut self, now: Now, token: &Secret) -> Verdict {
-        self.try_check(now, token).unwrap_or_else(|why| Verdict::Refused(VerifyError::invalid(why)))
+    fn check(&mut self, now: Now, _: &Owner, token: &Secret) -> Verdict {
+        self.try_check(now, token, None).unwrap_or_else(|why| Verdict::Refused(VerifyError::invalid(why)))
+    }
+
+    fn recheck(&mut self, now: Now, token: &Secret, failed: &Signed) -> Verdict {
+        let checked = match failed.names_key() {
+            true => Err(WRONG_SIGNATURE),
+            false => self.try_check(now, token, Some(&failed.keys)),
+        };
+        checked.unwrap_or_else(|why| Verdict::Refused(VerifyError::invalid(why)))
     }
 
     fn handle_answer(&mut self, now: Now, id: FetchId, status: u16, body: &[u8]) {

@@ -8,14 +8,11 @@ use bytes::Bytes;
 use serde::Deserialize;
 
 use super::key::{PublicKey, read_set};
-use super::{Jws, JwtConfig, KeySource};
+use super::{Jws, JwtConfig, KeySource, WRONG_SIGNATURE};
 use crate::Instant;
 use crate::auth::server::checker::LOST;
 use crate::auth::{DOCUMENT_BYTES, Fetch, FetchId, Reach, Secret, ServerMetadata};
 use crate::bind::http::Verb;
-
-/// The most keys that a signature without the name of its key is tried with.
-const TRIED: usize = 8;
 
 /// An issuer, with its keys.
 #[derive(Debug)]
@@ -51,9 +48,8 @@ enum Step {
 
 /// What the keys say of a signature.
 pub(super) enum Judged {
-    Good,
-    /// It is by the key of this number, if it is not wrong.
-    By(Arc<[PublicKey]>, usize),
+    /// It is by the key of this number, or by any if there is none, unless it is wrong.
+    By(Arc<[PublicKey]>, Option<usize>),
     /// By none of them.
     Bad(&'static str),
     /// This has to be fetched first.
@@ -137,32 +133,57 @@ impl Issuer {
             self.fetched = None;
         }
         let looked = self.look(jws);
-        // A key that is not known may be a new one.
-        let wanted = looked.is_err() || age.is_none_or(|age| age >= config.refresh);
+        if looked.is_err() || age.is_none_or(|age| age >= config.refresh) {
+            self.refresh(now, config, numbers);
+        }
+        looked.unwrap_or_else(|why| self.newer_keys(why))
+    }
+
+    /// Judges a signature that is by none of the keys `tried`, and names none.
+    pub(super) fn judge_again(
+        &mut self,
+        now: Instant,
+        jws: &Jws<'_>,
+        tried: &Arc<[PublicKey]>,
+        config: &JwtConfig,
+        numbers: &mut Numbers<'_>,
+    ) -> Judged {
+        if !Arc::ptr_eq(tried, &self.keys) {
+            // New keys have come meanwhile.
+            return self.judge(now, jws, config, numbers);
+        }
+        if matches!(self.source, Source::Fixed) {
+            return Judged::Bad(WRONG_SIGNATURE);
+        }
+        self.refresh(now, config, numbers);
+        self.newer_keys(WRONG_SIGNATURE)
+    }
+
+    /// Fetches the keys unless that was done lately. A key that is not known may be a new one.
+    fn refresh(&mut self, now: Instant, config: &JwtConfig, numbers: &mut Numbers<'_>) {
         let rested = self.asked.is_none_or(|asked| now.saturating_since(asked) >= config.pause);
-        if wanted && rested && self.fetching.is_none() {
+        if rested && self.fetching.is_none() {
             self.begin(now, numbers);
         }
-        match (looked, self.fetching) {
-            (Ok(judged), _) => judged,
-            (Err(_), Some((id, _))) => Judged::Wait(id),
-            (Err(why), None) if self.fetched.is_some() => Judged::Bad(why),
-            (Err(_), None) => Judged::NoKeys(self.problem.clone()),
+    }
+
+    /// What is said of a signature that is wrong by the keys that are known.
+    fn newer_keys(&self, why: &'static str) -> Judged {
+        match self.fetching {
+            Some((id, _)) => Judged::Wait(id),
+            None if self.fetched.is_some() => Judged::Bad(why),
+            None => Judged::NoKeys(self.problem.clone()),
         }
     }
 
     /// Which of the keys it is by; why by none of them.
     fn look(&self, jws: &Jws<'_>) -> Result<Judged, &'static str> {
+        let named = |key: &PublicKey| {
+            key.fits(jws.algorithm) && (jws.header.kid.is_none() || key.id == jws.header.kid)
+        };
         let unknown = "it is signed by a key that its issuer does not have";
-        if jws.header.kid.is_some() {
-            let named = |key: &PublicKey| key.fits(jws.algorithm) && key.id == jws.header.kid;
-            let named = self.keys.iter().position(named).ok_or(unknown)?;
-            return Ok(Judged::By(self.keys.clone(), named));
-        }
-        // One that names none is tried with some here: if it is wrong, it may be by a new one.
-        let mut fitting = self.keys.iter().filter(|key| key.fits(jws.algorithm)).take(TRIED).peekable();
-        fitting.peek().ok_or(unknown)?;
-        if fitting.any(|key| key.has_signed(jws)) { Ok(Judged::Good) } else { Err("its signature is wrong") }
+        let first = self.keys.iter().position(named).ok_or(unknown)?;
+        Ok(Judged::By(self.keys.clone(), jws.header.kid.is_some().then_some(first)))
     }
 
     // --- Fetching ---

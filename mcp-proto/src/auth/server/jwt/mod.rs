@@ -15,3 +15,4 @@ pub use signed::Signed;
 
 pub(super) use jws::Jws;
 pub(super) use key::PublicKey;
+pub(super) use signed::WRONG_SIGNATURE;

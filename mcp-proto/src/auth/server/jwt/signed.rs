@@ -9,13 +9,19 @@ use super::{Jws, JwtAlgorithm};
 use crate::auth::Secret;
 use crate::auth::server::{Access, VerifyError};
 
+/// What is said of a token whose signature is by none of the keys.
+pub(in super::super) const WRONG_SIGNATURE: &str = "its signature is wrong";
+
+/// The most keys that a signature without the name of its key is tried with.
+const TRIED: usize = 8;
+
 /// A token of which everything is good but for the signature, which is still to be verified. That is what takes time, tens
 /// to hundreds of microseconds: it is done where nobody else waits for it.
 #[derive(Clone)]
 pub struct Signed {
     pub(super) keys: Arc<[PublicKey]>,
-    /// The key that the token names.
-    pub(super) named: usize,
+    /// The key that the token names; without it, any may be the one.
+    pub(super) named: Option<usize>,
     pub(super) access: Box<Access>,
 }
 
@@ -23,13 +29,23 @@ impl Signed {
     /// What the token allows, which must be the one that was checked.
     ///
     /// # Errors
-    /// If its signature is wrong.
-    pub fn verify(self, token: &Secret) -> Result<Access, VerifyError> {
+    /// If its signature is wrong. If the token [names no key](Self::names_key), its issuer may have a newer one: ask
+    /// [`Checker::recheck`](crate::auth::server::Checker::recheck).
+    pub fn verify(&self, token: &Secret) -> Result<Access, VerifyError> {
         let jws = Jws::read(token.expose(), &JwtAlgorithm::ALL).map_err(VerifyError::invalid)?;
-        match self.keys.get(self.named) {
-            Some(key) if key.has_signed(&jws) => Ok(*self.access),
-            _ => Err(VerifyError::invalid("its signature is wrong")),
-        }
+        let verified = match self.named {
+            Some(named) => self.keys.get(named).is_some_and(|key| key.has_signed(&jws)),
+            None => {
+                let mut fitting = self.keys.iter().filter(|key| key.fits(jws.algorithm)).take(TRIED);
+                fitting.any(|key| key.has_signed(&jws))
+            }
+        };
+        if verified { Ok((*self.access).clone()) } else { Err(VerifyError::invalid(WRONG_SIGNATURE)) }
+    }
+
+    /// Whether the token names the key that it is signed by.
+    pub fn names_key(&self) -> bool {
+        self.named.is_some()
     }
 }
 
