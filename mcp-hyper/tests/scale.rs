@@ -190,7 +190,55 @@ fn ten_thousand_sessions_are_opened_and_expire_and_their_memory_comes_back() {
     assert!(each < 8.0, "{each} KiB");
 }
 
+/// How many of a hundred clients' sessions survive ten thousand of another client, which a proxy forwards; and what the
+/// server holds before and after those, in MiB.
+fn survivors(told_apart: bool) -> (usize, [f64; 2]) {
+    let proxies = told_apart.then(|| "127.0.0.1".parse().unwrap());
+    let options = ServerOptions::new(router(&Log::default())).trusted_proxies(proxies);
+    let (address, _server) = served(options);
+    let mut client = Raw::connect(address);
+    settle("nothing else is going on");
+    let start = LIVE.load(Relaxed);
+    let held = || LIVE.load(Relaxed).saturating_sub(start) as f64 / 1024.0 / 1024.0;
+    let others: Vec<_> = (0..100).map(|number| client.initialize_for(&format!("192.0.2.{number}"))).collect();
+    client.forget();
+    let before = held();
+    for _ in 0..SESSIONS {
+        client.initialize_for("198.51.100.66");
+    }
+    client.forget();
+    let after = held();
+    let alive = others.iter().filter(|session| client.list_tools(session) == 200).count();
+    (alive, [before, after])
+}
+
+#[test]
+fn ten_thousand_sessions_of_one_client_evict_no_other_clients_sessions() {
+    let _alone = alone();
+    for (told_apart, expected) in [(true, 100), (false, 0)] {
+        let (alive, [before, after]) = survivors(told_apart);
+        let owners = if told_apart { "an owner each" } else { "one owner for all" };
+        println!(
+            "{owners}: {alive} of 100 sessions survive {SESSIONS} of another client; {before:.2} MiB before, {after:.2} after"
+        );
+        assert_eq!(alive, expected);
+        assert!(after < 80.0, "{after} MiB");
+    }
+}
+
 impl Raw {
+    /// Opens a session for the client of this address; returns its id.
+    fn initialize_for(&mut self, forwarded: &str) -> String {
+        let params = json!({
+            "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "test", "version": "1" },
+        });
+        let body = json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params });
+        self.post("/mcp", &format!("x-forwarded-for: {forwarded}\r\n"), &body.to_string());
+        let (head, body) = self.answer();
+        assert_eq!(head.status, 200, "{body}");
+        head.get("mcp-session-id").unwrap().to_owned()
+    }
+
     /// Asks for something in a session; returns the status.
     fn list_tools(&mut self, session: &str) -> u16 {
         let request = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list" }).to_string();

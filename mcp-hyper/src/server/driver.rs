@@ -1,17 +1,21 @@
 //! The futures that a server runs in.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::future::Future;
 use std::io;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
+use futures_lite::{AsyncRead, AsyncWrite};
 use futures_util::Stream as _;
 use futures_util::stream::FuturesUnordered;
 use mcp_proto::front::http::HttpServerDriver;
 use mcp_proto::front::{Mode, Multi, RouterError};
+use mcp_proto::quota::Owner;
 
 use super::accept::{Listener, Patient};
 use super::connection::{Connection, ConnectionError};
@@ -152,6 +156,8 @@ pub struct ServerDriver<L: Listener, H: ServerMode = Multi> {
     on_error: OnError,
     /// Who else takes the connections.
     spawn: Option<Spawn<L::Io, H>>,
+    /// Connections that wait for others of their owners to end.
+    parked: VecDeque<(L::Io, Option<IpAddr>)>,
 }
 
 /// One connection, for an executor to run.
@@ -167,6 +173,8 @@ pub enum ServerError {
     /// Nobody could be accepted. It is tried again, after up to a second if it is about the system's means, such as
     /// open files.
     Accept(io::Error),
+    /// A connection was refused, from this address: the server is full, and its client has its share.
+    Refused(Option<IpAddr>),
     /// A connection did not end as it should.
     Connection(ConnectionError),
 }
@@ -175,6 +183,10 @@ impl fmt::Display for ServerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Accept(error) => write!(f, "no connection could be accepted: {error}"),
+            Self::Refused(None) => f.write_str("a connection was refused: there are too many"),
+            Self::Refused(Some(address)) => {
+                write!(f, "a connection from {address} was refused: there are too many")
+            }
             Self::Connection(error) => write!(f, "{error}"),
         }
     }
@@ -184,6 +196,7 @@ impl std::error::Error for ServerError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Accept(error) => Some(error),
+            Self::Refused(_) => None,
             Self::Connection(error) => error.source(),
         }
     }
@@ -198,28 +211,61 @@ impl<L: Listener, H: ServerMode> ServerDriver<L, H> {
         spawn: Option<Spawn<L::Io, H>>,
     ) -> Self {
         let listener = Some(Patient::new(listener, service.shared().clock.timers().clone()));
-        Self { listener, service, driver, connections: FuturesUnordered::new(), on_error, spawn }
+        let connections = FuturesUnordered::new();
+        Self { listener, service, driver, connections, on_error, spawn, parked: VecDeque::new() }
     }
 
     /// Ready once enough were accepted that the others should have a turn.
     fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let shared = self.service.shared();
+        self.resume_parked(cx);
         let Some(listener) = &mut self.listener else { return Poll::Pending };
         for _ in 0..ACCEPTED_AT_ONCE {
-            ready!(shared.registry.poll_fewer(shared.limits.connections, cx));
             match ready!(listener.poll_accept(cx)) {
                 Ok(io) => {
                     let peer = L::peer_address(&io);
-                    let connection = self.service.connection_from(io, peer);
-                    match &self.spawn {
-                        Some(spawn) => spawn(connection),
-                        None => self.connections.push(connection),
+                    let shared = self.service.shared();
+                    if shared.registry.has_room(&Owner::of(None, peer)) {
+                        begin(&self.service, &self.spawn, &self.connections, io, peer);
+                    } else if self.parked.len() < shared.limits.connections.div_ceil(8) {
+                        self.parked.push_back((io, peer));
+                        if shared.registry.poll_fewer(shared.limits.connections, cx).is_ready() {
+                            return Poll::Ready(());
+                        }
+                    } else {
+                        (self.on_error)(&ServerError::Refused(peer));
                     }
                 }
                 Err(error) => (self.on_error)(&ServerError::Accept(error)),
             }
         }
         Poll::Ready(())
+    }
+
+    /// Begins with parked connections as long as there is room. If some are left, the waker is called once there is.
+    fn resume_parked(&mut self, cx: &mut Context<'_>) {
+        let Self { parked, service, spawn, connections, .. } = self;
+        let shared = service.shared();
+        while !parked.is_empty()
+            && shared.registry.poll_fewer(shared.limits.connections, cx).is_ready()
+            && let Some((io, peer)) = parked.pop_front()
+        {
+            begin(service, spawn, connections, io, peer);
+        }
+    }
+}
+
+/// Begins with a connection that was accepted.
+fn begin<Io: AsyncRead + AsyncWrite + Unpin + 'static, H: ServerMode>(
+    service: &HttpService<H>,
+    spawn: &Option<Spawn<Io, H>>,
+    connections: &FuturesUnordered<Connection<Io, H>>,
+    io: Io,
+    peer: Option<IpAddr>,
+) {
+    let connection = service.connection_from(io, peer);
+    match spawn {
+        Some(spawn) => spawn(connection),
+        None => connections.push(connection),
     }
 }
 
@@ -233,6 +279,7 @@ impl<L: Listener + Unpin, H: ServerMode> Future for ServerDriver<L, H> {
         }
         if this.service.shared().server.is_closing() {
             this.listener = None;
+            this.parked.clear();
         }
         let accepted = this.poll_accept(cx);
         while let Poll::Ready(Some(ended)) = Pin::new(&mut this.connections).poll_next(cx) {

@@ -7,9 +7,12 @@ use std::time::Duration;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ServerLimits {
-    /// Connections at a time; more wait in the system's own queue until one ends. Default 8,192: with 20 KiB each, as an
-    /// idle one costs, that is 160 MiB. The system may allow fewer files than that: then it is the system's limit that
-    /// counts, and new connections wait likewise.
+    /// Connections at a time. Default 8,192: with 20 KiB each, as an idle one costs, that is 160 MiB.
+    ///
+    /// When there are so many, a client with less than its fair share of them takes the place of one of the client that
+    /// has most, of one without a request if there is any. Clients are told apart by their addresses. Others wait until
+    /// one of theirs ends: an eighth as many, beyond which they are refused. The system may allow fewer files than that:
+    /// then new connections wait in its queue.
     pub connections: usize,
     /// Requests at a time on one connection of HTTP/2. Default 200.
     pub streams: u32,

@@ -366,8 +366,8 @@ impl<H: Mode> ServerOptions<H> {
         let service = HttpService::new(Shared {
             server,
             clock,
+            registry: Arc::new(Registry::new(self.limits.connections)),
             limits: Arc::new(self.limits),
-            registry: Arc::new(Registry::default()),
             tls: self.tls,
             principal: self.principal,
             proxies: self.proxies,

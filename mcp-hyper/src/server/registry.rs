@@ -1,40 +1,68 @@
 //! The connections of one server.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
+use mcp_proto::quota::{FairTable, Owner};
+
 use super::watch::{Order, Overrun, Watch};
 
-/// Who is connected, whether the server itself accepted them or somebody else did.
-#[derive(Default)]
+/// How many connections are looked at to find one without a request that makes room for another. If all of them have one,
+/// the oldest goes.
+const LOOKED_AT: usize = 16;
+
+/// The open connections, whether the server itself accepted them or the application did.
 pub(super) struct Registry {
     inner: Mutex<Inner>,
 }
 
-#[derive(Default)]
 struct Inner {
     next: u64,
-    open: BTreeMap<u64, Arc<Watch>>,
+    open: FairTable<u64, Arc<Watch>>,
     closing: Option<Order>,
     /// Waits for one of them to end.
     waker: Option<Waker>,
 }
 
 impl Registry {
+    /// Of a server that has `most` connections at a time.
+    pub(super) fn new(most: usize) -> Self {
+        let inner = Inner { next: 0, open: FairTable::new(most), closing: None, waker: None };
+        Self { inner: Mutex::new(inner) }
+    }
+
     fn inner(&self) -> MutexGuard<'_, Inner> {
         // Nothing that can panic happens under this lock.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A new connection. Once the server is closing it is told so at once.
-    pub(super) fn enter(self: &Arc<Self>, watch: Arc<Watch>) -> Entry {
+    /// Whether there is room for a connection of this owner, if need be in place of one of the owner that has most.
+    pub(super) fn has_room(&self, owner: &Owner) -> bool {
+        self.inner().open.has_room(owner)
+    }
+
+    /// A new connection. It may displace another one. It is retired at once if the server is closing.
+    pub(super) fn enter(self: &Arc<Self>, owner: &Owner, watch: Arc<Watch>) -> Entry {
         let mut inner = self.inner();
         let number = inner.next;
         inner.next = inner.next.wrapping_add(1);
-        inner.open.insert(number, watch.clone());
+        for _ in 0..LOOKED_AT {
+            let Some(key) = inner.open.next_displaced(owner) else { break };
+            if inner.open.get(key).is_none_or(|watch| watch.is_idle()) {
+                break;
+            }
+            inner.open.renew(key);
+        }
+        let displaced = inner.open.insert(number, owner, watch.clone());
+        if displaced.is_err() {
+            // The application has accepted it.
+            inner.open.insert_over(number, owner, watch.clone());
+        }
         let closing = inner.closing;
         drop(inner);
+        if let Ok(Some((_, displaced))) = displaced {
+            displaced.order(Order::Cut(Overrun::Displaced));
+        }
         if let Some(order) = closing {
             watch.order(order);
         }
@@ -64,7 +92,7 @@ impl Registry {
     fn tell(&self, order: Order) {
         let mut inner = self.inner();
         inner.closing = Some(order);
-        let open: Vec<_> = inner.open.values().cloned().collect();
+        let open: Vec<_> = inner.open.iter().map(|(_, watch)| watch.clone()).collect();
         drop(inner);
         for watch in open {
             watch.order(order);
@@ -81,7 +109,7 @@ pub(super) struct Entry {
 impl Drop for Entry {
     fn drop(&mut self) {
         let mut inner = self.registry.inner();
-        let watch = inner.open.remove(&self.number);
+        let watch = inner.open.remove(self.number);
         let waker = inner.waker.take();
         drop(inner);
         drop(watch);

@@ -70,6 +70,8 @@ pub enum Overrun {
     Write,
     /// [`ServerLimits::idle_timeout`] or [`ServerLimits::lifetime`], and the client did not part.
     Parting,
+    /// [`ServerLimits::connections`]: the server was full, and this client had more connections than its share.
+    Displaced,
     /// The server has closed, and its
     /// [`close_timeout`](mcp_proto::peer::server::ServerConfig::close_timeout) has passed.
     Closed,
@@ -81,6 +83,7 @@ impl fmt::Display for Overrun {
             Self::Headers => "the client took too long to send the headers of a request",
             Self::Write => "the client takes nothing of what is written to it",
             Self::Parting => "the connection was to end, and the client did not close it",
+            Self::Displaced => "the server is full, and the client has more connections than its share",
             Self::Closed => "the server has closed",
         })
     }
@@ -172,6 +175,11 @@ impl Watch {
         if state.exchanges == 0 {
             state.quiet = self.timers.now();
         }
+    }
+
+    /// Whether no exchange is under way.
+    pub(super) fn is_idle(&self) -> bool {
+        self.state().exchanges == 0
     }
 
     /// The connection has done as it was told.

@@ -7,6 +7,7 @@ mod embedding;
 mod exchanges;
 mod http2;
 mod limits;
+mod owners;
 #[cfg(feature = "auth-jwt")]
 mod protected;
 mod shutdown;

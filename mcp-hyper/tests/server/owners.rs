@@ -1,0 +1,137 @@
+//! Clients that are told apart by their addresses.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering::SeqCst};
+use std::task::{Context, Poll, ready};
+
+use mcp_hyper::{Listener, ServerOptions};
+use serde_json::json;
+use smol::io::{AsyncRead, AsyncWrite};
+use smol::net::TcpListener;
+
+use crate::server_common::{Log, Progress, Raw, in_session, listener, router, run, text};
+
+type Io = <TcpListener as Listener>::Io;
+
+/// A socket that seems to come from another address.
+struct Moved(Io, IpAddr);
+
+impl AsyncRead for Moved {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for Moved {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write(cx, buf)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(cx)
+    }
+
+    fn poll_close(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_close(cx)
+    }
+}
+
+/// A listener whose next connection seems to come from the address with this last byte.
+struct Moving(TcpListener, Arc<AtomicU8>);
+
+impl Listener for Moving {
+    type Io = Moved;
+
+    fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Moved>> {
+        let io = ready!(self.0.poll_accept(cx))?;
+        Poll::Ready(Ok(Moved(io, IpAddr::from([192, 0, 2, self.1.load(SeqCst)]))))
+    }
+
+    fn peer_address(io: &Moved) -> Option<IpAddr> {
+        Some(io.1)
+    }
+}
+
+const EVE: u8 = 66;
+
+#[test]
+fn client_with_many_connections_gives_one_up_for_a_newcomer() {
+    let (listener, address) = listener();
+    let next = Arc::new(AtomicU8::new(EVE));
+    let options = ServerOptions::new(router(&Log::default())).limits(|limits| limits.connections = 3);
+    let (_server, driver) = options.listen(Moving(listener, next.clone()));
+    run(driver);
+    let connect = |from: u8, message: &str| {
+        next.store(from, SeqCst);
+        let mut client = Raw::connect(address);
+        client.echo(message);
+        client
+    };
+    let mut streaming = connect(EVE, "first");
+    streaming.call("wait", &json!({}), Progress::Wanted);
+    streaming.event();
+    let mut idle = connect(EVE, "second");
+    let mut third = connect(EVE, "third");
+    let mut newcomer = connect(1, "newcomer");
+    assert!(idle.closed(), "the oldest without a request");
+    third.echo("the third goes on");
+    newcomer.echo("so does the newcomer");
+
+    // One more of her own waits until one of hers ends.
+    next.store(EVE, SeqCst);
+    let mut parked = Raw::connect(address);
+    parked.call("echo", &json!({ "message": "parked" }), Progress::Unwanted);
+    newcomer.echo("others are not concerned");
+    drop(third);
+    assert_eq!(text(&parked.answer().1), "parked");
+}
+
+/// Opens a session; returns its id.
+fn initialize(address: SocketAddr, forwarded: &str) -> String {
+    let body = json!({
+        "jsonrpc": "2.0", "id": 0, "method": "initialize",
+        "params": {
+            "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "test", "version": "1" },
+        },
+    });
+    let mut client = Raw::connect(address);
+    client.post("/mcp", &format!("x-forwarded-for: {forwarded}\r\n"), &body.to_string());
+    let (head, body) = client.answer();
+    assert_eq!(head.status, 200, "{body}");
+    head.get("mcp-session-id").unwrap().to_owned()
+}
+
+fn is_alive(address: SocketAddr, session: &str) -> bool {
+    let ping = json!({ "jsonrpc": "2.0", "id": 1, "method": "ping" });
+    let mut client = Raw::connect(address);
+    client.post("/mcp", &in_session(session), &ping.to_string());
+    client.answer().0.status == 200
+}
+
+/// Whether a client's session survives another client that opens many, behind one proxy.
+fn survives(trusted: &[&str]) -> bool {
+    let (listener, address) = listener();
+    let options = ServerOptions::new(router(&Log::default()))
+        .configure(|config| config.sessions = 4)
+        .trusted_proxies(trusted.iter().map(|proxy| proxy.parse().unwrap()));
+    let (_server, driver) = options.listen(listener);
+    run(driver);
+    let session = initialize(address, "192.0.2.1");
+    assert!(is_alive(address, &session));
+    (0..8).for_each(|number| drop(initialize(address, &format!("198.51.100.{number}, 192.0.2.66"))));
+    is_alive(address, &session)
+}
+
+#[test]
+fn server_tells_clients_apart_that_a_trusted_proxy_forwards() {
+    assert!(survives(&["10.0.0.0/8", "127.0.0.1"]));
+}
+
+#[test]
+fn server_believes_no_other_peer_about_forwarded_addresses() {
+    assert!(!survives(&[]));
+    assert!(!survives(&["10.0.0.0/8", "unix"]));
+}
