@@ -18,6 +18,7 @@ use crate::codec::{Sse, SseItem};
 use crate::front::tasks::{TaskChoice, TaskConfig};
 use crate::front::{Context, HandlerError, Multi, Router};
 use crate::peer::server::{Eras, ListKind, SealKey, Sealer};
+use crate::quota::ByteLimits;
 use crate::rpc::{self, Frame, Id, Message};
 use crate::schema::{CallToolParams, ElicitParams, ElicitSchema, Era, ServerCapability, StringSchema, Tool};
 use crate::testing::http::{FrontPeer, HttpOutput, HttpPeer, SimulatedClock};
@@ -189,6 +190,7 @@ impl Harness {
             config.sessions = 2;
             config.stored_events = 4;
             config.stored_bytes = 256;
+            config.bytes = ByteLimits { total: 8192, unauthenticated: 8192, owner: 4096 };
         }
         let mut harness = Self {
             peer: FrontPeer::new(router, config, clock, 7),
@@ -213,6 +215,7 @@ impl Harness {
             let answered = exchange.gone || !exchange.whole || exchange.over;
             assert!(answered, "contract 1: exchange {number} has no end");
         }
+        assert_eq!(harness.peer.server.handle().bytes_used(), 0, "what is over holds nothing");
         assert!(!harness.mixed_up.load(Ordering::Relaxed), "a state was accepted for another request");
         harness.transcript
     }

@@ -62,7 +62,7 @@ pub struct HttpServerConfig {
     /// How many bytes of events a session keeps so; the newest event is kept whatever its size. Default 1 MiB.
     pub stored_bytes: usize,
     /// How long a session keeps the events of a stream after its last answer was delivered, that is, after the stream was
-    /// written to its end. Default 10 s: the last bytes may be lost on their way, and the client then comes back at
+    /// written to its end. Default 30 s: the last bytes may be lost on their way, and the client then comes back at
     /// once. Until then they count as delivered, are limited to a sixteenth of `stored_bytes`, and are the first to make
     /// room. The events of a stream that broke off are not delivered: they stay, within the limits above, until a
     /// client has read the rest of the stream.
@@ -89,7 +89,7 @@ impl HttpServerConfig {
             session_idle: Duration::from_secs(30 * 60),
             stored_events: 1024,
             stored_bytes: 1024 * 1024,
-            resume_grace: Duration::from_secs(10),
+            resume_grace: Duration::from_secs(30),
             legacy_sse: None,
         }
     }
