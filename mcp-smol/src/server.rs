@@ -101,15 +101,16 @@ where
 ///
 /// # Errors
 ///
-/// What is wrong with the [router](Router::check), as [`io::ErrorKind::InvalidInput`], before anything is served; that
-/// there are [no file descriptors](crate::start_reactor) to work with; and the errors of reading and writing, [`io::ErrorKind::TimedOut`] if the client takes no answers among them. A client
+/// What is wrong with the [router](Router::check), as [`io::ErrorKind::InvalidInput`], before anything is served; the
+/// error of [`start_reactor`](crate::start_reactor), where no file descriptors are left; and the errors of reading and
+/// writing, [`io::ErrorKind::TimedOut`] if the client takes no answers among them. A client
 /// that goes without reading its answers is none.
 ///
 /// # A client that reads slowly
 ///
 /// Over [`Limits::queued_bytes`](mcp_proto::Limits::queued_bytes) of unread answers no further handler runs, and further
 /// requests are held; once those fill [`Limits::message_bytes`](mcp_proto::Limits::message_bytes), the client's output is
-/// not read. Responses and cancellations that come before are heeded. A client that takes nothing at all for
+/// not read. Responses and cancellations up to there are handled. A client that takes nothing at all for
 /// [`ServerConfig::write_timeout`] ends the connection.
 #[must_use = "nothing happens unless the driver is polled"]
 pub struct ServerDriver<R, W, H: Mode = Multi> {
@@ -187,7 +188,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin, H: Mode> ServerDriver<R, W, H>
         if self.end.is_some() || self.parting.is_some() {
             return Poll::Pending;
         }
-        // Nothing is read for a client that takes too little. That it takes nothing any more is told by reading.
+        // The window of held requests is full. A write that has failed is reported by a later read.
         if !self.wants_read && !self.pump.has_closed() {
             return Poll::Pending;
         }

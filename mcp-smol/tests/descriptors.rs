@@ -57,7 +57,7 @@ fn exhausted() {
     let serving = mcp_smol::serve(Router::new("test", "1"), nobody(), futures_lite::io::sink());
     many_open(&block_on(serving).unwrap_err().to_string());
 
-    // What has failed can be tried again.
+    // A failed start can be repeated.
     setrlimit(Resource::Nofile, limit).unwrap();
     mcp_smol::start_reactor().unwrap();
     let child = Command::new("cat").spawn().unwrap();

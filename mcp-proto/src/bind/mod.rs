@@ -68,7 +68,7 @@ pub trait Peer: sealed::Sealed {
     fn poll_event(&mut self) -> Option<Self::Event>;
     /// Whether more input is welcome: whether events are being taken.
     fn wants_read(&self) -> bool;
-    /// Dispatches messages that were held back, as far as the other side takes what it is sent.
+    /// Dispatches held messages while the other side takes the output.
     fn release(&mut self, _now: Instant, _out: &mut dyn Outbox) {}
     /// Takes note that the transport has taken output; `queued` bytes are left.
     fn handle_transmitted(&mut self, _queued: usize) {}
@@ -157,8 +157,8 @@ impl<P: Peer, F: Framing> Binding<P, F> {
         self.run(now, |peer, out| peer.handle_timeout(now, out));
     }
 
-    /// A part of what was taken by `poll_transmit` has been written: the write timeout starts anew for what waits behind
-    /// it. Only a driver that writes in parts needs it, for a peer that takes a large buffer slowly, but steadily.
+    /// Restarts the write timeout: the transport has written a part of the output that `poll_transmit` gave. Call it if a
+    /// large buffer is written in parts, so that a peer that reads slowly but steadily does not count as stuck.
     pub fn handle_written(&mut self, now: Instant) {
         if let Some(since) = &mut self.waiting_since {
             *since = now;

@@ -96,7 +96,7 @@ impl ClientCore {
         wakers.wake_all(&mut self.waiters);
     }
 
-    /// How the connection ended, once nothing of it is left.
+    /// How the connection ended, once the driver has released its link.
     pub(crate) fn released(&self) -> Option<Closed> {
         self.closed.clone().filter(|_| self.link_down || self.driver_gone)
     }

@@ -131,8 +131,8 @@ impl Client {
         self.wait(|core| core.closed.clone()).await
     }
 
-    /// Closes the connection in an orderly way, and waits until nothing of it is left. Requests in flight may finish,
-    /// within [`ClientConfig::close_timeout`](crate::peer::client::ClientConfig::close_timeout); new ones are refused.
+    /// Closes the connection in an orderly way, and waits until its link is released. Requests in flight may finish, within
+    /// [`ClientConfig::close_timeout`](crate::peer::client::ClientConfig::close_timeout); new ones are refused.
     ///
     /// It returns when the driver has brought down what it opened: a child process has ended and is reaped, which the
     /// steps of its shutdown bound; an HTTP session is deleted. Where the driver was dropped, it returns at once.

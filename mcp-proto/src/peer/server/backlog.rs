@@ -23,7 +23,7 @@ const SLACK: usize = 1024 * 1024;
 /// The held messages of one connection.
 #[derive(Debug, Default)]
 pub(super) struct Backlog {
-    /// How many bytes may be held; `None` where each request has an exchange of its own, and none is held.
+    /// How many bytes may be held; `None` over HTTP, where each request is an exchange and none is held.
     window: Option<usize>,
     held: BTreeMap<u64, Held>,
     /// The requests among them, by their ids.
@@ -87,7 +87,7 @@ impl Backlog {
             .is_none_or(|window| self.bytes >= window.saturating_mul(2).max(window.saturating_add(SLACK)))
     }
 
-    /// Copies the message: what is held must not hold on to the input that was read with it.
+    /// Copies the message: a held message must not keep the whole read in memory.
     fn push(&mut self, message: Message, batch: Option<BatchId>) {
         let params = |params: &Option<Raw>| params.as_ref().map_or(0, |params| params.as_bytes().len());
         let (message, bytes) = match message {

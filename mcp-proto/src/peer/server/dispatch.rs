@@ -50,7 +50,7 @@ impl Server {
     }
 
     fn admit(&mut self, request: &Request, batch: Option<BatchId>) -> Result<Admitted, ErrorObject> {
-        // What was held when the input ended is served; a subscription would have no end.
+        // Held requests are served after the end of the input; a subscription would have no end.
         let held = matches!(self.phase, Phase::Finishing { serves_held: true, .. })
             && &*request.method != SubscriptionsListen::NAME;
         if !(matches!(self.phase, Phase::Open) || held) {
