@@ -15,11 +15,13 @@ use futures_lite::future::or;
 use futures_util::stream::FuturesUnordered;
 use http::{HeaderValue, Request, header};
 use hyper::client::conn::{http1, http2};
+use mcp_proto::HumanDuration;
 
 use super::body::Whole;
 use super::proxy::{self, Proxy};
 use super::target::{Origin, Scheme, Target};
 use super::tunnel;
+use super::unreachable::{self, ConnectFailure};
 use crate::runtime::{Endpoint, Runtime, Stream};
 
 /// How long the next address is left alone while an earlier one has not answered. RFC 8305, section 5.
@@ -139,16 +141,18 @@ impl<F: Future<Output = ()> + Send + 'static> hyper::rt::Executor<F> for Backlog
 
 impl<R: Runtime> Connector<R> {
     /// Opens a connection over which `origin` can be asked; says why not, for people.
-    pub(super) async fn connect(&self, origin: &Origin) -> Result<Connection, String> {
+    pub(super) async fn connect(&self, origin: &Origin) -> Result<Connection, ConnectFailure> {
         let opening = async {
-            let failed = |error| format!("can not connect to {}: {error}", origin.with_port());
-            self.open(origin).await.map_err(failed)
+            self.open(origin).await.map_err(|error| ConnectFailure::new(&origin.with_port(), &error))
         };
-        let patience = async {
-            self.runtime.timer().sleep(self.timeout).await;
-            Err(format!("no connection to {} within {:?}", origin.with_port(), self.timeout))
-        };
-        or(opening, patience).await
+        or(opening, self.lose_patience(origin)).await
+    }
+
+    async fn lose_patience(&self, origin: &Origin) -> Result<Connection, ConnectFailure> {
+        self.runtime.timer().sleep(self.timeout).await;
+        let within = HumanDuration(self.timeout);
+        let detail = format!("no connection to {} within {within}", origin.with_port());
+        Err(ConnectFailure { detail, is_definite: false })
     }
 
     /// The same, to those addresses of the name alone that are within reach. Where a proxy stands between, it is the
@@ -158,16 +162,12 @@ impl<R: Runtime> Connector<R> {
         &self,
         origin: &Origin,
         reach: mcp_proto::auth::Reach,
-    ) -> Result<Connection, String> {
+    ) -> Result<Connection, ConnectFailure> {
         let opening = async {
-            let failed = |error| format!("can not connect to {}: {error}", origin.with_port());
-            self.open_within(origin, reach).await.map_err(failed)
+            let opened = self.open_within(origin, reach).await;
+            opened.map_err(|error| ConnectFailure::new(&origin.with_port(), &error))
         };
-        let patience = async {
-            self.runtime.timer().sleep(self.timeout).await;
-            Err(format!("no connection to {} within {:?}", origin.with_port(), self.timeout))
-        };
-        or(opening, patience).await
+        or(opening, self.lose_patience(origin)).await
     }
 
     #[cfg(feature = "auth")]
@@ -176,13 +176,12 @@ impl<R: Runtime> Connector<R> {
             let (stream, form) = self.open_by_proxy(origin, false).await?;
             return self.greet(stream, origin, form, false).await;
         }
-        let mut addresses = self.runtime.resolve(&origin.host, origin.port).await?;
+        let mut addresses = self.resolve(&origin.host, origin.port).await?;
         let found = addresses.len();
         let url = origin.url();
         addresses.retain(|address| reach.allows_at(&url, address.ip()));
         if found > 0 && addresses.is_empty() {
-            let what = "none of its addresses may be visited";
-            return Err(io::Error::new(io::ErrorKind::PermissionDenied, what));
+            return Err(unreachable::definite("none of its addresses may be visited"));
         }
         let stream = self.dial_addresses(addresses).await?;
         self.greet(stream, origin, Form::Origin, false).await
@@ -247,25 +246,29 @@ impl<R: Runtime> Connector<R> {
 
     async fn dial_proxy(&self, server: &proxy::Server) -> io::Result<Box<dyn Stream>> {
         let Origin { scheme, host, port } = &*server.origin;
-        let named = |error| io::Error::other(format!("the proxy {host}:{port}: {error}"));
-        let stream = self.dial(host, *port).await.map_err(named)?;
+        let of_proxy = |error: io::Error| unreachable::of_proxy(&format!("{host}:{port}"), &error);
+        let stream = self.dial(host, *port).await.map_err(of_proxy)?;
         match scheme {
             Scheme::Http => Ok(stream),
-            Scheme::Https => self.encrypt(stream, host).await.map(|(stream, _)| stream).map_err(named),
+            Scheme::Https => self.encrypt(stream, host).await.map(|(stream, _)| stream).map_err(of_proxy),
         }
     }
 
     /// Connects to the first address that answers.
     async fn dial(&self, host: &str, port: u16) -> io::Result<Box<dyn Stream>> {
-        let addresses = self.runtime.resolve(host, port).await?;
+        let addresses = self.resolve(host, port).await?;
         self.dial_addresses(addresses).await
+    }
+
+    async fn resolve(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+        self.runtime.resolve(host, port).await.map_err(|error| unreachable::lookup(&error))
     }
 
     async fn dial_addresses(&self, addresses: Vec<SocketAddr>) -> io::Result<Box<dyn Stream>> {
         let mut addresses = alternating(addresses).into_iter();
         let timer = self.runtime.timer();
         let mut attempts = FuturesUnordered::new();
-        let mut failure = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+        let mut failure = unreachable::definite("the host has no address");
         loop {
             let next = addresses.next();
             let more = next.is_some();
@@ -297,17 +300,18 @@ impl<R: Runtime> Connector<R> {
 
         let config = match &self.tls {
             Some(config) => config.clone(),
-            None => crate::tls::default_client().map_err(io::Error::other)?,
+            None => crate::tls::default_client().map_err(unreachable::definite)?,
         };
-        let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
-        let stream = TlsConnector::from(config).connect(name, stream).await?;
+        let name = ServerName::try_from(host.to_owned()).map_err(unreachable::definite)?;
+        let connecting = TlsConnector::from(config).connect(name, stream);
+        let stream = connecting.await.map_err(|error| unreachable::tls(&error))?;
         let speaks_http2 = stream.get_ref().1.alpn_protocol() == Some(crate::tls::HTTP2);
         Ok((Box::new(stream), speaks_http2))
     }
 
     #[cfg(not(feature = "tls"))]
     async fn encrypt(&self, _: Box<dyn Stream>, _: &str) -> io::Result<(Box<dyn Stream>, bool)> {
-        Err(io::Error::new(io::ErrorKind::Unsupported, "this was built without TLS"))
+        Err(unreachable::definite("this was built without TLS"))
     }
 }
 

@@ -17,6 +17,7 @@ use super::body::Whole;
 use super::connector::{Background, Connection, Http1, Http2};
 use super::failure::{Failure, chain};
 use super::target::{Origin, Target};
+use super::unreachable::ConnectFailure;
 
 /// One of the things that are polled. What it comes to is a [`Step`].
 pub(super) enum Task {
@@ -37,7 +38,7 @@ pub(super) enum Step {
     },
     Connected {
         origin: Arc<Origin>,
-        opened: Result<Connection, String>,
+        opened: Result<Connection, ConnectFailure>,
     },
     /// A connection can take another request.
     Ready {

@@ -102,7 +102,9 @@ async fn perform<R: Runtime>(
     let target = Target::parse(&fetch.url).ok_or("this is no URL of HTTP")?;
     let limit = fetch.limit;
     let mut request = request(fetch)?;
-    let sent = match connector.connect_within(&target.origin, reach).await? {
+    let connection =
+        connector.connect_within(&target.origin, reach).await.map_err(|failure| failure.detail)?;
+    let sent = match connection {
         Connection::Http1(mut connection) => {
             connection.address(&mut request, &target);
             connection.sender.ready().await.map_err(|error| chain(&error))?;

@@ -15,6 +15,7 @@ mod proxy;
 mod target;
 mod transport;
 mod tunnel;
+mod unreachable;
 mod wire;
 
 use std::fmt;

@@ -29,6 +29,7 @@ use super::fetch::{self, Fetched};
 use super::headers::{Additions, is_secret, mark_secrets};
 use super::pool::Pool;
 use super::target::{Origin, Target};
+use super::unreachable::ConnectFailure;
 use super::wire::{Tap, WireEvent};
 use crate::runtime::Runtime;
 
@@ -246,10 +247,13 @@ impl<R: Runtime> Transport<R> {
                 let Some(pool) = self.pools.get_mut(&origin) else { return };
                 match opened {
                     Ok(connection) => pool.opened(now, connection, self.idle),
-                    Err(detail) => {
+                    Err(ConnectFailure { detail, is_definite }) => {
+                        let end = match is_definite {
+                            true => End::Unreachable(detail),
+                            false => End::Failed { sent: Sent::No, detail },
+                        };
                         for exchange in pool.not_opened() {
-                            let end = End::Failed { sent: Sent::No, detail: detail.clone() };
-                            self.end(exchange, end);
+                            self.end(exchange, end.clone());
                         }
                     }
                 }

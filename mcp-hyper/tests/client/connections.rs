@@ -143,18 +143,18 @@ fn a_request_that_was_written_is_not_sent_again_when_its_connection_ends() {
 }
 
 #[test]
-fn nobody_at_the_address_means_certainly_not_sent() {
+fn refused_connection_fails_at_once_and_says_so() {
     run(async {
         let (listener, url) = listen().await;
         drop(listener);
         let (options, ends) = watched(modern());
-        let (client, driver) = connect(options.configure(|config| config.backoff.attempts = 0), &url);
-        let error = call(&client).await.unwrap_err().to_string();
-        assert!(error.contains("can not connect to 127.0.0.1:"), "{error}");
+        let (client, driver) = connect(options, &url);
+        let error = client.ready().await.unwrap_err().to_string();
+        let place = url.trim_start_matches("http://").trim_end_matches("/mcp");
+        assert_eq!(error, format!("cannot connect to {place}: connection refused"));
         assert!(driver.await.is_err());
         let ends = ends.lock().unwrap();
-        assert!(ends.iter().all(|end| matches!(end, End::Failed { sent: Sent::No, .. })), "{ends:?}");
-        assert!(!ends.is_empty());
+        assert!(matches!(&ends[..], [End::Unreachable(_)]), "{ends:?}");
     });
 }
 

@@ -301,7 +301,7 @@ fn a_connection_that_is_not_made_in_time_is_given_up() {
         let options = options.configure(|config| config.backoff.attempts = 0);
         let (client, driver) = connect(options, "http://server.example/");
         let error = call(&client).await.unwrap_err().to_string();
-        assert!(error.contains("no connection to server.example:80 within 50ms"), "{error}");
+        assert!(error.contains("no connection to server.example:80 within 50 ms"), "{error}");
         assert!(driver.await.is_err());
     });
 }

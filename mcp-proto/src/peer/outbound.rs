@@ -140,7 +140,7 @@ impl Entry {
         self.wire.unwrap_or(number)
     }
 
-    fn deadline(&self) -> Option<Instant> {
+    pub(crate) fn deadline(&self) -> Option<Instant> {
         let waits = self.timeout != Duration::MAX && self.stage != Stage::Between;
         let soft = waits.then(|| self.waiting_since + self.timeout);
         match (soft, self.last) {

@@ -205,6 +205,8 @@ pub struct HttpError {
     pub challenge: Option<String>,
     /// How long the server wants the client to wait before it asks again.
     pub retry_after: Option<Duration>,
+    /// Where the server redirects to, of a redirect that was not followed.
+    pub location: Option<String>,
     /// Why this side has not authorized itself, where it was to: what the client's own authorization says, not the server.
     pub unauthorized: Option<String>,
 }
@@ -227,12 +229,14 @@ impl HttpError {
                 break;
             }
         }
-        Self { status, excerpt, challenge: None, retry_after: None, unauthorized: None }
+        Self { status, excerpt, challenge: None, retry_after: None, location: None, unauthorized: None }
     }
 
     /// How many bytes of the peer's it holds.
     pub(crate) fn bytes(&self) -> usize {
-        self.excerpt.len().saturating_add(self.challenge.as_ref().map_or(0, String::len))
+        let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+        let texts = [self.excerpt.len(), length(&self.challenge), length(&self.location)];
+        texts.into_iter().fold(0, usize::saturating_add)
     }
 }
 
@@ -241,6 +245,12 @@ impl fmt::Display for HttpError {
         write!(f, "HTTP status {}", self.status)?;
         if let Some(why) = &self.unauthorized {
             write!(f, " ({why})")?;
+        }
+        if let Some(location) = &self.location {
+            write!(f, " (it redirects to {location}, which is not followed)")?;
+        }
+        if let Some(pause) = self.retry_after {
+            write!(f, " (retry after {})", HumanDuration(pause))?;
         }
         match &*self.excerpt {
             "" => Ok(()),

@@ -12,6 +12,7 @@ mod holds;
 mod legacy;
 mod modern;
 mod reconnects;
+mod refusals;
 mod review;
 mod rounds;
 mod streams;

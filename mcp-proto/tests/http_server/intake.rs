@@ -39,6 +39,19 @@ fn a_name_that_is_not_ours_is_refused_unless_the_check_is_off() {
     assert_eq!(ping().with("Host", "evil.example").refused(&Setup::new(any)).0, 400);
 }
 
+/// Whoever sees the refusal is told what to set, and of which host.
+#[test]
+fn server_names_the_option_in_the_refusal_of_a_host_or_origin() {
+    let setup = setup();
+    let said = |asked: Asked| String::from_utf8(asked.answer(&setup).body.to_vec()).unwrap();
+    let text = said(ping().with("Host", "evil.example"));
+    assert!(text.contains("HttpServerConfig::hosts") && text.contains("evil.example"), "{text}");
+    let text = said(ping().header("Origin", "http://evil.example"));
+    assert!(text.contains("HttpServerConfig::origins") && text.contains("http://evil.example"), "{text}");
+    let text = said(ping().with("Host", &"x".repeat(5000)));
+    assert!(text.len() < 400, "{text}");
+}
+
 /// S3.1, S3.17, S3.24
 #[test]
 fn the_methods_are_those_of_the_revision_that_is_spoken() {

@@ -73,6 +73,9 @@ pub enum End {
         /// What the transport knows about it, for people.
         detail: String,
     },
+    /// No connection could be made, and another attempt would end alike: the host is unknown, it refuses connections, or
+    /// its certificate is not accepted. With a message for people that names host and port.
+    Unreachable(String),
 }
 
 /// Whether the other side may have received a request.

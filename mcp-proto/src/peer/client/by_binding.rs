@@ -2,7 +2,7 @@
 
 use crate::Instant;
 use crate::peer::encode::MetaEntries;
-use crate::peer::{Outbox, Outcome, Reissue, RequestId, Stage};
+use crate::peer::{Entry, Outbox, Outcome, Reissue, RequestId, Stage};
 use crate::rpc::{ErrorObject, Raw};
 use crate::schema::{ListTools, ListToolsParams, Method, MethodInfo, Revision};
 
@@ -122,6 +122,11 @@ impl Client {
     pub(crate) fn sent(&self, number: i64) -> Option<(Option<&'static MethodInfo>, Reissue)> {
         let entry = self.outbound.get(number).filter(|entry| entry.stage == Stage::Sent)?;
         Some((entry.info, entry.reissue))
+    }
+
+    /// When the time of a request is over, if it has an end.
+    pub(crate) fn deadline_of(&self, number: i64) -> Option<Instant> {
+        self.outbound.get(number).and_then(Entry::deadline)
     }
 
     /// The id under which a request is with the server: another in each round.

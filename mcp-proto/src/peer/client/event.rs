@@ -210,6 +210,15 @@ pub enum Diagnostic {
         /// What the server said.
         error: HttpError,
     },
+    /// The server refused a request for now, and said when to come back: it is sent again then (HTTP).
+    Delayed {
+        /// Its method.
+        method: String,
+        /// How long the server wants to be left alone.
+        pause: Duration,
+        /// What the server said.
+        error: HttpError,
+    },
     /// What the server says of its own accord is not heard, or not any more (legacy revisions over HTTP).
     NotListening {
         /// Why.
@@ -250,6 +259,7 @@ impl Diagnostic {
             }
             Self::InvalidNotification { method, error } => method.len().saturating_add(error.len()),
             Self::ToolExcluded { name, reason } => name.len().saturating_add(reason.len()),
+            Self::Delayed { method, error, .. } => method.len().saturating_add(error.bytes()),
             Self::NotTaken { what, error } => what.len().saturating_add(error.excerpt.len()),
             Self::NotListening { detail } => detail.len(),
             Self::AnsweredStale { why, .. } => why.len(),
@@ -304,6 +314,9 @@ impl fmt::Display for Diagnostic {
             Self::SessionLost => f.write_str("the server has forgotten the session; opening a new one"),
             Self::ToolExcluded { name, reason } => {
                 write!(f, "the tool {name:?} can not be called over HTTP and is left out: {reason}")
+            }
+            Self::Delayed { method, pause, error } => {
+                write!(f, "{method} is sent again in {}: {error}", HumanDuration(*pause))
             }
             Self::NotTaken { what, error } => write!(f, "the server did not take {what}: {error}"),
             Self::NotListening { detail } => {
@@ -369,6 +382,9 @@ pub enum ConnectError {
         /// The status, and how the body begins.
         error: HttpError,
     },
+    /// No connection to the server can be made as long as nothing changes: its host is unknown, it refuses connections,
+    /// or its certificate is not accepted. With a message that names host and port.
+    Unreachable(String),
     /// The exchange of HTTP brought no answer: there was no connection, or it broke off.
     Failed {
         /// What was being tried.
@@ -441,6 +457,7 @@ impl ConnectError {
     pub(crate) fn bytes(&self) -> usize {
         match self {
             Self::Open(text)
+            | Self::Unreachable(text)
             | Self::Ended { detail: text, .. }
             | Self::Unexpected { what: text, .. }
             | Self::Failed { detail: text, .. }
@@ -477,6 +494,7 @@ impl fmt::Display for ConnectError {
                 write!(f, "the server's answer to {during} is not valid: {what}")
             }
             Self::Http { during, error } => write!(f, "the server answered {during} with {error}"),
+            Self::Unreachable(detail) => f.write_str(detail),
             Self::Failed { during, detail } => write!(f, "{during} failed: {detail}"),
             Self::HeadersChanged { error } => {
                 write!(

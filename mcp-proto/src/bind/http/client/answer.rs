@@ -1,5 +1,6 @@
 //! What comes of an exchange: its head, and a body that is read when it is whole or event by event.
 
+use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -12,6 +13,8 @@ use crate::bind::http::{Fields, Sent, header};
 use crate::codec::{Sse, media};
 use crate::peer::{Conduct, HttpError, InvalidAnswer, Leniency};
 use crate::rpc::{self, ErrorObject, Frame, Message, Raw};
+
+use super::date;
 
 /// How much is read of a body that can be no message. The beginning of it is shown to people.
 const OTHER_BYTES: usize = 64 * 1024;
@@ -36,6 +39,8 @@ pub(super) struct Head {
     pub(super) odd_type: Option<String>,
     pub(super) session: Option<String>,
     pub(super) location: Option<String>,
+    /// How the body is encoded, although that was not asked for.
+    pub(super) encoding: Option<String>,
     pub(super) dpop_nonce: Option<String>,
     /// What is told of it if it turns out to be an error; the body is still to come.
     pub(super) error: HttpError,
@@ -59,9 +64,17 @@ impl Head {
             .filter(|id| !id.is_empty() && id.bytes().all(|byte| (0x21..=0x7e).contains(&byte)));
         let mut error = HttpError::new(status, "");
         error.challenge = challenge(fields, header_bytes);
-        error.retry_after = text("retry-after").and_then(|value| value.parse().ok()).map(Duration::from_secs);
-        let (location, dpop_nonce) = (text("location"), text("dpop-nonce"));
-        Self { status, content, odd_type, session, location, dpop_nonce, error }
+        error.retry_after =
+            text("retry-after").and_then(|value| date::retry_after(&value, text("date").as_deref()));
+        let location = text("location");
+        if (300..400).contains(&status) {
+            error.location = location.as_deref().map(|location| HttpError::new(0, location).excerpt);
+        }
+        let encoding = text("content-encoding").filter(|encoding| {
+            !encoding.is_empty() && !encoding.eq_ignore_ascii_case("identity") && !matches!(status, 204 | 304)
+        });
+        let dpop_nonce = text("dpop-nonce");
+        Self { status, content, odd_type, session, location, encoding, dpop_nonce, error }
     }
 
     pub(super) fn is_success(&self) -> bool {
@@ -107,6 +120,7 @@ pub(super) struct Whole {
     content: Content,
     odd_type: Option<String>,
     conduct: Conduct,
+    encoding: Option<String>,
     error: HttpError,
     body: Body,
     bytes: usize,
@@ -136,12 +150,13 @@ enum Body {
 
 impl Whole {
     pub(super) fn new(head: Head, message_bytes: usize, conduct: Conduct) -> Self {
-        let Head { status, content, odd_type, error, .. } = head;
+        let Head { status, content, odd_type, encoding, error, .. } = head;
         Self {
             status,
             content,
             odd_type,
             conduct,
+            encoding,
             error,
             body: Body::Empty,
             bytes: 0,
@@ -195,6 +210,13 @@ impl Whole {
     /// What it is, now that all of it has come or as much as is taken of it.
     pub(super) fn finish(mut self, depth: usize) -> Finished {
         let body = mem::replace(&mut self.body, Body::Empty).join();
+        if let Some(encoding) = self.encoding.take() {
+            let what = format!("the server sent content-encoding: {encoding}, which was not asked for");
+            self.error.excerpt = HttpError::new(0, &what).excerpt;
+            let invalid = InvalidAnswer::Malformed(self.error.excerpt.clone());
+            let found = if self.is_success() { Err(invalid) } else { Ok(None) };
+            return Finished { found, error: self.error, leniency: None };
+        }
         let found = self.read(&body, depth);
         // An answer needs no excerpt.
         if !self.is_success() || !matches!(found, Ok(Some(Frame::Single(Message::Response(_))))) {
@@ -315,6 +337,8 @@ pub(super) enum Ended {
     Unanswered(HttpError, Trail),
     /// The connection failed.
     Broken { sent: Sent, detail: String, refused: Option<HttpError>, trail: Trail },
+    /// No connection could be made, and none can as long as nothing changes.
+    Unreachable { detail: String },
 }
 
 impl Ended {
@@ -323,7 +347,10 @@ impl Ended {
         match self {
             Self::Answer { http, answer: Err(_), .. } | Self::Other(http) => Some(http),
             Self::Broken { refused, .. } => refused.as_mut(),
-            Self::Answer { answer: Ok(_), .. } | Self::Invalid(..) | Self::Unanswered(..) => None,
+            Self::Answer { answer: Ok(_), .. }
+            | Self::Invalid(..)
+            | Self::Unanswered(..)
+            | Self::Unreachable { .. } => None,
         }
     }
 

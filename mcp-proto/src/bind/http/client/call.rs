@@ -6,6 +6,7 @@
 //! | -32020 to a tool call (2026-07-28) | the tools are listed again, then it goes out once more |
 //! | -32022 with the very version asked for (2026-07-28) | it goes out once more |
 //! | the session is gone (legacy) | the session is opened anew, then it goes out once more |
+//! | 429 or 503 with `Retry-After`, and it may be repeated within its time | it goes out again after that, a few times |
 //! | another status without an answer | it ends with that status |
 //! | it never left | it goes out again after a pause, a few times |
 //! | the stream broke off behind an event with an id (legacy) | the rest of the stream is asked for |
@@ -19,6 +20,7 @@ use bytes::Bytes;
 
 use crate::Instant;
 use crate::bind::http::{ExchangeId, Sent, Verb};
+use crate::peer::client::Diagnostic;
 use crate::peer::{HttpError, Lost, Outcome, Refusal, Reissue};
 use crate::rpc::{ErrorObject, Frame, Id, Message, Raw, Response, code};
 use crate::schema::{
@@ -31,7 +33,7 @@ use super::dialect::Fragments;
 use super::exchange::Purpose;
 use super::headers::Headers;
 use super::outbox::Post;
-use super::reconnect::{Brought, Reconnects};
+use super::reconnect::{Brought, FLOOR, Reconnects};
 use super::session::Gate;
 use super::timers::Timer;
 use super::{HttpClient, headers};
@@ -216,12 +218,16 @@ impl HttpClient {
 
     /// Puts a request back into the queue as a new one, which has an id of its own.
     pub(super) fn requeue_renamed(&mut self, now: Instant, number: i64) {
+        self.rename(number);
+        self.requeue(now, number);
+    }
+
+    fn rename(&mut self, number: i64) {
         let wire = self.peer.rename(number);
         let Some(call) = self.calls.get_mut(&number) else { return };
         let renamed = call.body.as_ref().and_then(|body| headers::renamed(body, &call.method, wire));
         call.body = renamed;
         call.wire = wire;
-        self.requeue(now, number);
     }
 
     pub(super) fn free_slot(&mut self, number: i64) {
@@ -333,6 +339,12 @@ impl HttpClient {
         if !self.calls.contains_key(&number) {
             return;
         }
+        let mut ended = ended;
+        if let Some(http) = ended.refusal_mut()
+            && self.send_when_asked(now, number, http)
+        {
+            return;
+        }
         match ended {
             // An error has no place for the challenge, which says how to log in.
             Ended::Answer { http, answer: Err(_), .. }
@@ -360,7 +372,9 @@ impl HttpClient {
                 let trail = self.trail_within(generation, trail);
                 self.break_call(now, number, "the stream ended before the answer", trail);
             }
-            Ended::Broken { sent: Sent::No, detail, .. } => self.send_later(now, number, &detail),
+            Ended::Broken { sent: Sent::No, detail, .. } | Ended::Unreachable { detail } => {
+                self.send_later(now, number, &detail);
+            }
             Ended::Broken { detail, trail, .. } => {
                 let trail = self.trail_within(generation, trail);
                 self.break_call(now, number, &detail, trail);
@@ -478,6 +492,34 @@ impl HttpClient {
         self.timers.set(Timer::Call(number), now + pause);
     }
 
+    /// The server refused a request for now, and said when to come back. Returns whether it is sent again then.
+    ///
+    /// <https://www.rfc-editor.org/rfc/rfc9110#section-10.2.3>
+    fn send_when_asked(&mut self, now: Instant, number: i64, http: &HttpError) -> bool {
+        let (429 | 503, Some(pause)) = (http.status, http.retry_after) else { return false };
+        let in_time = self.peer.deadline_of(number).is_none_or(|deadline| now + pause < deadline);
+        if !in_time || !self.is_repeatable(number, false) {
+            return false;
+        }
+        let attempts = self.config.backoff.attempts;
+        let Some(call) = self.calls.get_mut(&number).filter(|call| call.failures < attempts) else {
+            return false;
+        };
+        call.failures = call.failures.saturating_add(1);
+        self.peer.report(Diagnostic::Delayed {
+            method: call.method.clone().into(),
+            pause,
+            error: http.clone(),
+        });
+        self.rename(number);
+        self.free_slot(number);
+        if let Some(call) = self.calls.get_mut(&number) {
+            call.place = Place::Pausing;
+        }
+        self.timers.set(Timer::Call(number), now + pause.max(FLOOR));
+        true
+    }
+
     /// The connection that was to bring an answer broke.
     pub(super) fn break_call(&mut self, now: Instant, number: i64, detail: &str, trail: Trail) {
         let resumable = self.is_resumable();
@@ -504,7 +546,12 @@ impl HttpClient {
     /// Whether a request may be made once more although the server may have acted on it, and `heard` whether something
     /// has come of it.
     fn may_reissue(&self, number: i64, heard: bool) -> bool {
-        let Some(call) = self.calls.get(&number).filter(|call| !call.reissued) else { return false };
+        self.calls.get(&number).is_some_and(|call| !call.reissued) && self.is_repeatable(number, heard)
+    }
+
+    /// Whether making a request twice is as good as making it once.
+    fn is_repeatable(&self, number: i64, heard: bool) -> bool {
+        let Some(call) = self.calls.get(&number) else { return false };
         let Some(body) = &call.body else { return false };
         let Some((info, wish)) = self.peer.sent(number) else { return false };
         match wish {
@@ -524,8 +571,8 @@ impl HttpClient {
         let Some(call) = self.calls.get(&number).filter(|call| call.place == Place::Pausing) else { return };
         match (&call.trail, self.gate) {
             (Some(_), _) => self.ask_for_rest(number),
-            (None, Gate::Open) => self.send_call(now, number),
-            // The session was lost meanwhile.
+            (None, Gate::Open) if call.slot => self.send_call(now, number),
+            // The session was lost meanwhile, or others have taken its place among the exchanges.
             (None, _) => self.requeue(now, number),
         }
     }

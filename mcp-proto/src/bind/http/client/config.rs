@@ -41,6 +41,10 @@ pub struct HttpClientConfig {
     /// How long the GET of HTTP+SSE (2024-11-05) waits for the head of its answer, and then again for the `endpoint`
     /// event. Default 5 s.
     pub events_timeout: Duration,
+    /// Whether connecting is tried again while the server's host is unknown, refuses connections or shows a certificate
+    /// that is not accepted. Default: no, as that is most often a mistake in the URL, which whoever made it should learn
+    /// at once. A host that was reached before is always tried again.
+    pub retry_unreachable: bool,
     /// Whether to understand event streams that consist of `result` fragments and end with `complete` or `error`, which
     /// no revision of the protocol has. Default: no.
     pub dialect_002: bool,
@@ -58,6 +62,7 @@ impl HttpClientConfig {
             backoff: Backoff::default(),
             retry: Duration::from_secs(1),
             events_timeout: Duration::from_secs(5),
+            retry_unreachable: false,
             dialect_002: false,
         }
     }
@@ -66,8 +71,18 @@ impl HttpClientConfig {
 impl fmt::Debug for HttpClientConfig {
     /// Without the parts of the URL that may be secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { client, url, seed, listen, authorization, backoff, retry, events_timeout, dialect_002 } =
-            self;
+        let Self {
+            client,
+            url,
+            seed,
+            listen,
+            authorization,
+            backoff,
+            retry,
+            events_timeout,
+            retry_unreachable,
+            dialect_002,
+        } = self;
         f.debug_struct("HttpClientConfig")
             .field("client", client)
             .field("url", &Shown(url))
@@ -77,6 +92,7 @@ impl fmt::Debug for HttpClientConfig {
             .field("backoff", backoff)
             .field("retry", retry)
             .field("events_timeout", events_timeout)
+            .field("retry_unreachable", retry_unreachable)
             .field("dialect_002", dialect_002)
             .finish()
     }

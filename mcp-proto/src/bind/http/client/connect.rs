@@ -278,5 +278,6 @@ fn reply(ended: Ended) -> Reply {
         Ended::Answer { http, answer: Err(error), .. } => Reply::Error { error, http },
         Ended::Other(error) | Ended::Invalid(_, error) | Ended::Unanswered(error, _) => Reply::Other(error),
         Ended::Broken { detail, .. } => Reply::Failed { detail, retry_after: None },
+        Ended::Unreachable { detail } => Reply::Unreachable { detail },
     }
 }

@@ -20,6 +20,8 @@
 //! | 500, 501 and an error of JSON-RPC | the handshake | failure |
 //! | 408, 425, 429, any other 5xx | again, up to three times, then failure | the same |
 //! | no connection, a body that is cut, no answer in time | the same | the same |
+//! | no connection, and none to be expected: the host is unknown, or refuses | failure, unless the host was reached before or the configuration says otherwise | the same |
+//! | 2xx and an event stream that begins with `endpoint` | the stream of events | the same |
 //! | 3xx that was not followed, any other status | failure | failure |
 //!
 //! | what comes | to the GET | to the handshake beside the stream of events |
@@ -160,6 +162,8 @@ pub(super) struct Detect {
     /// How often the present step was tried again.
     retries: u32,
     backoff: Backoff,
+    /// Whether a host that can not be reached is tried again. Once it was reached, it is.
+    retry_unreachable: bool,
     /// Whether nothing is tried until the timer strikes.
     resting: bool,
     /// How each step ended that led to another one.
@@ -194,6 +198,7 @@ impl Detect {
             chosen: false,
             leniency: None,
             retries: 0,
+            retry_unreachable: false,
             resting: false,
             tried: Vec::new(),
             last: None,
@@ -204,6 +209,12 @@ impl Detect {
             patience: Duration::ZERO,
             end: None,
         }
+    }
+
+    /// Whether a host that can not be reached is tried again from the beginning.
+    pub(super) fn retry_unreachable(mut self, retry: bool) -> Self {
+        self.retry_unreachable = retry;
+        self
     }
 
     /// When [`handle_timeout`](Self::handle_timeout) is due.
@@ -292,8 +303,23 @@ impl Detect {
 
     // --- Inputs ---
 
+    /// A server that was reached before is on its way back, most likely.
+    fn weigh(&mut self, reply: Reply) -> Reply {
+        match reply {
+            Reply::Unreachable { detail } if self.retry_unreachable => {
+                Reply::Failed { detail, retry_after: None }
+            }
+            Reply::Unreachable { .. } | Reply::Failed { .. } => reply,
+            Reply::Result { .. } | Reply::Error { .. } | Reply::Other(_) => {
+                self.retry_unreachable = true;
+                reply
+            }
+        }
+    }
+
     /// What became of a probe.
     pub(super) fn handle_probe(&mut self, now: Instant, reply: Reply) -> Act {
+        let reply = self.weigh(reply);
         let Step::Probing { asked, repeated } = self.step else { return Act::Wait };
         match reply {
             Reply::Result { status: 200..=299, ref result } => {
@@ -360,6 +386,7 @@ impl Detect {
     /// What became of the handshake. Beside a stream of events the answer comes on that stream; of the POST itself only
     /// a failure is told.
     pub(super) fn handle_initialize(&mut self, now: Instant, reply: Reply) -> Act {
+        let reply = self.weigh(reply);
         let Step::Handshake { asked, way, lead } = self.step else { return Act::Wait };
         match reply {
             Reply::Result { status: 200..=299, ref result } => {
@@ -427,6 +454,27 @@ impl Detect {
         }
     }
 
+    /// The probe, or the handshake, was answered by an event stream that begins with `endpoint`: the server takes any
+    /// request for the one that opens the stream of HTTP+SSE.
+    pub(super) fn handle_endpoint(&mut self) -> Act {
+        let (during, asked, lead) = match self.step {
+            Step::Probing { .. } => (PROBE, Revision::LATEST_LEGACY, Lead::Detection),
+            Step::Handshake { asked, way: Way::Endpoint, lead } if lead != Lead::LostSession => {
+                (INITIALIZE, asked, lead)
+            }
+            _ => return Act::Wait,
+        };
+        self.retry_unreachable = true;
+        let what = "it is the event stream of HTTP+SSE (2024-11-05)".into();
+        let evidence = ConnectError::Unexpected { during, what };
+        if self.mode == Mode::ModernOnly {
+            return self.fail(ConnectError::LegacyServer { evidence: evidence.to_string() });
+        }
+        self.tried.push(evidence);
+        self.enter(Step::Events { asked, lead });
+        Act::OpenEvents
+    }
+
     /// The stream of events has named where to post, or what became of it instead.
     pub(super) fn handle_events(&mut self, now: Instant, endpoint: Result<(), Reply>) -> Act {
         let (asked, lead) = match self.step {
@@ -439,6 +487,7 @@ impl Detect {
         match endpoint {
             Ok(()) => self.handshake(now, asked, Way::BesideEvents, lead),
             Err(reply) => {
+                let reply = self.weigh(reply);
                 let seen = Seen::new(EVENTS, reply);
                 match seen.meaning {
                     Meaning::NotUnderstood | Meaning::NoEndpoint { .. } => {

@@ -100,6 +100,7 @@ impl HttpClient {
                 let detail = alloc::format!("{error}");
                 (Reply::Other(error), detail)
             }
+            Ended::Unreachable { detail } => (Reply::Unreachable { detail: detail.clone() }, detail),
             Ended::Broken { detail, .. } => {
                 (Reply::Failed { detail: detail.clone(), retry_after: None }, detail)
             }

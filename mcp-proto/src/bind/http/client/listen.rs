@@ -100,6 +100,7 @@ impl HttpClient {
         let (trail, detail) = match ended {
             Ended::Unanswered(_, trail) => (trail, String::from("the stream ended")),
             Ended::Broken { detail, trail, refused: None, .. } => (trail, detail),
+            Ended::Unreachable { detail } => (Trail::default(), detail),
             Ended::Other(error) | Ended::Invalid(_, error) | Ended::Broken { refused: Some(error), .. } => {
                 // Whoever never offered the stream does not have to say so in any particular way.
                 let known = self.session.streams;
@@ -196,7 +197,10 @@ impl HttpClient {
                 let detail = format!("the rest of the answer can not be had: {error}");
                 self.break_call(now, number, &detail, Trail::default());
             }
-            Ended::Unanswered(..) | Ended::Broken { .. } => {
+            Ended::Unreachable { .. } if !failed => {
+                self.resume_later(now, number, Trail { heard: false, ..before }, Brought::Nothing);
+            }
+            Ended::Unanswered(..) | Ended::Broken { .. } | Ended::Unreachable { .. } => {
                 call.trail = None;
                 self.break_call(now, number, "the stream of the answer keeps ending", Trail::default());
             }

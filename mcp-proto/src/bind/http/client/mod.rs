@@ -23,10 +23,12 @@ mod catalog;
 mod close;
 mod config;
 mod connect;
+mod date;
 mod detect;
 mod dialect;
 mod event_stream;
 mod exchange;
+mod head;
 mod headers;
 mod hold;
 mod listen;
@@ -59,7 +61,6 @@ pub use hold::{Challenge, Unauthorized};
 pub use outbox::{Action, Request};
 
 use address::Address;
-use answer::{Content, Events, Head, Whole};
 use call::Call;
 use catalog::{Catalog, Relist};
 use close::Closing;
@@ -149,7 +150,8 @@ impl HttpClient {
             peer: Client::new(config.client.clone()),
             out: Outgoing::default(),
             url,
-            detect: Detect::new(&config.client, config.seed, config.backoff),
+            detect: Detect::new(&config.client, config.seed, config.backoff)
+                .retry_unreachable(config.retry_unreachable),
             chance: Chance::new(config.seed),
             exchanges: BTreeMap::new(),
             holds: Holds::default(),
@@ -546,45 +548,6 @@ impl HttpClient {
         let Some(exchange) = self.remove_exchange(id) else { return false };
         let begun = self.out.abort(id);
         begun && !matches!(exchange.reading, Reading::Held(_))
-    }
-
-    fn take_head(&mut self, now: Instant, id: ExchangeId, status: u16, fields: &dyn Fields) {
-        let limits = *self.limits();
-        let Some(exchange) = self.exchanges.get_mut(&id) else { return };
-        if status < 200 || !matches!(exchange.reading, Reading::Nothing) {
-            return;
-        }
-        let conduct = self.config.client.conduct;
-        let mut head = Head::read(status, fields, limits.header_bytes);
-        let redirected = self.redirect(now, id, &head);
-        let Some(exchange) = self.exchanges.get_mut(&id) else { return };
-        if redirected {
-            exchange.reading = Reading::Whole(Box::new(Whole::new(head, limits.message_bytes, conduct)));
-            return;
-        }
-        let success = head.is_success();
-        exchange.session = head.session.take().filter(|_| success);
-        exchange.dpop_nonce = head.dpop_nonce.take();
-        let purpose = exchange.purpose.clone();
-        let streams = success && head.content == Content::Events && status != 202 && status != 204;
-        if streams {
-            exchange.reading = Reading::Events(Box::new(Events::new(status, limits.message_bytes)));
-        } else {
-            exchange.reading = Reading::Whole(Box::new(Whole::new(head, limits.message_bytes, conduct)));
-        }
-        match purpose {
-            Purpose::Call(number) if success => self.note_success(number),
-            Purpose::Post(_) => {
-                // Whatever it has to say, nobody waits for it.
-                self.timers.set(Timer::Drain(id), now + session::POSTED);
-                if success {
-                    self.note_posted(id);
-                }
-            }
-            Purpose::Events if streams => self.note_events_begun(now),
-            Purpose::Listen { .. } | Purpose::Resume { .. } if streams => self.note_stream(now, &purpose),
-            _ => {}
-        }
     }
 
     fn take_end(&mut self, now: Instant, id: ExchangeId, end: End) {

@@ -70,6 +70,10 @@ impl HttpClient {
         let Some(exchange) = self.exchanges.get(&id) else { return };
         match (&exchange.purpose, name) {
             (Purpose::Events, "endpoint") => self.handle_endpoint(now, id, &event.data),
+            (Purpose::Probe { .. } | Purpose::Initialize { .. }, "endpoint") if exchange.rest.is_none() => {
+                let act = self.detect.handle_endpoint();
+                self.perform(now, act);
+            }
             (&(Purpose::Call(number) | Purpose::Resume { number, .. }), _)
                 if self.config.dialect_002 && exchange.rest.is_none() =>
             {
@@ -381,8 +385,11 @@ impl HttpClient {
             // Whatever the body is, and even if it is cut.
             return self.accepted(&exchange.purpose);
         }
+        if let End::Unreachable(detail) = end {
+            return self.end_exchange(now, id, exchange, Ended::Unreachable { detail });
+        }
         let (sent, detail) = match &end {
-            End::Complete => (Sent::Maybe, String::new()),
+            End::Complete | End::Unreachable(_) => (Sent::Maybe, String::new()),
             End::Truncated(detail) => (Sent::Maybe, detail.clone()),
             End::Failed { sent, detail } => (*sent, detail.clone()),
         };

@@ -179,7 +179,9 @@ impl HttpClient {
                 (http.status, http)
             }
             Ended::Other(error) | Ended::Broken { refused: Some(error), .. } => (error.status, error),
-            Ended::Broken { sent: Sent::No, detail, .. } => return self.post_later(now, post, &detail),
+            Ended::Broken { sent: Sent::No, detail, .. } | Ended::Unreachable { detail } => {
+                return self.post_later(now, post, &detail);
+            }
             Ended::Broken { detail, .. } if opens => return self.post_later(now, post, &detail),
             _ => (200, HttpError::new(200, "")),
         };

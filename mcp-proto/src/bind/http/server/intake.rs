@@ -19,6 +19,7 @@ use crate::rpc::{ErrorId, code};
 use crate::schema::{CallTool, Era, Method, Revision};
 
 use super::answer::{Answer, EVENTS, JSON};
+use super::origin;
 use super::route::{Routed, route, route_message};
 use super::{SessionId, Setup};
 
@@ -140,10 +141,10 @@ impl Intake {
             Answer::refusal(status, version.version().error_id(), code::INVALID_REQUEST, what)
         };
         if !config.origins.allow(fields) {
-            return Err(refuse(403, "requests of this origin are not served"));
+            return Err(refuse(403, &origin::refusal("origin", fields, "HttpServerConfig::origins")));
         }
         if !config.hosts.allow(fields) {
-            return Err(refuse(403, "requests to this host are not served"));
+            return Err(refuse(403, &origin::refusal("host", fields, "HttpServerConfig::hosts")));
         }
         let (path, query) = head.path.split_once('?').unwrap_or((head.path, ""));
         let place = place(setup, path).ok_or_else(|| refuse(404, "there is nothing at this path"))?;

@@ -2,6 +2,7 @@
 //!
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#security--endpoint>
 
+use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::{Ipv4Addr, Ipv6Addr};
@@ -62,6 +63,17 @@ impl Hosts {
         // A request that names no host proves nothing.
         each(fields, "host", allowed).unwrap_or(matches!(self, Self::Any))
     }
+}
+
+/// The message to a client whose `header` has a value that is not served; `option` is where a server allows it.
+pub(super) fn refusal(header: &str, fields: &dyn Fields, option: &str) -> String {
+    /// A host or an origin is rarely longer.
+    const SHOWN: usize = 100;
+    let mut value = String::new();
+    if let Some(bytes) = fields.get(header) {
+        value.extend(String::from_utf8_lossy(bytes).chars().take(SHOWN));
+    }
+    format!("requests with the {header} {value:?} are not served here: the server allows it by `{option}`")
 }
 
 /// Whether all values of a header are allowed; `None` if there are none.

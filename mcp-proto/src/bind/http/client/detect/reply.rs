@@ -18,6 +18,8 @@ pub(in crate::bind::http::client) enum Reply {
     Other(HttpError),
     /// No answer, or one that broke off.
     Failed { detail: String, retry_after: Option<Duration> },
+    /// There is no connection, nor will there be if it is tried again.
+    Unreachable { detail: String },
 }
 
 /// An error that only modern servers know.
@@ -53,6 +55,9 @@ impl Seen {
             Reply::Failed { detail, retry_after } => {
                 let error = ConnectError::Failed { during, detail };
                 return Self { meaning: Meaning::Temporary(retry_after), error };
+            }
+            Reply::Unreachable { detail } => {
+                return Self { meaning: Meaning::Barred, error: ConnectError::Unreachable(detail) };
             }
             Reply::Result { status, result } => (None, HttpError::new(status, result.as_str())),
             // A status of success explains nothing; the error does.

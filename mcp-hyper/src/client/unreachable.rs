@@ -1,0 +1,197 @@
+//! Why no connection could be made: in words, and whether another attempt would end alike.
+
+use std::error::Error;
+use std::fmt;
+use std::io;
+
+/// No connection could be made.
+#[derive(Clone, Debug)]
+pub(super) struct ConnectFailure {
+    /// What happened, with host and port.
+    pub(super) detail: String,
+    /// Whether another attempt would end alike, as long as nothing changes.
+    pub(super) is_definite: bool,
+}
+
+/// An error in words that people understand.
+#[derive(Debug)]
+struct Explained {
+    words: String,
+    is_definite: bool,
+}
+
+impl fmt::Display for Explained {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.words)
+    }
+}
+
+impl Error for Explained {}
+
+fn explained(words: impl Into<String>, is_definite: bool) -> io::Error {
+    io::Error::other(Explained { words: words.into(), is_definite })
+}
+
+/// An error that every further attempt would meet as well.
+pub(super) fn definite(error: impl fmt::Display) -> io::Error {
+    explained(error.to_string(), true)
+}
+
+impl ConnectFailure {
+    /// `error` came of an attempt to connect to `place`, a host and its port.
+    pub(super) fn new(place: &str, error: &io::Error) -> Self {
+        let Explained { words, is_definite } = explain(error);
+        Self { detail: format!("cannot connect to {place}: {words}"), is_definite }
+    }
+}
+
+fn explain(error: &io::Error) -> Explained {
+    if let Some(Explained { words, is_definite }) = error.get_ref().and_then(|inner| inner.downcast_ref()) {
+        return Explained { words: words.clone(), is_definite: *is_definite };
+    }
+    let (words, is_definite) = match error.kind() {
+        io::ErrorKind::ConnectionRefused => ("connection refused", true),
+        io::ErrorKind::HostUnreachable => ("the host cannot be reached", false),
+        io::ErrorKind::NetworkUnreachable => ("the network cannot be reached", false),
+        io::ErrorKind::TimedOut => ("no answer", false),
+        _ => return Explained { words: error.to_string(), is_definite: false },
+    };
+    Explained { words: words.to_owned(), is_definite }
+}
+
+/// The same error, of a proxy.
+pub(super) fn of_proxy(place: &str, error: &io::Error) -> io::Error {
+    let Explained { words, is_definite } = explain(error);
+    explained(format!("the proxy {place}: {words}"), is_definite)
+}
+
+/// A name could not be looked up. Only a resolver that was asked and knows of no such name is believed.
+pub(super) fn lookup(error: &io::Error) -> io::Error {
+    const UNKNOWN: [&str; 6] = [
+        "not known",
+        "No address associated",
+        "does not resolve",
+        "no usable address",
+        "No such host is known",
+        "no address",
+    ];
+    let text = error.to_string();
+    if error.kind() == io::ErrorKind::NotFound || UNKNOWN.iter().any(|words| text.contains(words)) {
+        return definite("unknown host");
+    }
+    explained(format!("the host's name cannot be looked up: {text}"), false)
+}
+
+/// An encrypted connection was not agreed on.
+#[cfg(feature = "tls")]
+pub(super) fn tls(error: &io::Error) -> io::Error {
+    use futures_rustls::rustls::Error as TlsError;
+
+    match error.get_ref().and_then(|inner| inner.downcast_ref::<TlsError>()) {
+        Some(TlsError::InvalidCertificate(fault)) => definite(certificate(fault)),
+        Some(TlsError::InvalidMessage(_)) => {
+            definite("the server does not speak TLS on this port; its URL may begin with http://")
+        }
+        Some(TlsError::AlertReceived(alert)) => {
+            definite(format!("the server refuses the encrypted connection ({alert:?})"))
+        }
+        Some(other) => definite(format!("no encrypted connection: {other}")),
+        None => explained(format!("no encrypted connection: {error}"), false),
+    }
+}
+
+#[cfg(feature = "tls")]
+fn certificate(fault: &futures_rustls::rustls::CertificateError) -> String {
+    use futures_rustls::rustls::CertificateError as Fault;
+
+    match fault {
+        Fault::Expired | Fault::ExpiredContext { .. } => "the server's certificate has expired".to_owned(),
+        Fault::NotValidYet | Fault::NotValidYetContext { .. } => {
+            "the server's certificate is not valid yet, by this machine's clock".to_owned()
+        }
+        Fault::UnknownIssuer => {
+            "the server's certificate comes from an issuer that is not trusted here".to_owned()
+        }
+        Fault::Revoked => "the server's certificate has been revoked".to_owned(),
+        Fault::NotValidForName => "the server's certificate is for another name".to_owned(),
+        Fault::NotValidForNameContext { expected, presented } => {
+            let expected = expected.to_str();
+            match &presented[..] {
+                [] => format!("the server's certificate is not for {expected}, nor for any other name"),
+                names => {
+                    let names: Vec<_> = names.iter().map(|name| plain_name(name)).collect();
+                    format!("the server's certificate is not for {expected}, but for {}", names.join(", "))
+                }
+            }
+        }
+        other => format!("the server's certificate is not valid: {other}"),
+    }
+}
+
+/// The name in what the verifier writes as `DnsName("server.example")`.
+#[cfg(feature = "tls")]
+fn plain_name(name: &str) -> &str {
+    name.split_once('(').map_or(name, |(_, rest)| rest.trim_end_matches(')')).trim_matches('"')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failure(error: &io::Error) -> (String, bool) {
+        let ConnectFailure { detail, is_definite } = ConnectFailure::new("server.example:80", error);
+        (detail, is_definite)
+    }
+
+    #[test]
+    fn refused_connections_are_definite() {
+        let refused = io::Error::from(io::ErrorKind::ConnectionRefused);
+        let words = "cannot connect to server.example:80: connection refused";
+        assert_eq!(failure(&refused), (words.to_owned(), true));
+        let words = "cannot connect to server.example:80: the proxy proxy.example:1: connection refused";
+        assert_eq!(failure(&of_proxy("proxy.example:1", &refused)), (words.to_owned(), true));
+        assert!(!failure(&io::ErrorKind::ConnectionReset.into()).1);
+        assert!(!failure(&io::ErrorKind::NetworkUnreachable.into()).1);
+    }
+
+    #[test]
+    fn only_a_resolver_that_was_asked_is_believed_about_unknown_hosts() {
+        let text = "failed to lookup address information: ";
+        for words in
+            ["Name or service not known", "No address associated with hostname", "Name does not resolve"]
+        {
+            let error = lookup(&io::Error::other(format!("{text}{words}")));
+            assert_eq!(
+                failure(&error),
+                ("cannot connect to server.example:80: unknown host".to_owned(), true)
+            );
+        }
+        let error = lookup(&io::Error::other(format!("{text}Temporary failure in name resolution")));
+        let (words, is_definite) = failure(&error);
+        assert!(words.ends_with("Temporary failure in name resolution") && !is_definite, "{words}");
+    }
+
+    #[cfg(feature = "tls")]
+    #[test]
+    fn faults_of_certificates_are_told_in_words() {
+        use futures_rustls::pki_types::ServerName;
+        use futures_rustls::rustls::{CertificateError as Fault, Error as TlsError};
+
+        let words = |fault| {
+            let error = io::Error::new(io::ErrorKind::InvalidData, TlsError::InvalidCertificate(fault));
+            let (words, is_definite) = failure(&tls(&error));
+            assert!(is_definite);
+            words
+                .strip_prefix("cannot connect to server.example:80: the server's certificate ")
+                .unwrap()
+                .to_owned()
+        };
+        assert_eq!(words(Fault::Expired), "has expired");
+        assert_eq!(words(Fault::UnknownIssuer), "comes from an issuer that is not trusted here");
+        assert_eq!(words(Fault::NotValidYet), "is not valid yet, by this machine's clock");
+        let expected = ServerName::try_from("server.example").unwrap();
+        let presented = vec![r#"DnsName("one.example")"#.to_owned(), r#"DnsName("two.example")"#.to_owned()];
+        let mismatch = Fault::NotValidForNameContext { expected, presented };
+        assert_eq!(words(mismatch), "is not for server.example, but for one.example, two.example");
+    }
+}
