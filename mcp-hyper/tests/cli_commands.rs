@@ -152,6 +152,64 @@ fn progress_and_logs_go_to_standard_error() {
 }
 
 #[test]
+fn progress_in_a_log_is_a_line_a_second_at_most() {
+    let ran = ask("auto", &["call", "count", "to=50", "delay_ms=10"]);
+    let lines: Vec<_> = ran.err.lines().filter(|line| line.contains("/50")).collect();
+    assert!(lines.len() <= 5 && lines.last().is_some_and(|line| line.contains(" 50/50")), "{lines:?}");
+}
+
+#[test]
+fn failures_are_objects_for_programs() {
+    let error = |ran: &Ran| serde_json::from_str::<Value>(&ran.out).unwrap()["error"].take();
+    let ran = ask("auto", &["read", "demo://nothing", "--json"]);
+    let refused = error(&ran);
+    assert_eq!((ran.code, &refused["kind"]), (3, &json!("refused")), "{}", ran.out);
+    assert!(refused["code"].is_i64() && ran.err.contains("demo://nothing"), "{}", ran.err);
+    for (code, kind, args) in [
+        (2, "usage", &["tools", "--json"][..]),
+        (2, "usage", &["login", "nowhere", "--json"]),
+        (3, "connection", &["info", "--json", "--", "no-such-server"]),
+    ] {
+        let ran = mcp(args);
+        assert_eq!((ran.code, &error(&ran)["kind"]), (code, &json!(kind)), "{args:?}: {}", ran.err);
+    }
+}
+
+#[test]
+fn silent_server_is_given_up_in_time_and_the_wait_is_explained() {
+    let start = std::time::Instant::now();
+    let ran = mcp(&["info", "--json", "--timeout", "2.5", "--", "sh", "-c", "sleep 100"]);
+    assert!(start.elapsed() < Duration::from_secs(8), "{:?}", start.elapsed());
+    let error = &serde_json::from_str::<Value>(&ran.out).unwrap()["error"];
+    assert_eq!((ran.code, &error["kind"]), (3, &json!("timeout")), "{}", ran.err);
+    assert!(ran.err.lines().any(|line| line.starts_with("waiting for the answer to ")), "{}", ran.err);
+    assert!(ran.err.contains("2.5 s") && ran.err.contains("--timeout"), "{}", ran.err);
+}
+
+#[test]
+fn client_secret_is_refused_without_its_issuer() {
+    let args = ["whoami", "https://example.com/mcp", "--client-id", "me", "--tokens", "/nonexistent"];
+    let ran = Ran::of(output(Command::new(program()).args(args).env("MCP_CLIENT_SECRET", "hidden")));
+    assert_eq!(ran.code, 2);
+    assert!(ran.err.contains("--issuer") && !ran.err.contains("hidden"), "{}", ran.err);
+}
+
+#[test]
+fn arguments_come_from_standard_input() {
+    let program = program();
+    let args = ["call", "add", "-", "--", program.to_str().unwrap(), "serve"];
+    assert_eq!(typed(&args, "{\"a\":2,\"b\":3}").out.trim(), "{\"sum\":5}");
+}
+
+#[test]
+fn completions_are_printed_for_each_shell() {
+    for shell in ["bash", "zsh", "fish"] {
+        let ran = mcp(&["completions", shell]);
+        assert!(ran.code == 0 && ran.out.contains("whoami"), "{shell}: {}", ran.err);
+    }
+}
+
+#[test]
 fn a_tool_that_fails_is_exit_code_1() {
     for era in ["modern", "legacy"] {
         let ran = ask(era, &["call", "fail"]);
@@ -312,7 +370,8 @@ fn logging_in_lets_the_other_commands_in_until_logging_out() {
     let tokens = folder.to_str().unwrap();
     let town = block_on(town::Town::new());
     let url = town.url();
-    let tools = ["tools", "--tokens", tokens, "--", &url];
+    // A URL needs no dashes.
+    let tools = ["tools", "--tokens", tokens, &url];
     let hint = format!("To log in: mcp login {url}");
 
     let before = mcp(&tools);

@@ -31,7 +31,7 @@ impl Killer {
         self.state().killed
     }
 
-    /// Ready once it is to be killed. Wakes the task that polled last.
+    /// Ready once [`kill`](Self::kill) was called. Wakes the task that polled last.
     pub(crate) fn poll(&self, cx: &mut Context<'_>) -> Poll<()> {
         let mut state = self.state();
         if state.killed {

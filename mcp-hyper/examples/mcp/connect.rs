@@ -80,7 +80,7 @@ pub(crate) async fn with_server<T>(
     }
 }
 
-/// How to log in, as a line that can be pasted; `None` if what the server asks for cannot be shown in one.
+/// How to log in, as a line that can be pasted; `None` if the URL or the scopes cannot be shown in one.
 pub(crate) fn login_hint(url: &str, scopes: Option<&str>) -> Option<String> {
     let url = word(url)?;
     Some(match scopes {
@@ -89,7 +89,7 @@ pub(crate) fn login_hint(url: &str, scopes: Option<&str>) -> Option<String> {
     })
 }
 
-/// A word for the shell that people use; there is no way to quote for that of Windows.
+/// A word of the user's shell. On Windows only words that need no quotes.
 fn word(text: &str) -> Option<String> {
     shell_word(text).filter(|word| !cfg!(windows) || word == text)
 }

@@ -1,4 +1,4 @@
-//! What can go wrong, in words for whoever typed the command, as JSON for programs, and the exit code for scripts.
+//! Failures of a command: a message for the user, JSON for programs, the exit code for scripts.
 
 use std::io;
 use std::process::ExitCode;
@@ -30,18 +30,18 @@ pub(crate) enum Failure {
     Output(io::Error),
 }
 
-/// What is known about a failure.
+/// A failure of the server or of the connection.
 #[derive(Debug)]
 pub(crate) struct Report {
     /// One of the kinds that the help lists.
     kind: &'static str,
-    /// For people; it may quote the server.
+    /// The message. It may quote the server.
     message: String,
     /// The server's code: of JSON-RPC, or the status of HTTP.
     code: Option<i64>,
-    /// What else the server sent with it.
+    /// The `data` of the server's error.
     data: Option<Value>,
-    /// What to do about it: lines of this program, each safe to paste.
+    /// Lines of this program about how to go on, each safe to paste.
     hints: Vec<String>,
 }
 
@@ -56,7 +56,7 @@ impl Report {
         self
     }
 
-    /// The same with something to do about it, if there is anything.
+    /// Adds a line about how to go on, if there is one.
     pub(crate) fn hint(mut self, hint: impl Into<Option<String>>) -> Self {
         self.hints.extend(hint.into());
         self
@@ -110,7 +110,7 @@ impl Failure {
         }
     }
 
-    /// Tells people on `messages`, and programs on `output` if they asked for JSON. A tool's failure is in its result.
+    /// Writes the message to `messages`, and the JSON object to `output` if `json`. A tool's failure is in its result.
     pub(crate) fn tell(&self, output: &mut Screen, messages: &mut Screen, json: bool) {
         if self.exit_number() == 0 {
             return;
@@ -214,7 +214,7 @@ impl From<io::Error> for Failure {
 
 impl From<serde_json::Error> for Failure {
     fn from(error: serde_json::Error) -> Self {
-        Self::Server(Report::new(format!("the answer can not be shown: {error}")).of_kind("invalid"))
+        Self::Server(Report::new(format!("the answer cannot be shown: {error}")).of_kind("invalid"))
     }
 }
 

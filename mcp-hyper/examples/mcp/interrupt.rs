@@ -12,7 +12,7 @@ use smol::{Task, Timer};
 
 use crate::failure::Failure;
 
-/// Wrappers pass a signal on that the terminal has sent to the whole group: what comes this soon is the same signal.
+/// A signal this soon after another is the same one: the terminal sends it to the whole group, and wrappers pass it on.
 const SAME: Duration = Duration::from_millis(200);
 /// After a server was killed: it is gone within milliseconds, unless the kernel cannot let it go.
 const KILLED: Duration = Duration::from_secs(1);
@@ -46,7 +46,7 @@ struct Interrupts {
 }
 
 impl Interrupts {
-    /// If the system lets nobody listen, signals end the process as they do without this.
+    /// Registers the signals. If the system refuses that, they end the process as usual.
     fn listen() -> Self {
         #[cfg(unix)]
         let signals = [Signal::Int, Signal::Term, Signal::Hup];

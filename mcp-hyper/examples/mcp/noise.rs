@@ -1,4 +1,4 @@
-//! What a server wrote to its standard output that is no message, before it was ready.
+//! Lines on a server's standard output that are not messages, until the connection is ready.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -11,7 +11,7 @@ const LONGEST: usize = 64 * 1024;
 /// How much of the first line is quoted, in characters.
 const QUOTED: usize = 200;
 
-/// Counts the lines that are no messages until the connection is ready. Its clones share the count.
+/// Counts lines that are not messages until the connection is ready. Clones share the count.
 #[derive(Clone)]
 pub(crate) struct Noise(Arc<Mutex<Option<Watched>>>);
 
@@ -27,7 +27,7 @@ impl Noise {
         Self(Arc::new(Mutex::new(Some(watched))))
     }
 
-    /// Looks at what the server wrote.
+    /// Reads output of the server.
     pub(crate) fn handle_input(&self, bytes: &[u8]) {
         let mut state = self.state();
         let Some(watched) = &mut *state else { return };
@@ -45,18 +45,18 @@ impl Noise {
         }
     }
 
-    /// The connection is ready: noise is no reason for anything any more.
+    /// Stops counting, because the connection is ready.
     pub(crate) fn ignore(&self) {
         *self.state() = None;
     }
 
-    /// What to say of it, if there was any.
+    /// A sentence about the lines, if there were any.
     pub(crate) fn told(&self) -> Option<String> {
         let state = self.state();
         let watched = state.as_ref().filter(|watched| watched.count > 0)?;
-        let lines = if watched.count == 1 { "a line that is" } else { "lines that are" };
+        let lines = if watched.count == 1 { "line that is" } else { "lines that are" };
         Some(format!(
-            "The server wrote {} {lines} no message to its standard output, which is for messages alone: {:?}",
+            "The server wrote {} {lines} not MCP to its standard output, which is for messages alone. The first one: {:?}",
             watched.count, watched.first
         ))
     }
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_that_are_no_messages_are_counted_until_the_connection_is_ready() {
+    fn noise_is_counted_until_the_connection_is_ready() {
         let noise = Noise::new();
         noise.handle_input(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\n\n");
         assert_eq!(noise.told(), None);

@@ -250,7 +250,7 @@ impl Options {
     /// Reads a command line. A URL in the place of a server needs no dashes: it is the last one that makes sense there.
     ///
     /// # Errors
-    /// What is wrong with the line as it was typed.
+    /// Wrong usage, or a request for help.
     pub(crate) fn read(line: &[OsString]) -> Result<Self, clap::Error> {
         let error = match Self::try_parse_from(line) {
             Ok(options) => return Ok(options),

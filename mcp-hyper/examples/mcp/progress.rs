@@ -6,7 +6,7 @@ use crate::terminal::Screen;
 use crate::text::{GOOD, QUIET, Text, styled};
 
 const WIDTH: usize = 24;
-/// How often a line is added to what is no terminal, at most: a log is read later.
+/// The least time between two lines where standard error is not a terminal.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// One line on standard error that is replaced with each report if that is a terminal. Elsewhere a line a second at

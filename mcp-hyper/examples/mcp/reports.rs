@@ -15,7 +15,7 @@ use crate::trace;
 
 /// How long connecting may take without a word.
 const QUIET_START: Duration = Duration::from_secs(2);
-/// How often it is looked at what a connection is doing.
+/// How often the step of a connection is looked at.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Prints log messages as they come, and progress as it is given, without one overwriting the other.
@@ -55,7 +55,7 @@ impl Reports {
         Self { bar, listener: Some(listener) }
     }
 
-    /// Shows what a connection that takes its time is doing: a line, and another when that changes. Never ready.
+    /// Shows the step of a connection that is not ready after two seconds, and each change of it. Never ready.
     pub(crate) async fn tell_connecting<T>(&self, client: &Client) -> T {
         let mut told = None;
         Timer::after(QUIET_START).await;

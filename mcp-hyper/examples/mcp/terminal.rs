@@ -35,7 +35,7 @@ impl Screen {
         Self { out: Box::new(anstream::AutoStream::auto(out)), columns }
     }
 
-    /// What is written is kept, as on a terminal of this width or elsewhere.
+    /// A screen that records its output: a terminal of this width, or none.
     #[cfg(test)]
     pub(crate) fn recorded(columns: Option<usize>) -> (Self, Record) {
         let record = Record::default();
@@ -99,7 +99,7 @@ fn columns(size: Option<(Width, terminal_size::Height)>) -> usize {
     size.map_or(USUAL, |(Width(columns), _)| columns.into())
 }
 
-/// What a test's screen was given.
+/// The output of a recorded screen.
 #[cfg(test)]
 #[derive(Clone, Default)]
 pub(crate) struct Record(std::sync::Arc<std::sync::Mutex<Vec<u8>>>);

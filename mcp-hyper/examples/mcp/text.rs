@@ -15,7 +15,7 @@ pub(crate) const BAD: Style = AnsiColor::Red.on_default().bold();
 /// Narrower than this, lines are not wrapped: the result would be a ladder of words.
 const NARROWEST: usize = 24;
 
-/// What the screen takes. Every way to make one escapes unsafe characters; styles are data, never text.
+/// Text for the screen. Every constructor escapes unsafe characters; styles are data, never text.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Text(Vec<Span>);
 

@@ -24,7 +24,7 @@ pub struct SafeText<'a> {
     form: Form,
 }
 
-/// What the text is part of.
+/// The place that the text is shown in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     Line,
@@ -44,7 +44,7 @@ impl<'a> SafeText<'a> {
     }
 
     /// A JSON text: unsafe characters become `\u` escapes of JSON, which a JSON parser reads as the same value. Line
-    /// breaks and tabs between the values are kept. What is no JSON is escaped alike.
+    /// breaks and tabs between the values are kept. Text that is not JSON is escaped alike.
     pub const fn json(text: &'a str) -> Self {
         Self { text, form: Form::Json }
     }
@@ -198,7 +198,7 @@ mod tests {
     fn safe_text_omits_colours_and_escapes_every_other_sequence() {
         assert_eq!(SafeText::line("\u{1b}[1;31m\u{1b}[mred\u{1b}[0m").to_string(), "red");
         assert_eq!(SafeText::line("\u{1b}[2J\u{1b}[").to_string(), "\\u{1b}[2J\\u{1b}[");
-        // What is left out must not make a sequence of what stands around it.
+        // Omitting one sequence must not join its neighbours to another.
         assert_eq!(SafeText::line("\u{1b}\u{1b}[m[31mx").to_string(), "\\u{1b}[31mx");
     }
 

@@ -38,7 +38,7 @@ impl<R: BufRead> Person<R> {
         let _ = self.questions.labelled(label, Text::block(block));
     }
 
-    /// What they type, without the space around it.
+    /// Asks, and reads a line without the space around it.
     pub(super) fn ask(&mut self, question: impl Into<Text>) -> Result<String, Gone> {
         let _ = self.questions.prompt(question);
         let mut line = String::new();

@@ -9,7 +9,7 @@ use super::person::{Gone, Person};
 use super::{Choice, Question, choose};
 use crate::text::{HEADING, NAME, QUIET, Text, styled};
 
-/// What the result names as the model.
+/// The name of the model in the result.
 const MODEL: &str = "a person at a terminal";
 /// The line that ends an answer of several lines.
 const END: &str = ".";
