@@ -237,6 +237,7 @@ fn tell(event: &Event, browser: bool) {
             }
             ask_to_agree(&mut screen, page, browser)
         }
+        Event::Tolerated(deviation) => screen.line(deviation.to_string()),
         Event::NotKept(why) => screen.line(format!("The tokens can not be kept: {why}")),
         _ => Ok(()),
     };

@@ -27,7 +27,7 @@ use crate::client::Whole;
 use crate::io::HyperIo;
 use crate::smol_socket::SmolSocket;
 
-/// The path that pages lead back to. What is below it is for issuers that have a path of their own.
+/// The path that pages lead back to. Issuers that have a path of their own have it below this one.
 const PATH: &str = "/callback";
 /// How long a browser may take for one request.
 const PATIENCE: Duration = Duration::from_secs(10);

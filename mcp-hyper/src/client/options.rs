@@ -325,7 +325,7 @@ impl<H: Mode, R: Runtime> ClientOptions<H, R> {
         }
         let cache = &mut self.config.client.cache;
         if self.additions.may_change() && cache.context == CacheContext::default() {
-            // Nobody would tell before an answer is shown again that it was another's.
+            // The cache would serve one account the answers of another until the next request goes out.
             cache.private = false;
         }
         let machine = HttpClient::new(self.config.clone(), clock.now()).map_err(ConnectError::Url)?;

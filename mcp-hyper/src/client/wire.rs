@@ -10,7 +10,8 @@ use mcp_proto::bind::http::{End, ExchangeId};
 ///
 /// Values of headers that are secret, such as `authorization`, `set-cookie` and `mcp-session-id`, are marked as
 /// [sensitive](http::HeaderValue::is_sensitive): their [`Debug`](fmt::Debug) form hides them. That of an event leaves out
-/// bodies as well, and queries of URLs: those of HTTP+SSE name a session. Whoever shows them sees to that.
+/// bodies as well, and queries of URLs: those of HTTP+SSE name a session. A program
+/// that prints these parts must redact them itself.
 #[derive(Clone, Copy)]
 #[non_exhaustive]
 pub enum WireEvent<'a> {

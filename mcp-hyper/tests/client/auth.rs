@@ -193,7 +193,8 @@ fn what_else_comes_to_where_pages_lead_back_is_turned_away() {
             ("GET", "?error=access_denied&state=guessed", 400),
             ("GET", "", 400),
             ("POST", "?code=stolen&state=guessed", 405),
-            ("GET", "/other", 404),
+            ("GET", "/other", 400),
+            ("GET", "other", 404),
         ] {
             let shown = visit(method, &format!("{back}{path}")).await;
             assert_eq!(shown.status, status, "{method} {path}");

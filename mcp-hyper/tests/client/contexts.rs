@@ -85,7 +85,7 @@ fn client_shows_no_private_answer_after_a_login_or_a_logout() {
     });
 }
 
-/// Who asks is known only when a request goes out, and nobody asks while an answer is shown again.
+/// The headers are known only when a request goes out, and none does while the cache serves an answer.
 #[test]
 fn client_keeps_nothing_private_while_the_application_changes_headers() {
     run(async {
@@ -102,7 +102,7 @@ fn client_keeps_nothing_private_while_the_application_changes_headers() {
         *who.lock().unwrap() = "Bearer token-bob";
         assert_eq!(tool(&client).await, "token-bob");
 
-        // An application that names contexts sees to that itself.
+        // An application that names contexts changes them itself.
         let named = options(&who).configure(|config| config.client.cache.context = CacheContext::new("bob"));
         let (client, _driver) = connect(named, &town.url());
         assert_eq!(tool(&client).await, "token-bob");

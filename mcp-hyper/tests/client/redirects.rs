@@ -67,7 +67,7 @@ fn listener_accepts_the_answer_of_a_nameless_issuer_at_its_own_path_alone() {
             let mixed_up = back.replace(&page.redirect_uri, &shared.replace("/callback", wrong));
             assert_eq!(visit("GET", &mixed_up).await.status, status, "{mixed_up}");
             if status == 400 {
-                // It had the state of the page: somebody has interfered, and nothing more is taken.
+                // It had the state of the page, so the login ends.
                 assert_eq!(login.await.unwrap_err().to_string(), AuthError::OtherAnswer.to_string());
             } else {
                 assert_eq!(visit("GET", &back).await.status, 200);

@@ -1,4 +1,4 @@
-//! What is shown of what is secret: nothing. Row C12.24.
+//! `Debug` forms show no secret. Row C12.24.
 
 use std::sync::{Arc, Mutex};
 

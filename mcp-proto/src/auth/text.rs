@@ -3,7 +3,7 @@
 use alloc::string::String;
 
 /// How many characters of such a text are kept.
-const SHOWN: usize = 500;
+pub(crate) const SHOWN: usize = 500;
 
 /// What may be shown of a text, if anything: its beginning, without characters that steer a terminal or turn text around.
 pub(crate) fn shown(text: &str) -> Option<String> {

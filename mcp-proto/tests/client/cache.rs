@@ -354,7 +354,7 @@ fn what_is_private_is_shown_in_its_own_context_alone() {
     assert_eq!(known::<ReadResource>(&mut s, &mine)["contents"][0]["text"], "bob's");
 }
 
-/// C8.2: whoever the requests are made for now, it is somebody else: there is no way back to what was private.
+/// C8.2: private answers of an ended context never come back.
 #[test]
 fn client_forgets_private_answers_when_the_context_ends() {
     let mut s = Scripted::modern(config());

@@ -59,6 +59,25 @@ fn a_session_is_opened_and_named_on_all_that_follows() {
     });
 }
 
+/// C4.18: the id of a session is a secret.
+#[test]
+fn debug_shows_no_session_id() {
+    scenario(legacy_config(), |wire| {
+        let initialize = wire.expect("initialize");
+        wire.answer_initialize(&initialize, LEGACY, SESSION);
+        let mut shown = format!("{:?}", wire.client);
+        while let Some(action) = wire.client.poll_action() {
+            shown.push_str(&format!("{action:?}"));
+        }
+        while let Some(event) = wire.client.poll_event() {
+            shown.push_str(&format!("{event:?}"));
+        }
+        shown.push_str(&format!("{:?}", wire.client.server()));
+        assert!(shown.contains("mcp-session-id"), "{shown}");
+        assert!(!shown.contains(SESSION), "{shown}");
+    });
+}
+
 /// C4.5
 #[test]
 fn the_version_is_a_header_since_2025_06_18() {

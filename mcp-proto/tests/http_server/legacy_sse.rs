@@ -56,6 +56,30 @@ impl Old {
     }
 }
 
+/// The id of a session lets its holder act in the session: no log shows it.
+#[test]
+fn debug_shows_no_session_id() {
+    let mut config = config();
+    config.legacy_sse = Some(LegacyPaths::default());
+    let setup = Setup::new(config);
+    let id = SessionId::from_entropy([5; 16]);
+    let (mut session, stream) = Session::open_legacy(&setup, id, NOW);
+    let mut shown = format!("{id:?} {session:?} {setup:?}");
+    shown.push_str(&format!("{:?}", session.poll_head(stream)));
+    let chunk = session.poll_body(NOW, stream);
+    let Chunk::Bytes(bytes) = &chunk else { panic!("{chunk:?}") };
+    assert!(core::str::from_utf8(bytes).unwrap().contains(&id.to_string()));
+    shown.push_str(&format!("{chunk:?}"));
+    let handshake = post(&initialize("2025-11-25", json!({})));
+    let (session, answer) = Session::open(&setup, id, handshake.post(&setup), NOW).unwrap();
+    let named = answer.headers.iter().any(|(_, value)| *value == id.to_string());
+    assert!(named, "the answer names the session");
+    shown.push_str(&format!("{session:?} {answer:?} {:?}", Posted::Answer(answer.clone())));
+    let said = post(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+    shown.push_str(&format!("{:?}", said.header("Mcp-Session-Id", id.to_string()).route(&setup)));
+    assert!(!shown.contains(&id.to_string()), "{shown}");
+}
+
 #[test]
 fn everything_goes_to_the_one_stream() {
     let mut old = Old::ready();

@@ -14,7 +14,7 @@ use super::{StoreFuture, TokenStore};
 
 /// What every file begins with.
 const HEADING: &str = "mcp tokens 1";
-/// What the name of a file ends with that is being written.
+/// The extension of a new version that is not complete yet.
 const NEW: &str = ".new";
 /// The longest file that is read, in bytes. Real ones stay below 20 KiB.
 const MOST_BYTES: u64 = 1024 * 1024;

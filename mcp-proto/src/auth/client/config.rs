@@ -43,7 +43,7 @@ pub struct AuthConfig {
     pub redirect_uri: String,
     /// Whether issuers get redirect URIs of their own below that one. Default: they share it.
     pub redirect_paths: RedirectPaths,
-    /// The resource that tokens are asked for, in place of what the server's metadata says or of its URL. Metadata that
+    /// The resource to ask tokens for, instead of the one in the server's metadata or the server's URL. Metadata that
     /// names this resource is accepted, whatever the server's URL is. Default: none.
     pub resource: Option<String>,
     /// Whether the server's metadata may name its URL with one slash more or less at the end. Default: it may, and
@@ -184,8 +184,8 @@ pub enum RedirectPaths {
     Shared,
     /// Where this client registers by itself with an issuer that does not announce `iss`, a segment that only this issuer
     /// is given is added to the path. The host must serve every path below the redirect URI, and tell
-    /// [`Redirect::read`](super::Redirect::read) the URL and not the query alone: an answer at the path of another issuer,
-    /// or at none, ends the login with [`OtherAnswer`](super::AuthError::OtherAnswer).
+    /// [`Redirect::read`](super::Redirect::read) the URL and not the query alone: an answer without `iss` at the path of
+    /// another issuer, or at none, ends the login with [`OtherAnswer`](super::AuthError::OtherAnswer).
     PerIssuer,
 }
 

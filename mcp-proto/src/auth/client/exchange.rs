@@ -146,9 +146,9 @@ impl AuthClient {
                 both.extend(form_urlencoded::byte_serialize(secret.expose().as_bytes()));
                 let mut value = String::from("Basic ");
                 STANDARD.encode_string(Secret::new(both).expose(), &mut value);
-                headers.push(("authorization", Secret::new(value)));
                 let mut form = form;
-                form.secrets.push(secret.clone());
+                form.secrets.extend([secret.clone(), Secret::new(value.trim_start_matches("Basic "))]);
+                headers.push(("authorization", Secret::new(value)));
                 Ok(form)
             }
             (AuthMethod::Post, ClientProof::Secret(secret)) => {

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use iri_string::types::{UriAbsoluteStr, UriReferenceStr};
 
 use crate::Instant;
-use crate::auth::text::shown;
+use crate::auth::text::{SHOWN, shown};
 use crate::auth::{Fetch, FetchId, Now, Secret};
 use crate::bind::http::{Fields, Verb};
 
@@ -156,8 +156,18 @@ pub(super) fn place(url: &str) -> String {
     shown(url.split(['?', '#']).next().unwrap_or_default()).unwrap_or_default()
 }
 
-/// A text of others, unless it says something secret that they were told.
+/// A text of others, unless it repeats a secret that they were sent: as it is, as a form has it, or cut off at the end of
+/// the text.
 pub(super) fn withheld(text: &str, secrets: &[Secret]) -> String {
-    let tells = secrets.iter().map(Secret::expose).any(|secret| secret.len() >= 4 && text.contains(secret));
+    let is_cut = text.chars().count() >= SHOWN;
+    let repeats = |secret: &str| {
+        let mut beginnings = (4..secret.len().min(text.len())).filter_map(|length| secret.get(..length));
+        let at_end = is_cut && beginnings.any(|beginning| text.ends_with(beginning));
+        secret.len() >= 4 && (at_end || text.contains(secret))
+    };
+    let tells = secrets.iter().map(Secret::expose).any(|secret| {
+        let encoded: String = form_urlencoded::byte_serialize(secret.as_bytes()).collect();
+        repeats(secret) || repeats(&encoded)
+    });
     if tells { "(withheld: it repeats a secret)".into() } else { text.into() }
 }

@@ -11,7 +11,7 @@ use form_urlencoded::Serializer;
 use crate::Instant;
 use crate::auth::reach::check_authorization_page;
 use crate::auth::text::shown;
-use crate::auth::{Now, Pkce, Secret, dpop};
+use crate::auth::{Now, Pkce, ReachError, Secret, URL_BYTES, dpop};
 
 use super::config::RedirectPaths;
 use super::error::{AuthError, FinishError};
@@ -139,6 +139,10 @@ impl AuthClient {
         }
         let separator = if endpoint.contains('?') { '&' } else { '?' };
         let url = alloc::format!("{endpoint}{separator}{}", query.finish());
+        if url.len() > URL_BYTES {
+            // Servers may name scopes without end; no browser would take all of them along.
+            return Err(AuthError::Refused { url: place(endpoint), error: ReachError::TooLong }.into());
+        }
         self.tell(Event::NeedsAuthorization(Page {
             url,
             issuer: issuer.clone(),
@@ -202,8 +206,8 @@ impl AuthClient {
             _ => {}
         }
         // An issuer that does not name itself is known by where it leads.
-        let is_shared = self.config.redirect_paths == RedirectPaths::Shared;
-        if !is_shared && redirect.path.as_deref() != path(&page.redirect_uri) {
+        let is_known = redirect.iss.is_some() || self.config.redirect_paths == RedirectPaths::Shared;
+        if !is_known && redirect.path.as_deref() != path(&page.redirect_uri) {
             return Err(AuthError::OtherAnswer.into());
         }
         if let Some(error) = redirect.error {

@@ -211,7 +211,7 @@ impl AuthClient {
     }
 }
 
-/// The client as the authorization server registered it, if what it gave out can be used.
+/// The client as the authorization server registered it, if its id and its secret can be used.
 fn registered(answer: Answer, redirect_uri: &str) -> Option<Client> {
     let fits = |text: &str| (1..=NAME_BYTES).contains(&text.len());
     let secret = answer.client_secret.map(Secret::new);

@@ -147,8 +147,8 @@ pub enum ResourceIdentity {
     Exact,
     /// It names the server's URL with one slash more, or less, at the end of the path.
     TrailingSlash,
-    /// It names the server's origin and was read from the well-known path of that origin, where whoever runs the whole
-    /// origin publishes it.
+    /// It names the server's origin and was read from the well-known path of that origin, where no tenant of one path can
+    /// publish it.
     Origin,
     /// It is about another resource, and must not be used.
     Other,

@@ -93,7 +93,7 @@ fn context_changes_with_a_token_of_another_process() {
     assert_ne!(host.machine.context(), before);
 }
 
-/// What is asked without the token is answered for nobody in particular.
+/// The answer to a request without a token belongs to an anonymous context.
 #[test]
 fn context_changes_when_requests_go_out_without_a_token() {
     let mut world = World::new();

@@ -67,7 +67,7 @@ fn what_is_said_of_another_resource_is_not_used() {
     }
 }
 
-/// C12.4: whoever runs the whole origin publishes what is at its well-known path; whoever runs a path of it does not.
+/// C12.4: the operator of the origin publishes the document at its well-known path; a tenant of one path cannot.
 #[test]
 fn client_accepts_the_origin_as_a_resource_from_the_origins_own_metadata_alone() {
     let origin = "https://mcp.example.com";

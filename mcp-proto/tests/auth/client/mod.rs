@@ -7,6 +7,7 @@ mod dpop;
 mod faults;
 mod flow;
 mod grants;
+mod hostile;
 mod pages;
 mod properties;
 mod registration;

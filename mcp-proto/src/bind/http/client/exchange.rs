@@ -72,7 +72,7 @@ impl Exchange {
 }
 
 impl fmt::Debug for Exchange {
-    /// Without the session and what was read.
+    /// Omits the session and the bytes read so far.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Exchange")
             .field("purpose", &self.purpose)

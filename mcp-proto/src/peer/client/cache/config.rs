@@ -33,8 +33,8 @@ pub struct CacheConfig {
     pub entries: usize,
     /// Whether answers for one context alone are kept too, as most are.
     ///
-    /// Default true. Without it only answers that the server calls public are kept: where nobody tells this client when
-    /// [the context](Self::context) changes.
+    /// Default true. Turn it off where [the context](Self::context) may change without this client's knowledge: then only
+    /// answers that the server calls public are kept.
     pub private: bool,
     /// On whose behalf this client asks. Default: the one and only.
     pub context: CacheContext,

@@ -45,7 +45,7 @@ struct Connection {
 }
 
 impl fmt::Debug for Connection {
-    /// Without what is to be sent, which may name the session.
+    /// Omits the queued bytes, which may name the session.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Connection")
             .field("lane", &self.lane)

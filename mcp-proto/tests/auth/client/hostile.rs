@@ -1,0 +1,76 @@
+//! Servers that mean harm by what they write.
+
+use mcp_proto::auth::client::{AuthError, Event, FinishError, Redirect};
+use mcp_proto::auth::{ReachError, Secret, TokenRefusal};
+use serde_json::json;
+
+use super::config;
+use super::sim::{Fault, Host, ISSUER, Outcome, People, World};
+
+/// C12.14: more scopes than any page takes end in an error, not in a URL that no browser opens.
+#[test]
+fn client_opens_no_page_for_scopes_without_end() {
+    let scopes =
+        |count: usize| (0..count).map(|at| format!("scope:{at:0>150}")).collect::<Vec<_>>().join(" ");
+    for (count, opens) in [(20, true), (100, false)] {
+        let (mut world, mut host) = (World::new(), Host::new(config(), 1));
+        world.challenge = format!(r#"Bearer scope="{}""#, scopes(count));
+        host.people = People::Ignore;
+        let outcome = host.call(&mut world);
+        if opens {
+            assert_eq!(host.pages(), 1);
+        } else {
+            let error = AuthError::Refused { url: format!("{ISSUER}/authorize"), error: ReachError::TooLong };
+            assert_eq!((outcome, host.pages()), (Outcome::Failed(error), 0));
+        }
+    }
+}
+
+/// C12.24: whatever the authorization server makes of a secret that it was sent.
+#[test]
+fn client_withholds_descriptions_that_repeat_a_secret() {
+    let secret = "s3cr3t %/: of-machine";
+    let basic = "bWFjaGluZTpzM2NyM3QrJTI1JTJGJTNBK29mLW1hY2hpbmU=";
+    let form = "s3cr3t+%25%2F%3A+of-machine";
+    let cut = format!("{}{secret}", "x".repeat(490));
+    for (says, withheld) in [
+        (format!("not {secret}!"), true),
+        (format!("not {form}!"), true),
+        (format!("not Basic {basic}!"), true),
+        (cut, true),
+        ("not s3cr3t".to_owned(), false),
+    ] {
+        let config = config().client_secret(ISSUER, "machine", Secret::new(secret));
+        let (mut world, mut host) = (World::new(), Host::new(config, 1));
+        world.issuer().clients.insert("machine".into(), Some(secret.into()));
+        let says_so = json!({ "error": "invalid_grant", "error_description": says }).to_string();
+        world.faulty = Some((format!("{ISSUER}/token"), Fault::Says(400, says_so)));
+        let outcome = host.call(&mut world);
+        let Outcome::Failed(AuthError::Token(TokenRefusal::Refused { description, .. })) = outcome else {
+            panic!("{outcome:?}")
+        };
+        let description = description.unwrap();
+        assert_eq!(description.contains("withheld"), withheld, "{description}");
+        assert_eq!(description.contains("s3cr3t"), !withheld, "{description}");
+    }
+}
+
+/// C12.29: what the page led back with is short and steers no terminal.
+#[test]
+fn client_bounds_what_a_page_leads_back_with() {
+    let mut world = World::new();
+    let mut host = Host::new(config(), 1);
+    host.people = People::Ignore;
+    host.machine.login(host.now);
+    host.drive(&mut world);
+    let Some(Event::NeedsAuthorization(page)) = host.events.last().cloned() else { panic!() };
+    let back = world.issuer().agree(&page.url);
+    let mut redirect = Redirect::read(&back);
+    redirect.error = Some("e\u{1b}]0;\u{9b}31m\u{202e}".repeat(10_000));
+    redirect.error_description = Some("d\u{7f}\u{200b}\u{2066}\u{e0041}".repeat(10_000));
+    let finished = host.machine.finish(host.now, redirect);
+    let Err(FinishError::Failed(AuthError::Denied { error, description })) = finished else { panic!() };
+    assert_eq!(error.chars().count(), 500);
+    assert!(error.chars().all(|letter| "e]0;31m".contains(letter)), "{error}");
+    assert_eq!(description.unwrap(), "d".repeat(500));
+}
