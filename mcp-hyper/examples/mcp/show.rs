@@ -1,5 +1,6 @@
 //! Results as people read them.
 
+use std::collections::BTreeSet;
 use std::io;
 
 use base64::Engine as _;
@@ -65,7 +66,8 @@ struct Argument<'a> {
 
 fn arguments(schema: &Value) -> impl Iterator<Item = Argument<'_>> {
     let required = schema.get("required").and_then(Value::as_array);
-    let is_required = move |name: &str| required.is_some_and(|names| names.iter().any(|other| other == name));
+    let required: BTreeSet<&str> = required.into_iter().flatten().filter_map(Value::as_str).collect();
+    let is_required = move |name: &str| required.contains(name);
     let properties = schema.get("properties").and_then(Value::as_object);
     properties.into_iter().flatten().map(move |(name, schema)| Argument {
         name,
@@ -151,19 +153,16 @@ pub(crate) fn content(
     for block in blocks {
         screen.line(text_of(block))?;
     }
-    let repeated =
-        |json: &Json| blocks.iter().any(|block| block.as_text().is_some_and(|text| same(text, json)));
-    if let Some(json) = structured.filter(|json| !repeated(json)) {
+    if let Some(json) = structured {
         let value: Value = json.decode().unwrap_or_default();
-        screen.line(styled_block(QUIET, Text::json(&format!("{value:#}")).plain()))?;
+        // Servers repeat structured content as text for clients that do not know it.
+        let is_repeated =
+            |text: &str| serde_json::from_str::<Value>(text).is_ok_and(|repeated| repeated == value);
+        if !blocks.iter().filter_map(ContentBlock::as_text).any(is_repeated) {
+            screen.line(styled_block(QUIET, Text::json(&format!("{value:#}")).plain()))?;
+        }
     }
     Ok(())
-}
-
-/// Servers repeat structured content as text for clients that do not know it.
-fn same(text: &str, json: &Json) -> bool {
-    serde_json::from_str::<Value>(text)
-        .is_ok_and(|value| json.decode().is_ok_and(|json: Value| json == value))
 }
 
 pub(crate) fn messages(screen: &mut Screen, messages: &[PromptMessage]) -> io::Result<()> {

@@ -9,6 +9,8 @@
 pub mod auth;
 pub mod client;
 #[cfg(feature = "http")]
+pub mod front;
+#[cfg(feature = "http")]
 pub mod http;
 pub mod schema;
 pub mod server;
@@ -42,6 +44,8 @@ pub fn shapes() -> Vec<Shape> {
     all.extend(server::SHAPES);
     #[cfg(feature = "http")]
     all.extend(http::SHAPES);
+    #[cfg(feature = "http")]
+    all.extend(front::SHAPES);
     #[cfg(feature = "auth")]
     all.extend(auth::SHAPES);
     #[cfg(feature = "schema-validate")]

@@ -6,6 +6,7 @@ mod field;
 mod person;
 mod sampling;
 
+use std::collections::BTreeSet;
 use std::io::{self, BufRead, IsTerminal as _};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -124,7 +125,8 @@ fn choose(person: &mut Person<impl BufRead>, question: Question) -> Result<Choic
 
 fn fill_in(person: &mut Person<impl BufRead>, form: &ElicitFormParams) -> Result<ElicitResult, Gone> {
     let schema = &form.requested_schema;
-    let required = |name: &str| schema.required.iter().flatten().any(|it| it == name);
+    let required: BTreeSet<&str> = schema.required.iter().flatten().map(String::as_str).collect();
+    let required = |name: &str| required.contains(name);
     if let Choice::Decline = choose(person, Question::Answer)? {
         return Ok(ElicitResult::decline());
     }

@@ -131,3 +131,23 @@ fn a_request_without_any_time_ends_as_soon_as_it_is_sent_again() {
     s.advance(Duration::ZERO);
     assert!(matches!(s.outcome(request), Outcome::TimedOut { .. }));
 }
+
+/// Contract 8: what is beyond the limit is counted, and not looked at.
+#[test]
+fn client_refuses_more_input_requests_than_it_takes() {
+    let mut config = open_config();
+    config.limits.requests_in = 2;
+    let mut s = Scripted::modern(config);
+    let (request, id) = call(&mut s, RequestOptions::default());
+    require(&mut s, &id, &json!({"a": roots(), "b": roots(), "c": 1, "d": 2}));
+    assert!(matches!(s.outcome(request), Outcome::Input(InputFault::TooMany { asked: 4 })));
+    assert!(asked(&mut s).is_empty());
+    let (request, id) = call(&mut s, RequestOptions::default());
+    let requests = r#"{"a":{"method":"roots/list"},"a":{"method":"roots/list"}}"#;
+    let result = format!(r#"{{"resultType":"input_required","inputRequests":{requests}}}"#);
+    s.say_text(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#));
+    let Outcome::Invalid(InvalidAnswer::Malformed(what)) = s.outcome(request) else {
+        panic!("it is malformed")
+    };
+    assert_eq!(what, "the input \"a\" is asked for twice");
+}

@@ -148,3 +148,17 @@ fn the_person_says_that_the_page_is_done() {
     s.client.retry(s.now, request);
     s.expect_silence();
 }
+
+/// Contract 8
+#[test]
+fn client_refuses_more_pages_than_it_takes() {
+    let mut config = open_config();
+    config.limits.requests_in = 2;
+    let mut s = Scripted::legacy(config);
+    let (request, id) = call(&mut s, RequestOptions::default());
+    refuse(&mut s, &id, &["a", "b", "a", "c"].map(page));
+    assert!(matches!(s.outcome(request), Outcome::Input(InputFault::TooMany { asked: 3 })));
+    let (_, id) = call(&mut s, RequestOptions::default());
+    refuse(&mut s, &id, &["a", "b", "a", "b"].map(page));
+    assert_eq!(asked(&mut s).len(), 2, "each once");
+}
