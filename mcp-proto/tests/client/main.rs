@@ -12,6 +12,7 @@ mod batches;
 mod blocking_loop;
 mod cache;
 mod detection;
+mod lenient;
 mod limits;
 mod requests;
 mod robustness;

@@ -49,7 +49,7 @@ fn an_id_is_not_matched_by_one_that_looks_alike() {
     let request = list(&mut s);
     let id = s.expect("tools/list");
     let text = id.to_string();
-    for other in [json!(text), json!(-1), json!(i64::MAX), json!(i64::MIN), json!("")] {
+    for other in [json!(format!("0{text}")), json!(-1), json!(i64::MAX), json!(i64::MIN), json!("")] {
         s.answer(&other, json!({"tools": []}));
     }
     s.say_text(&format!(r#"{{"jsonrpc":"2.0","id":{text}.5,"result":{{}}}}"#));

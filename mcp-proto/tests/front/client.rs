@@ -378,13 +378,13 @@ fn a_cursor_that_is_invalid_twice_is_an_error() {
         let id = s.expect("tools/list");
         s.say(&[error(&id, -32602)]);
     }
-    assert_eq!(ready(poll(&mut list)).unwrap_err().code(), Some(-32602));
+    assert_eq!(ready(poll(&mut list)).unwrap_err().error.code(), Some(-32602));
     // The first page has no cursor that could be invalid.
     let mut list = s.client.list_tools();
     pending(poll(&mut list));
     let id = s.expect("tools/list");
     s.say(&[error(&id, -32602)]);
-    assert_eq!(ready(poll(&mut list)).unwrap_err().code(), Some(-32602));
+    assert_eq!(ready(poll(&mut list)).unwrap_err().error.code(), Some(-32602));
     s.expect_silence();
 }
 
@@ -429,9 +429,10 @@ fn a_list_that_goes_round_in_a_circle_is_given_up() {
     }
     let given_up = ready(poll(&mut list)).unwrap_err();
     assert!(
-        matches!(&given_up, Error::Pages(PagesError::Repeated { cursor }) if cursor == "x"),
+        matches!(&given_up.error, Error::Pages(PagesError::Repeated { cursor }) if cursor == "x"),
         "{given_up}"
     );
+    assert_eq!(given_up.items.len(), 3, "what was read is not lost");
     s.expect_silence();
 }
 
@@ -444,7 +445,9 @@ fn a_list_has_a_limit_of_pages() {
         let id = s.expect("tools/list");
         s.answer(&id, page(&["a"], json!(cursor)));
     }
-    assert!(matches!(ready(poll(&mut list)), Err(Error::Pages(PagesError::TooMany { limit: 2 }))));
+    let error = ready(poll(&mut list)).unwrap_err();
+    assert!(matches!(error.error, Error::Pages(PagesError::TooMany { limit: 2 })));
+    assert_eq!(error.items.len(), 2);
     s.expect_silence();
 }
 

@@ -20,6 +20,7 @@ mod http_modern;
 mod http_review;
 mod http_sessions;
 mod http_threads;
+mod lenient;
 mod queues;
 mod quotas;
 mod router_context;

@@ -10,6 +10,7 @@ mod dialect;
 mod events;
 mod holds;
 mod legacy;
+mod lenient;
 mod modern;
 mod reconnects;
 mod refusals;

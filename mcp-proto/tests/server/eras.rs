@@ -2,9 +2,9 @@
 
 use core::time::Duration;
 
-use mcp_proto::peer::server::{Answer, Eras, Event, ListKind};
+use mcp_proto::peer::server::{Answer, Diagnostic, Eras, Event, ListKind};
 use mcp_proto::peer::{Lost, Outcome, Refusal, RequestOptions};
-use mcp_proto::rpc::ErrorObject;
+use mcp_proto::rpc::{ErrorObject, Id};
 use mcp_proto::schema::{
     CallToolResult, ClientCapability, Elicit, InputRequest, InputRequests, InputRequiredResult, ListRoots,
     LoggingLevel, LoggingMessageParams, Number, ProgressParams,
@@ -213,12 +213,17 @@ fn what_is_not_declared_or_not_known_is_an_unknown_method() {
 }
 
 #[test]
-fn a_duplicate_id_is_refused_and_the_first_request_left_alone() {
+fn server_does_not_answer_a_request_whose_id_is_in_flight() {
     let mut s = Scripted::new(config());
     s.modern(7, "tools/list", json!({}));
     let first = s.request();
     s.modern(7, "tools/list", json!({}));
-    assert_eq!(s.code(), -32600);
+    s.expect_silence();
+    let events = s.events();
+    assert!(
+        matches!(&events[..], [Event::Diagnostic(Diagnostic::DuplicateRequest { id, .. })] if *id == Id::from(7)),
+        "{events:?}"
+    );
     s.server.respond(s.now, first, Answer::Result(&tools()));
     assert_eq!(s.line()["id"], 7);
     s.modern(7, "tools/list", json!({}));

@@ -8,6 +8,7 @@ mod answers;
 mod backpressure;
 mod contracts;
 mod eras;
+mod lenient;
 mod limits;
 mod related;
 mod requests;

@@ -229,7 +229,7 @@ fn what_is_not_a_message_says_why() {
 
 #[test]
 fn malformed_errors_keep_the_words_of_the_peer() {
-    for (error, code, message, flaw) in [
+    for (error, code, text, flaw) in [
         (r#""no""#, 0, "no", Flaw::ErrorType),
         (r#"["no"]"#, 0, r#"["no"]"#, Flaw::ErrorType),
         (r#"{"message":"no"}"#, 0, "no", Flaw::ErrorCode),
@@ -247,7 +247,7 @@ fn malformed_errors_keep_the_words_of_the_peer() {
             panic!("{error}")
         };
         let read = response.outcome.unwrap_err();
-        assert_eq!((read.code, &*read.message, response.id), (code, message, Some(Id::from(7))), "{error}");
+        assert_eq!((read.code, &*read.message, response.id), (code, text, Some(Id::from(7))), "{error}");
         let deviation = response.deviation.expect(error);
         assert_eq!((&deviation.kind, deviation.offset), (&MalformedKind::NotAMessage(flaw), 32), "{error}");
         assert_eq!(deviation.recovered.id, Some(Id::from(7)));

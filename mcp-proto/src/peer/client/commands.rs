@@ -7,29 +7,16 @@ use core::time::Duration;
 use crate::Instant;
 use crate::peer::encode::MetaEntries;
 use crate::peer::{
-    About, AnyParams, Conduct, Entry, Kept, Leniency, Needed, Outbox, Outcome, Outgoing, ProgressOption,
-    Refusal, RequestId, RequestOptions, Stage, TaskMode, TaskWish,
+    About, AnyParams, Entry, Kept, Needed, Outbox, Outcome, Outgoing, ProgressOption, Refusal, RequestId,
+    RequestOptions, Stage, TaskMode, TaskWish,
 };
 use crate::rpc::{Id, write};
 use crate::schema::{
-    CallTool, Direction, Era, GetPrompt, ListPrompts, ListResourceTemplates, ListResources, ListTools,
-    Method, MethodInfo, Notification, NotificationInfo, ReadResource, Revision, ServerCapabilities,
-    SubscriptionsListen,
+    CallTool, Direction, Method, MethodInfo, Notification, NotificationInfo, Revision, SubscriptionsListen,
 };
 
 use super::cache::Look;
-use super::{Client, Closed, Diagnostic, LinkAction, Phase};
-
-/// What a legacy server that declares no capability is asked for all the same, if the application wants it.
-const SERVED_UNDECLARED: [&str; 7] = [
-    ListTools::NAME,
-    CallTool::NAME,
-    ListPrompts::NAME,
-    GetPrompt::NAME,
-    ListResources::NAME,
-    ListResourceTemplates::NAME,
-    ReadResource::NAME,
-];
+use super::{Client, Closed, LinkAction, Phase};
 
 impl Client {
     /// Asks the server. Before the connection is ready the request waits, and its time runs.
@@ -265,29 +252,6 @@ impl Client {
             }
             _ => Ok(()),
         }
-    }
-
-    /// Whether the server can be asked this by the application. Some legacy servers declare no capability at all, and
-    /// serve what they have: they are asked for it, and for nothing that is not a question of the application.
-    fn admit_application(&mut self, method: &str, info: Option<&'static MethodInfo>) -> Result<(), Refusal> {
-        let refusal = match self.admit(method, info) {
-            Err(refusal) => refusal,
-            Ok(()) => return Ok(()),
-        };
-        let (&Refusal::Capability { needed: Needed::Server(needed), .. }, Some(info)) = (&refusal, info)
-        else {
-            return Err(refusal);
-        };
-        let silent = self.server.as_ref().is_some_and(|server| {
-            let none = ServerCapabilities::default();
-            server.era == Era::Legacy
-                && server.capabilities.as_ref().is_some_and(|declared| *declared == none)
-        });
-        if !silent || self.config.conduct == Conduct::Strict || !SERVED_UNDECLARED.contains(&info.name) {
-            return Err(refusal);
-        }
-        self.diagnose(Diagnostic::Tolerated(Leniency::Undeclared { method: info.name, needed }));
-        Ok(())
     }
 
     /// Has a tool call that was just written ask for a task, if it is to become one (2025-11-25).

@@ -2,17 +2,12 @@
 
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
-use alloc::vec::Vec;
-
-use serde::Deserialize;
-use serde_json::value::RawValue;
 
 use crate::Instant;
 use crate::peer::batch::BatchId;
 use crate::peer::encode::MetaEntries;
 use crate::peer::{
-    About, AnyParams, Conduct, Entry, InvalidAnswer, Leniency, Lost, Outbox, Outcome, RequestId, Stage,
-    TaskMode,
+    About, AnyParams, Entry, InvalidAnswer, Leniency, Lost, Outbox, Outcome, RequestId, Stage, TaskMode,
 };
 use crate::rpc::{
     Batch, ErrorObject, Frame, Id, Kind, Malformed, MalformedKind, Message, Raw, Request, Response, Text,
@@ -20,9 +15,8 @@ use crate::rpc::{
 };
 use crate::schema::{
     Cancelled, CancelledParams, Discover, ElicitationComplete, ElicitationCompleteParams, EmptyParams, Era,
-    Initialize, InitializeParams, Initialized, ListTools, Method, Notification, Ping, Progress,
-    ProgressParams, ResultType, Revision, SetLoggingLevel, SetLoggingLevelParams, result_type,
-    tasks::GetTask,
+    Initialize, InitializeParams, Initialized, Method, Notification, Progress, ProgressParams, ResultType,
+    Revision, SetLoggingLevel, SetLoggingLevelParams, result_type, tasks::GetTask,
 };
 
 use super::detect::Act;
@@ -254,22 +248,6 @@ impl Client {
         }
     }
 
-    /// Reports a deviation, if the configuration tolerates deviations: returns whether it does.
-    pub(crate) fn tolerate(&mut self, leniency: Leniency) -> bool {
-        let lenient = self.config.conduct == Conduct::Lenient;
-        if lenient {
-            self.diagnose(Diagnostic::Tolerated(leniency));
-        }
-        lenient
-    }
-
-    /// Reports that the server has written the number of a request of this side as a string, if it has.
-    pub(crate) fn note_number_as_string(&mut self, id: &Id) {
-        if matches!(id, Id::String(_)) {
-            self.diagnose(Diagnostic::Tolerated(Leniency::NumberAsString { id: id.clone() }));
-        }
-    }
-
     fn handle_probe_answer(&mut self, now: Instant, answer: Result<Raw, ErrorObject>, out: &mut dyn Outbox) {
         self.probe = None;
         if matches!(self.phase, Phase::Detecting) {
@@ -299,23 +277,6 @@ impl Client {
         }
         self.outbound.note_unaddressed(now, &error);
         self.diagnose(Diagnostic::Error(error));
-    }
-
-    /// Checks a result for the deviations that no decoder reports, and repairs the result of `ping`.
-    pub(super) fn tolerate_result(&mut self, entry: &Entry, result: Raw) -> Result<Raw, InvalidAnswer> {
-        if let Some(empty) = self.config.conduct.empty_for_null(entry.info, &result) {
-            self.diagnose(Diagnostic::Tolerated(Leniency::NullResult { method: Ping::NAME }));
-            return Ok(empty);
-        }
-        if entry.info.is_some_and(|info| info.name == ListTools::NAME) {
-            for tool in tools_without_schema(&result) {
-                let leniency = Leniency::MissingInputSchema { tool };
-                if !self.tolerate(leniency.clone()) {
-                    return Err(InvalidAnswer::Malformed(leniency.to_string()));
-                }
-            }
-        }
-        Ok(result)
     }
 
     /// What kind of result a result is, by the method that was asked and the result's own word.
@@ -566,24 +527,6 @@ impl Client {
             }
         }
     }
-}
-
-/// The names of the tools in a page of them that have no `inputSchema`.
-fn tools_without_schema(page: &Raw) -> Vec<String> {
-    #[derive(Deserialize)]
-    struct Page<'a> {
-        #[serde(borrow)]
-        tools: Vec<&'a RawValue>,
-    }
-    #[derive(Deserialize)]
-    struct Tool<'a> {
-        name: String,
-        #[serde(borrow, rename = "inputSchema")]
-        schema: Option<&'a RawValue>,
-    }
-    let Ok(Page { tools }) = page.decode() else { return Vec::new() };
-    let tools = tools.into_iter().filter_map(|tool| serde_json::from_str::<Tool<'_>>(tool.get()).ok());
-    tools.filter(|tool| tool.schema.is_none()).map(|tool| tool.name).collect()
 }
 
 fn bytes_of(params: Option<&Raw>) -> usize {

@@ -29,6 +29,7 @@ mod requests;
 mod rounds;
 mod tasks;
 mod timers;
+mod tolerance;
 mod watch;
 
 use alloc::borrow::Cow;

@@ -53,7 +53,7 @@ impl Head {
             let value = fields.get(name).filter(|value| value.len() <= header_bytes)?;
             core::str::from_utf8(value).ok().map(|value| value.trim().to_string())
         };
-        let content = match fields.get("content-type") {
+        let content = match fields.get("content-type").filter(|value| !value.trim_ascii().is_empty()) {
             Some(value) if media::is(value, "application/json") => Content::Json,
             Some(value) if media::is(value, "text/event-stream") => Content::Events,
             Some(_) => Content::Other,

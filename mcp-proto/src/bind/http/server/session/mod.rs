@@ -270,7 +270,8 @@ impl Session {
                 None
             }
             (Message::Response(response), _) => {
-                if let Some(Id::Number(number)) = response.id {
+                let conduct = self.server.config().conduct;
+                if let Some(number) = response.id.as_ref().and_then(|id| conduct.number_of(id)) {
                     self.lanes.forget_asked(number);
                 }
                 None

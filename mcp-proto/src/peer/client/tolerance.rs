@@ -1,0 +1,107 @@
+//! Deviations of the server that a lenient client tolerates and reports.
+
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::peer::{Conduct, Entry, InvalidAnswer, Leniency, Needed, Refusal};
+use crate::rpc::{Id, Raw};
+use crate::schema::{
+    CallTool, Era, GetPrompt, ListPrompts, ListResourceTemplates, ListResources, ListTools, Method,
+    MethodInfo, Ping, ReadResource, ServerCapabilities,
+};
+
+use super::{Client, Diagnostic};
+
+/// What a legacy server that declares no capability is asked for all the same, if the application wants it.
+const SERVED_UNDECLARED: [&str; 7] = [
+    ListTools::NAME,
+    CallTool::NAME,
+    ListPrompts::NAME,
+    GetPrompt::NAME,
+    ListResources::NAME,
+    ListResourceTemplates::NAME,
+    ReadResource::NAME,
+];
+
+impl Client {
+    /// Reports a deviation, if the configuration tolerates deviations: returns whether it does.
+    pub(crate) fn tolerate(&mut self, leniency: Leniency) -> bool {
+        let lenient = self.config.conduct == Conduct::Lenient;
+        if lenient {
+            self.diagnose(Diagnostic::Tolerated(leniency));
+        }
+        lenient
+    }
+
+    /// Reports that the server has written the number of a request of this side as a string, if it has.
+    pub(crate) fn note_number_as_string(&mut self, id: &Id) {
+        if matches!(id, Id::String(_)) {
+            self.diagnose(Diagnostic::Tolerated(Leniency::NumberAsString { id: id.clone() }));
+        }
+    }
+
+    /// Checks a result for the deviations that no decoder reports, and repairs the result of `ping`.
+    pub(super) fn tolerate_result(&mut self, entry: &Entry, result: Raw) -> Result<Raw, InvalidAnswer> {
+        if let Some(empty) = self.config.conduct.empty_for_null(entry.info, &result) {
+            self.diagnose(Diagnostic::Tolerated(Leniency::NullResult { method: Ping::NAME }));
+            return Ok(empty);
+        }
+        if entry.info.is_some_and(|info| info.name == ListTools::NAME) {
+            for tool in tools_without_schema(&result) {
+                let leniency = Leniency::MissingInputSchema { tool };
+                if !self.tolerate(leniency.clone()) {
+                    return Err(InvalidAnswer::Malformed(leniency.to_string()));
+                }
+            }
+        }
+        Ok(result)
+    }
+
+    /// Whether the server can be asked this by the application. Some legacy servers declare no capability at all, and
+    /// serve what they have: they are asked for it, and for nothing that is not a question of the application.
+    pub(super) fn admit_application(
+        &mut self,
+        method: &str,
+        info: Option<&'static MethodInfo>,
+    ) -> Result<(), Refusal> {
+        let refusal = match self.admit(method, info) {
+            Err(refusal) => refusal,
+            Ok(()) => return Ok(()),
+        };
+        let (&Refusal::Capability { needed: Needed::Server(needed), .. }, Some(info)) = (&refusal, info)
+        else {
+            return Err(refusal);
+        };
+        let silent = self.server.as_ref().is_some_and(|server| {
+            let none = ServerCapabilities::default();
+            server.era == Era::Legacy
+                && server.capabilities.as_ref().is_some_and(|declared| *declared == none)
+        });
+        if !silent || self.config.conduct == Conduct::Strict || !SERVED_UNDECLARED.contains(&info.name) {
+            return Err(refusal);
+        }
+        self.diagnose(Diagnostic::Tolerated(Leniency::Undeclared { method: info.name, needed }));
+        Ok(())
+    }
+}
+
+/// The names of the tools in a page of them that have no `inputSchema`.
+fn tools_without_schema(page: &Raw) -> Vec<String> {
+    #[derive(Deserialize)]
+    struct Page<'a> {
+        #[serde(borrow)]
+        tools: Vec<&'a RawValue>,
+    }
+    #[derive(Deserialize)]
+    struct Tool<'a> {
+        name: String,
+        #[serde(borrow, rename = "inputSchema")]
+        schema: Option<&'a RawValue>,
+    }
+    let Ok(Page { tools }) = page.decode() else { return Vec::new() };
+    let tools = tools.into_iter().filter_map(|tool| serde_json::from_str::<Tool<'_>>(tool.get()).ok());
+    tools.filter(|tool| tool.schema.is_none()).map(|tool| tool.name).collect()
+}

@@ -1,0 +1,71 @@
+//! A front whose server deviates from the specification as servers in use do.
+
+use core::task::Poll;
+
+use crate::front_common::{Front, boxed, config, pending, poll, ready};
+use mcp_proto::front::{ClientHandlers, Error, Event, Events, Multi, PagesError};
+use mcp_proto::peer::client::Diagnostic;
+use mcp_proto::peer::{Conduct, Leniency};
+use serde_json::{Value, json};
+
+fn page(names: &[&str], next: Value) -> Value {
+    let tools: Vec<Value> =
+        names.iter().map(|name| json!({"name": name, "inputSchema": {"type": "object"}})).collect();
+    json!({"resultType": "complete", "tools": tools, "nextCursor": next, "ttlMs": 0, "cacheScope": "private"})
+}
+
+/// The diagnostics among what an application hears.
+fn tolerated(events: &mut Events<Event>) -> Vec<Leniency> {
+    let mut found = Vec::new();
+    while let Poll::Ready(Some(event)) = poll(&mut boxed(events.next())) {
+        if let Event::Diagnostic(Diagnostic::Tolerated(leniency)) = event {
+            found.push(leniency);
+        }
+    }
+    found
+}
+
+#[test]
+fn an_empty_cursor_that_is_repeated_ends_the_list() {
+    for (pages, names) in [
+        // The server sends its only page again and again.
+        (vec![page(&["a"], json!("")), page(&["a"], json!(""))], vec!["a"]),
+        // The empty cursor is one like any other until it comes again.
+        (vec![page(&["a"], json!("")), page(&["b"], json!(""))], vec!["a", "b"]),
+        (vec![page(&["a"], json!("x")), page(&["b"], json!("")), page(&["b"], json!(""))], vec!["a", "b"]),
+        (vec![page(&["a"], json!("")), page(&["a"], Value::Null)], vec!["a", "a"]),
+    ] {
+        let mut s = Front::modern();
+        let mut events = s.client.events();
+        let mut list = s.client.list_tools();
+        for page in &pages {
+            pending(poll(&mut list));
+            let id = s.expect("tools/list");
+            s.answer(&id, page.clone());
+        }
+        let tools = ready(poll(&mut list)).unwrap();
+        assert_eq!(tools.iter().map(|tool| &*tool.name).collect::<Vec<_>>(), names);
+        s.expect_silence();
+        let expected = if pages.last().is_some_and(|page| page["nextCursor"].is_null()) { 0 } else { 1 };
+        assert_eq!(tolerated(&mut events), vec![Leniency::EmptyCursor { method: "tools/list" }; expected]);
+    }
+}
+
+#[test]
+fn an_empty_cursor_that_is_repeated_is_an_error_to_a_strict_client() {
+    let mut strict = config();
+    strict.conduct = Conduct::Strict;
+    let mut s = Front::<Multi>::open(strict, ClientHandlers::new());
+    let id = s.expect("server/discover");
+    let discovered =
+        json!({"resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}});
+    s.answer(&id, discovered);
+    let mut list = s.client.list_tools();
+    for _ in 0..2 {
+        pending(poll(&mut list));
+        let id = s.expect("tools/list");
+        s.answer(&id, page(&["a"], json!("")));
+    }
+    let error = ready(poll(&mut list)).unwrap_err();
+    assert!(matches!(Error::from(error), Error::Pages(PagesError::Repeated { cursor }) if cursor.is_empty()));
+}

@@ -1,0 +1,304 @@
+//! A client over HTTP whose server deviates from the specification as servers in use do.
+
+use crate::http_common::{LEGACY, SESSION, Wire, config, legacy, legacy_config, modern, scenario};
+use mcp_proto::bind::http::client::HttpClientConfig;
+use mcp_proto::peer::client::{Closed, ConnectError, Diagnostic, State};
+use mcp_proto::peer::{Conduct, InvalidAnswer, Leniency, Outcome, RequestId, RequestOptions};
+use mcp_proto::rpc::Id;
+use mcp_proto::schema::{ListTools, ListToolsParams, Ping, PingParams, Revision};
+use serde_json::{Value, json};
+
+fn strict() -> HttpClientConfig {
+    let mut config = config();
+    config.client.conduct = Conduct::Strict;
+    config
+}
+
+fn list(wire: &mut Wire) -> RequestId {
+    wire.client.request::<ListTools>(wire.now, &ListToolsParams::new(), RequestOptions::default()).unwrap()
+}
+
+fn empty_page() -> Value {
+    json!({"resultType": "complete", "tools": [], "ttlMs": 0, "cacheScope": "private"})
+}
+
+fn tolerated(wire: &mut Wire) -> Vec<Leniency> {
+    let leniency = |diagnostic| match diagnostic {
+        Diagnostic::Tolerated(leniency) => Some(leniency),
+        _ => None,
+    };
+    wire.diagnostics().into_iter().filter_map(leniency).collect()
+}
+
+fn connect_error(wire: &mut Wire) -> ConnectError {
+    match wire.closed() {
+        Some(Closed::Connect(error)) => error,
+        other => panic!("expected a failure to connect, not {other:?}"),
+    }
+}
+
+/// How a response is carried.
+#[derive(Clone, Copy, Debug)]
+enum Carrier {
+    Json,
+    Stream,
+}
+
+const CARRIERS: [Carrier; 2] = [Carrier::Json, Carrier::Stream];
+
+/// Asks for the tools and answers with `text`, in which `ID` stands for the id; how the request ended, and the
+/// deviations that were tolerated.
+fn listed(wire: &mut Wire, carrier: Carrier, text: &str) -> (Outcome, Vec<Leniency>) {
+    let request = list(wire);
+    let exchange = wire.expect("tools/list");
+    let text = text.replace("ID", &exchange.id().to_string()).replace("PAGE", &empty_page().to_string());
+    match carrier {
+        Carrier::Json => wire.reply(&exchange, 200, &[("content-type", "application/json")], &text),
+        Carrier::Stream => {
+            wire.stream(&exchange);
+            wire.body(&exchange, &format!("data: {text}\n\n"));
+            wire.end(&exchange);
+        }
+    }
+    let tolerated = tolerated(wire);
+    (wire.outcome(request), tolerated)
+}
+
+// --- Ids ---
+
+#[test]
+fn client_takes_the_decimal_string_and_the_float_of_its_id() {
+    for carrier in CARRIERS {
+        modern(config(), |wire| {
+            let (outcome, tolerated) = listed(wire, carrier, r#"{"jsonrpc":"2.0","id":"ID","result":PAGE}"#);
+            assert!(matches!(outcome, Outcome::Result(_)), "{outcome:?}");
+            assert!(
+                matches!(&tolerated[..], [Leniency::NumberAsString { id: Id::String(_) }]),
+                "{tolerated:?}"
+            );
+            let (outcome, tolerated) = listed(wire, carrier, r#"{"jsonrpc":"2.0","id":ID.0,"result":PAGE}"#);
+            assert!(matches!(outcome, Outcome::Result(_)), "{outcome:?}");
+            assert!(matches!(&tolerated[..], [Leniency::Response(_)]), "{tolerated:?}");
+        });
+        for form in ["\"ID\"", "ID.0"] {
+            modern(strict(), |wire| {
+                let text = r#"{"jsonrpc":"2.0","id":FORM,"result":PAGE}"#.replace("FORM", form);
+                let request = list(wire);
+                let exchange = wire.expect("tools/list");
+                let text =
+                    text.replace("ID", &exchange.id().to_string()).replace("PAGE", &empty_page().to_string());
+                match carrier {
+                    Carrier::Json => {
+                        wire.reply(&exchange, 200, &[("content-type", "application/json")], &text);
+                        assert!(matches!(wire.outcome(request), Outcome::Invalid(_)));
+                    }
+                    Carrier::Stream => {
+                        wire.stream(&exchange);
+                        wire.body(&exchange, &format!("data: {text}\n\n"));
+                    }
+                }
+                assert!(tolerated(wire).is_empty());
+            });
+        }
+    }
+}
+
+#[test]
+fn a_result_with_the_id_of_another_request_is_never_the_result() {
+    for id in ["\"own\"", "\"0ID\"", "\"\"", "4711"] {
+        let text = r#"{"jsonrpc":"2.0","id":FORM,"result":PAGE}"#.replace("FORM", id);
+        modern(config(), |wire| {
+            let (outcome, _) = listed(wire, Carrier::Json, &text);
+            let Outcome::Invalid(InvalidAnswer::Malformed(what)) = outcome else {
+                panic!("{id}: {outcome:?}")
+            };
+            assert!(what.contains("another request"), "{what}");
+        });
+        modern(config(), |wire| {
+            let request = list(wire);
+            let exchange = wire.expect("tools/list");
+            wire.stream(&exchange);
+            let text = text.replace("ID", &exchange.id().to_string()).replace("PAGE", "{}");
+            wire.body(&exchange, &format!("data: {text}\n\n"));
+            if id.starts_with('"') {
+                assert!(matches!(wire.outcome(request), Outcome::Invalid(_)), "{id}");
+            } else {
+                wire.expect_pending(request);
+                let [Diagnostic::UnknownAnswer(id)] = &wire.diagnostics()[..] else { panic!("{id}") };
+                assert_eq!(*id, Id::from(4711));
+            }
+        });
+    }
+}
+
+#[test]
+fn a_log_line_on_a_stream_does_not_end_its_request() {
+    modern(config(), |wire| {
+        let request = list(wire);
+        let exchange = wire.expect("tools/list");
+        wire.stream(&exchange);
+        wire.body(&exchange, &format!("data: {{\"level\":\"info\",\"id\":{}}}\n\n", exchange.id()));
+        wire.expect_pending(request);
+        wire.event_answer(&exchange, &exchange.id(), empty_page());
+        assert_eq!(wire.result(request)["tools"], json!([]));
+    });
+}
+
+// --- Errors ---
+
+#[test]
+fn a_malformed_error_keeps_the_words_of_the_server() {
+    for carrier in CARRIERS {
+        modern(config(), |wire| {
+            let (outcome, tolerated) =
+                listed(wire, carrier, r#"{"jsonrpc":"2.0","id":ID,"error":"out of paper"}"#);
+            let Outcome::Error(error) = outcome else { panic!("{outcome:?}") };
+            assert_eq!(error.to_string(), "out of paper");
+            assert!(matches!(tolerated[..], [Leniency::Response(_)]));
+        });
+        modern(strict(), |wire| {
+            let (outcome, _) = listed(wire, carrier, r#"{"jsonrpc":"2.0","id":ID,"error":"out of paper"}"#);
+            assert!(matches!(outcome, Outcome::Invalid(_)), "{outcome:?}");
+        });
+    }
+}
+
+/// H0
+#[test]
+fn an_error_without_id_belongs_to_its_exchange() {
+    for carrier in CARRIERS {
+        modern(config(), |wire| {
+            let text = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"no"}}"#;
+            let (outcome, tolerated) = listed(wire, carrier, text);
+            assert!(matches!(&outcome, Outcome::Error(error) if error.code == -32000), "{outcome:?}");
+            assert!(tolerated.is_empty());
+        });
+    }
+}
+
+// --- The handshake ---
+
+#[test]
+fn a_refusal_of_the_handshake_within_a_status_of_success_is_shown() {
+    for stream in [false, true] {
+        scenario(legacy_config(), |wire| {
+            let initialize = wire.expect("initialize");
+            let error = json!({"code": -32000, "message": "license expired"});
+            let message = json!({"jsonrpc": "2.0", "id": initialize.id(), "error": error});
+            if stream {
+                wire.stream(&initialize);
+                wire.event(&initialize, &message);
+            } else {
+                wire.reply_json(&initialize, 200, &message);
+            }
+            let error = connect_error(wire);
+            assert!(error.to_string().contains("license expired (-32000)"), "{error}");
+        });
+    }
+}
+
+#[test]
+fn client_offers_initialize_once_more_at_a_version_that_the_refusal_lists() {
+    for status in [200, 400] {
+        scenario(legacy_config(), |wire| {
+            let initialize = wire.expect("initialize");
+            let data = json!({"supported": ["2025-03-26", "2025-06-18"], "requested": LEGACY});
+            wire.refuse(&initialize, status, -32602, Some(data));
+            let again = wire.expect("initialize");
+            assert_eq!(again.body["params"]["protocolVersion"], "2025-06-18");
+            let offered = Revision::V2025_06_18;
+            assert_eq!(
+                tolerated(wire),
+                [Leniency::VersionRetried { refused: Revision::LATEST_LEGACY, offered }]
+            );
+            wire.answer_initialize(&again, "2025-06-18", SESSION);
+            assert_eq!(wire.client.state(), State::Ready);
+        });
+    }
+}
+
+#[test]
+fn client_does_not_cross_the_eras_nor_repeat_itself_for_a_refusal_that_is_not_modern() {
+    for data in [json!({"supported": ["2026-07-28"]}), json!({"supported": [LEGACY]})] {
+        scenario(legacy_config(), |wire| {
+            let initialize = wire.expect("initialize");
+            wire.refuse(&initialize, 200, -32602, Some(data.clone()));
+            connect_error(wire);
+            wire.expect_silence();
+        });
+    }
+    scenario(legacy_config(), |wire| {
+        let initialize = wire.expect("initialize");
+        wire.refuse(&initialize, 200, -32602, Some(json!({"supported": ["2025-06-18"]})));
+        let again = wire.expect("initialize");
+        wire.refuse(&again, 200, -32602, Some(json!({"supported": ["2024-11-05"]})));
+        connect_error(wire);
+        wire.expect_silence();
+    });
+    let mut strict = legacy_config();
+    strict.client.conduct = Conduct::Strict;
+    scenario(strict, |wire| {
+        let initialize = wire.expect("initialize");
+        wire.refuse(&initialize, 200, -32602, Some(json!({"supported": ["2025-06-18"]})));
+        connect_error(wire);
+    });
+}
+
+// --- Bodies ---
+
+#[test]
+fn client_takes_a_message_without_content_type_to_the_message_limit() {
+    let long = "x".repeat(100_000);
+    modern(config(), |wire| {
+        let request = list(wire);
+        let exchange = wire.expect("tools/list");
+        let mut page = empty_page();
+        page["long"] = json!(long);
+        let body = json!({"jsonrpc": "2.0", "id": exchange.id(), "result": page}).to_string();
+        wire.reply(&exchange, 200, &[], &format!(" \n{body}"));
+        assert_eq!(wire.result(request)["tools"], json!([]));
+        assert_eq!(tolerated(wire), [Leniency::ContentType { found: None }]);
+    });
+    modern(config(), |wire| {
+        let request = list(wire);
+        let exchange = wire.expect("tools/list");
+        let body = json!({"jsonrpc": "2.0", "id": exchange.id(), "result": empty_page()}).to_string();
+        wire.reply(&exchange, 200, &[("content-type", "text/plain")], &body);
+        assert_eq!(wire.result(request)["tools"], json!([]));
+        assert_eq!(tolerated(wire), [Leniency::ContentType { found: Some("text/plain".into()) }]);
+    });
+    for headers in [&[][..], &[("content-type", "text/plain")]] {
+        modern(strict(), |wire| {
+            let request = list(wire);
+            let exchange = wire.expect("tools/list");
+            let body = json!({"jsonrpc": "2.0", "id": exchange.id(), "result": empty_page()}).to_string();
+            wire.reply(&exchange, 200, headers, &body);
+            assert!(matches!(wire.outcome(request), Outcome::Http(error) if error.status == 200));
+        });
+    }
+}
+
+#[test]
+fn client_takes_nothing_else_without_content_type() {
+    for body in ["<html>", "\"text\"", "", &" ".repeat(70_000)] {
+        modern(config(), |wire| {
+            let request = list(wire);
+            let exchange = wire.expect("tools/list");
+            wire.reply(&exchange, 200, &[], body);
+            assert!(matches!(wire.outcome(request), Outcome::Http(_)));
+            assert!(tolerated(wire).is_empty());
+        });
+    }
+}
+
+#[test]
+fn a_null_result_of_ping_is_an_empty_object() {
+    legacy(config(), |wire, _| {
+        let request =
+            wire.client.request::<Ping>(wire.now, &PingParams::new(), RequestOptions::default()).unwrap();
+        let exchange = wire.expect("ping");
+        wire.answer(&exchange, json!(null));
+        assert_eq!(wire.result(request), json!({}));
+        assert_eq!(tolerated(wire), [Leniency::NullResult { method: "ping" }]);
+    });
+}
