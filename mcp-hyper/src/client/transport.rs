@@ -248,9 +248,10 @@ impl<R: Runtime> Transport<R> {
                 match opened {
                     Ok(connection) => pool.opened(now, connection, self.idle),
                     Err(ConnectFailure { detail, is_definite }) => {
-                        let end = match is_definite {
-                            true => End::Unreachable(detail),
-                            false => End::Failed { sent: Sent::No, detail },
+                        let end = if is_definite {
+                            End::Unreachable(detail)
+                        } else {
+                            End::Failed { sent: Sent::No, detail }
                         };
                         for exchange in pool.not_opened() {
                             self.end(exchange, end.clone());

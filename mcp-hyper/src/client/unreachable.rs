@@ -128,7 +128,7 @@ fn certificate(fault: &futures_rustls::rustls::CertificateError) -> String {
     }
 }
 
-/// The name in what the verifier writes as `DnsName("server.example")`.
+/// Extracts `server.example` from `DnsName("server.example")`, as the verifier writes names.
 #[cfg(feature = "tls")]
 fn plain_name(name: &str) -> &str {
     name.split_once('(').map_or(name, |(_, rest)| rest.trim_end_matches(')')).trim_matches('"')

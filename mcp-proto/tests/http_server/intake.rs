@@ -39,7 +39,6 @@ fn a_name_that_is_not_ours_is_refused_unless_the_check_is_off() {
     assert_eq!(ping().with("Host", "evil.example").refused(&Setup::new(any)).0, 400);
 }
 
-/// Whoever sees the refusal is told what to set, and of which host.
 #[test]
 fn server_names_the_option_in_the_refusal_of_a_host_or_origin() {
     let setup = setup();

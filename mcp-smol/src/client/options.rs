@@ -112,7 +112,7 @@ impl<H: Mode> ClientOptions<H> {
     }
 
     /// How long connecting may take in all, until the server is ready: see [`ConnectTimeouts::within`]. Default 120 s.
-    /// Then [`Client::ready`] fails, with what was tried and what came of it.
+    /// When it is over, [`Client::ready`] fails with the step under way and how the steps before it ended.
     pub fn ready_timeout(mut self, timeout: Duration) -> Self {
         self.config.connect = ConnectTimeouts::within(timeout);
         self

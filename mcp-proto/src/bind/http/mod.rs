@@ -74,7 +74,7 @@ pub enum End {
         detail: String,
     },
     /// No connection could be made, and another attempt would end alike: the host is unknown, it refuses connections, or
-    /// its certificate is not accepted. With a message for people that names host and port.
+    /// its certificate is not accepted. The message names host and port.
     Unreachable(String),
 }
 

@@ -15,8 +15,8 @@ use crate::rpc::Raw;
 pub enum Event {
     /// The connection has come further.
     State(State),
-    /// A connection that is not ready yet does something else than before: it waits for another answer, or retries. Its
-    /// `Display` form is a line for people.
+    /// A connection that is not ready yet has entered another step: it waits for another answer, or retries. The
+    /// `Display` form of the report is one line of text.
     Connecting(Box<ConnectProgress>),
     /// The server sent a notification that belongs to no request and no [`Subscription`](super::Subscription) of this
     /// side.

@@ -102,7 +102,7 @@ pub trait ClientMachine {
     /// How far the connection has come.
     fn state(&self) -> client::State;
 
-    /// What a client that is not ready yet is doing.
+    /// The last report on connecting; `None` once the client is ready, or closed.
     fn connecting(&self) -> Option<&ConnectProgress>;
 }
 

@@ -156,8 +156,7 @@ impl Client {
         self.handle.connection.look(|_, machine| machine.state())
     }
 
-    /// What a connection that is not ready yet is doing, as of the last [`Event::Connecting`]; `None` once it is ready, or
-    /// over.
+    /// The last report on connecting, as of the last [`Event::Connecting`]; `None` once the connection is ready, or over.
     pub fn connecting(&self) -> Option<ConnectProgress> {
         self.handle.connection.look(|_, machine| machine.connecting().cloned())
     }

@@ -104,7 +104,7 @@ enum Step {
     Settled,
 }
 
-/// What goes first on a link, and why it was opened.
+/// Why the present link was opened, which decides the first request on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Opening {
     /// The first link: the probe.
@@ -194,7 +194,7 @@ impl Detect {
         self.leniency.take()
     }
 
-    /// What is under way, in words; `None` between steps.
+    /// A report on the present step; `None` between steps.
     pub(super) fn progress(&self, now: Instant) -> Option<ConnectProgress> {
         let step = match self.step {
             Step::Probing { .. } | Step::LateProbe { .. } => ConnectStep::Probe,

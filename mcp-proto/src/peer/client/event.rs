@@ -21,7 +21,7 @@ pub enum Event {
     /// The connection has come further, or has ended. At [`State::Ready`] the server is known (see
     /// [`Client::server`](super::Client::server)) and requests go out.
     State(State),
-    /// A client that is not ready yet does something else than before: see [`ConnectProgress`].
+    /// A client that is not ready yet has entered another step of connecting, or retries one.
     Connecting(Box<ConnectProgress>),
     /// The server reports progress on a request. It comes before the outcome of that request.
     Progress {
@@ -214,9 +214,9 @@ pub enum Diagnostic {
     Delayed {
         /// Its method.
         method: String,
-        /// How long the server wants to be left alone.
+        /// How long the client waits, as the server asked.
         pause: Duration,
-        /// What the server said.
+        /// The server's refusal.
         error: HttpError,
     },
     /// What the server says of its own accord is not heard, or not any more (legacy revisions over HTTP).
@@ -436,6 +436,10 @@ pub enum ConnectError {
         /// How each ended, in order; the last one decided.
         Vec<ConnectError>,
     ),
+    /// The server answered the era probe as a modern one and accepted `initialize` as well: this process of it serves
+    /// legacy, and another one is started for the modern era. The connection fails with this only as a part of
+    /// [`Tried`](Self::Tried).
+    AnsweredBoth,
     /// The server ended on the era probe, and the link can not be opened a second time.
     ProbeBroke {
         /// What the transport had to say.
@@ -474,7 +478,7 @@ impl ConnectError {
                 theirs.iter().fold(0, |sum, version| sum.saturating_add(version.len()))
             }
             Self::Tried(tried) => tried.iter().fold(0, |sum, error| sum.saturating_add(error.bytes())),
-            Self::TimedOut { .. } => 0,
+            Self::TimedOut { .. } | Self::AnsweredBoth => 0,
         }
     }
 }
@@ -531,6 +535,9 @@ impl fmt::Display for ConnectError {
             Self::LegacyServer { evidence } => {
                 write!(f, "this is a legacy server and only modern ones are allowed: {evidence}")
             }
+            Self::AnsweredBoth => f.write_str(
+                "the server answered the era probe after initialize had been sent, and is started again for the modern era",
+            ),
             Self::ProbeBroke { detail } if detail.is_empty() => {
                 f.write_str("the server ended on the era probe; use the legacy-only mode for it")
             }

@@ -228,7 +228,7 @@ impl Client {
         self.server.as_ref()
     }
 
-    /// What a client that is not ready yet is doing; `None` once it is ready, or closed.
+    /// The last report on connecting; `None` once the client is ready, or closed.
     pub fn connecting(&self) -> Option<&ConnectProgress> {
         self.connecting.as_deref()
     }

@@ -19,7 +19,7 @@ pub enum ConnectStep {
     Initialize,
     /// The server was asked for the event stream of HTTP+SSE (2024-11-05).
     EventStream,
-    /// The server wants this client to be authorized first. The time for connecting stands still meanwhile.
+    /// The server requires authorization first. The time for connecting stands still until that is settled.
     Authorization,
 }
 
@@ -42,7 +42,7 @@ impl fmt::Display for ConnectStep {
     }
 }
 
-/// What a client that is not ready yet is doing, for a line such as "retrying … in 2 s (retry 1): connection refused".
+/// A report on a client that is still connecting, for a line such as "retrying … in 2 s (retry 1): connection refused".
 ///
 /// [`Event::Connecting`](super::Event::Connecting) reports each change, and
 /// [`Client::connecting`](super::Client::connecting) has the last report. Its `Display` form is such a line, without a

@@ -33,7 +33,7 @@ use super::dialect::Fragments;
 use super::exchange::Purpose;
 use super::headers::Headers;
 use super::outbox::Post;
-use super::reconnect::{Brought, FLOOR, Reconnects};
+use super::reconnect::{FLOOR, Reconnects, Yield};
 use super::session::Gate;
 use super::timers::Timer;
 use super::{HttpClient, headers};
@@ -525,7 +525,7 @@ impl HttpClient {
         let resumable = self.is_resumable();
         let Some(call) = self.calls.get_mut(&number) else { return };
         if !headers::is_modern(call.revision) && resumable && trail.last_event.is_some() {
-            let brought = Brought::from(&trail);
+            let brought = Yield::from(&trail);
             return self.resume_later(now, number, trail, brought);
         }
         if self.may_reissue(number, trail.heard) {

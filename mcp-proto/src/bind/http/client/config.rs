@@ -41,9 +41,9 @@ pub struct HttpClientConfig {
     /// How long the GET of HTTP+SSE (2024-11-05) waits for the head of its answer, and then again for the `endpoint`
     /// event. Default 5 s.
     pub events_timeout: Duration,
-    /// Whether connecting is tried again while the server's host is unknown, refuses connections or shows a certificate
-    /// that is not accepted. Default: no, as that is most often a mistake in the URL, which whoever made it should learn
-    /// at once. A host that was reached before is always tried again.
+    /// Whether connecting is retried while the server's host is unknown, refuses connections or shows a certificate that
+    /// is not accepted. Default: no, since a mistake in the URL is the most likely cause and should be reported at once.
+    /// A host that was reached before is always retried.
     pub retry_unreachable: bool,
     /// Whether to understand event streams that consist of `result` fragments and end with `complete` or `error`, which
     /// no revision of the protocol has. Default: no.

@@ -543,7 +543,7 @@ impl Detect {
         }
     }
 
-    /// What is under way, in words.
+    /// A report on the present step.
     pub(super) fn progress(&self, now: Instant) -> Option<ConnectProgress> {
         let until = |instant: Instant| instant.saturating_since(now);
         let mut progress = ConnectProgress::new(self.step()?);

@@ -1,4 +1,4 @@
-//! The heads of answers: what is to be read after them, and how.
+//! Heads of responses: each one decides how the body is read.
 
 use alloc::boxed::Box;
 

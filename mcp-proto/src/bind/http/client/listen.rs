@@ -26,7 +26,7 @@ use super::answer::{Ended, Trail};
 use super::call::Place;
 use super::config::Listen;
 use super::exchange::Purpose;
-use super::reconnect::{Brought, FLOOR, Reconnects};
+use super::reconnect::{FLOOR, Reconnects, Yield};
 use super::timers::Timer;
 
 /// How long a stream must last to count as one that works, whether anything comes on it or not.
@@ -120,11 +120,11 @@ impl HttpClient {
             Ended::Answer { http, .. } => (Trail::default(), format!("status {}", http.status)),
         };
         let steady = began.is_some_and(|began| now.saturating_since(began) >= STEADY);
-        let brought = if steady { Brought::Message } else { Brought::from(&trail) };
+        let brought = if steady { Yield::Message } else { Yield::from(&trail) };
         self.listener.retry = trail.retry.or(self.listener.retry);
         self.listener.last_event = trail.last_event.or(self.listener.last_event.take());
         let backoff = self.config.backoff;
-        if brought == Brought::Nothing && self.listener.reconnects.failures() >= backoff.attempts {
+        if brought == Yield::Nothing && self.listener.reconnects.failures() >= backoff.attempts {
             self.peer.note_not_listening();
             return self.peer.report(Diagnostic::NotListening { detail });
         }
@@ -145,7 +145,7 @@ impl HttpClient {
     }
 
     /// The stream of an answer broke off: the rest is asked for after a pause.
-    pub(super) fn resume_later(&mut self, now: Instant, number: i64, trail: Trail, brought: Brought) {
+    pub(super) fn resume_later(&mut self, now: Instant, number: i64, trail: Trail, brought: Yield) {
         let backoff = self.config.backoff;
         let Some(call) = self.calls.get_mut(&number) else { return };
         let wish = trail.retry.unwrap_or(self.config.retry);
@@ -177,7 +177,7 @@ impl HttpClient {
             Ended::Unanswered(_, trail) | Ended::Broken { trail, refused: None, .. }
                 if !failed || trail.has_advanced() =>
             {
-                let brought = Brought::from(&trail);
+                let brought = Yield::from(&trail);
                 let last_event = trail.last_event.or(before.last_event);
                 let trail = Trail { last_event, retry: trail.retry.or(before.retry), heard: trail.heard };
                 self.resume_later(now, number, trail, brought);
@@ -186,7 +186,7 @@ impl HttpClient {
                 if matches!(error.status, 408 | 425 | 429 | 500..) && !failed =>
             {
                 let retry = error.retry_after.or(before.retry);
-                self.resume_later(now, number, Trail { retry, heard: false, ..before }, Brought::Nothing);
+                self.resume_later(now, number, Trail { retry, heard: false, ..before }, Yield::Nothing);
             }
             Ended::Other(error) => {
                 call.trail = None;
@@ -198,7 +198,7 @@ impl HttpClient {
                 self.break_call(now, number, &detail, Trail::default());
             }
             Ended::Unreachable { .. } if !failed => {
-                self.resume_later(now, number, Trail { heard: false, ..before }, Brought::Nothing);
+                self.resume_later(now, number, Trail { heard: false, ..before }, Yield::Nothing);
             }
             Ended::Unanswered(..) | Ended::Broken { .. } | Ended::Unreachable { .. } => {
                 call.trail = None;

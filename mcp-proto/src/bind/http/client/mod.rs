@@ -389,7 +389,7 @@ impl HttpClient {
         self.peer.server()
     }
 
-    /// What a client that is not ready yet is doing; `None` once it is ready, or closed.
+    /// The last report on connecting; `None` once the client is ready, or closed.
     pub fn connecting(&self) -> Option<&ConnectProgress> {
         self.peer.connecting()
     }

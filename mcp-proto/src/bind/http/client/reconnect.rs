@@ -1,12 +1,12 @@
 //! Pauses between one event stream and the next that goes on where it ended.
 //!
-//! | the stream brought | the pause before the next one |
+//! | the stream delivered | the pause before the next one |
 //! |---|---|
-//! | a message | what the server wants |
-//! | no more than a new event id, `retry` or comments | what the server wants the first time, then twice as long each time, up to [`LONGEST_IDLE`] |
-//! | nothing, or an error | what the server wants the first time, then the backoff |
+//! | a message | the server's `retry` |
+//! | only a new event id, `retry` or comments | the server's `retry` the first time, then from 100 ms doubling up to [`LONGEST_IDLE`] |
+//! | nothing, or an error | the server's `retry` the first time, then the backoff |
 //!
-//! None is shorter than what the server wants, nor, but for the first, than [`FLOOR`].
+//! No pause is shorter than the server's `retry`, and none but the first is shorter than [`FLOOR`].
 //!
 //! <https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#resumability-and-redelivery>
 
@@ -21,9 +21,9 @@ pub(super) const FLOOR: Duration = Duration::from_millis(100);
 /// is found to have it no later than this.
 const LONGEST_IDLE: Duration = Duration::from_secs(2);
 
-/// What a stream has brought.
+/// The most useful thing that a stream has delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Brought {
+pub(super) enum Yield {
     /// At least one event with data.
     Message,
     /// A new position to go on from.
@@ -31,7 +31,7 @@ pub(super) enum Brought {
     Nothing,
 }
 
-impl From<&Trail> for Brought {
+impl From<&Trail> for Yield {
     fn from(trail: &Trail) -> Self {
         match trail {
             Trail { heard: true, .. } => Self::Message,
@@ -46,14 +46,14 @@ impl From<&Trail> for Brought {
 pub(super) struct Reconnects {
     /// Whether a stream has ended before.
     any: bool,
-    /// How many in a row brought a position at most.
+    /// The number of streams in a row that delivered no message but a position.
     idle: u32,
-    /// How many in a row brought nothing, counting the one before them.
+    /// The number of streams in a row that delivered nothing, plus the one before them.
     failures: u32,
 }
 
 impl Reconnects {
-    /// How many in a row brought nothing, counting the one before them.
+    /// The number of streams in a row that delivered nothing, plus the one before them.
     pub(super) fn failures(&self) -> u32 {
         self.failures
     }
@@ -61,25 +61,25 @@ impl Reconnects {
     /// A stream has ended: returns the pause before the next, where the server wants `wish`.
     pub(super) fn next_pause(
         &mut self,
-        brought: Brought,
+        brought: Yield,
         wish: Duration,
         backoff: &Backoff,
         chance: &mut Chance,
     ) -> Duration {
         let pause = match brought {
-            Brought::Message => {
+            Yield::Message => {
                 (self.idle, self.failures) = (0, 0);
                 Duration::ZERO
             }
-            Brought::Position => {
+            Yield::Position => {
                 let doubled = FLOOR.saturating_mul(2u32.saturating_pow(self.idle.saturating_sub(1)));
                 let pause = if self.idle == 0 { Duration::ZERO } else { doubled.min(LONGEST_IDLE) };
                 self.idle = self.idle.saturating_add(1);
                 self.failures = 0;
                 pause
             }
-            Brought::Nothing if self.failures == 0 => Duration::ZERO,
-            Brought::Nothing => backoff.pause(self.failures, chance),
+            Yield::Nothing if self.failures == 0 => Duration::ZERO,
+            Yield::Nothing => backoff.pause(self.failures, chance),
         };
         self.failures = self.failures.saturating_add(1);
         let floor = if core::mem::replace(&mut self.any, true) { FLOOR } else { Duration::ZERO };

@@ -18,8 +18,7 @@ impl Detect {
             && self.may_start_again_as_modern()
             && self.has_time_to_start_again(now)
         {
-            let what = "it accepted it after the answer of a modern server to the era probe";
-            self.tried.push(ConnectError::Unexpected { during: INITIALIZE, what: what.into() });
+            self.tried.push(ConnectError::AnsweredBoth);
             self.opening = Opening::Modern(version);
             self.probes = 0;
             return self.reopen();

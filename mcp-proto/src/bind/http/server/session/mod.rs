@@ -15,7 +15,7 @@ use crate::Instant;
 use crate::peer::server::{self as peer, ListKind, Server, Topic};
 use crate::peer::{Denial, InboundId, Lost, Outgoing, Principal, Refusal, RequestId};
 use crate::quota::{ByteAccount, BytePermit};
-use crate::rpc::{Batch, ErrorId, ErrorObject, Frame, Id, Malformed, Message, code};
+use crate::rpc::{Batch, ErrorId, ErrorObject, Frame, Malformed, Message, code};
 use crate::schema::tasks::TaskUpdatedParams;
 use crate::schema::{
     Cancelled, CancelledParams, Initialize, LoggingMessageParams, Method, Notification, ProgressParams,
