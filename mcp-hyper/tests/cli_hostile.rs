@@ -107,6 +107,6 @@ fn last_words_and_noise_of_a_failed_server_are_harmless() {
         assert_harmless(mode, &ran);
         assert_eq!(ran.code, 3);
         assert!(ran.err.contains("exit status: 9") && ran.err.contains("u{202e}"), "{}", ran.err);
-        assert!(ran.err.contains("The server wrote 2 lines that are not MCP"), "{}", ran.err);
+        assert!(ran.err.contains("lines that are not MCP to its standard output"), "{}", ran.err);
     }
 }
