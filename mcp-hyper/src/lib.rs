@@ -20,7 +20,7 @@
 //! |---|---|
 //! | talk to a server | [`connect`], with more to say [`ClientOptions::connect`] |
 //! | choose a proxy, or none | [`Proxy`] |
-//! | log in to servers that demand it | [`auth::Authorization`], with the feature `auth` |
+//! | log in to servers that demand it | `auth::Authorization`, with the feature `auth` |
 //! | watch the wire | [`ClientOptions::on_wire`] and its [`WireEvent`]s |
 //! | use another runtime's sockets and timers | [`Runtime`] |
 //! | be a server | [`serve`], with more to say [`ServerOptions`] |
@@ -36,7 +36,7 @@
 //! | `seal` (default) | servers that ask clients of 2026-07-28 within their handlers |
 //! | `platform-roots` (default) | TLS that trusts what the system trusts |
 //! | `bundled-roots` | TLS that trusts what Mozilla trusts, if not `platform-roots` |
-//! | `auth` | OAuth: [`auth::Authorization`] for clients, [`ServerOptions::protect`] for servers |
+//! | `auth` | OAuth: `auth::Authorization` for clients, `ServerOptions::protect` for servers |
 //! | `auth-jwt` | the same for servers by signed tokens, and with proofs of possession |
 //! | `tls` | TLS with [roots of the application](ClientOptions::tls); both others imply it |
 #![forbid(unsafe_code)]

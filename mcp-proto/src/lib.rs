@@ -78,7 +78,7 @@
 //! | `auth-jwt` | no | servers that verify signed access tokens and proofs of possession |
 //! | `schemars` | no | input schemas of typed tool handlers, from the argument's type |
 //! | `schema-validate` | no | `validate`: arguments and results of tools checked against their JSON Schemas |
-//! | `testing` | no | [`testing`]: two peers on a simulated clock and network |
+//! | `testing` | no | `testing`: two peers on a simulated clock and network |
 //! | `fuzzing` | no | the bodies of the fuzz targets |
 //!
 //! Without `std` the crate needs `alloc` alone.

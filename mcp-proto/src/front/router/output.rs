@@ -29,7 +29,7 @@ pub enum Answered<R> {
 /// - `()`: nothing but the news that it worked
 /// - a [`ContentBlock`], or a `Vec` of them
 /// - a [`CallToolResult`]
-/// - [`Structured`], with the feature `schemars`: a result for programs, whose schema is declared
+/// - `Structured`, with the feature `schemars`: a result for programs, whose schema is declared
 /// - [`Answered`], to ask the client first where need be (2026-07-28)
 /// - a `Result` of any of these and a [`HandlerError`], which the model is shown
 pub trait ToolOutput: Sized {

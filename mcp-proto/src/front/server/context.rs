@@ -233,7 +233,7 @@ impl Context {
     /// [`INVALID_PARAMS`](crate::rpc::code::INVALID_PARAMS): the handler does not come back from there.
     ///
     /// Modern clients can be asked while a tool is called, a prompt is got or a resource is read, and with the feature
-    /// `seal`; the answers so far are [sealed](crate::front::Router::seal) and kept by the client.
+    /// `seal`; the answers so far are sealed (`Router::seal`) and kept by the client.
     ///
     /// # Errors
     /// If the client can not be asked, and from legacy clients whatever comes of a [request](Self::request).
@@ -325,7 +325,7 @@ impl Context {
     /// ```
     ///
     /// The client can not read or change the value, and can not give it to another principal or another request. It can
-    /// come back with it more than once, unless [each state is used once](crate::front::Router::single_use).
+    /// come back with it more than once, unless each state is used once (`Router::single_use`).
     pub async fn keep<T, F>(&self, key: impl AsRef<str>, work: F) -> T
     where
         T: Serialize + DeserializeOwned,
