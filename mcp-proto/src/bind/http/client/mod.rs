@@ -18,6 +18,7 @@
 
 mod address;
 mod answer;
+mod cache;
 mod call;
 mod catalog;
 mod close;
@@ -47,7 +48,7 @@ use bytes::Bytes;
 
 use crate::bind::http::{End, ExchangeId, Fields, Verb};
 use crate::peer::client::{
-    CacheContext, Client, Closed, ConnectProgress, Event, Interest, ServerInfo, Since, State, TaskCommand,
+    Client, Closed, ConnectProgress, Event, Interest, ServerInfo, Since, State, TaskCommand,
     Verdict, WatchId,
 };
 use crate::peer::{AnyParams, AnyResult, InboundId, Lost, Refusal, RequestId, RequestOptions};
@@ -272,21 +273,6 @@ impl HttpClient {
     /// Answers what the server asks for: by a request (legacy revisions), or before it finishes one of this side's.
     pub fn respond(&mut self, now: Instant, request: InboundId, answer: Result<&dyn AnyResult, ErrorObject>) {
         self.run(now, |peer, out| peer.respond(now, request, answer, out));
-    }
-
-    /// Makes requests on behalf of another from now on: see [`Client::set_cache_context`].
-    pub fn set_cache_context(&mut self, context: CacheContext) {
-        self.peer.set_cache_context(context);
-    }
-
-    /// Ends the authorization context: see [`Client::end_cache_context`].
-    pub fn end_cache_context(&mut self) {
-        self.peer.end_cache_context();
-    }
-
-    /// Forgets every answer that was kept.
-    pub fn clear_cache(&mut self) {
-        self.peer.clear_cache();
     }
 
     /// Closes in an orderly way: lets requests in flight finish for a while, then ends the session, if there is one.
