@@ -65,14 +65,9 @@ fn debug_shows_no_session_id() {
     scenario(legacy_config(), |wire| {
         let initialize = wire.expect("initialize");
         wire.answer_initialize(&initialize, LEGACY, SESSION);
-        let mut shown = format!("{:?}", wire.client);
-        while let Some(action) = wire.client.poll_action() {
-            shown.push_str(&format!("{action:?}"));
-        }
-        while let Some(event) = wire.client.poll_event() {
-            shown.push_str(&format!("{event:?}"));
-        }
-        shown.push_str(&format!("{:?}", wire.client.server()));
+        let initialized = wire.expect("notifications/initialized");
+        assert_eq!(initialized.header("mcp-session-id"), Some(SESSION));
+        let shown = format!("{:?} {:?} {:?}", wire.client, initialized.request, wire.client.server());
         assert!(shown.contains("mcp-session-id"), "{shown}");
         assert!(!shown.contains(SESSION), "{shown}");
     });
