@@ -199,7 +199,6 @@ fn timeout(report: Report) -> Report {
     report.of_kind("timeout").hint("To wait longer: --timeout SECONDS".to_owned())
 }
 
-
 impl<T> From<front::ListError<T>> for Failure {
     fn from(error: front::ListError<T>) -> Self {
         front::Error::from(error).into()

@@ -155,14 +155,16 @@ pub(crate) fn content(
     }
     if let Some(json) = structured {
         let value: Value = json.decode().unwrap_or_default();
-        // Servers repeat structured content as text for clients that do not know it.
-        let is_repeated =
-            |text: &str| serde_json::from_str::<Value>(text).is_ok_and(|repeated| repeated == value);
-        if !blocks.iter().filter_map(ContentBlock::as_text).any(is_repeated) {
+        if !blocks.iter().filter_map(ContentBlock::as_text).any(|text| is_json(text, &value)) {
             screen.line(styled_block(QUIET, Text::json(&format!("{value:#}")).plain()))?;
         }
     }
     Ok(())
+}
+
+/// Whether the text is this value in JSON: servers repeat structured content as text for clients that do not know it.
+fn is_json(text: &str, value: &Value) -> bool {
+    serde_json::from_str::<Value>(text).is_ok_and(|repeated| repeated == *value)
 }
 
 pub(crate) fn messages(screen: &mut Screen, messages: &[PromptMessage]) -> io::Result<()> {
@@ -267,8 +269,8 @@ mod tests {
 
     #[test]
     fn structured_content_that_is_repeated_as_text_is_recognised() {
-        let sum: Json = json!({"sum": 5}).into();
-        assert!(same("{ \"sum\": 5 }", &sum));
-        assert!(!same("5", &sum));
+        let sum = json!({"sum": 5});
+        assert!(is_json("{ \"sum\": 5 }", &sum));
+        assert!(!is_json("5", &sum));
     }
 }

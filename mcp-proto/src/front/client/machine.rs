@@ -7,7 +7,9 @@ use crate::bind::{Binding, Framing};
 use crate::peer::client::{
     self, CacheContext, ConnectProgress, Interest, ServerInfo, Since, TaskCommand, Verdict, WatchId,
 };
-use crate::peer::{AnyParams, AnyResult, InboundId, Leniency, Lost, Outgoing, Refusal, RequestId, RequestOptions};
+use crate::peer::{
+    AnyParams, AnyResult, InboundId, Leniency, Lost, Outgoing, Refusal, RequestId, RequestOptions,
+};
 use crate::rpc::ErrorObject;
 
 /// The client role of a connection, as the front drives it. Inputs and outputs that differ from one transport to the

@@ -48,8 +48,7 @@ use bytes::Bytes;
 
 use crate::bind::http::{End, ExchangeId, Fields, Verb};
 use crate::peer::client::{
-    Client, Closed, ConnectProgress, Event, Interest, ServerInfo, Since, State, TaskCommand,
-    Verdict, WatchId,
+    Client, Closed, ConnectProgress, Event, Interest, ServerInfo, Since, State, TaskCommand, Verdict, WatchId,
 };
 use crate::peer::{AnyParams, AnyResult, InboundId, Lost, Refusal, RequestId, RequestOptions};
 use crate::rpc::ErrorObject;
