@@ -72,6 +72,7 @@ fn client_with_many_connections_gives_one_up_for_a_newcomer() {
     };
     let mut streaming = connect(EVE, "first");
     streaming.call("wait", &json!({}), Progress::Wanted);
+    streaming.head();
     streaming.event();
     let mut idle = connect(EVE, "second");
     let mut third = connect(EVE, "third");
