@@ -190,7 +190,8 @@ fn name(id: Option<&Id>) -> ErrorId<'_> {
 /// Shrinks the buffer of a complete message if much of it is unused: the message may wait for long.
 pub(super) fn shrink(message: &mut Vec<u8>) {
     const SLACK: usize = 4096;
-    if message.capacity().saturating_sub(message.len()) > message.len() / 4 + SLACK {
+    let most = message.len().saturating_add(message.len() / 4).saturating_add(SLACK);
+    if message.capacity() > most {
         message.shrink_to_fit();
     }
 }
