@@ -207,6 +207,14 @@ fn bodies(status: u16) -> Vec<(&'static str, Reply)> {
     ]
 }
 
+/// What a failure quotes: the status, or the error that came with a status of success.
+fn quoted(status: u16, body: &str) -> String {
+    match body.split(' ').next().filter(|code| code.starts_with('-')) {
+        Some(code) if (200..300).contains(&status) => format!("({code})"),
+        _ => status.to_string(),
+    }
+}
+
 /// What an answer leads to that is neither a result nor an error of the modern era, by the lists of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Row {

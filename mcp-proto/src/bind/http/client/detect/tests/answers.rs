@@ -48,7 +48,7 @@ fn each_status_and_body_that_answers_the_get_is_a_failure_that_tells_all_three()
             for part in ["server/discover", "initialize", "GET", "404", "405", "nothing here"] {
                 assert!(act.contains(part), "{status} and {body}: {act}");
             }
-            assert!(act.contains(&status.to_string()), "{act}");
+            assert!(act.contains(&quoted(status, body)), "{act}");
         }
     }
 }
@@ -65,7 +65,7 @@ fn a_server_that_is_not_modern_is_a_typed_error_where_only_modern_ones_are_wante
                 Row::Failure => assert!(matches!(run.failure(), ConnectError::Http { .. })),
                 Row::Older | Row::Other => {
                     assert!(matches!(run.failure(), ConnectError::LegacyServer { .. }), "{act}");
-                    assert!(act.contains(&status.to_string()), "{act}");
+                    assert!(act.contains(&quoted(status, body)), "{act}");
                 }
             }
         }
