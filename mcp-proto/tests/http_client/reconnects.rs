@@ -72,6 +72,7 @@ fn client_does_not_resume_an_answer_faster_than_the_floor_whatever_streams_bring
     });
 }
 
+/// C4.22
 #[test]
 fn client_does_not_reopen_an_idle_listening_stream_without_pause() {
     legacy(config(), |wire, listener| {
