@@ -24,7 +24,13 @@ pub(crate) struct Interrupt(Signal);
 impl Interrupt {
     /// What shells report of a program that the signal ended: 130 for SIGINT, 143 for SIGTERM.
     pub(crate) fn exit_code(self) -> u8 {
-        u8::try_from(128 + self.0 as i32).unwrap_or(u8::MAX)
+        match self.0 {
+            #[cfg(unix)]
+            Signal::Term => 143,
+            #[cfg(unix)]
+            Signal::Hup => 129,
+            _ => 130,
+        }
     }
 
     pub(crate) fn name(self) -> &'static str {
