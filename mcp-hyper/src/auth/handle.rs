@@ -121,10 +121,12 @@ impl Shared {
 
     /// The driver is gone: nobody will be told anything any more.
     pub(super) fn leave(&self) {
-        let waiting = self.lock(|state, _| {
+        let (waiting, cache) = self.lock(|state, _| {
             state.driven = false;
-            std::mem::take(&mut state.waiting)
+            (std::mem::take(&mut state.waiting), state.cache.take())
         });
+        // Handles may outlive the connection, and need not keep its answers in memory.
+        drop(cache);
         waiting.into_iter().for_each(Waker::wake);
     }
 
