@@ -255,7 +255,7 @@ fn request_gives_up_by_its_own_time_while_the_server_starts() {
     let request = s.client.request::<ListTools>(s.now, &Default::default(), options).unwrap();
     s.advance(seconds(3));
     match s.outcome(request) {
-        Outcome::TimedOut { after, maximum: false } => assert_eq!(after, seconds(3)),
+        Outcome::TimedOut { after, maximum: false, unaddressed: None } => assert_eq!(after, seconds(3)),
         other => panic!("{other:?}"),
     }
     assert_eq!(s.client.state(), State::Connected, "the connection goes on");
