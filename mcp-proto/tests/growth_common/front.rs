@@ -85,8 +85,8 @@ fn asked(method: &'static str, name: &str, params: &str) -> Work {
             ("mcp-method", method),
             ("mcp-name", &name),
         ];
-        let mut exchange =
-            server.exchange(&RequestHead { method: "POST", path: "/mcp", fields: &headers }, None);
+        let mut exchange = server
+            .exchange(&RequestHead { method: "POST", path: "/mcp", fields: &headers, client: None }, None);
         exchange.handle_body(body);
         exchange.handle_body_end();
         let mut cx = Context::from_waker(Waker::noop());

@@ -153,7 +153,7 @@ fn taken(mut headers: Headers, body: String, size: usize) -> Work {
     headers.push(("host".into(), "localhost".into()));
     let body = Bytes::from(body);
     Box::new(move || {
-        let head = RequestHead { method: "POST", path: "/mcp", fields: &Shown(&headers) };
+        let head = RequestHead { method: "POST", path: "/mcp", fields: &Shown(&headers), client: None };
         let Ok(mut intake) = Intake::new(&setup, &head) else { return };
         for at in (0..body.len()).step_by(size) {
             drop(intake.handle_body(body.slice(at..body.len().min(at + size))));
