@@ -3,7 +3,7 @@
 use core::task::Poll;
 
 use crate::front_common::{Front, boxed, notification, poll, ready, text};
-use mcp_proto::front::{Error, Event, PagesError, WatchUpdate};
+use mcp_proto::front::{Error, Event, ListError, PagesError, WatchUpdate};
 use mcp_proto::peer::client::Change;
 use serde_json::{Value, json};
 
@@ -72,7 +72,10 @@ fn list_that_goes_on_beyond_its_byte_limit_is_given_up() {
         let id = s.expect("tools/list");
         s.answer(&id, page(cursor));
     }
-    assert!(matches!(ready(poll(&mut list)), Err(Error::Pages(PagesError::TooLong { limit: 2_500 }))));
+    assert!(matches!(
+        ready(poll(&mut list)),
+        Err(ListError { error: Error::Pages(PagesError::TooLong { limit: 2_500 }), .. })
+    ));
     s.expect_silence();
 }
 
