@@ -9,10 +9,12 @@ use core::task::{Poll, Waker};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+#[cfg(feature = "auth")]
+use super::Allowed;
 #[cfg(feature = "seal")]
 use super::asks::Rounds;
 use super::asks::{Ask, Asks, Completion, visit_first};
-use super::{Allowed, Caller, Connection, Link};
+use super::{Caller, Connection, Link};
 use crate::UnixTime;
 #[cfg(feature = "auth")]
 use crate::auth::Scopes;
