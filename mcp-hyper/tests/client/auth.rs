@@ -261,7 +261,7 @@ fn a_token_that_is_on_its_way_is_kept_although_the_client_is_closed() {
         let asked = async {
             agree(&pages.recv().await.unwrap().url).await;
             waiting.recv().await.unwrap();
-            client.close().await;
+            assert!(poll_once(client.close()).await.is_none(), "closing waits for the token as well");
             true
         };
         let ended = async { driver.as_mut().await.is_err() };
@@ -269,6 +269,7 @@ fn a_token_that_is_on_its_way_is_kept_although_the_client_is_closed() {
         assert!(poll_once(driver.as_mut()).await.is_none(), "it does not wait for the token");
         go.send(()).await.unwrap();
         driver.await.unwrap();
+        client.close().await;
         let (handle, driver) = modern().authorization(nobody().store(store)).authorize(town.url()).unwrap();
         let _driver = smol::spawn(driver);
         assert!(handle.token().await.is_ok());
