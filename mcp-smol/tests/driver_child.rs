@@ -176,7 +176,7 @@ fn a_server_that_ignores_the_end_of_its_input_and_the_request_to_leave_is_killed
 /// C3.5: the documented client detaches its driver, and ends the program after `close`.
 #[test]
 fn close_returns_once_a_stubborn_server_is_reaped_although_the_driver_is_detached() {
-    for _ in 0..5 {
+    for _ in 0..3 {
         run(async {
             let scratch = Scratch::new("detached");
             let file = scratch.0.join("pid");
