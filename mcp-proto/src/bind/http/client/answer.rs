@@ -186,7 +186,8 @@ impl Whole {
         if self.begins_as_json.is_none() {
             let rest = piece.trim_ascii_start();
             let at = self.bytes.saturating_add(piece.len().saturating_sub(rest.len()));
-            self.begins_as_json = rest.first().map(|first| matches!(first, b'{' | b'[') && at < OTHER_BYTES);
+            let early = at < self.message_bytes.min(OTHER_BYTES);
+            self.begins_as_json = rest.first().map(|first| matches!(first, b'{' | b'[') && early);
         }
         let limit = self.limit();
         let room = limit.saturating_sub(self.bytes);
