@@ -109,8 +109,9 @@ fn certificate(fault: &futures_rustls::rustls::CertificateError) -> String {
         Fault::NotValidYet | Fault::NotValidYetContext { .. } => {
             "the server's certificate is not valid yet, by this machine's clock".to_owned()
         }
-        Fault::UnknownIssuer => {
-            "the server's certificate comes from an issuer that is not trusted here".to_owned()
+        // An issuer of the same name as a trusted one, with another key, shows as a bad signature.
+        Fault::UnknownIssuer | Fault::BadSignature => {
+            "the server's certificate is not signed by an issuer that is trusted here".to_owned()
         }
         Fault::Revoked => "the server's certificate has been revoked".to_owned(),
         Fault::NotValidForName => "the server's certificate is for another name".to_owned(),
@@ -187,7 +188,7 @@ mod tests {
                 .to_owned()
         };
         assert_eq!(words(Fault::Expired), "has expired");
-        assert_eq!(words(Fault::UnknownIssuer), "comes from an issuer that is not trusted here");
+        assert_eq!(words(Fault::UnknownIssuer), "is not signed by an issuer that is trusted here");
         assert_eq!(words(Fault::NotValidYet), "is not valid yet, by this machine's clock");
         let expected = ServerName::try_from("server.example").unwrap();
         let presented = vec![r#"DnsName("one.example")"#.to_owned(), r#"DnsName("two.example")"#.to_owned()];

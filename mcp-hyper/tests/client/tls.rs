@@ -134,7 +134,7 @@ fn a_server_that_is_not_trusted_is_sent_nothing() {
         let server = smol::spawn(async move { greet(&acceptor, &listener).await.is_err() });
         let (client, _driver) = connect(stranger.trusting(), &https(&url));
         let error = client.ready().await.unwrap_err().to_string();
-        let words = "the server's certificate comes from an issuer that is not trusted here";
+        let words = "the server's certificate is not signed by an issuer that is trusted here";
         assert!(error.starts_with("cannot connect to 127.0.0.1:") && error.ends_with(words), "{error}");
         assert!(server.await);
     });
