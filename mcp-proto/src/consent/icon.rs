@@ -84,9 +84,10 @@ impl IconPolicy {
         if !url.scheme_str().eq_ignore_ascii_case("https") {
             return Err(IconFault::Scheme);
         }
-        let origin = anonymous_origin(&icon.src).ok_or(IconFault::Syntax)?;
+        let url = HttpUrl::parse(&icon.src).map_err(|_| IconFault::Syntax)?;
+        let origin = url.origin();
         let mut allowed = self.server.iter().chain(&self.trusted).filter_map(|url| HttpUrl::parse(url).ok());
-        let known = allowed.any(|url| url.origin() == origin);
+        let known = url.user.is_none() && allowed.any(|url| url.origin() == origin);
         if known { Ok(IconSource::Fetch(&icon.src)) } else { Err(IconFault::Origin) }
     }
 
