@@ -201,16 +201,20 @@ fn registered(
     issuer: Option<&str>,
     secret: Result<String, env::VarError>,
 ) -> Result<Registered, Failure> {
-    let credentials = match secret {
-        Ok(_) if issuer.is_none() => {
-            let wanted = format!("{SECRET} goes to one authorization server alone: name it by --issuer URL");
-            return Err(Failure::Usage(wanted));
+    match (secret, issuer) {
+        (Ok(secret), Some(issuer)) => {
+            Ok(Registered::at(issuer, ClientCredentials::with_secret(id, Secret::new(secret))))
         }
-        Ok(secret) => ClientCredentials::with_secret(id, Secret::new(secret)),
-        Err(env::VarError::NotPresent) => ClientCredentials::new(id),
-        Err(error) => return Err(Failure::Usage(format!("{SECRET}: {error}"))),
-    };
-    Ok(Registered { issuer: issuer.map(str::to_owned), credentials })
+        (Ok(_), None) => {
+            let wanted = format!("{SECRET} goes to one authorization server alone: name it by --issuer URL");
+            Err(Failure::Usage(wanted))
+        }
+        (Err(env::VarError::NotPresent), Some(issuer)) => {
+            Ok(Registered::at(issuer, ClientCredentials::new(id)))
+        }
+        (Err(env::VarError::NotPresent), None) => Ok(Registered::public(id)),
+        (Err(error), _) => Err(Failure::Usage(format!("{SECRET}: {error}"))),
+    }
 }
 
 /// Where tokens are kept: below the folder for what programs keep of their own, as the system has it.
