@@ -32,7 +32,10 @@ pub(crate) enum Failure {
 
 /// A failure of the server or of the connection.
 #[derive(Debug)]
-pub(crate) struct Report {
+pub(crate) struct Report(Box<Details>);
+
+#[derive(Debug)]
+struct Details {
     /// One of the kinds that the help lists.
     kind: &'static str,
     /// The message. It may quote the server.
@@ -47,35 +50,36 @@ pub(crate) struct Report {
 
 impl Report {
     pub(crate) fn new(message: impl Into<String>) -> Self {
-        Self { kind: "failed", message: message.into(), code: None, data: None, hints: Vec::new() }
+        let message = message.into();
+        Self(Box::new(Details { kind: "failed", message, code: None, data: None, hints: Vec::new() }))
     }
 
     /// A failure of a kind that the help lists.
     pub(crate) fn of_kind(mut self, kind: &'static str) -> Self {
-        self.kind = kind;
+        self.0.kind = kind;
         self
     }
 
     /// Adds a line about how to go on, if there is one.
     pub(crate) fn hint(mut self, hint: impl Into<Option<String>>) -> Self {
-        self.hints.extend(hint.into());
+        self.0.hints.extend(hint.into());
         self
     }
 
     fn add(mut self, sentence: &str) -> Self {
-        self.message.push('\n');
-        self.message.push_str(sentence);
+        self.0.message.push('\n');
+        self.0.message.push_str(sentence);
         self
     }
 
     fn peer(mut self, error: &ErrorObject) -> Self {
-        self.code = Some(error.code);
-        self.data = error.data.as_ref().and_then(|data| data.decode().ok());
+        self.0.code = Some(error.code);
+        self.0.data = error.data.as_ref().and_then(|data| data.decode().ok());
         self.of_kind("refused")
     }
 
     fn http(mut self, error: &HttpError) -> Self {
-        self.code = Some(error.status.into());
+        self.0.code = Some(error.status.into());
         self.of_kind("http")
     }
 }
@@ -116,7 +120,7 @@ impl Failure {
             return;
         }
         let hints = match self {
-            Self::Server(report) | Self::Unauthorized { report, .. } => report.hints.as_slice(),
+            Self::Server(report) | Self::Unauthorized { report, .. } => report.0.hints.as_slice(),
             _ => &[],
         };
         // Nothing is left to do if this fails.
@@ -133,7 +137,7 @@ impl Failure {
         match self {
             Self::Tool => "the tool reports a failure".to_owned(),
             Self::Usage(message) => message.clone(),
-            Self::Server(report) | Self::Unauthorized { report, .. } => report.message.clone(),
+            Self::Server(report) | Self::Unauthorized { report, .. } => report.0.message.clone(),
             Self::Interrupted(interrupt) => format!("ended by {}", interrupt.name()),
             Self::Output(error) => format!("standard output: {error}"),
         }
@@ -143,13 +147,13 @@ impl Failure {
     pub(crate) fn as_json(&self) -> Text {
         let (kind, report) = match self {
             Self::Usage(_) => ("usage", None),
-            Self::Server(report) => (report.kind, Some(report)),
+            Self::Server(report) => (report.0.kind, Some(report)),
             Self::Unauthorized { report, .. } => ("unauthorized", Some(report)),
             Self::Interrupted(_) => ("interrupted", None),
             Self::Tool | Self::Output(_) => ("failed", None),
         };
-        let code = report.and_then(|report| report.code);
-        let data = report.and_then(|report| report.data.as_ref());
+        let code = report.and_then(|report| report.0.code);
+        let data = report.and_then(|report| report.0.data.as_ref());
         let error = json!({ "kind": kind, "message": self.message(), "code": code, "data": data });
         Text::json(&json!({ "error": error }).to_string())
     }
