@@ -35,8 +35,8 @@ fn process_without_descriptors_gets_errors_and_no_panics() {
 }
 
 /// Those that are open stay open; no other can be opened.
-fn exhaust(limit: &Rlimit) {
-    setrlimit(Resource::Nofile, Rlimit { current: Some(3), ..limit.clone() }).unwrap();
+fn exhaust(limit: Rlimit) {
+    setrlimit(Resource::Nofile, Rlimit { current: Some(3), ..limit }).unwrap();
 }
 
 fn exhausted() {
@@ -48,10 +48,10 @@ fn exhausted() {
     }));
     let limit = getrlimit(Resource::Nofile);
 
-    exhaust(&limit);
+    exhaust(limit);
     let error = mcp_hyper::connect("http://127.0.0.1:1/mcp").unwrap_err().to_string();
     assert!(error.contains("Too many open files"), "{error}");
-    setrlimit(Resource::Nofile, limit.clone()).unwrap();
+    setrlimit(Resource::Nofile, limit).unwrap();
 
     // Clients that wait to be accepted.
     let (listener, address) = listener();
@@ -63,7 +63,7 @@ fn exhausted() {
         count.fetch_add(1, Ordering::SeqCst);
     });
     let (_server, driver) = options.listen(listener);
-    exhaust(&limit);
+    exhaust(limit);
     run(driver);
     wait_until("accepting fails", || errors.load(Ordering::SeqCst) > 0);
     thread::sleep(Duration::from_millis(300));

@@ -42,7 +42,7 @@ fn exhausted() {
 
     let limit = getrlimit(Resource::Nofile);
     // Those that are open stay open; no other can be opened.
-    setrlimit(Resource::Nofile, Rlimit { current: Some(3), ..limit.clone() }).unwrap();
+    setrlimit(Resource::Nofile, Rlimit { current: Some(3), ..limit }).unwrap();
     let many_open = |error: &str| assert!(error.contains("Too many open files"), "{error}");
 
     many_open(&mcp_smol::start_reactor().unwrap_err().to_string());
@@ -65,7 +65,7 @@ fn exhausted() {
 
     // The reactor runs: what fails now is the child alone.
     let limit = getrlimit(Resource::Nofile);
-    setrlimit(Resource::Nofile, Rlimit { current: Some(3), ..limit.clone() }).unwrap();
+    setrlimit(Resource::Nofile, Rlimit { current: Some(3), ..limit }).unwrap();
     let (client, driver) = mcp_smol::connect(Command::new("true"));
     many_open(&block_on(bounded(driver)).unwrap_err().to_string());
     many_open(&block_on(client.ready()).unwrap_err().to_string());
