@@ -3,6 +3,11 @@
 //! ```text
 //! cargo run -p mcp-proto --example blocking -- 127.0.0.1:7000
 //! ```
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "the driver of a machine reads the clock"
+)]
 
 use mcp_proto::bind::StreamClient;
 use mcp_proto::peer::RequestOptions;
