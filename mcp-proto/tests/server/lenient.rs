@@ -89,6 +89,7 @@ fn a_log_line_with_the_id_of_a_request_does_not_end_the_request_of_the_server() 
 fn a_request_of_the_server_that_times_out_quotes_the_error_without_id() {
     let mut s = handshake(Scripted::new(config()));
     s.server.request::<ListRoots>(s.now, &Default::default(), RequestOptions::default()).unwrap();
+    assert_eq!(s.line()["method"], "roots/list");
     s.say(r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"what?"}}"#);
     s.advance(Duration::from_secs(600));
     let (_, outcomes) = told(&mut s);
