@@ -156,14 +156,14 @@ fn progress_names_the_step_and_the_retry_and_why() {
     assert_eq!(
         line(&run).unwrap(),
         "retrying the era probe (server/discover) in 2 s (retry 1): \
-         the server answered the era probe (server/discover) with HTTP status 503: busy"
+         the server answered the era probe (server/discover) with HTTP status 503 (retry after 2 s): busy"
     );
     assert_eq!(run.detect.progress(run.now).unwrap().remaining, Some(Duration::from_secs(120)));
     run.wait();
     assert_eq!(
         line(&run).unwrap(),
         "waiting for the answer to the era probe (server/discover) (retry 1): \
-         the server answered the era probe (server/discover) with HTTP status 503: busy"
+         the server answered the era probe (server/discover) with HTTP status 503 (retry after 2 s): busy"
     );
     run.probe(html(404));
     let text = line(&run).unwrap();
