@@ -441,7 +441,7 @@ fn legacy_client() -> StreamClient {
     let mut client = StreamClient::new(config);
     assert_eq!(client.poll_link(), Some(LinkAction::Open));
     client.handle_open(Instant::ORIGIN);
-    let initialized = r#"{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"s","version":"1"}}}"#;
+    let initialized = r#"{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-11-25","capabilities":{"prompts":{}},"serverInfo":{"name":"s","version":"1"}}}"#;
     client.handle_input(Instant::ORIGIN, Bytes::from(format!("{initialized}\n")));
     assert_eq!(client.state(), State::Ready);
     client

@@ -193,7 +193,7 @@ fn a_request_has_a_timeout_of_its_own() {
     s.advance(Duration::from_secs(1));
     let late = ready(poll(&mut call)).unwrap_err();
     assert!(late.is_timeout());
-    assert_eq!(late.to_string(), "no answer and no progress within 2s");
+    assert_eq!(late.to_string(), "no answer and no progress within 2 s");
     assert_eq!(s.expect("notifications/cancelled"), Value::Null);
 }
 
