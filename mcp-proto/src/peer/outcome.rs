@@ -206,9 +206,9 @@ pub struct HttpError {
     /// How long the server wants the client to wait before it asks again.
     pub retry_after: Option<Duration>,
     /// Where the server redirects to, of a redirect that was not followed.
-    pub location: Option<String>,
+    pub location: Option<Box<str>>,
     /// Why this side has not authorized itself, where it was to: what the client's own authorization says, not the server.
-    pub unauthorized: Option<String>,
+    pub unauthorized: Option<Box<str>>,
 }
 
 impl HttpError {
@@ -234,8 +234,8 @@ impl HttpError {
 
     /// How many bytes of the peer's it holds.
     pub(crate) fn bytes(&self) -> usize {
-        let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
-        let texts = [self.excerpt.len(), length(&self.challenge), length(&self.location)];
+        let length = |text: Option<&str>| text.map_or(0, str::len);
+        let texts = [self.excerpt.len(), length(self.challenge.as_deref()), length(self.location.as_deref())];
         texts.into_iter().fold(0, usize::saturating_add)
     }
 }

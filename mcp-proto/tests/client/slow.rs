@@ -263,9 +263,9 @@ fn request_gives_up_by_its_own_time_while_the_server_starts() {
 
 // --- What the application sees of it ---
 
-fn reports(s: &mut Scripted) -> Vec<Box<ConnectProgress>> {
+fn reports(s: &mut Scripted) -> Vec<ConnectProgress> {
     let reports = s.take_events().into_iter().filter_map(|event| match event {
-        Event::Connecting(progress) => Some(progress),
+        Event::Connecting(progress) => Some(*progress),
         _ => None,
     });
     reports.collect()

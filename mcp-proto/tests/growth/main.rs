@@ -21,6 +21,7 @@ const BYTES: usize = 512 << 10;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Contract 7.
+#[expect(clippy::disallowed_methods, reason = "a thread may be waited for within bounds")]
 #[track_caller]
 fn check(shapes: &[Shape], bytes: usize) {
     for shape in shapes.iter().copied() {

@@ -55,7 +55,7 @@ fn minutes(minutes: u64) -> Duration {
 
 fn refusal(outcome: Outcome) -> (u16, String, Option<String>) {
     match outcome {
-        Outcome::Http(error) => (error.status, error.excerpt, error.unauthorized),
+        Outcome::Http(error) => (error.status, error.excerpt, error.unauthorized.map(String::from)),
         other => panic!("not refused: {other:?}"),
     }
 }

@@ -158,7 +158,7 @@ impl ConnectTimeouts {
     pub fn within(total: Duration) -> Self {
         let defaults = Self::default();
         // Over HTTP each step is tried four times.
-        let quarter = total / 4;
+        let quarter = total.checked_div(4).unwrap_or(total);
         Self {
             initialize: total,
             probe_http: defaults.probe_http.max(quarter),
@@ -170,7 +170,7 @@ impl ConnectTimeouts {
 
     /// How long the answer to the era probe is waited for on a stream before the handshake is tried beside it.
     pub(super) fn probe_within_total(&self) -> Duration {
-        self.probe.min(self.total / 2)
+        self.probe.min(self.total.checked_div(2).unwrap_or(self.total))
     }
 }
 

@@ -204,10 +204,10 @@ impl Client {
     }
 
     fn handle_response(&mut self, now: Instant, mut response: Response, out: &mut dyn Outbox) {
-        if let Some(deviation) = response.deviation.take() {
-            if !self.tolerate(Leniency::Response(deviation.clone())) {
-                return self.take_malformed(now, *deviation, out);
-            }
+        if let Some(deviation) = response.deviation.take()
+            && !self.tolerate(Leniency::Response(deviation.clone()))
+        {
+            return self.take_malformed(now, *deviation, out);
         }
         let Some(id) = response.id else { return self.handle_error_without_id(now, response.outcome, out) };
         let Some(wire) = self.config.conduct.number_of(&id) else {

@@ -68,7 +68,7 @@ impl Head {
             text("retry-after").and_then(|value| date::retry_after(&value, text("date").as_deref()));
         let location = text("location");
         if (300..400).contains(&status) {
-            error.location = location.as_deref().map(|location| HttpError::new(0, location).excerpt);
+            error.location = location.as_deref().map(|location| HttpError::new(0, location).excerpt.into());
         }
         let encoding = text("content-encoding").filter(|encoding| {
             !encoding.is_empty() && !encoding.eq_ignore_ascii_case("identity") && !matches!(status, 204 | 304)

@@ -98,7 +98,7 @@ impl HttpClient {
             let Exchange { purpose, generation, reading, .. } = held;
             if let Reading::Held(mut ended) = reading {
                 if let Some(http) = ended.refusal_mut() {
-                    http.unauthorized = Some(HttpError::new(0, detail).excerpt);
+                    http.unauthorized = Some(HttpError::new(0, detail).excerpt.into());
                 }
                 self.conclude(now, purpose, generation, None, *ended);
             }
