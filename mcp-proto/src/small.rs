@@ -204,6 +204,7 @@ impl<T> SmallQueue<T> {
         self.first.is_none() && self.rest.is_empty()
     }
 
+    #[cfg(feature = "client")]
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
         self.first.iter().chain(&self.rest)
     }
