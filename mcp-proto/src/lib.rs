@@ -56,8 +56,9 @@
 //!  4. However the input is cut into chunks, the same events and the same bytes come out.
 //!  5. After `handle_timeout(t)`, `poll_timeout` is later than `t` or `None`. A spurious call does nothing.
 //!  6. What is to be sent and what is to be told are queued apart: a slow application stalls no ping and no reply.
-//!  7. An idle poll costs O(1), an operation O(log n) of what is in flight.
-//!  8. Everything that a peer can grow has a limit with a default: [`Limits`].
+//!  7. An idle poll costs O(1), an operation O(log n) of what is in flight, an input of n bytes O(n log n).
+//!  8. Everything that a peer can grow has a limit with a default, in bytes too: [`Limits`]. A server over HTTP shares what
+//!     it holds fairly between its clients.
 //!  9. A peer's fault is an event or an outcome: never a panic, never an error of an input method, never silence.
 //! 10. Misuse on this side returns a small typed error and changes nothing.
 //! 11. Errors made here are never mistaken for errors received from the peer.
