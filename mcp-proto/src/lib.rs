@@ -17,6 +17,7 @@
 //! consent  what to show and refuse  pages to visit, icons, what tools may do
 //! peer     what messages mean     client: era detection, lifecycle, input rounds, tasks, watches, what may be kept
 //!                                 server: dispatch, both eras, subscriptions, sealed states
+//! quota    who holds how much     fair shares of what a server holds: owners, counts, one byte budget
 //! auth     who may            OAuth for HTTP: discovery, grants, tokens, proofs; no exchange is made from here
 //! bind     how messages travel    newline stream · message channel · Streamable HTTP and HTTP+SSE
 //! front    (std) async handles    Client, Server and Router on core::task and a mutex: no executor, no spawn
