@@ -1,7 +1,7 @@
 //! Headers as hyper holds them, for the machines.
 
 use http::HeaderMap;
-use mcp_proto::bind::http::Fields;
+use mcp_proto::transport::http::Fields;
 
 /// The headers of a message.
 pub(crate) struct Headers<'h>(pub(crate) &'h HeaderMap);

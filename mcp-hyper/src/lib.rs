@@ -27,7 +27,7 @@
 //! | be one under an accept loop or a router of one's own | [`ServerOptions::service`] and its [`HttpService`] |
 //!
 //! Whatever has to do with MCP is in `mcp_proto`: handles, handlers and results in [`mcp_proto::front`]; what HTTP has to
-//! do with it in [`mcp_proto::bind::http`]. The drivers here open connections, move heads and bodies, and tell the time.
+//! do with it in [`mcp_proto::transport::http`]. The drivers here open connections, move heads and bodies, and tell the time.
 //!
 //! # Features
 //!

@@ -10,13 +10,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use mcp_proto::bind::StreamClient;
-use mcp_proto::bind::http::Fields;
-use mcp_proto::bind::http::server::{HttpServerConfig, RequestHead};
 use mcp_proto::front::http::{HttpExchange, HttpServer, HttpServerDriver, http_server};
 use mcp_proto::front::{ClientHandlers, Clock, Entropy, NoArguments, Router};
 use mcp_proto::peer::client::{ClientConfig, Mode};
 use mcp_proto::schema::{Implementation, Tool};
+use mcp_proto::transport::StreamClient;
+use mcp_proto::transport::http::Fields;
+use mcp_proto::transport::http::server::{HttpServerConfig, RequestHead};
 use mcp_proto::{Bytes, Instant, UnixTime};
 use measure::{freed, held};
 use serde_json::json;

@@ -5,12 +5,12 @@
 
 mod measure;
 
-use mcp_proto::bind::StreamClient;
-use mcp_proto::bind::http::client::{Action, HttpClient, HttpClientConfig, Listen, Request};
-use mcp_proto::bind::http::{End, ExchangeId};
 use mcp_proto::peer::RequestOptions;
 use mcp_proto::peer::client::{ClientConfig, Event, LinkAction, Mode};
 use mcp_proto::schema::{CallTool, CallToolParams, Implementation};
+use mcp_proto::transport::StreamClient;
+use mcp_proto::transport::http::client::{Action, HttpClient, HttpClientConfig, Listen, Request};
+use mcp_proto::transport::http::{End, ExchangeId};
 use mcp_proto::{Bytes, Instant};
 use measure::{held, measure};
 

@@ -13,10 +13,10 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use mcp_proto::Bytes;
-use mcp_proto::bind::http::server::{HttpServerConfig, RequestHead};
 use mcp_proto::front::http::{HttpExchange, HttpServer, HttpServerDriver, http_server};
 use mcp_proto::front::{self, Entropy, NoArguments, Router, SystemClock};
 use mcp_proto::schema::{ServerCapability, Tool};
+use mcp_proto::transport::http::server::{HttpServerConfig, RequestHead};
 use measure::{held, measure};
 use serde_json::{Value, json};
 
@@ -140,7 +140,7 @@ fn modern_body(method: &str, mut params: Value) -> Bytes {
 
 struct Fields<'a>(Vec<(&'a str, &'a str)>);
 
-impl mcp_proto::bind::http::Fields for Fields<'_> {
+impl mcp_proto::transport::http::Fields for Fields<'_> {
     fn each<'a>(&'a self, name: &str, show: &mut dyn FnMut(&'a [u8])) {
         self.0.as_slice().each(name, show);
     }

@@ -13,12 +13,12 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use mcp_proto::bind::{StreamClient, StreamServer};
 use mcp_proto::front::{
     self, Client, ClientDriver, ClientHandlers, Entropy, Router, ServerDriver, SystemClock,
 };
 use mcp_proto::peer::client::{ClientConfig, LinkAction, Mode, State};
 use mcp_proto::schema::{Era, Implementation, Tool};
+use mcp_proto::transport::{StreamClient, StreamServer};
 use measure::measure;
 use pair::{MESSAGE, Pair, Wire};
 use serde::{Deserialize, Serialize};

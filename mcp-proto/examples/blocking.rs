@@ -9,10 +9,10 @@
     reason = "the driver of a machine reads the clock"
 )]
 
-use mcp_proto::bind::StreamClient;
 use mcp_proto::peer::RequestOptions;
 use mcp_proto::peer::client::{ClientConfig, Event, LinkAction, State};
 use mcp_proto::schema::{Implementation, ListTools, PaginatedParams};
+use mcp_proto::transport::StreamClient;
 use mcp_proto::{Bytes, Instant};
 use std::error::Error;
 use std::io::{ErrorKind, Read, Write};

@@ -19,11 +19,11 @@
 //!                                 server: dispatch, both eras, subscriptions, sealed states
 //! quota    who holds how much     fair shares of what a server holds: owners, counts, one byte budget
 //! auth     who may            OAuth for HTTP: discovery, grants, tokens, proofs; no exchange is made from here
-//! bind     how messages travel    newline stream · message channel · Streamable HTTP and HTTP+SSE
+//! transport  how messages travel  newline stream · message channel · Streamable HTTP and HTTP+SSE
 //! front    (std) async handles    Client, Server and Router on core::task and a mutex: no executor, no spawn
 //! ```
 //!
-//! A tool call goes down through them once and comes up once: [`rpc`] encodes it straight into the binding's buffer;
+//! A tool call goes down through them once and comes up once: [`rpc`] encodes it straight into the transport's buffer;
 //! an answer is delimited in one pass, found in the table by its id, and decoded by the method that was asked, never by
 //! guessing.
 //!
@@ -46,7 +46,7 @@
 //! only when something else happens. `examples/blocking.rs` is this loop as a program.
 //!
 //! Over HTTP a client has `poll_action` in the place of the first two, and heads, bodies and ends as inputs; a server
-//! is an exchange at a time: `bind::http` has both loops.
+//! is an exchange at a time: `transport::http` has both loops.
 //!
 //! # What holds, whatever the other side does
 //!
@@ -74,7 +74,7 @@
 //! |---|---|---|
 //! | `std` | yes | the async front |
 //! | `client`, `server` | yes | the roles |
-//! | `http` | no | the HTTP bindings |
+//! | `http` | no | the HTTP transports |
 //! | `seal` | no | servers that ask clients of 2026-07-28 within their handlers, by sealed states |
 //! | `auth` | no | OAuth over HTTP |
 //! | `auth-jwt` | no | servers that verify signed access tokens and proofs of possession |
@@ -117,11 +117,6 @@ mod url;
 
 #[cfg(feature = "auth")]
 pub mod auth;
-#[cfg_attr(
-    not(all(feature = "client", feature = "server")),
-    allow(dead_code, reason = "shared by the roles")
-)]
-pub mod bind;
 pub mod codec;
 pub mod consent;
 #[cfg(all(feature = "std", any(feature = "client", feature = "server")))]
@@ -140,6 +135,11 @@ pub mod rpc;
 pub mod schema;
 #[cfg(all(feature = "testing", feature = "client", feature = "server"))]
 pub mod testing;
+#[cfg_attr(
+    not(all(feature = "client", feature = "server")),
+    allow(dead_code, reason = "shared by the roles")
+)]
+pub mod transport;
 #[cfg(feature = "schema-validate")]
 pub mod validate;
 

@@ -6,7 +6,7 @@ use core::time::Duration;
 /// A reading of the caller's clock: the time since an origin that the caller picks.
 ///
 /// Nothing in this crate reads a clock. Every command and every input takes a reading, and
-/// [`poll_timeout`](crate::bind) tells when the next one is due. Readings should not go backwards;
+/// [`poll_timeout`](crate::transport) tells when the next one is due. Readings should not go backwards;
 /// one that does is treated as if no time had passed.
 ///
 /// ```

@@ -13,10 +13,10 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use futures_lite::{AsyncRead, AsyncWrite};
-use mcp_proto::bind::StreamClient;
 use mcp_proto::front::{self, Client, Error, Mode, Multi, SystemClock};
 use mcp_proto::peer::Lost;
 use mcp_proto::peer::client::{Closed, LinkAction};
+use mcp_proto::transport::StreamClient;
 
 use crate::alarm::Alarm;
 use crate::reactor::start_reactor;

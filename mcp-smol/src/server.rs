@@ -13,10 +13,10 @@ use std::time::Duration;
 
 use async_io::Timer;
 use futures_lite::{AsyncRead, AsyncWrite, Stream as _};
-use mcp_proto::bind::StreamServer;
 use mcp_proto::front::{self, Mode, Multi, Router, RouterError, ServerHandle, SystemClock};
 use mcp_proto::peer::Principal;
 use mcp_proto::peer::server::{Closed, ServerConfig};
+use mcp_proto::transport::StreamServer;
 
 use crate::alarm::Alarm;
 use crate::pump::{End, Pump};

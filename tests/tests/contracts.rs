@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use mcp_proto::bind::StreamClient;
 use mcp_proto::peer::client::{
     self, ClientConfig, Interest, LinkAction, Mode, Since, State, TaskCommand, WatchId, WatchState,
 };
@@ -17,6 +16,7 @@ use mcp_proto::schema::{
     Method as _, PaginatedParams, Ping, ProgressParams, ServerCapability, Tool,
 };
 use mcp_proto::testing::{Network, Pair};
+use mcp_proto::transport::StreamClient;
 use mcp_proto::{Bytes, Instant};
 use proptest::prelude::*;
 

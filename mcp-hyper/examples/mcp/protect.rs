@@ -1,10 +1,10 @@
 //! `mcp serve --issuer`: a server that demands tokens, to try other people's clients and authorization servers on.
 
 use mcp_proto::auth::server::{Dpop, JwtConfig, Protection};
-use mcp_proto::bind::http::server::Hosts;
 use mcp_proto::front::guard::{Guard, JwtVerifier};
 use mcp_proto::front::{Context, NoArguments, Router};
 use mcp_proto::schema::Tool;
+use mcp_proto::transport::http::server::Hosts;
 use serde_json::json;
 
 use crate::failure::Failure;

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use mcp_hyper::ServerOptions;
-use mcp_proto::bind::http::server::LegacyPaths;
+use mcp_proto::transport::http::server::LegacyPaths;
 use smol::Timer;
 use smol::net::TcpListener;
 

@@ -2,8 +2,8 @@
 
 use mcp_hyper::WireEvent;
 use mcp_proto::Bytes;
-use mcp_proto::bind::http::End;
 use mcp_proto::codec::{Line, Lines};
+use mcp_proto::transport::http::End;
 use mcp_smol::{StderrLine, Wire};
 
 use crate::terminal::Screen;

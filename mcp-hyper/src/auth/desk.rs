@@ -17,9 +17,9 @@ use mcp_proto::auth::client::{
     Standing, Stored,
 };
 use mcp_proto::auth::{Fetch, FetchId, Reach, Secret};
-use mcp_proto::bind::http::ExchangeId;
-use mcp_proto::bind::http::client::{Challenge, Request};
 use mcp_proto::front::CacheContextEnder;
+use mcp_proto::transport::http::ExchangeId;
+use mcp_proto::transport::http::client::{Challenge, Request};
 
 use super::handle::Shared;
 use super::{Assert, AuthHandle, Authorization, LoopbackRedirects, OnEvent, TokenStore};

@@ -7,8 +7,8 @@ use std::task::{Poll, Waker};
 
 use mcp_proto::auth::Now;
 use mcp_proto::auth::client::{Admission, AuthClient, AuthContext, AuthError, FinishError, Redirect, Status};
-use mcp_proto::bind::http::Verb;
 use mcp_proto::front::{CacheContextEnder, Clock as _};
+use mcp_proto::transport::http::Verb;
 
 use crate::time::RuntimeClock;
 

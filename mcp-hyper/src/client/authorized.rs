@@ -6,8 +6,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use mcp_proto::bind::http::client::{Challenge, Request};
 use mcp_proto::front::{Clock as _, Mode};
+use mcp_proto::transport::http::client::{Challenge, Request};
 
 use super::transport::{Happened, Transport};
 use super::{ClientDriver, ROUNDS, TURN};

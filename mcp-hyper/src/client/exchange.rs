@@ -11,7 +11,7 @@ use bytes::Bytes;
 use futures_util::future::{AbortHandle, Abortable};
 use http::{HeaderMap, Request, StatusCode};
 use hyper::body::{Body as _, Incoming};
-use mcp_proto::bind::http::{End, ExchangeId};
+use mcp_proto::transport::http::{End, ExchangeId};
 
 use super::body::Whole;
 use super::connector::{Background, Connection, Http1, Http2};

@@ -3,7 +3,7 @@
 use std::error::Error;
 
 use hyper::client::conn::TrySendError;
-use mcp_proto::bind::http::Sent;
+use mcp_proto::transport::http::Sent;
 
 /// Why a request got no answer.
 pub(super) enum Failure<T> {

@@ -16,7 +16,7 @@ use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Request, StatusCode};
 use hyper::body::{Body as _, Incoming};
 use mcp_proto::auth::{Fetch, Reach};
-use mcp_proto::bind::http::Verb;
+use mcp_proto::transport::http::Verb;
 
 use super::body::Whole;
 use super::connector::{Backlog, Connection, Connector, Http2};

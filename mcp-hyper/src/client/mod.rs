@@ -24,9 +24,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use mcp_proto::bind::http::client::{Action, HttpClient};
 use mcp_proto::front::{self, Client, Clock, Error, Mode, Multi};
 use mcp_proto::peer::client::Closed;
+use mcp_proto::transport::http::client::{Action, HttpClient};
 
 use self::transport::{Happened, Transport};
 use crate::fields::Headers;
@@ -164,11 +164,11 @@ impl<H: Mode, R: Runtime> ClientDriver<H, R> {
 
 #[cfg(not(feature = "auth"))]
 impl<H: Mode, R: Runtime> ClientDriver<H, R> {
-    fn open(&mut self, request: mcp_proto::bind::http::client::Request) {
+    fn open(&mut self, request: mcp_proto::transport::http::client::Request) {
         self.transport.open(self.clock.now(), request);
     }
 
-    fn challenge(&mut self, challenge: &mcp_proto::bind::http::client::Challenge) {
+    fn challenge(&mut self, challenge: &mcp_proto::transport::http::client::Challenge) {
         self.front.lock(|machine, now| machine.refuse(now, challenge.exchange, NOBODY));
     }
 

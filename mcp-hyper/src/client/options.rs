@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::HeaderMap;
-use mcp_proto::bind::http::client::{HttpClient, HttpClientConfig, UrlError};
 use mcp_proto::front::{self, Client, ClientHandlers, Clock as _, Mode, Multi};
 use mcp_proto::peer::client::{self, CacheContext, ClientConfig, ConnectTimeouts, Verdict};
 use mcp_proto::schema::Implementation;
+use mcp_proto::transport::http::client::{HttpClient, HttpClientConfig, UrlError};
 
 use super::ClientDriver;
 use super::connector::{Backlog, Connector};
@@ -321,7 +321,7 @@ impl<H: Mode, R: Runtime> ClientOptions<H, R> {
         let desk = self.desk(&clock)?;
         #[cfg(feature = "auth")]
         if desk.is_some() {
-            self.config.authorization = mcp_proto::bind::http::client::Unauthorized::Park;
+            self.config.authorization = mcp_proto::transport::http::client::Unauthorized::Park;
         }
         let cache = &mut self.config.client.cache;
         if self.additions.may_change() && cache.context == CacheContext::default() {

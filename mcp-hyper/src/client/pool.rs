@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use http::Request;
 use mcp_proto::Instant;
-use mcp_proto::bind::http::ExchangeId;
+use mcp_proto::transport::http::ExchangeId;
 
 use super::body::Whole;
 use super::connector::{Connection, Http1, Http2};

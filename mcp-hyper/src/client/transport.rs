@@ -17,8 +17,8 @@ use hyper::body::Body as _;
 use mcp_proto::Instant;
 #[cfg(feature = "auth")]
 use mcp_proto::auth::{Fetch, FetchId, Reach};
-use mcp_proto::bind::http::client::Request;
-use mcp_proto::bind::http::{End, ExchangeId, Sent, Verb};
+use mcp_proto::transport::http::client::Request;
+use mcp_proto::transport::http::{End, ExchangeId, Sent, Verb};
 
 use super::body::Whole;
 use super::connector::{Connector, Http1};

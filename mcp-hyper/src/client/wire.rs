@@ -3,7 +3,7 @@
 use std::fmt;
 
 use http::{HeaderMap, Method, StatusCode};
-use mcp_proto::bind::http::{End, ExchangeId};
+use mcp_proto::transport::http::{End, ExchangeId};
 
 /// What went over the wire, as far as the exchange is concerned: how it was cut into frames or chunks, and how it was
 /// encrypted, is not shown.

@@ -13,9 +13,9 @@ use bytes::{Buf as _, Bytes};
 use http_body::{Body, Frame, SizeHint};
 use hyper::header::{CONNECTION, HeaderName, HeaderValue};
 use hyper::{Response, StatusCode};
-use mcp_proto::bind::http::server::{BodyKind, ResponseHead};
 use mcp_proto::front::http::HttpExchange;
 use mcp_proto::front::{Mode, Multi};
+use mcp_proto::transport::http::server::{BodyKind, ResponseHead};
 
 use super::guarded::Entering;
 use super::streams::Pace;

@@ -15,10 +15,10 @@ mod with_tokens {
     use std::time::{Duration, Instant};
 
     use http::request::Parts;
-    use mcp_proto::bind::http::server::Answer;
     use mcp_proto::front::Mode;
     use mcp_proto::front::guard::Verifying;
     use mcp_proto::front::http::HttpExchange;
+    use mcp_proto::transport::http::server::Answer;
 
     use crate::server::service::{HttpService, RequestFields, head};
     use crate::time::{Alarm, RuntimeClock};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// What connections may cost. What single messages may is up to
-/// [`HttpServerConfig`](mcp_proto::bind::http::server::HttpServerConfig).
+/// [`HttpServerConfig`](mcp_proto::transport::http::server::HttpServerConfig).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ServerLimits {

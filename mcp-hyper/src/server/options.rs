@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 #[cfg(feature = "auth")]
 use mcp_proto::auth::{Fetch, Reach};
-use mcp_proto::bind::http::server::TrustedProxies;
-use mcp_proto::bind::http::server::{HttpServerConfig, TrustedProxy};
 #[cfg(feature = "auth")]
 use mcp_proto::front::guard::{Fetched, Guard};
 use mcp_proto::front::http::{HttpServer, http_server};
 use mcp_proto::front::{Mode, Multi, Router};
 use mcp_proto::peer::Principal;
+use mcp_proto::transport::http::server::TrustedProxies;
+use mcp_proto::transport::http::server::{HttpServerConfig, TrustedProxy};
 
 use super::accept::Listener;
 use super::connection::Connection;
@@ -32,7 +32,7 @@ use crate::time::{RuntimeClock, Timers};
 /// How a router is served, and what it is served over.
 ///
 /// ```no_run
-/// use mcp_hyper::mcp_proto::bind::http::server::Hosts;
+/// use mcp_hyper::mcp_proto::transport::http::server::Hosts;
 /// use mcp_hyper::mcp_proto::front::Router;
 /// use mcp_hyper::mcp_proto::peer::server::ListKind;
 /// use mcp_hyper::rustls::pki_types::pem::PemObject as _;

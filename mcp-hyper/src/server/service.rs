@@ -11,8 +11,6 @@ use http_body::Body;
 use hyper::body::Incoming;
 use hyper::service::Service;
 use hyper::{Request, Response};
-use mcp_proto::bind::http::Fields;
-use mcp_proto::bind::http::server::{RequestHead, TrustedProxies};
 #[cfg(feature = "auth")]
 use mcp_proto::front::Clock as _;
 #[cfg(feature = "auth")]
@@ -20,6 +18,8 @@ use mcp_proto::front::guard::Admitted;
 use mcp_proto::front::http::HttpServer;
 use mcp_proto::front::{Mode, Multi};
 use mcp_proto::peer::Principal;
+use mcp_proto::transport::http::Fields;
+use mcp_proto::transport::http::server::{RequestHead, TrustedProxies};
 
 use super::connection::Connection;
 use super::exchange::{Attached, ResponseBody, ResponseFuture};

@@ -12,9 +12,9 @@ use crate::client_common::{accept, call, connect, legacy, listen, modern, run};
 use futures_lite::future::{or, zip};
 use futures_lite::{AsyncRead, AsyncReadExt as _, AsyncWrite};
 use hyper::rt::Timer;
-use mcp_hyper::mcp_proto::bind::http::{End, Sent};
 use mcp_hyper::mcp_proto::front::Error;
 use mcp_hyper::mcp_proto::peer::client::Closed;
+use mcp_hyper::mcp_proto::transport::http::{End, Sent};
 use mcp_hyper::{ClientOptions, Endpoint, Runtime, Smol, Stream, WireEvent};
 use serde_json::json;
 

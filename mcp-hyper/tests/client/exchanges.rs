@@ -11,9 +11,9 @@ use futures_lite::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use http::HeaderValue;
 use hyper::rt::Timer;
-use mcp_hyper::mcp_proto::bind::http::End;
 use mcp_hyper::mcp_proto::front::{ClientHandlers, HandlerError, Local};
 use mcp_hyper::mcp_proto::schema::ListRootsResult;
+use mcp_hyper::mcp_proto::transport::http::End;
 use mcp_hyper::{ConnectError, Endpoint, HeaderProblem, Runtime, Smol, Stream, WireEvent};
 use serde_json::json;
 

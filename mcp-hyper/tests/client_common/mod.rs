@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use futures_lite::future::or;
 use futures_lite::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
-use mcp_hyper::mcp_proto::bind::http::client::Listen;
 use mcp_hyper::mcp_proto::front::{Client, Error};
 use mcp_hyper::mcp_proto::peer::client::Mode;
+use mcp_hyper::mcp_proto::transport::http::client::Listen;
 use mcp_hyper::{ClientDriver, ClientOptions, Proxy, Runtime};
 use serde_json::{Value, json};
 use smol::Timer;

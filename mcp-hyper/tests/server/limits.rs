@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use crate::server_common::*;
-use mcp_hyper::mcp_proto::bind::http::server::HttpServerConfig;
+use mcp_hyper::mcp_proto::transport::http::server::HttpServerConfig;
 use mcp_hyper::{ConnectionError, Listener, Overrun, ServerError, ServerLimits, ServerOptions};
 use serde_json::json;
 

@@ -4,13 +4,13 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use mcp_proto::bind::{StreamClient, StreamServer};
 use mcp_proto::peer::client::{self, ClientConfig, LinkAction, Mode, State};
 use mcp_proto::peer::server::{Answer, Event, ServerConfig};
 use mcp_proto::peer::{InboundId, RequestOptions};
 use mcp_proto::schema::{
     CallTool, CallToolParams, CallToolResult, Era, Implementation, Json, ServerCapability,
 };
+use mcp_proto::transport::{StreamClient, StreamServer};
 use mcp_proto::{Instant, Limits};
 use serde::Deserialize;
 

@@ -7,7 +7,7 @@ use core::fmt;
 use bytes::Bytes;
 
 use super::Secret;
-use crate::bind::http::Verb;
+use crate::transport::http::Verb;
 
 /// Which of a machine's exchanges. Never used again on that machine.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

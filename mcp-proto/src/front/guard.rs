@@ -18,7 +18,7 @@
 //!
 //! use mcp_proto::auth::server::{Access, Presented, Protection, VerifyError};
 //! use mcp_proto::auth::{Now, Scopes, Secret};
-//! use mcp_proto::bind::http::server::RequestHead;
+//! use mcp_proto::transport::http::server::RequestHead;
 //! use mcp_proto::front::guard::{Admitted, Guard};
 //! use mcp_proto::peer::Principal;
 //! use mcp_proto::{Instant, UnixTime};
@@ -62,7 +62,7 @@ use core::task::{Context, Poll, ready};
 use crate::Bytes;
 use crate::auth::server::{Access, Admission, Authorized, Presented, Proofs, Protection, VerifyError};
 use crate::auth::{Fetch, FetchId, Now, Reach};
-use crate::bind::http::server::{Answer, RequestHead};
+use crate::transport::http::server::{Answer, RequestHead};
 
 #[cfg(feature = "auth-jwt")]
 pub use checking::JwtVerifier;

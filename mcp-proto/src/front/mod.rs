@@ -90,7 +90,7 @@ it.
 //!
 //! # An adapter
 //!
-//! An adapter makes a machine of [`bind`](crate::bind), joins it to a handle with [`client`] or [`server`](server), and
+//! An adapter makes a machine of [`transport`](crate::transport), joins it to a handle with [`client`] or [`server`](server), and
 //! polls the driver. This one is complete; its transport is two buffers in memory.
 //!
 #![cfg_attr(all(feature = "client", feature = "server"), doc = include_str!("memory.md"))]

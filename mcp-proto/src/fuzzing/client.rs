@@ -10,7 +10,6 @@ use arbitrary::Arbitrary;
 use bytes::Bytes;
 
 use crate::Instant;
-use crate::bind::StreamClient;
 use crate::peer::client::{ClientConfig, Event, Keepalive, Mode, Since, WatchId, WatchState};
 use crate::peer::{InboundId, Lost, Refusal, RequestId, RequestOptions};
 use crate::rpc::{self, ErrorObject, Frame, Id, Message};
@@ -18,6 +17,7 @@ use crate::schema::{
     CallTool, CallToolParams, ClientCapability, ElicitAction, ElicitResult, EmptyParams, Implementation,
     ListRootsResult, ListTools, PaginatedParams, Ping, SubscriptionsListen, SubscriptionsListenParams,
 };
+use crate::transport::StreamClient;
 
 /// One thing that happens to a client.
 #[derive(Arbitrary, Clone, Debug)]

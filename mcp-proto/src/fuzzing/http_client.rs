@@ -13,8 +13,6 @@ use bytes::Bytes;
 use serde::Deserialize;
 
 use crate::Instant;
-use crate::bind::http::client::{Action, Challenge, HttpClient, HttpClientConfig, Listen, Unauthorized};
-use crate::bind::http::{End, ExchangeId, Sent, Verb};
 use crate::peer::client::{ClientConfig, Event, Keepalive, Mode, Since, WatchId, WatchState};
 use crate::peer::{InboundId, Lost, Refusal, Reissue, RequestId, RequestOptions};
 use crate::rpc::{ErrorObject, Id};
@@ -23,6 +21,8 @@ use crate::schema::{
     ListTools, PaginatedParams, RootsListChanged, SubscriptionFilter, SubscriptionsListen,
     SubscriptionsListenParams,
 };
+use crate::transport::http::client::{Action, Challenge, HttpClient, HttpClientConfig, Listen, Unauthorized};
+use crate::transport::http::{End, ExchangeId, Sent, Verb};
 
 use operation::{Ending, Kind, Operation, Say, Status};
 

@@ -13,7 +13,6 @@ use bytes::Bytes;
 use serde::Deserialize;
 
 use crate::Instant;
-use crate::bind::http::server::{HttpServerConfig, LegacyPaths, RequestHead};
 use crate::codec::{Sse, SseItem};
 use crate::front::tasks::{TaskChoice, TaskConfig};
 use crate::front::{Context, HandlerError, Multi, Router};
@@ -22,6 +21,7 @@ use crate::quota::ByteLimits;
 use crate::rpc::{self, Frame, Id, Message};
 use crate::schema::{CallToolParams, ElicitParams, ElicitSchema, Era, ServerCapability, StringSchema, Tool};
 use crate::testing::http::{FrontPeer, HttpOutput, HttpPeer, SimulatedClock};
+use crate::transport::http::server::{HttpServerConfig, LegacyPaths, RequestHead};
 
 /// One thing that happens to a server.
 #[derive(Arbitrary, Clone, Debug)]

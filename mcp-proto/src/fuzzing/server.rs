@@ -11,7 +11,6 @@ use bytes::Bytes;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use crate::bind::StreamServer;
 use crate::peer::server::{
     Answer, Eras, Event, ListKind, NONCE_BYTES, SealError, SealKey, Sealer, ServerConfig,
 };
@@ -22,6 +21,7 @@ use crate::schema::{
     CallToolResult, EmptyParams, Implementation, InputRequiredResult, ListRoots, LoggingLevel,
     LoggingMessageParams, ProgressParams, ServerCapability,
 };
+use crate::transport::StreamServer;
 use crate::{Instant, UnixTime};
 
 #[derive(Arbitrary, Clone, Debug)]

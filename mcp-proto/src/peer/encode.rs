@@ -335,7 +335,7 @@ impl Template {
     }
 }
 
-/// A request on its way into a peer: what [`request`](crate::bind::Binding::request) is made of, for
+/// A request on its way into a peer: what [`request`](crate::transport::Transport::request) is made of, for
 /// callers that do not know the method at compile time.
 pub struct Outgoing<'a> {
     pub(crate) method: &'a str,

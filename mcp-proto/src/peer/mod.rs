@@ -1,7 +1,7 @@
 //! What the messages of MCP mean, for either role, whatever carries them.
 //!
 //! A peer owns no framing and no buffer: it is handed whole [messages](crate::rpc::Message) and writes through the
-//! [`Outbox`] that its binding passes in. The [bindings](crate::bind) are what applications drive.
+//! [`Outbox`] that its transport passes in. The [transports](crate::transport) are what applications drive.
 
 mod batch;
 #[cfg(feature = "client")]

@@ -38,7 +38,7 @@ impl fmt::Debug for RequestId {
 pub(crate) enum Stage {
     /// It waits for the connection to be ready.
     Queued,
-    /// It has been handed to the binding.
+    /// It has been handed to the transport.
     Sent,
     /// It was answered by asking for input, and goes out again once that is there. Its time without progress stands
     /// still: it does not wait for the peer.

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use crate::rpc::Id;
 use crate::schema::Revision;
 
-/// What a message is, for bindings that treat kinds apart: an HTTP request is an exchange of its own, and a reply may
+/// What a message is, for transports that treat kinds apart: an HTTP request is an exchange of its own, and a reply may
 /// use the quota that is kept for replies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -34,26 +34,26 @@ pub enum About<'a> {
     Reply(Option<&'a Id>),
 }
 
-/// The outgoing half of a binding, as a peer sees it.
+/// The outgoing half of a transport, as a peer sees it.
 ///
-/// A peer encodes each message once, straight into the binding's buffer: it appends to [`buffer`](Self::buffer) and
+/// A peer encodes each message once, straight into the transport's buffer: it appends to [`buffer`](Self::buffer) and
 /// then calls [`commit`](Self::commit). What was appended and not committed is dropped by the next call of `buffer`.
 pub trait Outbox {
-    /// The buffer to append the next message to. What it holds already is the binding's own.
+    /// The buffer to append the next message to. What it holds already is the transport's own.
     fn buffer(&mut self) -> &mut Vec<u8>;
 
     /// Ends the message that was appended.
     fn commit(&mut self, about: About<'_>);
 
     /// Ends the message that was appended, a request that goes out again under a new id; it went out first under the id
-    /// `first`. For bindings that know their requests by that.
+    /// `first`. For transports that know their requests by that.
     fn commit_again(&mut self, first: i64, about: About<'_>) {
         let _ = first;
         self.commit(about);
     }
 
     /// Ends the message that was appended, an error that answers a request of the other side; `None` where its id could
-    /// not be read. For bindings that show by more than the message what went wrong.
+    /// not be read. For transports that show by more than the message what went wrong.
     fn commit_error(&mut self, id: Option<&Id>, code: i64) {
         let _ = code;
         self.commit(About::Reply(id));

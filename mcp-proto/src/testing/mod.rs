@@ -34,10 +34,10 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::Instant;
-use crate::bind::{StreamClient, StreamServer};
 use crate::peer::client::{self, ClientConfig, LinkAction};
 use crate::peer::server::ServerConfig;
 use crate::peer::{Outcome, RequestId};
+use crate::transport::{StreamClient, StreamServer};
 
 pub use network::Network;
 use network::Pipe;

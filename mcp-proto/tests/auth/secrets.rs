@@ -1,6 +1,6 @@
 use mcp_proto::Bytes;
 use mcp_proto::auth::{Fetch, FetchId, Secret};
-use mcp_proto::bind::http::Verb;
+use mcp_proto::transport::http::Verb;
 
 #[test]
 fn a_secret_is_not_shown() {

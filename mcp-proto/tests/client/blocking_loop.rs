@@ -11,9 +11,9 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use mcp_proto::bind::StreamServer;
 use mcp_proto::peer::server::{Answer, Eras, Event, ServerConfig};
 use mcp_proto::schema::{Implementation, List, ListToolsResult, ServerCapability, Tool};
+use mcp_proto::transport::StreamServer;
 use mcp_proto::{Bytes, Instant};
 use serde_json::json;
 

@@ -3,10 +3,10 @@
 
 use core::time::Duration;
 
-use mcp_proto::bind::StreamClient;
 use mcp_proto::peer::client::{ClientConfig, Closed, ConnectError, Event, LinkAction, State};
 use mcp_proto::peer::{Outcome, RequestId};
 use mcp_proto::schema::Implementation;
+use mcp_proto::transport::StreamClient;
 use mcp_proto::{Bytes, Instant};
 use serde_json::{Value, json};
 

@@ -19,7 +19,6 @@ use crate::http_front_common::Web;
 use crate::router_common::Served;
 use futures_lite::future::{poll_once, yield_now, zip};
 use mcp_proto::UnixTime;
-use mcp_proto::bind::{StreamClient, StreamServer};
 use mcp_proto::front::{self, ClientHandlers};
 use mcp_proto::front::{
     Answered, Completion, Context, Error, HandlerError, NoArguments, Router, SingleUse, StateId, StateUse,
@@ -33,6 +32,7 @@ use mcp_proto::schema::{
     CallToolParams, CompleteParams, CreateMessageParams, ElicitParams, ElicitSchema, ElicitValue,
     InputRequiredResult, NumberKind, NumberSchema, Prompt, Resource, SamplingMessage, StringSchema, Tool,
 };
+use mcp_proto::transport::{StreamClient, StreamServer};
 use serde_json::{Value, json};
 
 fn tool(name: &str) -> Tool {

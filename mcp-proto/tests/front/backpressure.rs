@@ -5,9 +5,9 @@ use core::task::{Context, Poll, Waker};
 use std::sync::Arc;
 
 use mcp_proto::Bytes;
-use mcp_proto::bind::StreamServer;
 use mcp_proto::front::{self, NoArguments, Router};
 use mcp_proto::schema::Tool;
+use mcp_proto::transport::StreamServer;
 use serde_json::{Value, json};
 
 use crate::front_common::{Counter, TestClock, Wakes};

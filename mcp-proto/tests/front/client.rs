@@ -498,7 +498,7 @@ fn handles_may_be_shared_and_drivers_moved() {
     fn shared<T: Send + Sync + 'static>() {}
     fn moved<T: Send + 'static>() {}
     shared::<Client>();
-    moved::<ClientDriver<mcp_proto::bind::StreamClient>>();
+    moved::<ClientDriver<mcp_proto::transport::StreamClient>>();
     moved::<Request<CallTool>>();
     moved::<Events<Event>>();
     moved::<mcp_proto::front::Pages<mcp_proto::schema::ListTools>>();

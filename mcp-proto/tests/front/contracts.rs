@@ -9,12 +9,12 @@ use std::sync::{Arc, Mutex};
 
 use crate::front_common::{Counter, TestClock, config};
 use mcp_proto::Bytes;
-use mcp_proto::bind::{StreamClient, StreamServer};
 use mcp_proto::front::{
     self, Call, Client, ClientDriver, ClientHandlers, Context, Error, Progress, Router, ServerDriver,
 };
 use mcp_proto::peer::client::{LinkAction, Mode};
 use mcp_proto::schema::{CallTool, Elicit, ElicitParams, ElicitResult, ElicitSchema, Map, Tool};
+use mcp_proto::transport::{StreamClient, StreamServer};
 use proptest::prelude::*;
 use serde::Deserialize;
 use serde_json::json;

@@ -6,10 +6,10 @@ use core::time::Duration;
 
 use crate::http_front_common::{Caller, Web, field, router};
 use mcp_proto::Bytes;
-use mcp_proto::bind::http::server::{RequestHead, ResponseHead};
 use mcp_proto::front::http::HttpExchange;
 use mcp_proto::peer::Principal;
 use mcp_proto::quota::ByteLimits;
+use mcp_proto::transport::http::server::{RequestHead, ResponseHead};
 use serde_json::{Value, json};
 
 const MIB: usize = 1024 * 1024;

@@ -3,12 +3,12 @@
 use core::time::Duration;
 
 use crate::http_front_common::{MODERN, Web, field, router};
-use mcp_proto::bind::http::server::BodyKind;
 use mcp_proto::front::{Context, Error, NoArguments, Router, RouterError};
 use mcp_proto::peer::Refusal;
 use mcp_proto::peer::server::ListKind;
 use mcp_proto::schema::tasks::TaskUpdatedParams;
 use mcp_proto::schema::{Elicit, ElicitParams, ElicitSchema, Map, Tool};
+use mcp_proto::transport::http::server::BodyKind;
 use serde_json::{Value, json};
 
 fn listen(web: &mut Web, filter: Value) -> crate::http_front_common::Caller {
@@ -72,7 +72,7 @@ fn whoever_asks_for_the_answer_first_is_woken_by_the_end_of_the_body() {
     use crate::front_common::Wakes;
     use core::task::{Context, Poll};
     use mcp_proto::Bytes;
-    use mcp_proto::bind::http::server::RequestHead;
+    use mcp_proto::transport::http::server::RequestHead;
 
     let web = Web::new(router().0);
     let headers = [

@@ -8,9 +8,9 @@ use std::thread;
 use crate::front_common::TestClock;
 use crate::http_front_common::router;
 use mcp_proto::Bytes;
-use mcp_proto::bind::http::server::{HttpServerConfig, RequestHead};
 use mcp_proto::front::Entropy;
 use mcp_proto::front::http::http_server;
+use mcp_proto::transport::http::server::{HttpServerConfig, RequestHead};
 use serde_json::json;
 
 /// Says that it is asked, and waits until it may answer.

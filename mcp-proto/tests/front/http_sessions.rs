@@ -3,12 +3,12 @@
 use core::time::Duration;
 
 use crate::http_front_common::{LEGACY, Web, field, router};
-use mcp_proto::bind::http::server::BodyKind;
 use mcp_proto::front::http::HttpServerEvent;
 use mcp_proto::front::{Context, HandlerError, NoArguments, Router};
 use mcp_proto::peer::Principal;
 use mcp_proto::peer::server::ListKind;
 use mcp_proto::schema::{ElicitParams, ElicitSchema, Map, Tool};
+use mcp_proto::transport::http::server::BodyKind;
 use serde_json::{Value, json};
 
 fn tool(name: &str) -> Tool {

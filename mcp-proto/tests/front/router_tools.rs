@@ -249,7 +249,7 @@ fn tools_of_a_local_router_need_not_be_send() {
 #[test]
 fn the_driver_of_a_router_may_move_to_another_thread() {
     fn moved<T: Send + 'static>() {}
-    moved::<mcp_proto::front::ServerDriver<mcp_proto::bind::StreamServer>>();
+    moved::<mcp_proto::front::ServerDriver<mcp_proto::transport::StreamServer>>();
     moved::<mcp_proto::front::Context>();
     moved::<mcp_proto::front::ServerHandle>();
 }
@@ -264,7 +264,7 @@ fn a_tool_may_have_nothing_to_say() {
 fn one_router_serves_many_connections() {
     let router = std::sync::Arc::new(adder());
     for _ in 0..2 {
-        let machine = mcp_proto::bind::StreamServer::new(router.config());
+        let machine = mcp_proto::transport::StreamServer::new(router.config());
         let clock = std::sync::Arc::new(crate::front_common::TestClock::default());
         let entropy = std::sync::Arc::new(crate::front_common::Counter::default());
         let (handle, driver) = mcp_proto::front::server(machine, clock, entropy, router.clone());

@@ -10,10 +10,10 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::task::Wake;
 
-use mcp_proto::bind::StreamClient;
 use mcp_proto::front::{self, Client, ClientDriver, ClientHandlers, Clock, Entropy, Mode, Multi};
 use mcp_proto::peer::client::{ClientConfig, LinkAction, State};
 use mcp_proto::schema::Implementation;
+use mcp_proto::transport::StreamClient;
 use mcp_proto::{Bytes, Instant, UnixTime};
 use serde_json::{Value, json};
 

@@ -5,10 +5,10 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use mcp_proto::bind::http::server::{HttpServerConfig, RequestHead};
 use mcp_proto::front::http::{HttpServer, http_server};
 use mcp_proto::front::{Entropy, Router, SystemClock};
 use mcp_proto::schema::{Prompt, ResourceTemplate, Tool};
+use mcp_proto::transport::http::server::{HttpServerConfig, RequestHead};
 use mcp_proto::{Bytes, Limits};
 use serde_json::{Value, json};
 

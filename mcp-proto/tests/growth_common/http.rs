@@ -3,13 +3,13 @@
 use std::hint::black_box;
 
 use mcp_proto::Bytes;
-use mcp_proto::bind::http::client::{Action, HttpClient, HttpClientConfig, Listen};
-use mcp_proto::bind::http::server::{HttpServerConfig, Intake, RequestHead, Setup};
-use mcp_proto::bind::http::tools::ParamHeaders;
-use mcp_proto::bind::http::{End, ExchangeId};
 use mcp_proto::peer::RequestOptions;
 use mcp_proto::rpc::Raw;
 use mcp_proto::schema::ListTools;
+use mcp_proto::transport::http::client::{Action, HttpClient, HttpClientConfig, Listen};
+use mcp_proto::transport::http::server::{HttpServerConfig, Intake, RequestHead, Setup};
+use mcp_proto::transport::http::tools::ParamHeaders;
+use mcp_proto::transport::http::{End, ExchangeId};
 use mcp_proto::{Instant, Limits};
 
 use super::{Shape, Work, commas, repeat, shape};
@@ -169,7 +169,7 @@ fn schema(schema: String) -> Work {
 /// Headers as a server is shown them.
 struct Shown<'a>(&'a [(String, String)]);
 
-impl mcp_proto::bind::http::Fields for Shown<'_> {
+impl mcp_proto::transport::http::Fields for Shown<'_> {
     fn each<'a>(&'a self, name: &str, show: &mut dyn FnMut(&'a [u8])) {
         self.0.each(name, show);
     }

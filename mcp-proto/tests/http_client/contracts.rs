@@ -4,14 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::http_common::{LEGACY, MODERN, config, discover_result, initialize_result};
-use mcp_proto::bind::http::client::{Action, Challenge, HttpClient, HttpClientConfig, Request, Unauthorized};
-use mcp_proto::bind::http::{End, ExchangeId, Sent, Verb};
 use mcp_proto::peer::client::Event;
 use mcp_proto::peer::{RequestId, RequestOptions};
 use mcp_proto::schema::{
     CallTool, CallToolParams, ClientCapability, EmptyParams, EmptyResult, ListTools, ListToolsParams,
     RootsListChanged, SubscriptionFilter, SubscriptionsListen, SubscriptionsListenParams,
 };
+use mcp_proto::transport::http::client::{
+    Action, Challenge, HttpClient, HttpClientConfig, Request, Unauthorized,
+};
+use mcp_proto::transport::http::{End, ExchangeId, Sent, Verb};
 use mcp_proto::{Bytes, Instant};
 use proptest::prelude::*;
 use serde_json::{Value, json};

@@ -6,10 +6,10 @@
 use std::time::Duration;
 
 use crate::http_common::{LEGACY, MODERN, SESSION, Wire, config, discover_result, legacy_config, scenario};
-use mcp_proto::bind::http::Sent;
 use mcp_proto::peer::client::{Closed, ConnectError, Diagnostic, State, Verdict};
 use mcp_proto::peer::{HttpError, Outcome, Refusal, RequestOptions};
 use mcp_proto::schema::{CallTool, CallToolParams, Era, Revision};
+use mcp_proto::transport::http::Sent;
 use serde_json::json;
 
 fn connect_error(wire: &mut Wire) -> ConnectError {

@@ -1,10 +1,10 @@
 //! The client over HTTP with a server that sends results in parts, which has to be asked for.
 
 use crate::http_common::{Wire, config, modern};
-use mcp_proto::bind::http::client::HttpClientConfig;
 use mcp_proto::peer::client::Event;
 use mcp_proto::peer::{InvalidAnswer, Outcome, RequestId, RequestOptions};
 use mcp_proto::schema::{CallTool, CallToolParams};
+use mcp_proto::transport::http::client::HttpClientConfig;
 use serde_json::json;
 
 fn dialect() -> HttpClientConfig {

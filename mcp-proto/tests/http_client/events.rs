@@ -5,10 +5,10 @@
 use std::time::Duration;
 
 use crate::http_common::{Exchange, Wire, config, initialize_result, legacy_config, scenario};
-use mcp_proto::bind::http::Sent;
 use mcp_proto::peer::client::{Closed, Diagnostic, Event, State};
 use mcp_proto::peer::{InvalidAnswer, Lost, Outcome, RequestId, RequestOptions};
 use mcp_proto::schema::{CallTool, CallToolParams, ListTools, ListToolsParams};
+use mcp_proto::transport::http::Sent;
 use serde_json::json;
 
 const OLD: &str = "2024-11-05";

@@ -11,14 +11,14 @@ use std::time::Duration;
 use crate::http_common::{
     Exchange, LEGACY, SESSION, Wire, config, discover_result, legacy, legacy_config, modern, scenario,
 };
-use mcp_proto::bind::http::Verb;
-use mcp_proto::bind::http::client::{Challenge, HttpClientConfig, Listen, Unauthorized};
 use mcp_proto::peer::client::{Closed, ConnectError, Diagnostic, Event, Keepalive, State};
 use mcp_proto::peer::{Lost, Outcome, RequestId, RequestOptions};
 use mcp_proto::schema::{
     CallTool, CallToolParams, ClientCapabilities, ClientCapability, EmptyParams, ListTools, ListToolsParams,
     RootsListChanged,
 };
+use mcp_proto::transport::http::Verb;
+use mcp_proto::transport::http::client::{Challenge, HttpClientConfig, Listen, Unauthorized};
 use serde_json::json;
 
 const CHALLENGE: &str =

@@ -7,14 +7,14 @@ mod lost;
 use std::time::Duration;
 
 use crate::http_common::{LEGACY, SESSION, Wire, config, legacy, legacy_at, legacy_config, scenario};
-use mcp_proto::bind::http::client::Listen;
-use mcp_proto::bind::http::{Sent, Verb};
 use mcp_proto::peer::client::{Closed, Diagnostic, Event, Keepalive, State};
 use mcp_proto::peer::{Lost, Outcome, RequestId, RequestOptions};
 use mcp_proto::schema::{
     CallTool, CallToolParams, ClientCapabilities, ListRootsResult, ListTools, ListToolsParams,
     RootsCapability,
 };
+use mcp_proto::transport::http::client::Listen;
+use mcp_proto::transport::http::{Sent, Verb};
 use serde_json::{Value, json};
 
 fn call_tool(wire: &mut Wire) -> RequestId {
@@ -203,7 +203,7 @@ fn a_cancelled_request_is_told_of_by_a_notification() {
     });
 }
 
-fn with_roots() -> mcp_proto::bind::http::client::HttpClientConfig {
+fn with_roots() -> mcp_proto::transport::http::client::HttpClientConfig {
     let mut config = config();
     let mut capabilities = ClientCapabilities::new();
     capabilities.roots = Some(RootsCapability::new());

@@ -1,11 +1,11 @@
 //! A client over HTTP whose server deviates from the specification as servers in use do.
 
 use crate::http_common::{LEGACY, SESSION, Wire, config, legacy, legacy_config, modern, scenario};
-use mcp_proto::bind::http::client::HttpClientConfig;
 use mcp_proto::peer::client::{Closed, ConnectError, Diagnostic, State};
 use mcp_proto::peer::{Conduct, InvalidAnswer, Leniency, Outcome, RequestId, RequestOptions};
 use mcp_proto::rpc::Id;
 use mcp_proto::schema::{ListTools, ListToolsParams, Ping, PingParams, Revision};
+use mcp_proto::transport::http::client::HttpClientConfig;
 use serde_json::{Value, json};
 
 fn strict() -> HttpClientConfig {

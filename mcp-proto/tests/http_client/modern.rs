@@ -5,13 +5,13 @@
 use std::time::Duration;
 
 use crate::http_common::{MODERN, config, discover_result, modern, scenario};
-use mcp_proto::bind::http::{Sent, Verb};
 use mcp_proto::peer::client::{Event, State};
 use mcp_proto::peer::{HttpError, InvalidAnswer, Lost, Outcome, Refusal, Reissue, RequestOptions};
 use mcp_proto::schema::{
     CallTool, CallToolParams, GetPrompt, GetPromptParams, ListTools, ListToolsParams, ReadResource,
     ReadResourceParams, SubscriptionFilter, SubscriptionsListen, SubscriptionsListenParams,
 };
+use mcp_proto::transport::http::{Sent, Verb};
 use serde_json::json;
 
 fn call(name: &str) -> CallToolParams {

@@ -5,10 +5,10 @@
 use std::time::Duration;
 
 use crate::http_common::{Exchange, LEGACY, Wire, config, legacy, legacy_config, modern, scenario};
-use mcp_proto::bind::http::Verb;
 use mcp_proto::peer::RequestOptions;
 use mcp_proto::peer::client::{Interest, Since, State};
 use mcp_proto::schema::{CallTool, CallToolParams};
+use mcp_proto::transport::http::Verb;
 use serde_json::json;
 
 const MINUTE: Duration = Duration::from_secs(60);

@@ -5,11 +5,11 @@ use std::time::Duration;
 use crate::http_common::{
     LEGACY, Wire, config, discover_result, initialize_result, legacy_config, modern, scenario,
 };
-use mcp_proto::bind::http::client::HttpClientConfig;
-use mcp_proto::bind::http::{End, Verb};
 use mcp_proto::peer::client::{Closed, ConnectError, Diagnostic, Mode, State};
 use mcp_proto::peer::{Outcome, Reissue, RequestId, RequestOptions};
 use mcp_proto::schema::{CallTool, CallToolParams, Era, ListTools};
+use mcp_proto::transport::http::client::HttpClientConfig;
+use mcp_proto::transport::http::{End, Verb};
 use serde_json::json;
 
 fn unreachable(wire: &mut Wire, exchange: &crate::http_common::Exchange) {

@@ -5,14 +5,14 @@ use crate::http_common::{
     Exchange, LEGACY, MODERN, SESSION, Wire, config, discover_result, initialize_result, legacy,
     legacy_config, modern, scenario,
 };
-use mcp_proto::bind::http::client::{Action, HttpClient, HttpClientConfig};
-use mcp_proto::bind::http::{End, Sent};
 use mcp_proto::peer::client::{ClientConfig, Keepalive, State};
 use mcp_proto::peer::{InvalidAnswer, Outcome, RequestId, RequestOptions};
 use mcp_proto::schema::{
     CallTool, CallToolParams, ClientCapabilities, ClientCapability, Implementation, ListTools,
     ListToolsParams, RootsListChanged, SubscriptionFilter, SubscriptionsListen, SubscriptionsListenParams,
 };
+use mcp_proto::transport::http::client::{Action, HttpClient, HttpClientConfig};
+use mcp_proto::transport::http::{End, Sent};
 use mcp_proto::{Bytes, Instant};
 use serde_json::{Value, json};
 use std::time::Duration;

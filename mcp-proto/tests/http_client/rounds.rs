@@ -5,14 +5,14 @@
 use std::time::Duration;
 
 use crate::http_common::{Exchange, Wire, config, legacy, modern};
-use mcp_proto::bind::http::Sent;
-use mcp_proto::bind::http::client::HttpClientConfig;
 use mcp_proto::peer::client::Event;
 use mcp_proto::peer::{InboundId, InputFault, Lost, Outcome, Reissue, RequestId, RequestOptions};
 use mcp_proto::schema::{
     CallTool, CallToolParams, ClientCapability, ElicitAction, ElicitResult, ListRootsResult, ListTools,
     ListToolsParams, ReadResource, ReadResourceParams,
 };
+use mcp_proto::transport::http::Sent;
+use mcp_proto::transport::http::client::HttpClientConfig;
 use serde_json::{Value, json};
 
 fn open_config() -> HttpClientConfig {

@@ -5,10 +5,10 @@
 use std::time::Duration;
 
 use crate::http_common::{LEGACY, SESSION, Wire, config, legacy, legacy_config, scenario};
-use mcp_proto::bind::http::Sent;
 use mcp_proto::peer::client::{Diagnostic, Event, State};
 use mcp_proto::peer::{Lost, Outcome, RequestId, RequestOptions};
 use mcp_proto::schema::{CallTool, CallToolParams};
+use mcp_proto::transport::http::Sent;
 use serde_json::json;
 
 const MS: Duration = Duration::from_millis(1);

@@ -5,10 +5,10 @@
 use std::time::Duration;
 
 use crate::http_common::{Exchange, Wire, config, legacy, modern};
-use mcp_proto::bind::http::Sent;
 use mcp_proto::peer::client::Diagnostic;
 use mcp_proto::peer::{Outcome, Refusal, RequestId, RequestOptions};
 use mcp_proto::schema::{CallTool, CallToolParams, ListTools, ListToolsParams};
+use mcp_proto::transport::http::Sent;
 use serde_json::{Value, json};
 
 fn call_tool(wire: &mut Wire, name: &str, arguments: Value) -> RequestId {

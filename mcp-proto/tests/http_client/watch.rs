@@ -2,11 +2,11 @@
 #![allow(clippy::unwrap_used, reason = "a test that fails shows where")]
 
 use crate::http_common::{Exchange, LEGACY, SESSION, Wire, config, legacy, modern, scenario};
-use mcp_proto::bind::http::Sent;
-use mcp_proto::bind::http::client::HttpClientConfig;
 use mcp_proto::peer::client::{
     Change, Diagnostic, Event, Interest, Mode, Since, WatchEnd, WatchId, WatchState, Why,
 };
+use mcp_proto::transport::http::Sent;
+use mcp_proto::transport::http::client::HttpClientConfig;
 use serde_json::{Value, json};
 use std::time::Duration;
 

@@ -6,11 +6,11 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use mcp_proto::bind::http::client::{Action, Challenge, HttpClient, HttpClientConfig, Request};
-use mcp_proto::bind::http::{End, ExchangeId, Sent, Verb};
 use mcp_proto::peer::client::{ClientConfig, Closed, Diagnostic, Event, Mode, State};
 use mcp_proto::peer::{Outcome, RequestId};
 use mcp_proto::schema::Implementation;
+use mcp_proto::transport::http::client::{Action, Challenge, HttpClient, HttpClientConfig, Request};
+use mcp_proto::transport::http::{End, ExchangeId, Sent, Verb};
 use mcp_proto::{Bytes, Instant};
 use serde_json::{Value, json};
 

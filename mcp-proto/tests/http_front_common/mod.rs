@@ -9,13 +9,13 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
 use mcp_proto::Bytes;
-use mcp_proto::bind::http::Fields;
-use mcp_proto::bind::http::server::{BodyKind, HttpServerConfig, RequestHead, ResponseHead};
 use mcp_proto::codec::{Sse, SseItem};
 use mcp_proto::front::http::{HttpExchange, HttpServer, HttpServerDriver, http_server};
 use mcp_proto::front::{self, Mode, Multi, NoArguments, Router};
 use mcp_proto::peer::Principal;
 use mcp_proto::schema::{ServerCapability, Tool};
+use mcp_proto::transport::http::Fields;
+use mcp_proto::transport::http::server::{BodyKind, HttpServerConfig, RequestHead, ResponseHead};
 use serde_json::{Value, json};
 
 use crate::front_common::{Counter, TestClock, Wakes};

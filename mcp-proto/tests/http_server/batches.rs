@@ -1,9 +1,9 @@
 //! Arrays of messages: what a client of 2025-03-26 may post, and nobody else.
 
-use mcp_proto::bind::http::server::Posted;
 use mcp_proto::peer::server::{Answer, Event};
 use mcp_proto::rpc::Id;
 use mcp_proto::schema::ProgressParams;
+use mcp_proto::transport::http::server::Posted;
 use serde_json::{Value, json};
 
 use crate::http_server_common::{Client, NOW, asked, initialize, post, result};

@@ -4,11 +4,11 @@ use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 
 use mcp_proto::Bytes;
-use mcp_proto::bind::http::server::{Chunk, Intake, Posted, RequestHead, Routed, StreamId};
 use mcp_proto::peer::server::{Answer, Event, ListKind};
 use mcp_proto::peer::{InboundId, Outgoing, RequestOptions};
 use mcp_proto::rpc::Id;
 use mcp_proto::schema::{ListRoots, ListRootsParams, ProgressParams};
+use mcp_proto::transport::http::server::{Chunk, Intake, Posted, RequestHead, Routed, StreamId};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -247,7 +247,7 @@ proptest! {
         fields.extend(version.map(|version| ("mcp-protocol-version", version)));
         fields.extend(session.map(|session| ("mcp-session-id", session)));
         struct Given<'a>(Vec<(&'a str, &'a str)>);
-        impl mcp_proto::bind::http::Fields for Given<'_> {
+        impl mcp_proto::transport::http::Fields for Given<'_> {
             fn each<'a>(&'a self, name: &str, show: &mut dyn FnMut(&'a [u8])) {
                 self.0.as_slice().each(name, show);
             }

@@ -2,13 +2,13 @@
 
 use core::time::Duration;
 
-use mcp_proto::bind::http::server::{BodyKind, Chunk, Setup};
 use mcp_proto::peer::Lost;
 use mcp_proto::peer::server::{Answer, Closed, Event, ListKind, Topic, missing_capabilities};
 use mcp_proto::rpc::{ErrorObject, code};
 use mcp_proto::schema::{
     ClientCapabilities, ClientCapability, Json, LoggingLevel, LoggingMessageParams, ProgressParams,
 };
+use mcp_proto::transport::http::server::{BodyKind, Chunk, Setup};
 use mcp_proto::{Limits, rpc::Id};
 use serde_json::{Value, json};
 

@@ -1,7 +1,7 @@
 //! Headers that mirror the body: both are to say the same (S3.8 to S3.10).
 
-use mcp_proto::bind::http::tools::ParamHeaders;
 use mcp_proto::codec::header;
+use mcp_proto::transport::http::tools::ParamHeaders;
 use serde_json::{Value, json};
 
 use crate::http_server_common::{Asked, MODERN, modern, post, setup};

@@ -1,8 +1,8 @@
 //! What a server over HTTP refuses for what the head or the length of a request says.
 
 use mcp_proto::Bytes;
-use mcp_proto::bind::http::server::{Hosts, LegacyPaths, Origins, Routed, SessionId, Setup};
 use mcp_proto::peer::server::Eras;
+use mcp_proto::transport::http::server::{Hosts, LegacyPaths, Origins, Routed, SessionId, Setup};
 use serde_json::json;
 
 use crate::http_server_common::{Asked, MODERN, config, config_with, initialize, modern, post, setup};
@@ -258,7 +258,7 @@ fn the_old_transport_is_served_where_it_is_wanted_and_nowhere_else() {
 
 #[test]
 fn the_body_of_what_is_settled_by_its_head_is_not_wanted() {
-    use mcp_proto::bind::http::server::{Intake, RequestHead};
+    use mcp_proto::transport::http::server::{Intake, RequestHead};
     let fields = [("host", "localhost"), ("mcp-session-id", &"ab".repeat(16)), ("last-event-id", "3-4")];
     let head = RequestHead { method: "GET", path: "/mcp", fields: &fields, client: None };
     let mut intake = Intake::new(&setup(), &head).unwrap();

@@ -2,10 +2,10 @@
 
 use core::time::Duration;
 
-use mcp_proto::bind::http::server::{Chunk, LegacyPaths, Session, SessionId, Setup, StreamId};
-use mcp_proto::bind::http::server::{Posted, Routed};
 use mcp_proto::peer::Lost;
 use mcp_proto::peer::server::{Answer, Closed, Event, ListKind};
+use mcp_proto::transport::http::server::{Chunk, LegacyPaths, Session, SessionId, Setup, StreamId};
+use mcp_proto::transport::http::server::{Posted, Routed};
 use serde_json::{Value, json};
 
 use crate::http_server_common::{Asked, Client, NOW, asked, config, initialize, post, result};

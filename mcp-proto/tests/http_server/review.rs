@@ -1,9 +1,9 @@
 //! A server over HTTP where accepted requests, versions and polls meet in odd ways.
 
 use crate::http_server_common::{Client, MODERN, NOW, asked, meta, modern, post, read, result, setup};
-use mcp_proto::bind::http::server::{BodyKind, Chunk};
 use mcp_proto::peer::Lost;
 use mcp_proto::peer::server::Answer;
+use mcp_proto::transport::http::server::{BodyKind, Chunk};
 use serde_json::{Value, json};
 
 fn call(id: i64) -> Value {

@@ -2,13 +2,15 @@
 
 use core::time::Duration;
 
-use mcp_proto::bind::http::server::{Answer as Http, BodyKind, Posted, Session, SessionId, Sessions, Setup};
 use mcp_proto::peer::Lost;
 use mcp_proto::peer::server::{Answer, Closed, Event, ListKind};
 use mcp_proto::peer::{Outcome, Outgoing, RequestOptions};
 use mcp_proto::quota::{Owner, QuotaError};
 use mcp_proto::rpc::Id;
 use mcp_proto::schema::{Elicit, ElicitParams, ElicitSchema, ListRoots, ListRootsParams, ProgressParams};
+use mcp_proto::transport::http::server::{
+    Answer as Http, BodyKind, Posted, Session, SessionId, Sessions, Setup,
+};
 use serde_json::{Value, json};
 
 use crate::http_server_common::{Client, NOW, asked, config, initialize, post, result, seconds, setup};

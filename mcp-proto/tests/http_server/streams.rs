@@ -3,12 +3,12 @@
 use core::time::Duration;
 use std::collections::BTreeSet;
 
-use mcp_proto::bind::http::server::Chunk;
 use mcp_proto::peer::server::{Answer, ListKind};
 use mcp_proto::peer::{InboundId, Outgoing, RequestOptions};
 use mcp_proto::quota::{ByteBudget, ByteLimits, Owner};
 use mcp_proto::rpc::Id;
 use mcp_proto::schema::{ListRoots, ListRootsParams, ProgressParams};
+use mcp_proto::transport::http::server::Chunk;
 use serde_json::{Value, json};
 
 use crate::http_server_common::{Client, NOW, Received, config, result};

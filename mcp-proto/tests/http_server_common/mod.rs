@@ -3,15 +3,15 @@
 
 use core::time::Duration;
 
-use mcp_proto::bind::http::Fields;
-use mcp_proto::bind::http::server::{
-    Answer, BodyKind, Chunk, Exchange, HttpServerConfig, Intake, ModernRequest, Post, Posted, RequestHead,
-    ResponseHead, Routed, Session, SessionId, Setup, StreamId,
-};
-use mcp_proto::bind::http::tools::ParamHeaders;
 use mcp_proto::peer::InboundId;
 use mcp_proto::peer::server::{Event, ServerConfig};
 use mcp_proto::schema::{CallToolResult, Implementation, ServerCapability};
+use mcp_proto::transport::http::Fields;
+use mcp_proto::transport::http::server::{
+    Answer, BodyKind, Chunk, Exchange, HttpServerConfig, Intake, ModernRequest, Post, Posted, RequestHead,
+    ResponseHead, Routed, Session, SessionId, Setup, StreamId,
+};
+use mcp_proto::transport::http::tools::ParamHeaders;
 use mcp_proto::{Bytes, Instant};
 use serde_json::{Value, json};
 

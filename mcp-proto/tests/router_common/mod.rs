@@ -7,8 +7,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use mcp_proto::Bytes;
-use mcp_proto::bind::StreamServer;
 use mcp_proto::front::{self, Mode, Multi, Router, ServerDriver, ServerHandle};
+use mcp_proto::transport::StreamServer;
 use serde_json::{Value, json};
 
 use crate::front_common::{Counter, TestClock, Wakes};

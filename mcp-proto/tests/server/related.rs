@@ -1,4 +1,4 @@
-//! To which request of the client a message of the server belongs: what a binding with a stream per request goes by.
+//! To which request of the client a message of the server belongs: what a transport with a stream per request goes by.
 
 use mcp_proto::peer::server::{Answer, Event, Server};
 use mcp_proto::peer::{About, InboundId, Outbox, Outgoing, RequestOptions};

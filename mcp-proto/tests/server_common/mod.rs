@@ -3,10 +3,10 @@
 
 use core::time::Duration;
 
-use mcp_proto::bind::StreamServer;
 use mcp_proto::peer::InboundId;
 use mcp_proto::peer::server::{Event, ServerConfig};
 use mcp_proto::schema::{Implementation, List, ListToolsResult, ServerCapability, Tool};
+use mcp_proto::transport::StreamServer;
 use mcp_proto::{Bytes, Instant};
 use serde_json::{Value, json};
 

@@ -1,8 +1,8 @@
 //! Parameters of tools that are headers as well: `x-mcp-header`.
 
-use mcp_proto::bind::http::tools::{HeaderMismatch, InvalidArgument, InvalidParamHeader, ParamHeaders};
 use mcp_proto::codec::header::HeaderValueError;
 use mcp_proto::rpc::Raw;
+use mcp_proto::transport::http::tools::{HeaderMismatch, InvalidArgument, InvalidParamHeader, ParamHeaders};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

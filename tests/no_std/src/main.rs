@@ -12,7 +12,7 @@ use core::panic::PanicInfo;
 use core::ptr;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-use mcp_proto::bind::{StreamClient, StreamServer};
+use mcp_proto::transport::{StreamClient, StreamServer};
 use mcp_proto::peer::client::{ClientConfig, Event, LinkAction, State};
 use mcp_proto::peer::server::{self, Answer, ServerConfig};
 use mcp_proto::peer::{Outcome, RequestOptions};

@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 
 use mcp_proto::Instant;
-use mcp_proto::bind::http::client::Request;
 use mcp_proto::peer::Principal;
 use mcp_proto::testing::http::{Dice, FrontPeer, HttpOutput, HttpPeer};
+use mcp_proto::transport::http::client::Request;
 use serde_json::{Value, json};
 
 use super::Ledger;

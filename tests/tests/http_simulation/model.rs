@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use mcp_proto::bind::http::Verb;
-use mcp_proto::bind::http::client::Request;
 use mcp_proto::testing::http::{Dice, HttpOutput, HttpPeer};
+use mcp_proto::transport::http::Verb;
+use mcp_proto::transport::http::client::Request;
 use mcp_proto::{Bytes, Instant};
 use serde_json::{Value, json};
 

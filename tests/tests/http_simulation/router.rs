@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use mcp_proto::bind::http::server::{HttpServerConfig, LegacyPaths};
 use mcp_proto::front::tasks::{TaskChoice, TaskConfig};
 use mcp_proto::front::{Answered, Context, HandlerError, Multi, Router};
 use mcp_proto::peer::server::{Eras, SealKey, Sealer};
@@ -13,6 +12,7 @@ use mcp_proto::schema::{
     ToolAnnotations, ToolExecution,
 };
 use mcp_proto::testing::http::{Dice, FrontPeer, HttpPeer, SimulatedClock};
+use mcp_proto::transport::http::server::{HttpServerConfig, LegacyPaths};
 use serde::Deserialize;
 use serde_json::json;
 

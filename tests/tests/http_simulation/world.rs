@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use mcp_proto::Instant;
-use mcp_proto::bind::http::client::{HttpClient, HttpClientConfig, Listen};
 use mcp_proto::peer::client::{
     Change, ClientConfig, Closed, Diagnostic, Event, Interest, Mode, Since, State, TaskCommand, WatchId,
     WatchState,
@@ -15,6 +14,7 @@ use mcp_proto::schema::{
     Ping, SubscriptionFilter, SubscriptionsListen, SubscriptionsListenParams,
 };
 use mcp_proto::testing::http::{Cut, Dice, HttpPair, HttpPeer, Weather};
+use mcp_proto::transport::http::client::{HttpClient, HttpClientConfig, Listen};
 use serde_json::{Value, json};
 
 use super::Ledger;

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::auth::{Es256, Granted, Now, Scopes, Secret, Signer, TokenKind, dpop};
-use crate::bind::http::Verb;
+use crate::transport::http::Verb;
 use crate::{Instant, UnixTime};
 
 use super::config::Grant;

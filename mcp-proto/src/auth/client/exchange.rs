@@ -13,7 +13,7 @@ use crate::Instant;
 use crate::auth::{
     Granted, Now, Secret, ServerMetadata, Signer, TokenRefusal, client_assertion, dpop, read_token_answer,
 };
-use crate::bind::http::Verb;
+use crate::transport::http::Verb;
 
 use super::AuthClient;
 use super::config::{AuthMethod, ClientCredentials, ClientProof};

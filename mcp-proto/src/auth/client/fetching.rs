@@ -9,7 +9,7 @@ use iri_string::types::{UriAbsoluteStr, UriReferenceStr};
 use crate::Instant;
 use crate::auth::text::{SHOWN, shown};
 use crate::auth::{Fetch, FetchId, Now, Secret};
-use crate::bind::http::{Fields, Verb};
+use crate::transport::http::{Fields, Verb};
 
 use super::error::AuthError;
 use super::event::Action;

@@ -51,7 +51,7 @@ use crate::Instant;
 use crate::auth::dpop::Nonces;
 use crate::auth::url;
 use crate::auth::{FetchId, Now, Reach, Secret, Signer, canonical_resource};
-use crate::bind::http::{Fields, Verb};
+use crate::transport::http::{Fields, Verb};
 
 pub use config::{
     ApplicationType, AuthConfig, AuthConfigError, AuthMethod, ClientCredentials, ClientInfo, ClientProof,

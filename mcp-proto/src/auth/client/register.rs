@@ -16,7 +16,7 @@ use sha2::{Digest, Sha256};
 use crate::UnixTime;
 use crate::auth::text::shown;
 use crate::auth::{Now, Scopes, Secret, ServerMetadata};
-use crate::bind::http::Verb;
+use crate::transport::http::Verb;
 
 use super::AuthClient;
 use super::config::{AuthMethod, ClientCredentials, Grant, Person, RedirectPaths};

@@ -5,10 +5,10 @@ use alloc::vec::Vec;
 
 use super::refusal::{Fault, Scheme};
 use crate::auth::{Now, Secret, TokenKind};
-use crate::bind::http::Fields;
-use crate::bind::http::server::RequestHead;
 use crate::quota::Owner;
 use crate::rpc::ErrorId;
+use crate::transport::http::Fields;
+use crate::transport::http::server::RequestHead;
 
 /// A token, with what it takes to verify it.
 #[derive(Clone, Debug)]

@@ -18,9 +18,9 @@ use super::recent::{Digest, Recent, digest};
 use super::{Access, Checker, Verdict, VerifyError};
 use crate::Instant;
 use crate::auth::{Fetch, FetchId, Now, PrivateNetworks, Reach, ReachError, Secret};
-use crate::bind::http::Verb;
 use crate::quota::{Owner, Shares};
 use crate::schema::Json;
+use crate::transport::http::Verb;
 
 /// How the issuer is asked about tokens.
 #[derive(Clone, Debug)]

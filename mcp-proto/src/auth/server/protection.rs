@@ -14,9 +14,9 @@ use super::refusal::{Fault, Scheme, advertised};
 use super::{Access, Authorized, Presented, Proofs, VerifyError};
 use crate::auth::url;
 use crate::auth::{Now, ReachError, ResourceMetadata, Scopes, canonical_resource, check_page_url};
-use crate::bind::http::server::{Answer, RequestHead, unnamed};
 #[cfg(feature = "auth-jwt")]
 use crate::quota::Owner;
+use crate::transport::http::server::{Answer, RequestHead, unnamed};
 
 /// That a server is protected: by whom tokens for it are issued, what it is called in them, and what they have to be good
 /// for.

@@ -5,8 +5,8 @@ use core::fmt::Write as _;
 
 use super::protection::Rules;
 use crate::auth::Scopes;
-use crate::bind::http::server::{Answer, RETRY_AFTER};
 use crate::rpc::{ErrorId, code};
+use crate::transport::http::server::{Answer, RETRY_AFTER};
 
 /// How a token is presented.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,7 +94,7 @@ impl Rules {
         };
         for scheme in schemes {
             let challenge = self.challenge(*scheme, fault, &self.required);
-            answer = answer.with(crate::bind::http::server::CHALLENGE, challenge);
+            answer = answer.with(crate::transport::http::server::CHALLENGE, challenge);
         }
         answer
     }

@@ -22,7 +22,7 @@ pub enum Event {
     /// side.
     Notification(Notification),
     /// A part of a result, of a server that sends it in parts (an opt-in of
-    /// [`HttpClientConfig`](crate::bind::http::client::HttpClientConfig)). The request's own answer has them all.
+    /// [`HttpClientConfig`](crate::transport::http::client::HttpClientConfig)). The request's own answer has them all.
     #[cfg(feature = "http")]
     PartialResult {
         /// The request: see [`Call::id`](crate::front::Call::id).

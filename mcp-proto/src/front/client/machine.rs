@@ -1,9 +1,6 @@
 //! What the front needs of a client's machine, whatever carries its messages.
 
 use crate::Instant;
-#[cfg(feature = "http")]
-use crate::bind::http::client::HttpClient;
-use crate::bind::{Binding, Framing};
 use crate::peer::client::{
     self, CacheContext, ConnectProgress, Interest, ServerInfo, Since, TaskCommand, Verdict, WatchId,
 };
@@ -11,11 +8,14 @@ use crate::peer::{
     AnyParams, AnyResult, InboundId, Leniency, Lost, Outgoing, Refusal, RequestId, RequestOptions,
 };
 use crate::rpc::ErrorObject;
+#[cfg(feature = "http")]
+use crate::transport::http::client::HttpClient;
+use crate::transport::{Framing, Transport};
 
 /// The client role of a connection, as the front drives it. Inputs and outputs that differ from one transport to the
 /// next are the driver's business.
 ///
-/// The bindings of this crate implement it; whoever implements it anew wraps one of them.
+/// The transports of this crate implement it; whoever implements it anew wraps one of them.
 pub trait ClientMachine {
     /// Asks the server.
     ///
@@ -207,7 +207,7 @@ macro_rules! as_it_is {
     };
 }
 
-impl<F: Framing> ClientMachine for Binding<client::Client, F> {
+impl<F: Framing> ClientMachine for Transport<client::Client, F> {
     as_it_is!();
 
     fn abort(&mut self, _: Instant, why: Lost) {

@@ -9,12 +9,12 @@ use core::task::{Context, Poll, Waker};
 use super::service::Service;
 use super::session::{SessionCell, SessionMachine};
 use crate::Instant;
-use crate::bind::http::server::SessionId;
 use crate::front::router::Router;
 use crate::front::server::ServerDriver;
 use crate::front::signal::{TaskWaker, Wakers};
 use crate::front::tasks::Runner;
 use crate::front::{Mode, Multi};
+use crate::transport::http::server::SessionId;
 
 /// Runs legacy sessions: their handlers, which outlive the connections that brought their requests, and their time. And
 /// it runs [tasks](crate::front::tasks), of either era.

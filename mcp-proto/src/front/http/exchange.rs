@@ -9,22 +9,22 @@ use core::time::Duration;
 use super::running::Running;
 use super::service::Service;
 use super::session::SessionCell;
-use crate::bind::http::server::{
-    Answer, Chunk, Intake, Posted, RequestHead, ResponseHead, Routed, Session, SessionId, StreamId,
-};
-use crate::bind::http::tools::ParamHeaders;
 use crate::front::router::Router;
 use crate::front::server::{Allowed, Caller};
 use crate::front::{Mode, Multi};
 use crate::peer::Principal;
 use crate::quota::Owner;
+use crate::transport::http::server::{
+    Answer, Chunk, Intake, Posted, RequestHead, ResponseHead, Routed, Session, SessionId, StreamId,
+};
+use crate::transport::http::tools::ParamHeaders;
 use crate::{Bytes, Instant};
 
 /// One request over HTTP, and its answer.
 ///
 /// First comes the request's body, as long as it is [wanted](Self::wants_body): [`handle_body`](Self::handle_body), then
 /// [`handle_body_end`](Self::handle_body_end), within
-/// [`body_timeout`](crate::bind::http::server::HttpServerConfig::body_timeout). Then the answer: its head, by [`poll_head`](Self::poll_head), and its body,
+/// [`body_timeout`](crate::transport::http::server::HttpServerConfig::body_timeout). Then the answer: its head, by [`poll_head`](Self::poll_head), and its body,
 /// by [`poll_body`](Self::poll_body). A request that is refused for what its head says is answered without its body.
 ///
 /// The handler of a request of 2026-07-28 runs in here and is polled by these polls. Dropping the exchange before its end

@@ -4,13 +4,13 @@ use core::task::Waker;
 
 use super::session::SessionMachine;
 use crate::Instant;
-use crate::bind::http::server::Exchange;
 use crate::front::server::ServerMachine;
 use crate::peer::server::{self, Answer, ListKind, Session};
 use crate::peer::{AnyParams, Denial, InboundId, Lost, Outgoing, Refusal, RequestId};
 use crate::rpc::ErrorObject;
 use crate::schema::tasks::TaskUpdatedParams;
 use crate::schema::{LoggingMessageParams, NotificationInfo, ProgressParams};
+use crate::transport::http::server::Exchange;
 
 /// The methods of a [`ServerMachine`] that are those of the same name of the machine itself, or of its part `$part`.
 macro_rules! as_it_is {

@@ -25,7 +25,7 @@
 //! use std::sync::Arc;
 //!
 //! use mcp_proto::Bytes;
-//! use mcp_proto::bind::http::server::{HttpServerConfig, RequestHead};
+//! use mcp_proto::transport::http::server::{HttpServerConfig, RequestHead};
 //! use mcp_proto::front::http::http_server;
 //! use mcp_proto::front::{Entropy, NoArguments, Router, SystemClock};
 //! use mcp_proto::schema::{Json, Tool};
@@ -84,10 +84,10 @@ use core::fmt;
 use super::events::Events;
 use super::router::Router;
 use super::{Clock, Entropy, Mode, Multi};
-use crate::bind::http::server::{HttpServerConfig, RequestHead};
 use crate::peer::Principal;
 use crate::peer::server::ListKind;
 use crate::schema::tasks::TaskUpdatedParams;
+use crate::transport::http::server::{HttpServerConfig, RequestHead};
 
 pub use driver::HttpServerDriver;
 pub use events::HttpServerEvent;
@@ -140,7 +140,7 @@ impl<H: Mode> HttpServer<H> {
 
     /// The same of a request that was not let in, or asked for what is no message. Its body is not asked for.
     #[cfg(feature = "auth")]
-    pub fn answered(&self, answer: crate::bind::http::server::Answer) -> HttpExchange<H> {
+    pub fn answered(&self, answer: crate::transport::http::server::Answer) -> HttpExchange<H> {
         HttpExchange::answered(&self.handle.service, &self.router, answer)
     }
 

@@ -6,13 +6,13 @@ use core::task::{Context, Poll};
 use super::hub::{Subscriber, Topic, deliver};
 use super::service::{Attendance, Service};
 use crate::Instant;
-use crate::bind::http::server::{Exchange, ModernRequest};
 use crate::front::Mode;
 use crate::front::router::Router;
 use crate::front::server::{Caller, ServerCore, ServerDriver};
 use crate::front::shared::Shared;
 use crate::schema::{Method, SubscriptionsListen};
 use crate::small::SmallMap;
+use crate::transport::http::server::{Exchange, ModernRequest};
 
 pub(super) struct Running<H: Mode> {
     driver: ServerDriver<Exchange, H>,

@@ -9,15 +9,15 @@ use std::sync::Mutex;
 use super::hub::Hub;
 use super::session::SessionCell;
 use crate::Instant;
-use crate::bind::http::server::{
-    Answer, HttpServerConfig, Post, Session, SessionId, Sessions, Setup, StreamId,
-};
 use crate::front::signal::{Signal, lock};
 use crate::front::tasks::{Desk, Home};
 use crate::front::{Clock, Entropy};
 use crate::peer::Principal;
 use crate::quota::{ByteAccount, ByteBudget, Owner, QuotaError};
 use crate::schema::tasks::TaskUpdatedParams;
+use crate::transport::http::server::{
+    Answer, HttpServerConfig, Post, Session, SessionId, Sessions, Setup, StreamId,
+};
 
 pub(super) struct Service {
     pub(super) setup: Setup,

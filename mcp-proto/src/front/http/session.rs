@@ -6,12 +6,12 @@ use core::task::{Context, Poll, Waker};
 
 use super::hub::{Mailbox, Subscriber, Topic, deliver};
 use super::service::Service;
-use crate::bind::http::server::{Chunk, Post, Posted, ResponseHead, Session, SessionId, StreamId};
 use crate::front::server::{Caller, ServerCore};
 use crate::front::shared::Shared;
 use crate::front::signal::Wakers;
 use crate::peer::{Lost, Principal, server};
 use crate::quota::Owner;
+use crate::transport::http::server::{Chunk, Post, Posted, ResponseHead, Session, SessionId, StreamId};
 use crate::{Bytes, Instant};
 
 /// A session in the table.

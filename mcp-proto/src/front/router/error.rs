@@ -39,7 +39,7 @@ pub enum RouterError {
         /// The tool.
         tool: String,
         /// Why.
-        error: crate::bind::http::tools::InvalidParamHeader,
+        error: crate::transport::http::tools::InvalidParamHeader,
     },
     /// A prompt has no name.
     PromptName,

@@ -32,8 +32,6 @@ use super::reply::{Answer, Reply, decode_as, decode_params};
 use super::server::Context;
 use super::tasks::Desk;
 use super::{Handler, Local, Mode, Multi};
-#[cfg(feature = "http")]
-use crate::bind::http::tools::ParamHeaders;
 use crate::peer::server::ServerConfig;
 use crate::rpc::Raw;
 use crate::schema::{
@@ -42,6 +40,8 @@ use crate::schema::{
     ReadResourceParams, Resource, ResourceTemplate, ResultFields, Revision, ServerCapabilities,
     ServerCapability, Tool,
 };
+#[cfg(feature = "http")]
+use crate::transport::http::tools::ParamHeaders;
 
 pub use error::RouterError;
 #[cfg(feature = "schemars")]

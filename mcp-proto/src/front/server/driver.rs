@@ -31,7 +31,7 @@ use crate::small::SmallMap;
 /// The adapter does the I/O; everything else is here. In each of its polls it
 ///
 /// 1. hands over what the transport brought, by [`lock`](Self::lock), and reads only while the machine wants it
-///    ([`Binding::wants_read`](crate::bind::Binding::wants_read));
+///    ([`Transport::wants_read`](crate::transport::Transport::wants_read));
 /// 2. asks the machine what to send and when its next timeout is, by [`poll`](Self::poll), which also runs the router's
 ///    handlers;
 /// 3. returns `Pending` once `poll` does and the transport has nothing either.

@@ -3,16 +3,16 @@
 use core::task::Waker;
 
 use crate::Instant;
-use crate::bind::{Binding, Framing};
 use crate::peer::server::{self, Answer, ListKind, Session};
 use crate::peer::{AnyParams, Denial, InboundId, Lost, Outgoing, Refusal, RequestId};
 use crate::rpc::ErrorObject;
 use crate::schema::tasks::TaskUpdatedParams;
 use crate::schema::{LoggingMessageParams, NotificationInfo, ProgressParams};
+use crate::transport::{Framing, Transport};
 
 /// The server role of a connection, as the front drives it.
 ///
-/// The bindings of this crate implement it; whoever implements it anew wraps one of them.
+/// The transports of this crate implement it; whoever implements it anew wraps one of them.
 pub trait ServerMachine {
     /// Answers a request. One that was answered or cancelled already is left alone.
     fn respond(&mut self, now: Instant, request: InboundId, answer: Answer<'_>);
@@ -103,7 +103,7 @@ pub trait ServerMachine {
     fn session(&self) -> Option<&Session>;
 }
 
-impl<F: Framing> ServerMachine for Binding<server::Server, F> {
+impl<F: Framing> ServerMachine for Transport<server::Server, F> {
     fn respond(&mut self, now: Instant, request: InboundId, answer: Answer<'_>) {
         Self::respond(self, now, request, answer);
     }

@@ -1,4 +1,4 @@
-//! For a binding that finds out the server's era itself, and brings answers to the requests that they are for.
+//! For a transport that finds out the server's era itself, and brings answers to the requests that they are for.
 
 use crate::Instant;
 use crate::peer::encode::MetaEntries;
@@ -11,7 +11,7 @@ use super::{
 };
 
 impl Client {
-    /// Detection begins; the binding does it.
+    /// Detection begins; the transport does it.
     pub(crate) fn begin(&mut self) {
         if matches!(self.phase, Phase::Disconnected) {
             self.link.clear();
@@ -105,8 +105,8 @@ impl Client {
         self.outbound.rename(number)
     }
 
-    /// Asks for a page of the server's tools on the binding's own account, and returns the request's id. The answer is
-    /// the binding's as well.
+    /// Asks for a page of the server's tools on the transport's own account, and returns the request's id. The answer is
+    /// the transport's as well.
     pub(crate) fn list_tools(&mut self, cursor: Option<&str>, out: &mut dyn Outbox) -> i64 {
         let number = self.outbound.mint();
         let protocol = self.protocol.clone();

@@ -31,7 +31,7 @@ pub enum Event {
         params: ProgressParams,
     },
     /// A part of a result, of a server that sends it in parts (an opt-in of
-    /// [`HttpClientConfig`](crate::bind::http::client::HttpClientConfig)). The outcome has them all.
+    /// [`HttpClientConfig`](crate::transport::http::client::HttpClientConfig)). The outcome has them all.
     #[cfg(feature = "http")]
     PartialResult {
         /// The request.

@@ -135,7 +135,7 @@ struct Pings {
 
 /// The client role of one connection, without its transport.
 ///
-/// Applications use it through a binding: [`StreamClient`](crate::bind::StreamClient) for byte streams.
+/// Applications use it through a transport: [`StreamClient`](crate::transport::StreamClient) for byte streams.
 #[derive(Debug)]
 pub struct Client {
     config: ClientConfig,

@@ -83,7 +83,7 @@ struct Served {
 
 /// The server role of one connection, without its transport.
 ///
-/// Applications use it through a binding: [`StreamServer`](crate::bind::StreamServer) for byte streams.
+/// Applications use it through a transport: [`StreamServer`](crate::transport::StreamServer) for byte streams.
 #[derive(Debug)]
 pub struct Server {
     config: Arc<ServerConfig>,

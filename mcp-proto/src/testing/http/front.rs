@@ -15,11 +15,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 
 use super::{HttpOutput, HttpPeer};
-use crate::bind::http::client::Request;
-use crate::bind::http::server::{HttpServerConfig, RequestHead};
 use crate::front::http::{HttpExchange, HttpServer, HttpServerDriver, http_server};
 use crate::front::{Clock, Entropy, Mode, Multi, Router};
 use crate::peer::Principal;
+use crate::transport::http::client::Request;
+use crate::transport::http::server::{HttpServerConfig, RequestHead};
 use crate::{Instant, UnixTime};
 
 /// The clock of a [`FrontPeer`], on which its handlers can wait.

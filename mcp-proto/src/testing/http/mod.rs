@@ -5,7 +5,7 @@
 //! ```
 //! use std::time::Duration;
 //!
-//! use mcp_proto::bind::http::client::{HttpClient, HttpClientConfig, Request};
+//! use mcp_proto::transport::http::client::{HttpClient, HttpClientConfig, Request};
 //! use mcp_proto::peer::client::{ClientConfig, State};
 //! use mcp_proto::schema::Implementation;
 //! use mcp_proto::testing::http::{HttpPair, HttpPeer, HttpOutput, Weather};
@@ -37,7 +37,7 @@
 //! let mut pair = HttpPair::new(client, Box::new(Server(Vec::new())), 7);
 //! pair.advance(Duration::from_secs(1));
 //! assert_eq!(pair.client.state(), State::Ready);
-//! # Ok::<(), mcp_proto::bind::http::client::UrlError>(())
+//! # Ok::<(), mcp_proto::transport::http::client::UrlError>(())
 //! ```
 
 mod fate;
@@ -58,8 +58,8 @@ use core::time::Duration;
 use bytes::Bytes;
 
 use crate::Instant;
-use crate::bind::http::client::{Action, HttpClient, Request};
-use crate::bind::http::{End, ExchangeId, Sent};
+use crate::transport::http::client::{Action, HttpClient, Request};
+use crate::transport::http::{End, ExchangeId, Sent};
 
 pub use fate::{Cut, Dice, Fate, Fault, Weather};
 #[cfg(feature = "std")]

@@ -6,7 +6,7 @@ use mcp_proto::auth::client::{
     Admission, AuthConfig, AuthError, DpopKey, Event, Redirect, Refused, Standing,
 };
 use mcp_proto::auth::{Es256, TokenKind};
-use mcp_proto::bind::http::Verb;
+use mcp_proto::transport::http::Verb;
 use serde_json::json;
 
 use super::config;

@@ -2,7 +2,7 @@
 
 use mcp_proto::auth::client::{Admission, AuthClient, AuthConfigError, AuthError, Event, Refused, Standing};
 use mcp_proto::auth::{ReachError, TokenKind};
-use mcp_proto::bind::http::Verb;
+use mcp_proto::transport::http::Verb;
 
 use super::config;
 use super::sim::{Host, ISSUER, Outcome, People, SERVER, World};

@@ -99,7 +99,7 @@ fn a_page_follows_if_renewing_does_not_help() {
     let mut call = 0;
     while host.pages() == 1 {
         use mcp_proto::auth::client::{Admission, Refused};
-        use mcp_proto::bind::http::Verb;
+        use mcp_proto::transport::http::Verb;
         let Admission::Go { stamp, .. } = host.machine.credentials(host.now, Verb::Post, super::sim::SERVER)
         else {
             panic!()

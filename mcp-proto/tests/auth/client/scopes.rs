@@ -81,8 +81,11 @@ fn a_server_that_wants_what_it_has_got_is_believed_once() {
     assert_eq!(host.call(&mut world), Outcome::Answered(2));
     let pages = host.pages();
     let header = r#"Bearer error="insufficient_scope", scope="mcp:admin""#;
-    let used = match host.machine.credentials(host.now, mcp_proto::bind::http::Verb::Post, super::sim::SERVER)
-    {
+    let used = match host.machine.credentials(
+        host.now,
+        mcp_proto::transport::http::Verb::Post,
+        super::sim::SERVER,
+    ) {
         mcp_proto::auth::client::Admission::Go { stamp, .. } => stamp,
         other => panic!("{other:?}"),
     };

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use mcp_proto::auth::client::{Admission, Event};
-use mcp_proto::bind::http::Verb;
+use mcp_proto::transport::http::Verb;
 
 use super::config;
 use super::sim::{Host, Outcome, SERVER, World};

@@ -7,7 +7,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use mcp_proto::auth::dpop::{proof, thumbprint};
 use mcp_proto::auth::server::{Access, Admission, Dpop, JwtAlgorithm, Proofs, Protection};
 use mcp_proto::auth::{Es256, Now, Secret, Signer, TokenKind};
-use mcp_proto::bind::http::server::{Answer, RequestHead};
+use mcp_proto::transport::http::server::{Answer, RequestHead};
 use serde_json::{Value, json};
 
 use super::{Listed, access, answer, at, demand, header, protection};

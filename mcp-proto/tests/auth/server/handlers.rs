@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use mcp_proto::auth::server::{Access, Presented, Protection, VerifyError};
 use mcp_proto::auth::{Demand, Scopes, Secret};
-use mcp_proto::bind::http::server::ResponseHead;
 use mcp_proto::front::guard::Guard;
 use mcp_proto::front::tasks::{TaskChoice, TaskConfig};
 use mcp_proto::front::{Context, HandlerError, NoArguments, Progress, Router, RouterError};
 use mcp_proto::peer::Principal;
 use mcp_proto::schema::{Json, Resource, Tool};
+use mcp_proto::transport::http::server::ResponseHead;
 use serde_json::{Value, json};
 
 use super::{ISSUER, METADATA, RESOURCE};

@@ -8,10 +8,10 @@ use mcp_proto::auth::server::{
     Verdict, VerifyError,
 };
 use mcp_proto::auth::{Fetch, Now, Secret};
-use mcp_proto::bind::http::Verb;
 use mcp_proto::front::guard::{Checking, Fetched, Verifier as _};
 use mcp_proto::peer::Principal;
 use mcp_proto::quota::Owner;
+use mcp_proto::transport::http::Verb;
 use serde_json::{Value, json};
 
 use super::{ISSUER, RESOURCE, admit, at, protection};

@@ -15,9 +15,9 @@ use core::time::Duration;
 
 use mcp_proto::auth::server::{Access, Admission, Authorized, Presented, Proofs, Protection};
 use mcp_proto::auth::{Demand, Now, Scopes};
-use mcp_proto::bind::http::Fields;
-use mcp_proto::bind::http::server::{Answer, RequestHead};
 use mcp_proto::peer::Principal;
+use mcp_proto::transport::http::Fields;
+use mcp_proto::transport::http::server::{Answer, RequestHead};
 use mcp_proto::{Instant, UnixTime};
 
 const RESOURCE: &str = "https://mcp.example/mcp";

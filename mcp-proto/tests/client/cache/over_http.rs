@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::http_common::{Wire, config, modern};
-use mcp_proto::bind::http::Sent;
+use mcp_proto::transport::http::Sent;
 
 fn list(wire: &mut Wire) -> RequestId {
     wire.client.request::<ListTools>(wire.now, &first(), RequestOptions::default()).unwrap()

@@ -12,7 +12,7 @@ use super::{Jws, JwtConfig, KeySource, WRONG_SIGNATURE};
 use crate::Instant;
 use crate::auth::server::checker::LOST;
 use crate::auth::{DOCUMENT_BYTES, Fetch, FetchId, Reach, Secret, ServerMetadata};
-use crate::bind::http::Verb;
+use crate::transport::http::Verb;
 
 /// An issuer, with its keys.
 #[derive(Debug)]

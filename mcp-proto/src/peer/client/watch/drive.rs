@@ -206,7 +206,7 @@ impl Client {
     }
 }
 
-/// For a binding whose streams come and go (legacy revisions over HTTP).
+/// For a transport whose streams come and go (legacy revisions over HTTP).
 #[cfg(feature = "http")]
 impl Client {
     /// Messages travel in exchanges of their own; `seed` tells this client's chance from that of others.

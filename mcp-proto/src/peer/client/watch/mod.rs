@@ -52,7 +52,7 @@ pub struct WatchConfig {
     /// What to do once the server has ended it in good order. Default: leave it at that.
     pub after_end: AfterEnd,
     /// What tells the chance of this client from that of others. Over HTTP it is the
-    /// [seed](crate::bind) of the binding. Default 0.
+    /// [seed](crate::transport) of the transport. Default 0.
     pub seed: u64,
 }
 

@@ -7,7 +7,7 @@ use mcp_proto::auth::client::{
     Action, Admission, AuthClient, AuthConfig, AuthError, Event, Redirect, Stamp, Standing,
 };
 use mcp_proto::auth::{Fetch, FetchId, Now, Secret};
-use mcp_proto::bind::http::Verb;
+use mcp_proto::transport::http::Verb;
 use mcp_proto::{Bytes, Instant, UnixTime};
 
 use super::{SERVER, World};

@@ -1,0 +1,367 @@
+//! What comes of an exchange: its head, and a body that is read when it is whole or event by event.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::time::Duration;
+use core::{fmt, mem};
+
+use bytes::Bytes;
+
+use crate::codec::{Sse, media};
+use crate::peer::{Conduct, HttpError, InvalidAnswer, Leniency};
+use crate::rpc::{self, ErrorObject, Frame, Message, Raw};
+use crate::transport::http::{Fields, Sent, header};
+
+use super::date;
+
+/// How much is read of a body that can be no message. The beginning of it is shown to people.
+const OTHER_BYTES: usize = 64 * 1024;
+/// How much of a body is looked at to be shown, in bytes. UTF-8 has at most four to a character.
+const EXCERPT_BYTES: usize = 4 * HttpError::EXCERPT;
+
+/// What the body of an answer is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Content {
+    Json,
+    Events,
+    /// The head names no type.
+    Untyped,
+    Other,
+}
+
+/// The head of an answer.
+pub(super) struct Head {
+    pub(super) status: u16,
+    pub(super) content: Content,
+    /// The type of the body as the head names it, where that is neither JSON nor a stream of events.
+    pub(super) odd_type: Option<String>,
+    pub(super) session: Option<String>,
+    pub(super) location: Option<String>,
+    /// How the body is encoded, although that was not asked for.
+    pub(super) encoding: Option<String>,
+    pub(super) dpop_nonce: Option<String>,
+    /// What is told of it if it turns out to be an error; the body is still to come.
+    pub(super) error: HttpError,
+}
+
+impl Head {
+    /// Reads a head. What is longer than `header_bytes` is left out.
+    pub(super) fn read(status: u16, fields: &dyn Fields, header_bytes: usize) -> Self {
+        let text = |name: &str| {
+            let value = fields.get(name).filter(|value| value.len() <= header_bytes)?;
+            core::str::from_utf8(value).ok().map(|value| value.trim().to_string())
+        };
+        let content = match fields.get("content-type").filter(|value| !value.trim_ascii().is_empty()) {
+            Some(value) if media::is(value, "application/json") => Content::Json,
+            Some(value) if media::is(value, "text/event-stream") => Content::Events,
+            Some(_) => Content::Other,
+            None => Content::Untyped,
+        };
+        let odd_type = text("content-type").filter(|_| content == Content::Other);
+        let session = text(header::SESSION_ID)
+            .filter(|id| !id.is_empty() && id.bytes().all(|byte| (0x21..=0x7e).contains(&byte)));
+        let mut error = HttpError::new(status, "");
+        error.challenge = challenge(fields, header_bytes);
+        error.retry_after =
+            text("retry-after").and_then(|value| date::retry_after(&value, text("date").as_deref()));
+        let location = text("location");
+        if (300..400).contains(&status) {
+            error.location = location.as_deref().map(|location| HttpError::new(0, location).excerpt.into());
+        }
+        let encoding = text("content-encoding").filter(|encoding| {
+            !encoding.is_empty() && !encoding.eq_ignore_ascii_case("identity") && !matches!(status, 204 | 304)
+        });
+        let dpop_nonce = text("dpop-nonce");
+        Self { status, content, odd_type, session, location, encoding, dpop_nonce, error }
+    }
+
+    pub(super) fn is_success(&self) -> bool {
+        (200..300).contains(&self.status)
+    }
+}
+
+impl fmt::Debug for Head {
+    /// Without the session and where the answer leads, which may be secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Head")
+            .field("status", &self.status)
+            .field("content", &self.content)
+            .finish_non_exhaustive()
+    }
+}
+
+/// All challenges of an answer, joined.
+fn challenge(fields: &dyn Fields, header_bytes: usize) -> Option<String> {
+    let mut joined = String::new();
+    fields.each("www-authenticate", &mut |value| {
+        let value = String::from_utf8_lossy(value);
+        if joined.len().saturating_add(value.len()) <= header_bytes {
+            if !joined.is_empty() {
+                joined.push_str(", ");
+            }
+            joined.push_str(value.trim());
+        }
+    });
+    (!joined.is_empty()).then_some(joined)
+}
+
+/// The beginning of a body, for people.
+fn excerpt(body: &[u8]) -> String {
+    let head = body.get(..EXCERPT_BYTES).unwrap_or(body);
+    HttpError::new(0, &String::from_utf8_lossy(head)).excerpt
+}
+
+/// A body that is read when it is whole.
+#[derive(Debug)]
+pub(super) struct Whole {
+    pub(super) status: u16,
+    content: Content,
+    odd_type: Option<String>,
+    conduct: Conduct,
+    encoding: Option<String>,
+    error: HttpError,
+    body: Body,
+    bytes: usize,
+    /// Whether the body begins as JSON does, once that is known.
+    begins_as_json: Option<bool>,
+    message_bytes: usize,
+}
+
+/// A body that is whole.
+#[derive(Debug)]
+pub(super) struct Finished {
+    /// What the body holds.
+    pub(super) found: Result<Option<Frame>, InvalidAnswer>,
+    /// What is reported of the exchange if the body holds no answer.
+    pub(super) error: HttpError,
+    /// The deviation that was tolerated in reading the body.
+    pub(super) leniency: Option<Leniency>,
+}
+
+#[derive(Debug)]
+enum Body {
+    Empty,
+    /// A slice of the input, as long as it lies in one.
+    Slice(Bytes),
+    Copied(Vec<u8>),
+}
+
+impl Whole {
+    pub(super) fn new(head: Head, message_bytes: usize, conduct: Conduct) -> Self {
+        let Head { status, content, odd_type, encoding, error, .. } = head;
+        Self {
+            status,
+            content,
+            odd_type,
+            conduct,
+            encoding,
+            error,
+            body: Body::Empty,
+            bytes: 0,
+            begins_as_json: None,
+            message_bytes,
+        }
+    }
+
+    /// Whether the body is to be JSON: by its head or, where that names no type, by its first character.
+    fn is_json(&self) -> bool {
+        match self.content {
+            Content::Json => true,
+            Content::Untyped => {
+                self.conduct == Conduct::Lenient && self.is_success() && self.begins_as_json == Some(true)
+            }
+            Content::Events | Content::Other => false,
+        }
+    }
+
+    /// How many bytes are kept.
+    fn limit(&self) -> usize {
+        if self.is_json() { self.message_bytes } else { self.message_bytes.min(OTHER_BYTES) }
+    }
+
+    /// Appends a piece, and returns whether there is room for more.
+    pub(super) fn add(&mut self, piece: Bytes) -> bool {
+        if self.begins_as_json.is_none() {
+            let rest = piece.trim_ascii_start();
+            let at = self.bytes.saturating_add(piece.len().saturating_sub(rest.len()));
+            let early = at < self.message_bytes.min(OTHER_BYTES);
+            self.begins_as_json = rest.first().map(|first| matches!(first, b'{' | b'[') && early);
+        }
+        let limit = self.limit();
+        let room = limit.saturating_sub(self.bytes);
+        self.bytes = self.bytes.saturating_add(piece.len());
+        let kept = piece.slice(..piece.len().min(room));
+        if !kept.is_empty() {
+            match &mut self.body {
+                Body::Empty => self.body = Body::Slice(kept),
+                Body::Slice(first) => {
+                    let mut copied = Vec::with_capacity(first.len().saturating_add(kept.len()));
+                    copied.extend_from_slice(first);
+                    copied.extend_from_slice(&kept);
+                    self.body = Body::Copied(copied);
+                }
+                Body::Copied(copied) => copied.extend_from_slice(&kept),
+            }
+        }
+        self.bytes <= limit
+    }
+
+    /// What it is, now that all of it has come or as much as is taken of it.
+    pub(super) fn finish(mut self, depth: usize) -> Finished {
+        let body = mem::replace(&mut self.body, Body::Empty).join();
+        if let Some(encoding) = self.encoding.take() {
+            let what = format!("the server sent content-encoding: {encoding}, which was not asked for");
+            self.error.excerpt = HttpError::new(0, &what).excerpt;
+            let invalid = InvalidAnswer::Malformed(self.error.excerpt.clone());
+            let found = if self.is_success() { Err(invalid) } else { Ok(None) };
+            return Finished { found, error: self.error, leniency: None };
+        }
+        let found = self.read(&body, depth);
+        // An answer needs no excerpt.
+        if !self.is_success() || !matches!(found, Ok(Some(Frame::Single(Message::Response(_))))) {
+            self.error.excerpt = excerpt(&body);
+        }
+        let untyped = self.content != Content::Json && self.is_success();
+        let leniency = (untyped && matches!(found, Ok(Some(_))))
+            .then(|| Leniency::ContentType { found: self.odd_type.take() });
+        Finished { found, error: self.error, leniency }
+    }
+
+    fn read(&self, body: &Bytes, depth: usize) -> Result<Option<Frame>, InvalidAnswer> {
+        let answers = self.is_json() && self.is_success();
+        if self.bytes > self.limit() {
+            let too_long = InvalidAnswer::TooLong { bytes: self.limit().saturating_add(1) };
+            return if answers { Err(too_long) } else { Ok(None) };
+        }
+        if self.is_success() && !answers && self.conduct == Conduct::Strict {
+            return Ok(None);
+        }
+        // Some servers send their errors as plain text, or with no type at all.
+        if !matches!(body.trim_ascii_start().first(), Some(b'{' | b'[')) {
+            let what = "it is neither an object nor an array";
+            let invalid = answers && !body.is_empty();
+            return if invalid { Err(InvalidAnswer::Malformed(what.into())) } else { Ok(None) };
+        }
+        match rpc::read(body, depth) {
+            Ok(frame) => Ok(Some(frame)),
+            Err(malformed) if answers => Err(InvalidAnswer::Malformed(malformed.to_string())),
+            Err(_) => Ok(None),
+        }
+    }
+
+    fn is_success(&self) -> bool {
+        (200..300).contains(&self.status)
+    }
+
+    /// What is known if the rest of the body never comes: nothing but the status of a refusal.
+    pub(super) fn cut(mut self) -> Option<HttpError> {
+        if self.is_success() {
+            return None;
+        }
+        self.error.excerpt = excerpt(&self.body.join());
+        Some(self.error)
+    }
+}
+
+impl Body {
+    fn join(self) -> Bytes {
+        match self {
+            Self::Empty => Bytes::new(),
+            Self::Slice(slice) => slice,
+            Self::Copied(copied) => Bytes::from(copied),
+        }
+    }
+}
+
+/// A stream of events.
+#[derive(Debug)]
+pub(super) struct Events {
+    pub(super) sse: Sse,
+    pub(super) status: u16,
+    /// Whether any event has come on it.
+    pub(super) heard: bool,
+}
+
+impl Events {
+    pub(super) fn new(status: u16, message_bytes: usize) -> Self {
+        Self { sse: Sse::new(message_bytes), status, heard: false }
+    }
+
+    /// Where to go on if the stream breaks off.
+    pub(super) fn trail(&self, header_bytes: usize) -> Trail {
+        let sendable =
+            |id: &&str| !id.is_empty() && id.len() <= header_bytes && !id.contains(char::is_control);
+        Trail {
+            last_event: self.sse.last_event_id().filter(sendable).map(Arc::from),
+            retry: self.sse.retry(),
+            heard: self.heard,
+        }
+    }
+}
+
+/// What is left of a stream that has ended.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Trail {
+    /// The last event that can be named to a server.
+    pub(super) last_event: Option<Arc<str>>,
+    /// How long the server wants to be left alone.
+    pub(super) retry: Option<Duration>,
+    /// Whether any event has come on it.
+    pub(super) heard: bool,
+}
+
+impl Trail {
+    /// Whether the stream has brought anything: an event, or at least a place to go on from.
+    pub(super) fn has_advanced(&self) -> bool {
+        self.heard || self.last_event.is_some()
+    }
+}
+
+/// How an exchange that was to bring an answer ended.
+#[derive(Debug)]
+pub(super) enum Ended {
+    /// With the answer.
+    Answer {
+        /// The status, and what else is told of the exchange if the answer is a refusal.
+        http: HttpError,
+        answer: Result<Raw, ErrorObject>,
+        /// Whether it bears the id of the request.
+        own: bool,
+    },
+    /// With something that is no answer.
+    Other(HttpError),
+    /// With an answer that can not be read.
+    Invalid(InvalidAnswer, HttpError),
+    /// The stream ended in an orderly way, and the answer was not in it.
+    Unanswered(HttpError, Trail),
+    /// The connection failed.
+    Broken { sent: Sent, detail: String, refused: Option<HttpError>, trail: Trail },
+    /// No connection could be made, and none can as long as nothing changes.
+    Unreachable { detail: String },
+}
+
+impl Ended {
+    /// What is told of it, where it is a refusal by its status.
+    pub(super) fn refusal_mut(&mut self) -> Option<&mut HttpError> {
+        match self {
+            Self::Answer { http, answer: Err(_), .. } | Self::Other(http) => Some(http),
+            Self::Broken { refused, .. } => refused.as_mut(),
+            Self::Answer { answer: Ok(_), .. }
+            | Self::Invalid(..)
+            | Self::Unanswered(..)
+            | Self::Unreachable { .. } => None,
+        }
+    }
+
+    /// The same for a GET: an error with a status of its own is about the stream, not about any request.
+    pub(super) fn of_get(self) -> Self {
+        match self {
+            Self::Answer { http, answer: Err(error), .. } if !(200..300).contains(&http.status) => {
+                Self::Other(HttpError { excerpt: HttpError::new(0, &error.to_string()).excerpt, ..http })
+            }
+            ended => ended,
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! How a client behaves over HTTP.
+
+use alloc::string::String;
+use core::fmt;
+use core::time::Duration;
+
+use crate::peer::client::ClientConfig;
+
+use super::address::Shown;
+use super::hold::Unauthorized;
+
+/// The configuration of an [`HttpClient`](super::HttpClient).
+///
+/// ```
+/// use mcp_proto::transport::http::client::{HttpClientConfig, Listen};
+/// use mcp_proto::peer::client::ClientConfig;
+/// use mcp_proto::schema::Implementation;
+///
+/// let client = ClientConfig::new(Implementation::new("my-host", "1.0.0"));
+/// let mut config = HttpClientConfig::new(client, "https://example.com/mcp");
+/// config.listen = Listen::Never;
+/// ```
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct HttpClientConfig {
+    /// What does not depend on the transport.
+    pub client: ClientConfig,
+    /// The server's endpoint: `http` or `https`. A fragment is left out.
+    pub url: String,
+    /// What the jitter of the pauses is derived from; two clients should not have the same. Default 0.
+    pub seed: u64,
+    /// Whether to listen to what a legacy server says of its own accord. Default: yes.
+    pub listen: Listen,
+    /// What to do where the server wants to know more of who asks. Default: the request ends with that.
+    pub authorization: Unauthorized,
+    /// The pauses before something is tried again, and how often that is.
+    pub backoff: Backoff,
+    /// How long to wait before a stream that broke off is asked for again, if the server did not say. Default 1 s, as
+    /// other clients do.
+    pub retry: Duration,
+    /// How long the GET of HTTP+SSE (2024-11-05) waits for the head of its answer, and then again for the `endpoint`
+    /// event. Default 5 s.
+    pub events_timeout: Duration,
+    /// Whether connecting is retried while the server's host is unknown, refuses connections or shows a certificate that
+    /// is not accepted. Default: no, since a mistake in the URL is the most likely cause and should be reported at once.
+    /// A host that was reached before is always retried.
+    pub retry_unreachable: bool,
+    /// Whether to understand event streams that consist of `result` fragments and end with `complete` or `error`, which
+    /// no revision of the protocol has. Default: no.
+    pub dialect_002: bool,
+}
+
+impl HttpClientConfig {
+    /// A configuration with every default.
+    pub fn new(client: ClientConfig, url: impl Into<String>) -> Self {
+        Self {
+            client,
+            url: url.into(),
+            seed: 0,
+            listen: Listen::default(),
+            authorization: Unauthorized::default(),
+            backoff: Backoff::default(),
+            retry: Duration::from_secs(1),
+            events_timeout: Duration::from_secs(5),
+            retry_unreachable: false,
+            dialect_002: false,
+        }
+    }
+}
+
+impl fmt::Debug for HttpClientConfig {
+    /// Without the parts of the URL that may be secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            client,
+            url,
+            seed,
+            listen,
+            authorization,
+            backoff,
+            retry,
+            events_timeout,
+            retry_unreachable,
+            dialect_002,
+        } = self;
+        f.debug_struct("HttpClientConfig")
+            .field("client", client)
+            .field("url", &Shown(url))
+            .field("seed", seed)
+            .field("listen", listen)
+            .field("authorization", authorization)
+            .field("backoff", backoff)
+            .field("retry", retry)
+            .field("events_timeout", events_timeout)
+            .field("retry_unreachable", retry_unreachable)
+            .field("dialect_002", dialect_002)
+            .finish()
+    }
+}
+
+/// Whether a stream is kept open for what a legacy server says of its own accord.
+///
+/// <https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#listening-for-messages-from-the-server>
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Listen {
+    /// It is asked for once the session is open; a server that does not offer it is no worse for it.
+    #[default]
+    IfOffered,
+    /// It is never asked for.
+    Never,
+}
+
+/// The pauses before something is tried again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Backoff {
+    /// The first pause; each further one is twice as long. Half of each is left to chance. Default 500 ms.
+    pub first: Duration,
+    /// The longest pause. Default 30 s.
+    pub longest: Duration,
+    /// How often something is tried again before it counts as failed; while connecting 3 times at most, as somebody may
+    /// be waiting who mistyped the address. Default 5.
+    pub attempts: u32,
+}
+
+impl Default for Backoff {
+    fn default() -> Self {
+        Self { first: Duration::from_millis(500), longest: Duration::from_secs(30), attempts: 5 }
+    }
+}
+
+impl Backoff {
+    /// The pause after `failures` failures, the first of which is number 0.
+    pub(super) fn pause(&self, failures: u32, chance: &mut Chance) -> Duration {
+        let whole = self.first.saturating_mul(2u32.saturating_pow(failures)).min(self.longest);
+        let nanos = u64::try_from(whole.as_nanos()).unwrap_or(u64::MAX) / 2;
+        whole.saturating_sub(Duration::from_nanos(chance.below(nanos)))
+    }
+}
+
+/// Numbers that differ from one client to the next: `SplitMix64`.
+#[derive(Debug)]
+pub(super) struct Chance(u64);
+
+impl Chance {
+    pub(super) fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// A number from 0 to `limit`, both included.
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^= mixed >> 31;
+        limit.checked_add(1).and_then(|limit| mixed.checked_rem(limit)).unwrap_or(mixed)
+    }
+}

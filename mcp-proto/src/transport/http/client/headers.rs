@@ -1,0 +1,172 @@
+//! The headers of what goes out.
+//!
+//! <https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#request-metadata>
+
+use alloc::borrow::Cow;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use bytes::Bytes;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::codec::header::encode;
+use crate::peer::Refusal;
+use crate::rpc::{Id, Raw, write};
+use crate::schema::{CallTool, Direction, Era, Method, MethodInfo, Revision};
+use crate::transport::http::header;
+use crate::transport::http::tools::ParamHeaders;
+
+pub(super) type Headers = Vec<(Cow<'static, str>, String)>;
+
+const JSON: &str = "application/json";
+const EVENTS: &str = "text/event-stream";
+const EITHER: &str = "application/json, text/event-stream";
+
+/// What every request of a legacy session carries.
+pub(super) struct SessionHeaders<'a> {
+    pub(super) session: Option<&'a str>,
+    /// The version that was agreed on.
+    pub(super) revision: Option<Revision>,
+}
+
+impl SessionHeaders<'_> {
+    /// <https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#protocol-version-header>
+    fn append(&self, headers: &mut Headers) {
+        if let Some(revision) = self.revision.filter(|&revision| revision >= Revision::V2025_06_18) {
+            headers.push((header::PROTOCOL_VERSION.into(), revision.as_str().to_string()));
+        }
+        if let Some(session) = self.session {
+            headers.push((header::SESSION_ID.into(), session.to_string()));
+        }
+    }
+
+    /// Of a message.
+    pub(super) fn post(&self) -> Headers {
+        let mut headers = posted();
+        self.append(&mut headers);
+        headers
+    }
+
+    /// Of a stream that is asked for.
+    pub(super) fn get(&self, last_event: Option<&str>) -> Headers {
+        let mut headers = Vec::from([("accept".into(), EVENTS.to_string())]);
+        self.append(&mut headers);
+        if let Some(last_event) = last_event {
+            headers.push((header::LAST_EVENT_ID.into(), last_event.to_string()));
+        }
+        headers
+    }
+
+    /// Of the end of the session.
+    pub(super) fn delete(&self) -> Headers {
+        let mut headers = Vec::new();
+        self.append(&mut headers);
+        headers
+    }
+}
+
+/// Of a message that belongs to no session yet.
+pub(super) fn posted() -> Headers {
+    /// What a modern request has, and a few parameters.
+    const USUAL: usize = 8;
+    let mut headers = Vec::with_capacity(USUAL);
+    headers.push(("content-type".into(), JSON.to_string()));
+    headers.push(("accept".into(), EITHER.to_string()));
+    headers
+}
+
+/// Of a modern message.
+pub(super) fn modern(
+    method: &str,
+    revision: Revision,
+    body: &Bytes,
+    params: Option<&ParamHeaders>,
+) -> Result<Headers, Refusal> {
+    let mut headers = posted();
+    headers.push((header::PROTOCOL_VERSION.into(), revision.as_str().to_string()));
+    headers.push((header::METHOD.into(), encode(method).into_owned()));
+    let info = MethodInfo::find(method, Direction::ClientToServer, revision);
+    let Some(subject) = info.and_then(|info| info.subject) else { return Ok(headers) };
+    let Some(fields) = Subject::read(body) else { return Ok(headers) };
+    if let Some(name) = fields.named(subject) {
+        headers.push((header::NAME.into(), encode(&name).into_owned()));
+    }
+    if method == CallTool::NAME
+        && let Some(params) = params
+    {
+        let arguments =
+            fields.arguments.map(|arguments| Raw::from_scan(body.slice_ref(arguments.get().as_bytes())));
+        let mirrored = params.values(arguments.as_ref());
+        let mirrored = mirrored.map_err(|error| Refusal::Encode(error.to_string()))?;
+        headers.extend(mirrored.into_iter().map(|(name, value)| (Cow::Owned(name), value)));
+    }
+    Ok(headers)
+}
+
+/// The longest of them, in bytes.
+pub(super) fn longest(headers: &Headers) -> usize {
+    headers.iter().map(|(name, value)| name.len().saturating_add(value.len())).max().unwrap_or(0)
+}
+
+#[derive(Deserialize)]
+struct Envelope<'a> {
+    #[serde(borrow)]
+    params: Option<&'a RawValue>,
+}
+
+/// What a request is about.
+#[derive(Deserialize)]
+struct Subject<'a> {
+    #[serde(borrow)]
+    name: Option<&'a RawValue>,
+    #[serde(borrow)]
+    uri: Option<&'a RawValue>,
+    #[serde(borrow, rename = "taskId")]
+    task_id: Option<&'a RawValue>,
+    #[serde(borrow)]
+    arguments: Option<&'a RawValue>,
+}
+
+impl<'a> Subject<'a> {
+    fn read(body: &'a [u8]) -> Option<Self> {
+        let envelope: Envelope<'a> = serde_json::from_slice(body).ok()?;
+        serde_json::from_str(envelope.params?.get()).ok()
+    }
+
+    fn named(&self, field: &str) -> Option<Cow<'a, str>> {
+        #[derive(Deserialize)]
+        struct Text<'b>(#[serde(borrow)] Cow<'b, str>);
+        let raw = match field {
+            "name" => self.name,
+            "uri" => self.uri,
+            "taskId" => self.task_id,
+            _ => None,
+        };
+        serde_json::from_str::<Text<'a>>(raw?.get()).ok().map(|text| text.0)
+    }
+}
+
+/// The tool that a call names.
+pub(super) fn tool_name(body: &[u8]) -> Option<Cow<'_, str>> {
+    Subject::read(body)?.named("name")
+}
+
+/// The same request under another id.
+pub(super) fn renamed(body: &Bytes, method: &str, wire: i64) -> Option<Bytes> {
+    let envelope: Envelope<'_> = serde_json::from_slice(body).ok()?;
+    let mut out = Vec::with_capacity(body.len().saturating_add(20));
+    write::request(&mut out, &Id::Number(wire), method, |out| {
+        if let Some(params) = envelope.params {
+            out.extend_from_slice(params.get().as_bytes());
+        }
+        Ok(())
+    })
+    .ok()?;
+    Some(Bytes::from(out))
+}
+
+/// Whether messages of this revision have the modern headers.
+pub(super) fn is_modern(revision: Revision) -> bool {
+    revision.era() == Era::Modern
+}

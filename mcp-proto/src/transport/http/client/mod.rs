@@ -1,0 +1,557 @@
+//! The client role over HTTP: one logical peer over many exchanges.
+//!
+//! Every message is a POST. Its answer is one JSON value or a stream of events; a legacy server may also be listened to
+//! by GET. [`HttpClient`] finds out the server's era, keeps the session of a legacy one, resumes streams and sends again
+//! what may be sent again. The driver connects, writes, reads and tells how exchanges end; it decides nothing.
+//!
+//! ```text
+//! loop {
+//!     drain poll_action    → Open: send the request, Abort: break the exchange off
+//!     drain poll_event     → act
+//!     again, until neither has anything
+//!     wait for: a head → handle_head | a piece of a body → handle_body | an end → handle_end
+//!             | poll_timeout → handle_timeout | a command
+//! }
+//! ```
+//!
+//! <https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http>
+
+mod address;
+mod answer;
+mod cache;
+mod call;
+mod catalog;
+mod close;
+mod config;
+mod connect;
+mod date;
+mod detect;
+mod dialect;
+mod event_stream;
+mod exchange;
+mod head;
+mod headers;
+mod hold;
+mod listen;
+mod outbox;
+mod read;
+mod reconnect;
+mod session;
+mod timers;
+
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
+use core::fmt;
+
+use bytes::Bytes;
+
+use crate::peer::client::{
+    Client, Closed, ConnectProgress, Event, Interest, ServerInfo, Since, State, TaskCommand, Verdict, WatchId,
+};
+use crate::peer::{AnyParams, AnyResult, InboundId, Lost, Refusal, RequestId, RequestOptions};
+use crate::rpc::ErrorObject;
+use crate::schema::{Method, Notification};
+use crate::transport::http::{End, ExchangeId, Fields, Verb};
+use crate::{Instant, Limits};
+
+pub use address::UrlError;
+pub use config::{Backoff, HttpClientConfig, Listen};
+pub use hold::{Challenge, Unauthorized};
+pub use outbox::{Action, Request};
+
+use address::Address;
+use call::Call;
+use catalog::{Catalog, Relist};
+use close::Closing;
+use config::Chance;
+use connect::Handshake;
+use detect::Detect;
+use event_stream::EventStream;
+use exchange::{Exchange, Purpose, Reading};
+use headers::Headers;
+use hold::Holds;
+use listen::Listener;
+use outbox::{Outgoing, Post, Said};
+use session::{Gate, Session};
+use timers::{Timer, Timers};
+
+/// A client whose server is reached over HTTP.
+///
+/// **Inputs** are the `handle_*` methods: none of them fails, whatever comes, and those for an exchange that is over or
+/// was aborted do nothing. **Outputs** are the `poll_*` methods. **Commands** are the others; a request made before the
+/// server is known waits for that.
+///
+/// ```
+/// use mcp_proto::transport::http::client::{Action, HttpClient, HttpClientConfig};
+/// use mcp_proto::transport::http::{End, Verb};
+/// use mcp_proto::peer::client::{ClientConfig, State};
+/// use mcp_proto::schema::Implementation;
+/// use mcp_proto::{Bytes, Instant};
+///
+/// let now = Instant::ORIGIN;
+/// let client = ClientConfig::new(Implementation::new("host", "1.0"));
+/// let mut client = HttpClient::new(HttpClientConfig::new(client, "http://localhost/mcp"), now)?;
+///
+/// let Some(Action::Open(probe)) = client.poll_action() else { panic!() };
+/// assert_eq!(probe.verb, Verb::Post);
+/// let answer = r#"{"jsonrpc":"2.0","id":1,"result":{"supportedVersions":["2026-07-28"],"capabilities":{}}}"#;
+/// client.handle_head(now, probe.exchange, 200, &[("content-type", "application/json")]);
+/// client.handle_body(now, probe.exchange, Bytes::from_static(answer.as_bytes()));
+/// client.handle_end(now, probe.exchange, End::Complete);
+/// assert_eq!(client.state(), State::Ready);
+/// # Ok::<(), mcp_proto::transport::http::client::UrlError>(())
+/// ```
+pub struct HttpClient {
+    peer: Client,
+    out: Outgoing,
+    config: HttpClientConfig,
+    /// The server's endpoint.
+    url: Address,
+    detect: Detect,
+    chance: Chance,
+    exchanges: BTreeMap<ExchangeId, Exchange>,
+    holds: Holds,
+    next_exchange: u64,
+    calls: BTreeMap<i64, Call>,
+    /// The last request of each method that the peer made for itself.
+    own_calls: BTreeMap<Box<str>, i64>,
+    /// How many requests count as exchanges now.
+    busy: usize,
+    /// How many notifications and replies are on their way.
+    posting: usize,
+    /// Notifications and replies that never left, and go out again later.
+    paused: VecDeque<Post>,
+    timers: Timers,
+    gate: Gate,
+    session: Session,
+    /// The notification that opens the session, if it has to go out again.
+    opening: Option<Post>,
+    /// What detection has asked, and was not answered yet: several, if an answer was slow.
+    handshakes: Vec<Handshake>,
+    listener: Listener,
+    /// The one stream of HTTP+SSE, where the server speaks that.
+    events: Option<EventStream>,
+    tools: Catalog,
+    relisting: Option<Relist>,
+    /// Whether the server has shown itself to be of the era it is taken to be of.
+    proven: bool,
+    closing: Closing,
+}
+
+impl HttpClient {
+    /// A client that begins to find out what its server speaks.
+    ///
+    /// # Errors
+    /// If the URL is none of a server.
+    pub fn new(config: HttpClientConfig, now: Instant) -> Result<Self, UrlError> {
+        let url = Address::parse(&config.url)?;
+        let mut client = Self {
+            peer: Client::new(config.client.clone()),
+            out: Outgoing::default(),
+            url,
+            detect: Detect::new(&config.client, config.seed, config.backoff)
+                .retry_unreachable(config.retry_unreachable),
+            chance: Chance::new(config.seed),
+            exchanges: BTreeMap::new(),
+            holds: Holds::default(),
+            next_exchange: 1,
+            calls: BTreeMap::new(),
+            own_calls: BTreeMap::new(),
+            busy: 0,
+            posting: 0,
+            paused: VecDeque::new(),
+            timers: Timers::default(),
+            gate: Gate::Shut,
+            session: Session::default(),
+            opening: None,
+            handshakes: Vec::new(),
+            listener: Listener::default(),
+            events: None,
+            tools: Catalog::default(),
+            relisting: None,
+            proven: false,
+            closing: Closing::No,
+            config,
+        };
+        client.peer.separate(client.config.seed);
+        client.peer.begin();
+        let act = client.detect.begin(now);
+        client.perform(now, act);
+        client.advance(now);
+        Ok(client)
+    }
+
+    // --- Commands ---
+
+    /// Asks the server. Before the connection is ready the request waits, and its time runs.
+    ///
+    /// # Errors
+    /// If it can not be sent; nothing has changed then.
+    pub fn request<M: Method>(
+        &mut self,
+        now: Instant,
+        params: &M::Params,
+        options: RequestOptions,
+    ) -> Result<RequestId, Refusal> {
+        self.send(now, crate::peer::Outgoing::new::<M>(params, options))
+    }
+
+    /// Asks the server, where the method is not known at compile time.
+    ///
+    /// # Errors
+    /// If it can not be sent; nothing has changed then.
+    pub fn send(&mut self, now: Instant, request: crate::peer::Outgoing<'_>) -> Result<RequestId, Refusal> {
+        self.run(now, |peer, out| peer.send(now, request, out))
+    }
+
+    /// Follows a task, asks for it or gives it up, by its identifier alone. Before the connection is ready this waits.
+    ///
+    /// # Errors
+    /// If it can not be done; nothing has changed then.
+    pub fn task(
+        &mut self,
+        now: Instant,
+        id: &str,
+        command: TaskCommand,
+        options: RequestOptions,
+    ) -> Result<RequestId, Refusal> {
+        self.run(now, |peer, out| peer.task(now, id, command, options, out))
+    }
+
+    /// Tells the server something.
+    ///
+    /// # Errors
+    /// If it can not be sent now.
+    pub fn notify<N: Notification>(&mut self, now: Instant, params: &N::Params) -> Result<(), Refusal> {
+        self.run(now, |peer, out| peer.notify::<N>(params, out))
+    }
+
+    /// Tells the server something, where the notification is not known at compile time.
+    ///
+    /// # Errors
+    /// If it can not be sent now.
+    pub fn notify_custom(
+        &mut self,
+        now: Instant,
+        method: &str,
+        params: &dyn AnyParams,
+    ) -> Result<(), Refusal> {
+        self.run(now, |peer, out| peer.notify_custom(method, params, out))
+    }
+
+    /// Stops waiting for a request. Its exchange is broken off, which tells a modern server; a legacy one is sent a
+    /// notification.
+    pub fn cancel(&mut self, now: Instant, request: RequestId, reason: Option<&str>) {
+        self.run(now, |peer, out| peer.cancel(now, request, reason, out));
+    }
+
+    /// Sends a request again at once that pauses before it does, because it was answered by asking for input.
+    pub fn retry(&mut self, now: Instant, request: RequestId) {
+        self.run(now, |peer, out| peer.retry(now, request, out));
+    }
+
+    /// Asks to be told of changes: see [`Client::watch`](crate::peer::client::Client::watch).
+    ///
+    /// # Errors
+    /// If the connection is closed, or closing.
+    pub fn watch(&mut self, now: Instant, interest: Interest, since: Since) -> Result<WatchId, Refusal> {
+        self.run(now, |peer, out| peer.watch(now, interest, since, out))
+    }
+
+    /// Changes what a watch is interested in, without a gap.
+    pub fn set_interest(&mut self, now: Instant, watch: WatchId, interest: Interest) {
+        self.run(now, |peer, out| peer.set_interest(now, watch, interest, out));
+    }
+
+    /// Ends a watch.
+    pub fn unwatch(&mut self, now: Instant, watch: WatchId) {
+        self.run(now, |peer, out| peer.unwatch(now, watch, out));
+    }
+
+    /// Answers what the server asks for: by a request (legacy revisions), or before it finishes one of this side's.
+    pub fn respond(&mut self, now: Instant, request: InboundId, answer: Result<&dyn AnyResult, ErrorObject>) {
+        self.run(now, |peer, out| peer.respond(now, request, answer, out));
+    }
+
+    /// Closes in an orderly way: lets requests in flight finish for a while, then ends the session, if there is one.
+    pub fn close(&mut self, now: Instant) {
+        self.run(now, |peer, out| peer.close(now, out));
+    }
+
+    /// Ends everything at once.
+    pub fn abort(&mut self, now: Instant, why: Lost) {
+        self.run(now, |peer, _| peer.abort(Closed::Lost(why)));
+    }
+
+    // --- Inputs ---
+
+    /// The head of an answer has come; heads of 1xx are left out.
+    pub fn handle_head(&mut self, now: Instant, exchange: ExchangeId, status: u16, fields: &dyn Fields) {
+        self.take_head(now, exchange, status, fields);
+        self.advance(now);
+    }
+
+    /// A piece of the body of an answer has come. However it is cut, the outcome is the same.
+    pub fn handle_body(&mut self, now: Instant, exchange: ExchangeId, piece: Bytes) {
+        let Some(entry) = self.exchanges.get_mut(&exchange) else { return };
+        match &mut entry.reading {
+            Reading::Nothing | Reading::Held(_) => {}
+            Reading::Whole(whole) => {
+                if !whole.add(piece) {
+                    // There is no use for the rest.
+                    self.out.abort(exchange);
+                    self.take_end(now, exchange, End::Complete);
+                }
+            }
+            Reading::Events(events) => {
+                events.sse.handle_input(piece);
+                self.read_events(now, exchange);
+            }
+        }
+        self.advance(now);
+    }
+
+    /// An exchange has ended, with or without an answer.
+    pub fn handle_end(&mut self, now: Instant, exchange: ExchangeId, end: End) {
+        self.take_end(now, exchange, end);
+        self.advance(now);
+    }
+
+    /// Time has passed. Does nothing if [`poll_timeout`](Self::poll_timeout) is later than `now`.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        // One step may lead to the next, whose time is over as well if it was given none.
+        while self.detect_deadline().is_some_and(|deadline| deadline <= now) {
+            let act = self.detect.handle_timeout(now);
+            self.perform(now, act);
+            self.advance(now);
+        }
+        while let Some(timer) = self.timers.pop(now) {
+            self.handle_timer(now, timer);
+        }
+        self.excuse_held(now);
+        self.run(now, |peer, out| peer.handle_timeout(now, out));
+    }
+
+    // --- Outputs ---
+
+    /// What to do next.
+    #[must_use]
+    pub fn poll_action(&mut self) -> Option<Action> {
+        self.out.poll_action()
+    }
+
+    /// The next event.
+    #[must_use]
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.peer.poll_event()
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) is due, if nothing else happens first.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        if self.peer.is_closed() {
+            return None;
+        }
+        [self.peer.poll_timeout(), self.detect_deadline(), self.timers.next()].into_iter().flatten().min()
+    }
+
+    // --- Getters ---
+
+    /// Whether more of a body is welcome. It is advice: what comes nevertheless is taken, and events that wait too long
+    /// are shed.
+    pub fn wants_body(&self, exchange: ExchangeId) -> bool {
+        self.exchanges.contains_key(&exchange) && self.peer.wants_read()
+    }
+
+    /// How far the connection has come.
+    pub fn state(&self) -> State {
+        self.peer.state()
+    }
+
+    /// What is known of the server, once the client is ready.
+    pub fn server(&self) -> Option<&ServerInfo> {
+        self.peer.server()
+    }
+
+    /// The last report on connecting; `None` once the client is ready, or closed.
+    pub fn connecting(&self) -> Option<&ConnectProgress> {
+        self.peer.connecting()
+    }
+
+    /// What this connection found out about the server's era, for the next connection to the same URL.
+    pub fn verdict(&self) -> Option<Verdict> {
+        self.peer.verdict()
+    }
+
+    /// Whether the connection is over. Actions may still be left.
+    pub fn is_closed(&self) -> bool {
+        self.peer.is_closed()
+    }
+
+    /// How many bytes wait to be sent.
+    pub fn queued(&self) -> usize {
+        crate::peer::Outbox::queued(&self.out)
+    }
+
+    /// The peer, for its getters.
+    pub fn peer(&self) -> &Client {
+        &self.peer
+    }
+
+    // --- What the other files share ---
+
+    fn limits(&self) -> &Limits {
+        &self.config.client.limits
+    }
+
+    fn run<R>(&mut self, now: Instant, act: impl FnOnce(&mut Client, &mut Outgoing) -> R) -> R {
+        let result = act(&mut self.peer, &mut self.out);
+        self.advance(now);
+        result
+    }
+
+    fn is_detecting(&self) -> bool {
+        !self.peer.is_closed() && self.peer.state() != State::Ready
+    }
+
+    fn detect_deadline(&self) -> Option<Instant> {
+        self.detect.deadline().filter(|_| self.is_detecting() && !self.is_stalled())
+    }
+
+    /// Takes what the peer has said since, and sends what may be sent.
+    fn advance(&mut self, now: Instant) {
+        self.mark_freed(now);
+        loop {
+            self.peer.advance_watches(now, &mut self.out);
+            while let Some(said) = self.out.next_said() {
+                match said {
+                    Said::Request { id, wire, method, revision, body } if id == wire => {
+                        self.take_request(id, method, revision, body);
+                    }
+                    Said::Request { id, wire, method, revision, body } => {
+                        self.take_round(id, wire, method, revision, body);
+                    }
+                    Said::Post(post) => self.take_post(now, post),
+                    Said::Cancel { id, reason } => self.cancel_call(id, reason.as_deref()),
+                    Said::Forget { id } => self.forget_call(id),
+                }
+            }
+            if self.peer.is_closed() && self.closing != Closing::Done {
+                self.let_go();
+            }
+            self.send_waiting(now);
+            self.finish_closing(now);
+            if !self.follow_link(now) && self.out.is_quiet() && !self.peer.watches_wait() {
+                return;
+            }
+        }
+    }
+
+    /// Sends what waits, as far as there is room.
+    fn send_waiting(&mut self, now: Instant) {
+        if self.gate != Gate::Open {
+            return;
+        }
+        let most = self.limits().exchanges;
+        while self.posting < most
+            && let Some(post) = self.out.next_post()
+        {
+            self.send_post(now, post);
+        }
+        while let Some(number) = self.out.next_lasting() {
+            self.send_call(now, number);
+        }
+        while self.busy < most
+            && let Some(number) = self.out.next_request()
+        {
+            self.send_call(now, number);
+        }
+    }
+
+    fn handle_timer(&mut self, now: Instant, timer: Timer) {
+        match timer {
+            Timer::Call(number) => self.resume_or_send(now, number),
+            Timer::Drain(exchange) => {
+                self.abort_exchange(exchange);
+            }
+            Timer::Listen => self.open_listener(),
+            Timer::Events => self.handle_events_timer(now),
+            Timer::Opening => self.open_again(now),
+            Timer::Posts => self.post_again(),
+            Timer::Relist => self.end_relisting(now, false),
+        }
+        self.advance(now);
+    }
+
+    /// Begins an exchange.
+    fn begin(
+        &mut self,
+        purpose: Purpose,
+        verb: Verb,
+        url: Address,
+        headers: Headers,
+        body: Bytes,
+    ) -> ExchangeId {
+        let exchange = ExchangeId::new(self.next_exchange);
+        self.next_exchange = self.next_exchange.saturating_add(1);
+        if matches!(purpose, Purpose::Post(_)) {
+            self.posting = self.posting.saturating_add(1);
+        }
+        self.out.open(Request { exchange, verb, url: url.text(), headers, body });
+        let generation = self.session.generation;
+        let reading = Reading::Nothing;
+        let entry = Exchange {
+            purpose,
+            url,
+            redirects: 0,
+            resumed: 0,
+            generation,
+            session: None,
+            dpop_nonce: None,
+            reading,
+            rest: None,
+        };
+        self.exchanges.insert(exchange, entry);
+        exchange
+    }
+
+    fn remove_exchange(&mut self, id: ExchangeId) -> Option<Exchange> {
+        let exchange = self.exchanges.remove(&id)?;
+        self.timers.clear(Timer::Drain(id));
+        if matches!(exchange.purpose, Purpose::Post(_)) {
+            self.posting = self.posting.saturating_sub(1);
+        }
+        if matches!(exchange.reading, Reading::Held(_)) {
+            self.note_freed();
+        }
+        Some(exchange)
+    }
+
+    /// Breaks an exchange off; returns whether the server may be at work on it.
+    fn abort_exchange(&mut self, id: ExchangeId) -> bool {
+        let Some(exchange) = self.remove_exchange(id) else { return false };
+        let begun = self.out.abort(id);
+        begun && !matches!(exchange.reading, Reading::Held(_))
+    }
+
+    fn take_end(&mut self, now: Instant, id: ExchangeId, end: End) {
+        if self.is_held(id) {
+            return;
+        }
+        if let Some(exchange) = self.remove_exchange(id) {
+            self.finish(now, id, exchange, end);
+        }
+    }
+}
+
+impl fmt::Debug for HttpClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpClient")
+            .field("url", &self.url)
+            .field("session", &self.session)
+            .field("exchanges", &self.exchanges.len())
+            .field("peer", &self.peer)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,46 @@
+//! The headers of a request or an answer, as whoever read them holds them.
+
+/// The headers of a message of HTTP, by name.
+///
+/// ```
+/// use mcp_proto::transport::http::Fields;
+///
+/// let headers = [("Content-Type", "application/json"), ("Accept", "*/*")];
+/// assert_eq!(headers.get("content-type"), Some(&b"application/json"[..]));
+/// assert_eq!(headers.get("origin"), None);
+/// ```
+pub trait Fields {
+    /// Shows the value of each header called `name`, in order. Names are compared without regard to case.
+    fn each<'a>(&'a self, name: &str, show: &mut dyn FnMut(&'a [u8]));
+
+    /// The value of the first header called `name`.
+    fn get<'a>(&'a self, name: &str) -> Option<&'a [u8]> {
+        let mut first = None;
+        self.each(name, &mut |value| {
+            first.get_or_insert(value);
+        });
+        first
+    }
+}
+
+impl<N: AsRef<str>, V: AsRef<[u8]>> Fields for [(N, V)] {
+    fn each<'a>(&'a self, name: &str, show: &mut dyn FnMut(&'a [u8])) {
+        for (candidate, value) in self {
+            if candidate.as_ref().eq_ignore_ascii_case(name) {
+                show(value.as_ref());
+            }
+        }
+    }
+}
+
+impl<N: AsRef<str>, V: AsRef<[u8]>, const COUNT: usize> Fields for [(N, V); COUNT] {
+    fn each<'a>(&'a self, name: &str, show: &mut dyn FnMut(&'a [u8])) {
+        self.as_slice().each(name, show);
+    }
+}
+
+impl<F: Fields + ?Sized> Fields for &F {
+    fn each<'a>(&'a self, name: &str, show: &mut dyn FnMut(&'a [u8])) {
+        (**self).each(name, show);
+    }
+}

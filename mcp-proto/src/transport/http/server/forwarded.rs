@@ -1,0 +1,273 @@
+//! The address of a client behind proxies.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+use core::net::{IpAddr, Ipv6Addr, SocketAddr};
+use core::str::FromStr;
+
+use crate::transport::http::Fields;
+
+/// The proxies whose word on the address of a client is believed.
+///
+/// The headers `X-Forwarded-For` and `Forwarded` (RFC 7239) are heeded only in requests whose immediate peer is one of
+/// these. They are read from the right, where the last proxy writes: the client is the first address that is not a trusted
+/// proxy itself. Default: none, so that the peer is the client.
+///
+/// Where both headers are there and name different clients, neither is believed: a proxy that writes one of them may pass
+/// on the other as the client wrote it. A trusted proxy that writes neither must remove both.
+///
+/// ```
+/// use core::net::IpAddr;
+/// use mcp_proto::transport::http::server::{TrustedProxies, TrustedProxy};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let proxies: TrustedProxies = ["10.0.0.0/8".parse::<TrustedProxy>()?].into_iter().collect();
+/// let headers = [("x-forwarded-for", "203.0.113.9, 198.51.100.7, 10.0.0.2")];
+/// let (proxy, client): (IpAddr, IpAddr) = ("10.0.0.1".parse()?, "198.51.100.7".parse()?);
+/// assert_eq!(proxies.client(Some(proxy), &headers), Some(client));
+/// // From elsewhere the header proves nothing.
+/// assert_eq!(proxies.client(Some(client), &headers), Some(client));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TrustedProxies(Vec<TrustedProxy>);
+
+/// A proxy, or a network of them: `10.0.0.1`, `10.0.0.0/8`, `2001:db8::/32`, or `unix` for whoever connects without an
+/// address, as over a Unix domain socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TrustedProxy(Peers);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Peers {
+    /// The address in IPv6 bits and the length of the prefix in them.
+    Network(u128, u32),
+    Local,
+}
+
+/// A text is no address, no network and not `unix`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProxyAddressError(String);
+
+impl fmt::Display for ProxyAddressError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} is no proxy: give an address, a network such as 10.0.0.0/8, or `unix`", self.0)
+    }
+}
+
+impl core::error::Error for ProxyAddressError {}
+
+impl TrustedProxy {
+    /// Whoever connects without an address, as over a Unix domain socket.
+    pub const UNIX: Self = Self(Peers::Local);
+
+    fn includes(self, peer: Option<IpAddr>) -> bool {
+        match (self.0, peer) {
+            (Peers::Local, None) => true,
+            (Peers::Network(network, length), Some(address)) => {
+                let host = 128_u32.saturating_sub(length);
+                bits(address).checked_shr(host) == network.checked_shr(host)
+            }
+            _ => false,
+        }
+    }
+}
+
+/// An address as an IPv6 one: IPv4 is mapped into it.
+fn bits(address: IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(address) => address.to_ipv6_mapped().to_bits(),
+        IpAddr::V6(address) => address.to_bits(),
+    }
+}
+
+impl From<IpAddr> for TrustedProxy {
+    fn from(address: IpAddr) -> Self {
+        Self(Peers::Network(bits(address), 128))
+    }
+}
+
+impl FromStr for TrustedProxy {
+    type Err = ProxyAddressError;
+
+    fn from_str(text: &str) -> Result<Self, ProxyAddressError> {
+        let error = || ProxyAddressError(text.into());
+        if text.eq_ignore_ascii_case("unix") {
+            return Ok(Self::UNIX);
+        }
+        let (address, length) = match text.split_once('/') {
+            Some((address, length)) => (address, Some(length.parse::<u32>().map_err(|_| error())?)),
+            None => (text, None),
+        };
+        let address: IpAddr = address.parse().map_err(|_| error())?;
+        let most = if address.is_ipv4() { 32 } else { 128 };
+        let length = length.unwrap_or(most);
+        let missing = most.checked_sub(length).ok_or_else(error)?;
+        Ok(Self(Peers::Network(bits(address), 128_u32.saturating_sub(missing))))
+    }
+}
+
+impl FromIterator<TrustedProxy> for TrustedProxies {
+    fn from_iter<I: IntoIterator<Item = TrustedProxy>>(proxies: I) -> Self {
+        Self(proxies.into_iter().collect())
+    }
+}
+
+impl TrustedProxies {
+    /// The address of the client that made a request: `peer` is the one that the connection comes from, if it has one.
+    #[must_use]
+    pub fn client(&self, peer: Option<IpAddr>, fields: &dyn Fields) -> Option<IpAddr> {
+        if !self.trusts(peer) {
+            return peer;
+        }
+        let mut client = None;
+        for (name, read) in [("x-forwarded-for", plain as fn(&str) -> _), ("forwarded", parameter)] {
+            let Some(named) = self.walk(peer, fields, name, read) else { continue };
+            if client.is_some_and(|client| client != named) {
+                return peer;
+            }
+            client = Some(named);
+        }
+        client.unwrap_or(peer)
+    }
+
+    fn trusts(&self, peer: Option<IpAddr>) -> bool {
+        self.0.iter().any(|proxy| proxy.includes(peer))
+    }
+
+    /// The client by one of the headers; `None` if it is not there.
+    fn walk(
+        &self,
+        peer: Option<IpAddr>,
+        fields: &dyn Fields,
+        name: &str,
+        read: fn(&str) -> Option<IpAddr>,
+    ) -> Option<Option<IpAddr>> {
+        let mut values = Vec::new();
+        fields.each(name, &mut |value| values.push(value));
+        if values.is_empty() {
+            return None;
+        }
+        // A hop that cannot be read was written by the proxy to its right, which is the last known address then.
+        let mut client = peer;
+        for value in values.into_iter().rev() {
+            for hop in value.rsplit(|byte| *byte == b',') {
+                let hop = core::str::from_utf8(hop).map_or("", str::trim);
+                if hop.is_empty() {
+                    continue;
+                }
+                let Some(address) = read(hop) else { return Some(client) };
+                client = Some(address);
+                if !self.trusts(client) {
+                    return Some(client);
+                }
+            }
+        }
+        Some(client)
+    }
+}
+
+/// A hop of `X-Forwarded-For`: an address, perhaps with a port.
+fn plain(hop: &str) -> Option<IpAddr> {
+    let address = hop.parse().or_else(|_| hop.parse::<SocketAddr>().map(|socket| socket.ip()));
+    let bracketed = || hop.strip_prefix('[')?.strip_suffix(']')?.parse::<Ipv6Addr>().ok().map(IpAddr::V6);
+    address.ok().or_else(bracketed).map(|address| address.to_canonical())
+}
+
+/// A hop of `Forwarded`: the parameter `for`.
+fn parameter(hop: &str) -> Option<IpAddr> {
+    let value = hop.split(';').find_map(|pair| {
+        let (name, value) = pair.trim().split_once('=')?;
+        name.eq_ignore_ascii_case("for").then_some(value)
+    })?;
+    let quoted = value.strip_prefix('"').and_then(|value| value.strip_suffix('"'));
+    plain(quoted.unwrap_or(value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn proxies(list: &[&str]) -> TrustedProxies {
+        list.iter().map(|proxy| proxy.parse::<TrustedProxy>().unwrap()).collect()
+    }
+
+    fn address(text: &str) -> Option<IpAddr> {
+        Some(text.parse().unwrap())
+    }
+
+    const BALANCER: &str = "10.1.2.3";
+
+    #[test]
+    fn server_ignores_forwarded_addresses_from_unknown_peers() {
+        let headers = [("x-forwarded-for", "192.0.2.1"), ("forwarded", "for=192.0.2.1")];
+        for trusted in [&[][..], &["10.1.2.4"], &["unix"], &["10.1.2.0/31"]] {
+            assert_eq!(proxies(trusted).client(address(BALANCER), &headers), address(BALANCER));
+        }
+        assert_eq!(proxies(&[BALANCER]).client(None, &headers), None);
+    }
+
+    #[test]
+    fn server_walks_forwarded_addresses_from_the_right() {
+        let trusted = proxies(&["10.0.0.0/8", "2001:db8::/32"]);
+        let client = |value: &str| trusted.client(address(BALANCER), &[("X-Forwarded-For", value)]);
+        assert_eq!(client("192.0.2.66, 192.0.2.1"), address("192.0.2.1"));
+        assert_eq!(client("192.0.2.1 , 10.9.9.9,2001:db8::5"), address("192.0.2.1"));
+        assert_eq!(client("192.0.2.1:4711"), address("192.0.2.1"));
+        assert_eq!(client("[2001:db9::1]:80"), address("2001:db9::1"));
+        assert_eq!(client("[2001:db9::1]"), address("2001:db9::1"));
+        assert_eq!(client("::ffff:192.0.2.1"), address("192.0.2.1"));
+        // All of them are proxies: the request began at the leftmost.
+        assert_eq!(client("10.0.0.1, 10.0.0.2"), address("10.0.0.1"));
+    }
+
+    #[test]
+    fn server_stops_at_a_hop_that_it_cannot_read() {
+        let trusted = proxies(&["10.0.0.0/8"]);
+        let client = |value: &str| trusted.client(address(BALANCER), &[("x-forwarded-for", value)]);
+        assert_eq!(client("192.0.2.1, unknown"), address(BALANCER));
+        assert_eq!(client("192.0.2.1, _hidden, 10.0.0.2"), address("10.0.0.2"));
+        assert_eq!(client(""), address(BALANCER));
+    }
+
+    #[test]
+    fn server_reads_repeated_headers_as_one_list() {
+        let headers = [("x-forwarded-for", "192.0.2.66"), ("x-forwarded-for", "192.0.2.1, 10.0.0.9")];
+        assert_eq!(proxies(&["10.0.0.0/8"]).client(address(BALANCER), &headers), address("192.0.2.1"));
+    }
+
+    #[test]
+    fn server_reads_the_standard_header() {
+        let trusted = proxies(&["10.0.0.0/8", "unix"]);
+        let client = |value: &str| trusted.client(None, &[("forwarded", value)]);
+        assert_eq!(client("for=192.0.2.1;proto=https"), address("192.0.2.1"));
+        assert_eq!(client(r#"for=192.0.2.66, By=x; For="[2001:db8::1]:4711""#), address("2001:db8::1"));
+        assert_eq!(client("proto=https"), None);
+        assert_eq!(client("for=unknown"), None);
+    }
+
+    #[test]
+    fn server_believes_neither_header_if_they_disagree() {
+        let trusted = proxies(&["10.0.0.0/8"]);
+        let client = |plain, standard| {
+            trusted.client(address(BALANCER), &[("x-forwarded-for", plain), ("forwarded", standard)])
+        };
+        assert_eq!(client("192.0.2.1", "for=192.0.2.1"), address("192.0.2.1"));
+        assert_eq!(client("192.0.2.1", "for=192.0.2.66"), address(BALANCER));
+    }
+
+    #[test]
+    fn a_proxy_is_an_address_a_network_or_a_socket_without_address() {
+        let trusts = |proxy: &str, peer| proxies(&[proxy]).trusts(peer);
+        assert!(trusts("0.0.0.0/0", address("192.0.2.1")) && !trusts("0.0.0.0/0", address("::1")));
+        assert!(trusts("::/0", address("192.0.2.1")));
+        assert!(trusts("10.0.0.1", address("::ffff:10.0.0.1")) && !trusts("10.0.0.1", address("10.0.0.2")));
+        assert!(trusts("2001:db8::/33", address("2001:db8:7fff::")));
+        assert!(!trusts("2001:db8::/33", address("2001:db8:8000::")));
+        assert!(trusts("UNIX", None) && !trusts("unix", address("127.0.0.1")));
+        for bad in ["", "10.0.0.0/33", "10.0.0.0/", "::/129", "proxy.example", "10.0.0.1:80"] {
+            assert!(bad.parse::<TrustedProxy>().is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! Who may ask: the defence against web pages that make a browser talk to a server on the same machine.
+//!
+//! <https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#security--endpoint>
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::net::{Ipv4Addr, Ipv6Addr};
+
+use crate::transport::http::Fields;
+
+/// Which values of `Origin` are served. A request without that header does not come from a web page, and is served.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Origins {
+    /// Pages of this machine: `http` or `https` at `localhost` or a loopback address, any port.
+    #[default]
+    Local,
+    /// Any: where something before the server checks it.
+    Any,
+    /// These alone, such as `https://app.example`, without regard to case.
+    Only(Vec<String>),
+}
+
+/// Which values of `Host` are served: a name that was rebound to this machine's address is not among them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Hosts {
+    /// `localhost` and loopback addresses, any port.
+    #[default]
+    Local,
+    /// Any: behind a proxy, or where the server is not reached by a browser's user.
+    Any,
+    /// These alone, without regard to case: `mcp.example` at any port, `mcp.example:8443` at that one.
+    Only(Vec<String>),
+}
+
+impl Origins {
+    pub(super) fn allow(&self, fields: &dyn Fields) -> bool {
+        let allowed = |value: &str| match self {
+            Self::Any => true,
+            Self::Only(origins) => origins.iter().any(|origin| origin.eq_ignore_ascii_case(value)),
+            Self::Local => value
+                .split_once("://")
+                .filter(|(scheme, _)| {
+                    scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https")
+                })
+                .is_some_and(|(_, authority)| is_local(authority)),
+        };
+        each(fields, "origin", allowed).unwrap_or(true)
+    }
+}
+
+impl Hosts {
+    pub(super) fn allow(&self, fields: &dyn Fields) -> bool {
+        let allowed = |value: &str| match self {
+            Self::Any => true,
+            Self::Only(hosts) => hosts.iter().any(|host| {
+                host.eq_ignore_ascii_case(value) || host.eq_ignore_ascii_case(without_port(value))
+            }),
+            Self::Local => is_local(value),
+        };
+        // A request that names no host proves nothing.
+        each(fields, "host", allowed).unwrap_or(matches!(self, Self::Any))
+    }
+}
+
+/// The message to a client whose `header` has a value that is not served; `option` is where a server allows it.
+pub(super) fn refusal(header: &str, fields: &dyn Fields, option: &str) -> String {
+    /// A host or an origin is rarely longer.
+    const SHOWN: usize = 100;
+    let mut value = String::new();
+    if let Some(bytes) = fields.get(header) {
+        value.extend(String::from_utf8_lossy(bytes).chars().take(SHOWN));
+    }
+    format!("requests with the {header} {value:?} are not served here: the server allows it by `{option}`")
+}
+
+/// Whether all values of a header are allowed; `None` if there are none.
+fn each(fields: &dyn Fields, name: &str, allowed: impl Fn(&str) -> bool) -> Option<bool> {
+    let mut all = None;
+    fields.each(name, &mut |value| {
+        let this = core::str::from_utf8(value).is_ok_and(|value| allowed(value.trim()));
+        all = Some(all.unwrap_or(true) && this);
+    });
+    all
+}
+
+fn is_local(authority: &str) -> bool {
+    let host = without_port(authority);
+    if let Some(address) = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
+        return address.parse::<Ipv6Addr>().is_ok_and(|address| address.is_loopback());
+    }
+    host.eq_ignore_ascii_case("localhost")
+        || host.parse::<Ipv4Addr>().is_ok_and(|address| address.is_loopback())
+}
+
+/// The host of an authority; what has no port that is a number stays as it is, and matches nothing.
+fn without_port(authority: &str) -> &str {
+    match authority.rsplit_once(':') {
+        Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) && !host.ends_with(':') => host,
+        _ => authority,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn local_is_this_machine_by_any_of_its_names() {
+        for host in ["localhost", "LocalHost:80", "127.0.0.1", "127.8.9.1:1", "[::1]", "[::1]:8080"] {
+            assert!(is_local(host), "{host}");
+        }
+        let foreign = [
+            "",
+            "evil.example",
+            "localhost.evil.example",
+            "127.0.0.1.evil.example:80",
+            "::1",
+            "[::2]",
+            "localhost:x",
+            "user@localhost",
+            "localhost/..",
+            "128.0.0.1",
+            "0.0.0.0",
+            "[localhost]",
+            "::1:80",
+        ];
+        for host in foreign {
+            assert!(!is_local(host), "{host}");
+        }
+    }
+
+    #[test]
+    fn an_origin_is_a_scheme_and_an_authority() {
+        let allow = |origins: &Origins, value: &str| origins.allow(&[("Origin", value)]);
+        assert!(allow(&Origins::Local, "http://localhost:3000"));
+        assert!(allow(&Origins::Local, "HTTPS://127.0.0.1"));
+        for refused in
+            ["null", "localhost", "file://", "ftp://localhost", "http://evil.example", "http://", ""]
+        {
+            assert!(!allow(&Origins::Local, refused), "{refused}");
+        }
+        let only = Origins::Only([String::from("https://app.example")].to_vec());
+        assert!(allow(&only, "https://App.example"));
+        assert!(!allow(&only, "https://app.example:444"));
+        assert!(!allow(&only, "http://localhost"));
+        let none: [(&str, &str); 0] = [];
+        assert!(only.allow(&none) && Origins::Local.allow(&none));
+        assert!(!Origins::Local.allow(&[("origin", "http://localhost"), ("origin", "http://evil.example")]));
+    }
+
+    #[test]
+    fn a_host_without_its_port_stands_for_any_port() {
+        let allow = |value: &str| {
+            Hosts::Only([String::from("a.example"), String::from("b.example:1")].to_vec())
+                .allow(&[("host", value)])
+        };
+        assert!(allow("a.example") && allow("A.example:99") && allow("b.example:1"));
+        assert!(!allow("b.example") && !allow("b.example:2") && !allow("localhost"));
+        let none: [(&str, &str); 0] = [];
+        assert!(!Hosts::Local.allow(&none) && Hosts::Any.allow(&none));
+    }
+}

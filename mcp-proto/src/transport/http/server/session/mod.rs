@@ -1,0 +1,442 @@
+//! A session of the legacy era: a peer, and the streams of its client.
+
+mod connections;
+mod lanes;
+mod store;
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+
+use bytes::Bytes;
+
+use crate::Instant;
+use crate::peer::server::{self as peer, ListKind, Server, Topic};
+use crate::peer::{Denial, InboundId, Lost, Outgoing, Principal, Refusal, RequestId};
+use crate::quota::{ByteAccount, BytePermit};
+use crate::rpc::{Batch, ErrorId, ErrorObject, Frame, Malformed, Message, code};
+use crate::schema::tasks::TaskUpdatedParams;
+use crate::schema::{
+    Cancelled, CancelledParams, Initialize, LoggingMessageParams, Method, Notification, ProgressParams,
+};
+
+use super::answer::{Answer, Chunk, ResponseHead, session_header};
+use super::commands::commands;
+use super::intake::{Accepts, SESSION_QUERY};
+use super::route::Content;
+use super::{LegacyPaths, Post, SessionId, Setup};
+
+pub use connections::StreamId;
+use lanes::{Lanes, SessionTransport, UnknownEvent};
+
+/// Why a request whose id another one bears is refused.
+const UNANSWERED: &str = "a request with this id is still unanswered";
+
+/// A session of the legacy era: it outlives the connections of its client, and so do the requests in it.
+///
+/// Each request that is posted is answered on a stream of its own, by one JSON value if nothing else is to be said
+/// before, and by events otherwise; what belongs to no request goes to the stream that the client opens with GET, or
+/// waits for it. Events are numbered and kept, so that a stream can be continued where it broke. At 2025-11-25 a stream
+/// begins with a number alone, and the application may [release](Self::release) it.
+///
+/// **Inputs** are the `handle_*` methods, [`listen`](Self::listen) and [`delete`](Self::delete), **outputs** the
+/// `poll_*` methods; they depend on no order.
+///
+/// <https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#streamable-http>
+pub struct Session {
+    setup: Setup,
+    transport: SessionTransport,
+    server: Server,
+    lanes: Lanes,
+    /// Since when nobody is connected and nothing is under way.
+    idle_since: Option<Instant>,
+    closed: bool,
+}
+
+/// What becomes of a message that was posted.
+#[derive(Debug)]
+pub enum Posted {
+    /// It is answered.
+    Answer(Answer),
+    /// It will be answered on this stream.
+    Stream(StreamId),
+}
+
+impl Session {
+    /// Opens a session by the handshake that was posted. `id` is to be made of fresh entropy. Returns it with the answer
+    /// to the handshake.
+    ///
+    /// # Errors
+    /// The answer to a handshake that fails.
+    pub fn open(setup: &Setup, id: SessionId, post: Post, now: Instant) -> Result<(Self, Answer), Answer> {
+        let mut session = Self::new(setup, SessionTransport::Streamable, now);
+        if let Some(permit) = &post.permit {
+            session.charge(permit.account());
+        }
+        let answer = match session.handle_post(now, post) {
+            Posted::Answer(answer) => answer,
+            Posted::Stream(stream) => session.whole(stream, now),
+        };
+        if session.server.session().is_none() {
+            return Err(answer);
+        }
+        let (name, id) = session_header(id);
+        Ok((session, answer.with(name, id)))
+    }
+
+    /// Opens a session for a client of 2024-11-05, which is told on the stream that it opens where to send its messages;
+    /// the handshake comes there. The session ends with the stream.
+    ///
+    /// <https://modelcontextprotocol.io/specification/2024-11-05/basic/transports#http-with-sse>
+    #[must_use]
+    pub fn open_legacy(setup: &Setup, id: SessionId, now: Instant) -> (Self, StreamId) {
+        let mut session = Self::new(setup, SessionTransport::OneStream, now);
+        let stream = session.run(now, |_, lanes| {
+            let stream = lanes.listen();
+            let paths = setup.config().legacy_sse.clone();
+            let LegacyPaths { messages, .. } = paths.unwrap_or_default();
+            lanes.send_endpoint(stream, &format!("{messages}?{SESSION_QUERY}{id}"));
+            stream
+        });
+        (session, stream)
+    }
+
+    fn new(setup: &Setup, transport: SessionTransport, now: Instant) -> Self {
+        Self {
+            setup: setup.clone(),
+            transport,
+            server: Server::prepared(setup.legacy()),
+            lanes: Lanes::new(setup, transport, now),
+            idle_since: Some(now),
+            closed: false,
+        }
+    }
+
+    /// Everything that is on a stream.
+    fn whole(&mut self, stream: StreamId, now: Instant) -> Answer {
+        let head = self.poll_head(stream);
+        let mut body = Vec::new();
+        while let Chunk::Bytes(bytes) = self.poll_body(now, stream) {
+            body.extend_from_slice(&bytes);
+        }
+        let (status, headers) = head.map_or((500, Vec::new()), |head| (head.status, head.headers));
+        Answer { status, headers, body: Bytes::from(body) }
+    }
+
+    fn run<R>(&mut self, now: Instant, act: impl FnOnce(&mut Server, &mut Lanes) -> R) -> R {
+        self.lanes.now = now;
+        let result = act(&mut self.server, &mut self.lanes);
+        if self.server.is_closed() && !self.closed {
+            self.closed = true;
+            self.lanes.close();
+        }
+        self.look_idle(now);
+        self.lanes.recount();
+        result
+    }
+
+    fn look_idle(&mut self, now: Instant) {
+        if self.lanes.is_connected() || self.server.unanswered() > 0 {
+            self.idle_since = None;
+        } else {
+            self.idle_since.get_or_insert(now);
+        }
+    }
+
+    // --- Inputs ---
+
+    /// The client has posted something.
+    pub fn handle_post(&mut self, now: Instant, post: Post) -> Posted {
+        if self.is_closed() {
+            return Posted::Answer(Answer::session_unknown(Some(&post)));
+        }
+        self.idle_since = None;
+        let Post { content, accepts, permit } = post;
+        match content {
+            Content::Malformed(malformed) => {
+                let answer = Answer::malformed(&malformed, ErrorId::Null);
+                self.run(now, |server, lanes| server.handle_malformed(*malformed, lanes));
+                Posted::Answer(answer)
+            }
+            // On the one stream a refusal would be taken for the answer to the request that is unanswered.
+            Content::Frame(Frame::Single(Message::Request(request)))
+                if self.transport == SessionTransport::OneStream && self.server.owes(&request.id) =>
+            {
+                self.look_idle(now);
+                Posted::Answer(Answer::refusal(400, ErrorId::Null, code::INVALID_REQUEST, UNANSWERED))
+            }
+            Content::Frame(Frame::Single(Message::Request(request)))
+                if self.transport == SessionTransport::OneStream =>
+            {
+                let id = request.id.clone();
+                self.handle_message(now, None, Message::Request(request));
+                if self.server.owes(&id) {
+                    self.lanes.hold_request(id, permit);
+                }
+                Posted::Answer(Answer::empty(202))
+            }
+            Content::Frame(Frame::Single(message)) if self.transport == SessionTransport::OneStream => {
+                self.handle_message(now, None, message);
+                Posted::Answer(Answer::empty(202))
+            }
+            Content::Frame(frame) if self.transport == SessionTransport::OneStream => {
+                self.run(now, |server, lanes| server.handle_frame(now, frame, lanes));
+                Posted::Answer(Answer::empty(202))
+            }
+            Content::Frame(Frame::Single(message)) => self.handle_single(now, message, accepts, permit),
+            Content::Frame(Frame::Batch(batch)) => self.handle_batch(now, batch, accepts, permit),
+        }
+    }
+
+    fn handle_single(
+        &mut self,
+        now: Instant,
+        message: Message,
+        accepts: Accepts,
+        body: Option<BytePermit>,
+    ) -> Posted {
+        if !matches!(message, Message::Request(_)) {
+            self.handle_message(now, None, message);
+            return Posted::Answer(Answer::empty(202));
+        }
+        self.lanes.now = now;
+        let (lane, stream) = self.lanes.open(accepts, 1, false);
+        self.lanes.hold(lane, body);
+        self.handle_message(now, Some(lane), message);
+        Posted::Stream(stream)
+    }
+
+    /// Each of its messages is taken by itself; the answers go out together.
+    ///
+    /// <https://modelcontextprotocol.io/specification/2025-03-26/basic#batching>
+    fn handle_batch(
+        &mut self,
+        now: Instant,
+        batch: Batch,
+        accepts: Accepts,
+        body: Option<BytePermit>,
+    ) -> Posted {
+        let session = self.server.session();
+        let allowed = session.is_some_and(|session| session.revision.differences().batches);
+        if !allowed || batch.is_empty() {
+            self.look_idle(now);
+            let what = if allowed { "an empty batch" } else { "batches are not part of this revision" };
+            return Posted::Answer(Answer::refusal(400, ErrorId::Null, code::INVALID_REQUEST, what));
+        }
+        let messages: Vec<Result<Message, Malformed>> = batch.collect();
+        let answered = |message: &&Result<Message, Malformed>| match message {
+            Ok(message) => matches!(message, Message::Request(_)),
+            Err(malformed) => !malformed.is_silent(),
+        };
+        let awaiting = messages.iter().filter(answered).count();
+        self.lanes.now = now;
+        let (lane, stream) = match awaiting {
+            0 => (None, None),
+            _ => {
+                let (lane, stream) = self.lanes.open(accepts, awaiting, true);
+                self.lanes.hold(lane, body);
+                (Some(lane), Some(stream))
+            }
+        };
+        for message in messages {
+            match (message, lane) {
+                (Ok(Message::Request(request)), Some(lane)) if &*request.method == Initialize::NAME => {
+                    let error =
+                        ErrorObject::new(code::INVALID_REQUEST, "initialize must not be part of a batch");
+                    self.run(now, |_, lanes| lanes.refuse(lane, Some(&request.id), &error));
+                }
+                (Ok(message), lane) => self.handle_message(now, lane, message),
+                (Err(malformed), Some(lane)) if !malformed.is_silent() => {
+                    let error = ErrorObject::new(malformed.code(), format!("{malformed}"));
+                    self.run(now, |_, lanes| lanes.refuse(lane, malformed.recovered.id.as_ref(), &error));
+                }
+                (Err(malformed), _) => {
+                    self.run(now, |server, lanes| server.handle_malformed(malformed, lanes));
+                }
+            }
+        }
+        stream.map_or_else(|| Posted::Answer(Answer::empty(202)), Posted::Stream)
+    }
+
+    /// Takes one message; a request is to be answered on a lane.
+    fn handle_message(&mut self, now: Instant, lane: Option<u64>, message: Message) {
+        let cancelled = match (&message, lane) {
+            (Message::Request(request), Some(lane)) => {
+                if !self.lanes.expect(&request.id, lane) {
+                    let error = ErrorObject::new(code::INVALID_REQUEST, UNANSWERED);
+                    return self.run(now, |_, lanes| lanes.refuse(lane, Some(&request.id), &error));
+                }
+                None
+            }
+            (Message::Response(response), _) => {
+                let conduct = self.server.config().conduct;
+                if let Some(number) = response.id.as_ref().and_then(|id| conduct.number_of(id)) {
+                    self.lanes.forget_asked(number);
+                }
+                None
+            }
+            (Message::Notification(notification), _) if &*notification.method == Cancelled::NAME => {
+                let params = notification.params.as_ref();
+                params
+                    .and_then(|params| params.decode::<CancelledParams>().ok())
+                    .and_then(|params| params.request_id)
+            }
+            _ => None,
+        };
+        self.run(now, |server, lanes| {
+            server.handle_frame(now, Frame::Single(message), lanes);
+            // What the client has cancelled is not answered.
+            if let Some(id) = cancelled.filter(|id| !server.owes(id)) {
+                lanes.give_up(&id);
+            }
+            if let Some(session) = server.session() {
+                lanes.settle(session.revision);
+            }
+        });
+    }
+
+    /// The client asks for the stream of what belongs to no request, or for the rest of the one with this event. If
+    /// another connection carries that, it ends: it is most likely dead.
+    ///
+    /// # Errors
+    /// The answer, if there is no such event, or the session is over.
+    pub fn listen(&mut self, now: Instant, last_event: Option<&str>) -> Result<StreamId, Answer> {
+        if self.is_closed() || self.transport == SessionTransport::OneStream {
+            return Err(Answer::session_unknown(None));
+        }
+        self.run(now, |server, lanes| {
+            let listening = match last_event {
+                None => Ok(lanes.listen()),
+                Some(event) => lanes.resume(event).map_err(|UnknownEvent| {
+                    let what = "there is no such event, or it is not kept any more";
+                    Answer::refusal(400, ErrorId::Null, code::INVALID_REQUEST, what)
+                }),
+            };
+            // What has changed meanwhile.
+            server.retell(now, lanes);
+            listening
+        })
+    }
+
+    /// The client ends the session.
+    pub fn delete(&mut self, now: Instant) -> Answer {
+        if self.is_closed() {
+            return Answer::session_unknown(None);
+        }
+        self.run(now, |server, _| server.abort(peer::Closed::Done));
+        Answer::empty(200)
+    }
+
+    /// The client does not read a stream any more. Requests go on: only of a client of 2024-11-05 it ends the session.
+    pub fn handle_disconnect(&mut self, now: Instant, stream: StreamId) {
+        let transport = self.transport;
+        self.run(now, |server, lanes| {
+            lanes.handle_disconnect(stream);
+            if transport == SessionTransport::OneStream {
+                server.abort(peer::Closed::Lost(Lost::Disconnected(String::new())));
+            }
+        });
+    }
+
+    /// Time has passed. Does nothing if [`poll_timeout`](Self::poll_timeout) is later than `now`.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        let expired = self.expiry().is_some_and(|expiry| expiry <= now);
+        let transport = self.transport;
+        self.run(now, |server, lanes| {
+            server.handle_timeout(now, lanes);
+            lanes.handle_timeout();
+            if expired || (transport == SessionTransport::OneStream && !lanes.is_connected()) {
+                server.abort(peer::Closed::Done);
+            }
+        });
+    }
+
+    // --- Commands ---
+
+    /// Says on whose behalf its client asks. Requests of anybody else are not for this session: to them it is unknown.
+    pub fn set_principal(&mut self, principal: Option<Principal>) {
+        self.server.set_principal(principal);
+    }
+
+    /// Charges queued bytes and stored events to an account of the byte budget. [`open`](Self::open) takes the account of
+    /// the request.
+    pub fn charge(&mut self, account: &ByteAccount) {
+        self.lanes.charge(account);
+    }
+
+    /// Answers a request with an error because it is denied: with the status and the header of the [denial](Denial), or, if
+    /// something was sent already or the answer is one of several, by the error alone.
+    pub fn deny(&mut self, now: Instant, request: InboundId, error: ErrorObject, denial: &Denial) {
+        self.run(now, |server, lanes| {
+            lanes.denial = Some(denial.clone());
+            server.respond(request, peer::Answer::Error(error), lanes);
+            lanes.denial = None;
+        });
+    }
+
+    /// Lets go of the connection that waits for the answer to a request: the client comes back for it (2025-11-25).
+    /// Does nothing where clients do not.
+    pub fn release(&mut self, now: Instant, request: InboundId) {
+        self.run(now, |server, lanes| {
+            if let Some(id) = server.wire_id(request) {
+                lanes.release(id);
+            }
+        });
+    }
+
+    // --- Outputs ---
+
+    /// The head of the answer on a stream, once it is known what it is; an empty 404 if there is no such stream.
+    #[must_use]
+    pub fn poll_head(&mut self, stream: StreamId) -> Option<ResponseHead> {
+        self.lanes.head(stream)
+    }
+
+    /// The next part of the body on a stream; the end if there is no such stream. Ask again only when that has been
+    /// written: what stays in here is what the write timeout and the limits see.
+    #[must_use]
+    pub fn poll_body(&mut self, now: Instant, stream: StreamId) -> Chunk {
+        let chunk = self.lanes.take(stream, now);
+        self.look_idle(now);
+        chunk
+    }
+
+    /// The next stream of which something can be taken that could not be before.
+    #[must_use]
+    pub fn poll_stream(&mut self) -> Option<StreamId> {
+        self.lanes.poll_changed()
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) is due, if nothing else happens first.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        [self.server.poll_timeout(), self.lanes.next_deadline(), self.expiry()].into_iter().flatten().min()
+    }
+
+    // --- Getters ---
+
+    /// What the handshake has established.
+    pub fn session(&self) -> Option<&peer::Session> {
+        self.server.session()
+    }
+
+    /// Since when no stream is open, no request is being answered and nothing was posted.
+    pub fn idle_since(&self) -> Option<Instant> {
+        self.idle_since
+    }
+
+    fn expiry(&self) -> Option<Instant> {
+        let since = self.idle_since.filter(|_| !self.is_closed())?;
+        let idle = self.setup.config().session_idle;
+        (idle != core::time::Duration::MAX).then(|| since + idle)
+    }
+}
+
+commands!(Session);
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session").field("server", &self.server).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,25 @@
+//! The sessions of a server.
+
+use crate::quota::FairTable;
+
+use super::SessionId;
+
+/// The bounded table of the sessions of a server, or of what stands for them.
+///
+/// Sessions are inserted busy; [`set_idle`](FairTable::set_idle) says when one has become idle. If the table is full, the
+/// owner who asks for another session loses its own oldest idle one; others lose one only to an owner with less than its
+/// fair share.
+///
+/// ```
+/// use mcp_proto::Instant;
+/// use mcp_proto::transport::http::server::{SessionId, Sessions};
+/// use mcp_proto::quota::Owner;
+///
+/// let (a, b) = (SessionId::from_entropy([1; 16]), SessionId::from_entropy([2; 16]));
+/// let mut sessions = Sessions::new(1);
+/// assert_eq!(sessions.insert(a, &Owner::LOCAL, "a"), Ok(None));
+/// assert!(sessions.insert(b, &Owner::LOCAL, "b").is_err());
+/// sessions.set_idle(a, Some(Instant::ORIGIN));
+/// assert_eq!(sessions.insert(b, &Owner::LOCAL, "b"), Ok(Some((a, "a"))));
+/// ```
+pub type Sessions<T> = FairTable<SessionId, T>;
