@@ -1,6 +1,4 @@
 //! The command-line client as its users meet it: commands, what they print, and their exit codes.
-//!
-//! It is the example `mcp`, which `cargo test` builds along with the tests; to run these alone, build it first.
 #![cfg(unix)]
 
 #[path = "cli_common/mod.rs"]
@@ -372,7 +370,7 @@ fn logging_in_lets_the_other_commands_in_until_logging_out() {
     let url = town.url();
     // A URL needs no dashes.
     let tools = ["tools", "--tokens", tokens, &url];
-    let hint = format!("To log in: mcp login {url}");
+    let hint = format!("To log in: mcpio login {url}");
 
     let before = mcp(&tools);
     assert_eq!(before.code, 3);

@@ -1,6 +1,4 @@
 //! The command-line client with servers that send what should not reach a terminal.
-//!
-//! It is the example `mcp`, which `cargo test` builds along with the tests; to run these alone, build it first.
 #![cfg(unix)]
 
 #[path = "cli_common/mod.rs"]

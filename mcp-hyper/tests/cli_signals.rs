@@ -1,6 +1,4 @@
 //! The command-line client at signals: it ends its server before itself.
-//!
-//! It is the example `mcp`, which `cargo test` builds along with the tests; to run these alone, build it first.
 #![cfg(unix)]
 
 #[path = "cli_common/mod.rs"]

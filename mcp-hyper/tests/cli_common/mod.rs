@@ -9,12 +9,9 @@ use smol::Timer;
 use smol::future::{FutureExt as _, block_on};
 use smol::process::Command;
 
-/// The program, where cargo puts examples.
+/// The program `mcpio`.
 pub fn program() -> PathBuf {
-    let test = std::env::current_exe().unwrap();
-    let program = test.ancestors().nth(2).unwrap().join("examples").join("mcp");
-    assert!(program.is_file(), "there is no {}: run `cargo build --example mcp` first", program.display());
-    program
+    env!("CARGO_BIN_EXE_mcpio").into()
 }
 
 pub struct Ran {

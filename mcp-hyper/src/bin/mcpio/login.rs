@@ -1,4 +1,4 @@
-//! `mcp login`, `mcp logout` and `mcp whoami`, and the tokens that the other commands go out with.
+//! `mcpio login`, `mcpio logout` and `mcpio whoami`, and the tokens that the other commands go out with.
 
 use std::env;
 use std::path::PathBuf;
@@ -183,7 +183,7 @@ async fn dropped<T>(driver: AuthDriver) -> Result<T, LoginError> {
 }
 
 fn config(common: &Common, redirect_uri: String) -> Result<AuthConfig, Failure> {
-    let mut config = AuthConfig::new("mcp", redirect_uri);
+    let mut config = AuthConfig::new("mcpio", redirect_uri);
     // A token that is read along is no use without the key.
     config.dpop = Some(DpopKey::Kept);
     if common.private_networks {
@@ -224,7 +224,7 @@ fn store(common: &Common) -> Result<FileStore, Failure> {
         let below = folder("XDG_STATE_HOME")
             .or_else(|| folder("LOCALAPPDATA"))
             .or_else(|| Some(env::home_dir()?.join(".local").join("state")));
-        below.map(|below| below.join("mcp").join("tokens"))
+        below.map(|below| below.join("mcpio").join("tokens"))
     };
     let none =
         || Failure::Usage("there is no home folder to keep tokens in: name one by --tokens".to_owned());

@@ -1,4 +1,4 @@
-//! `mcp resources` and `mcp read`.
+//! `mcpio resources` and `mcpio read`.
 
 use mcp_proto::schema::{ListResourceTemplatesResult, ListResourcesResult};
 

@@ -1,4 +1,4 @@
-//! `mcp info` and `mcp ping`.
+//! `mcpio info` and `mcpio ping`.
 
 use std::time::Instant;
 

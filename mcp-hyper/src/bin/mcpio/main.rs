@@ -1,8 +1,8 @@
 //! A command-line client for MCP servers, child processes and URLs alike, and a server to try other clients on.
 //!
 //! ```text
-//! cargo run --example mcp -- demo
-//! cargo run --example mcp -- tools -- npx -y @modelcontextprotocol/server-everything
+//! cargo mcpio demo
+//! cargo mcpio tools -- npx -y @modelcontextprotocol/server-everything
 //! ```
 
 #![deny(clippy::print_stdout, clippy::print_stderr, reason = "all output goes through the screen")]
@@ -76,7 +76,7 @@ fn usage(error: &clap::Error, line: &[OsString], output: &mut Screen, messages: 
     if error.kind() == ErrorKind::MissingRequiredArgument && text.contains("<COMMAND|URL>") {
         lines.extend([
             "\nThe command that starts the server goes after two dashes:\n",
-            "    mcp tools -- npx -y @modelcontextprotocol/server-everything",
+            "    mcpio tools -- npx -y @modelcontextprotocol/server-everything",
         ]);
     }
     for line in lines {

@@ -84,8 +84,8 @@ pub(crate) async fn with_server<T>(
 pub(crate) fn login_hint(url: &str, scopes: Option<&str>) -> Option<String> {
     let url = word(url)?;
     Some(match scopes {
-        Some(scopes) => format!("To agree to it: mcp login --scope={} {url}", word(scopes)?),
-        None => format!("To log in: mcp login {url}"),
+        Some(scopes) => format!("To agree to it: mcpio login --scope={} {url}", word(scopes)?),
+        None => format!("To log in: mcpio login {url}"),
     })
 }
 
@@ -122,7 +122,7 @@ async fn over_http(url: &str, common: &Common) -> Result<Opened, Failure> {
 
 /// How to talk to a server at a URL, but for logging in.
 pub(crate) fn options(common: &Common) -> Result<mcp_hyper::ClientOptions, Failure> {
-    let mut options = mcp_hyper::ClientOptions::new("mcp", env!("CARGO_PKG_VERSION"))
+    let mut options = mcp_hyper::ClientOptions::new("mcpio", env!("CARGO_PKG_VERSION"))
         .mode(mode(common))
         .handlers(asked::handlers())
         .configure(|config| configure(&mut config.client, common));
@@ -140,7 +140,7 @@ pub(crate) fn options(common: &Common) -> Result<mcp_hyper::ClientOptions, Failu
 }
 
 fn as_child(command: &[OsString], common: &Common) -> Result<Opened, Failure> {
-    let mut options = ClientOptions::new("mcp", env!("CARGO_PKG_VERSION"))
+    let mut options = ClientOptions::new("mcpio", env!("CARGO_PKG_VERSION"))
         .mode(mode(common))
         .handlers(asked::handlers())
         .configure(|config| configure(config, common));
@@ -201,11 +201,11 @@ mod tests {
     #[test]
     fn hints_are_quoted_for_the_shell_or_not_given() {
         let url = "https://example.com/mcp";
-        assert_eq!(login_hint(url, None).unwrap(), "To log in: mcp login https://example.com/mcp");
+        assert_eq!(login_hint(url, None).unwrap(), "To log in: mcpio login https://example.com/mcp");
         let hint = login_hint("https://example.com/a'b;c", Some("x';reboot;'")).unwrap();
         assert_eq!(
             hint,
-            r"To agree to it: mcp login --scope='x'\'';reboot;'\''' 'https://example.com/a'\''b;c'"
+            r"To agree to it: mcpio login --scope='x'\'';reboot;'\''' 'https://example.com/a'\''b;c'"
         );
         assert_eq!(login_hint(url, Some("a\nb")), None);
         assert_eq!(login_hint("https://example.com/\u{202e}", None), None);

@@ -12,10 +12,10 @@ use clap_complete::Shell;
 ///
 /// The command that starts the server comes after `--`; the URL of a server needs none:
 ///
-///     mcp tools -- npx -y @modelcontextprotocol/server-everything
-///     mcp call get-sum a=2 b=3 -- npx -y @modelcontextprotocol/server-everything
-///     mcp tools https://example.com/mcp
-///     mcp login https://example.com/mcp
+///     mcpio tools -- npx -y @modelcontextprotocol/server-everything
+///     mcpio call get-sum a=2 b=3 -- npx -y @modelcontextprotocol/server-everything
+///     mcpio tools https://example.com/mcp
+///     mcpio login https://example.com/mcp
 ///
 /// Exit codes: 0 done, 1 the tool reports a failure, 2 wrong usage, 3 the connection
 /// or the protocol failed, 130 ended by SIGINT (Ctrl-C), 143 by SIGTERM. At a signal the
@@ -33,7 +33,7 @@ use clap_complete::Shell;
 /// Nothing that a server sends can steer the terminal: control, bidirectional and
 /// zero-width characters are shown as escapes, in JSON as \u escapes.
 #[derive(Debug, Parser)]
-#[command(name = "mcp", version, verbatim_doc_comment)]
+#[command(name = "mcpio", version, verbatim_doc_comment)]
 pub(crate) struct Options {
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
@@ -87,7 +87,7 @@ pub(crate) struct Common {
     #[arg(long, global = true)]
     pub(crate) private_networks: bool,
 
-    /// The folder to keep tokens in [default: mcp/tokens below the folder for state, as ~/.local/state]
+    /// The folder to keep tokens in [default: mcpio/tokens below the folder for state, as ~/.local/state]
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) tokens: Option<PathBuf>,
 
@@ -274,7 +274,7 @@ impl Options {
     /// The completions of a shell.
     pub(crate) fn completions(shell: Shell) -> String {
         let mut script = Vec::new();
-        clap_complete::generate(shell, &mut Self::command(), "mcp", &mut script);
+        clap_complete::generate(shell, &mut Self::command(), "mcpio", &mut script);
         String::from_utf8_lossy(&script).into_owned()
     }
 }
@@ -330,11 +330,11 @@ Arguments are KEY=VALUE, where the tool's input schema says whether a value is t
 KEY=@FILE and KEY:=@FILE take the value from a file, @FILE all arguments, and - all of them from standard input; \
 KEY=@@TEXT is the text @TEXT:
 
-    mcp call get-sum a=2 b=3 -- npx -y @modelcontextprotocol/server-everything
-    mcp call search query='green tea' filter:='{\"new\":true}' -- SERVER
-    mcp call search '{\"query\":\"green tea\"}' -- SERVER
-    mcp call summarize text=@notes.txt -- SERVER
-    generate | mcp call search - -- SERVER";
+    mcpio call get-sum a=2 b=3 -- npx -y @modelcontextprotocol/server-everything
+    mcpio call search query='green tea' filter:='{\"new\":true}' -- SERVER
+    mcpio call search '{\"query\":\"green tea\"}' -- SERVER
+    mcpio call summarize text=@notes.txt -- SERVER
+    generate | mcpio call search - -- SERVER";
 
 /// The server to talk to.
 #[derive(Debug, Args)]
@@ -382,7 +382,8 @@ mod tests {
 
     #[test]
     fn options_of_the_server_are_left_to_it() {
-        let options = parse(&["mcp", "call", "add", "a=1", "--json", "--", "npx", "-y", "--json", "server"]);
+        let options =
+            parse(&["mcpio", "call", "add", "a=1", "--json", "--", "npx", "-y", "--json", "server"]);
         let Some(Command::Call { name, arguments, server }) = options.command else { panic!("not a call") };
         assert_eq!((name.as_str(), arguments.as_slice()), ("add", ["a=1".to_owned()].as_slice()));
         assert_eq!(server.command, ["npx", "-y", "--json", "server"]);
@@ -391,7 +392,7 @@ mod tests {
 
     #[test]
     fn tokens_are_demanded_by_their_issuer_over_http_alone() {
-        let serve = |more: &[&str]| Options::try_parse_from([&["mcp", "serve"], more].concat());
+        let serve = |more: &[&str]| Options::try_parse_from([&["mcpio", "serve"], more].concat());
         let http = ["--http", "127.0.0.1:0"];
         let issuer = ["--issuer", "https://login.example"];
         assert!(serve(&[&http[..], &issuer, &["--tool-scope", "add=sums", "--dpop"]].concat()).is_ok());
@@ -408,7 +409,7 @@ mod tests {
     #[test]
     fn a_url_needs_no_dashes() {
         let url = "https://example.com/mcp?a=b";
-        let server = |line: &[&str]| match read(&[&["mcp"], line].concat()).unwrap().command.unwrap() {
+        let server = |line: &[&str]| match read(&[&["mcpio"], line].concat()).unwrap().command.unwrap() {
             Command::Tools { name, server } => (name.into_iter().collect(), server.command),
             Command::Call { arguments, server, .. } => (arguments, server.command),
             Command::Read { uri, server, .. } => (vec![uri], server.command),
@@ -426,20 +427,20 @@ mod tests {
         assert_eq!(server(&["tools", url, "--issuer", "https://i"]).1, [url]);
         // After dashes it is a command's argument.
         assert_eq!(server(&["tools", "--", "server", url]).1, ["server", url]);
-        for line in [&["mcp", "read", url][..], &["mcp", "tools", "http:"], &["mcp", "tolls", url]] {
+        for line in [&["mcpio", "read", url][..], &["mcpio", "tools", "http:"], &["mcpio", "tolls", url]] {
             assert_eq!(read(line).unwrap_err().exit_code(), 2, "{line:?}");
         }
-        assert!(matches!(read(&["mcp", "login", url]).unwrap().command, Some(Command::Login { .. })));
+        assert!(matches!(read(&["mcpio", "login", url]).unwrap().command, Some(Command::Login { .. })));
     }
 
     #[test]
     fn help_is_a_command() {
-        for line in [&["mcp", "help"][..], &["mcp", "help", "call"], &["mcp", "call", "--help"]] {
+        for line in [&["mcpio", "help"][..], &["mcpio", "help", "call"], &["mcpio", "call", "--help"]] {
             let shown = read(line).unwrap_err();
             assert_eq!(shown.exit_code(), 0);
-            assert!(shown.to_string().contains("mcp call get-sum a=2 b=3 -- npx"), "{shown}");
+            assert!(shown.to_string().contains("mcpio call get-sum a=2 b=3 -- npx"), "{shown}");
         }
-        assert_eq!(read(&["mcp", "help", "nothing"]).unwrap_err().exit_code(), 2);
+        assert_eq!(read(&["mcpio", "help", "nothing"]).unwrap_err().exit_code(), 2);
     }
 
     #[test]
@@ -452,7 +453,7 @@ mod tests {
 
     #[test]
     fn a_missing_server_command_is_a_usage_error() {
-        let error = read(&["mcp", "tools"]).unwrap_err();
+        let error = read(&["mcpio", "tools"]).unwrap_err();
         assert_eq!(error.exit_code(), 2);
         assert!(error.to_string().contains("<COMMAND|URL>"), "{error}");
     }

@@ -1,4 +1,4 @@
-//! `mcp prompts`, `mcp get` and `mcp complete`.
+//! `mcpio prompts`, `mcpio get` and `mcpio complete`.
 
 use mcp_proto::schema::{Prompt, PromptReference, Reference, ResourceReference};
 

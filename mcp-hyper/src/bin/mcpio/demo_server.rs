@@ -1,4 +1,4 @@
-//! A server with a little of everything, for `mcp demo`, `mcp serve` and whoever tries a client.
+//! A server with a little of everything, for `mcpio demo`, `mcpio serve` and whoever tries a client.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

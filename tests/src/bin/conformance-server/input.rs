@@ -1,12 +1,12 @@
 //! Tools and a prompt that ask the client on the way, as clients of 2026-07-28 are tested to be asked: by results.
 
-use futures_lite::future::zip;
 use mcp_proto::front::{Context, HandlerError, NoArguments, Router};
 use mcp_proto::peer::server::missing_capabilities;
 use mcp_proto::schema::{
     BooleanSchema, ClientCapabilities, ClientCapability, CreateMessageParams, ElicitParams, ElicitSchema,
     ElicitValue, PrimitiveSchema, Prompt, SamplingMessage, StringSchema,
 };
+use smol::future::zip;
 
 use crate::content::plain;
 

@@ -1,4 +1,4 @@
-//! `mcp watch`: what changes on a server, as it happens.
+//! `mcpio watch`: what changes on a server, as it happens.
 
 use mcp_proto::front::WatchUpdate;
 use mcp_proto::peer::client::{Change, Interest, Why};

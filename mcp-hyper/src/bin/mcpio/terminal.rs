@@ -182,7 +182,7 @@ mod tests {
             }
         }
         let mut found = Vec::new();
-        visit(&Path::new(env!("CARGO_MANIFEST_DIR")).join("examples").join("mcp"), &mut found);
+        visit(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src/bin/mcpio"), &mut found);
         assert_eq!(found, [""; 0], "write through the screen");
     }
 }

@@ -139,14 +139,14 @@ async fn location(url: &str) -> Outcome<String> {
 }
 
 /// Asks for a page, without following where it leads.
-async fn get(url: &str) -> Outcome<http::Response<Incoming>> {
-    let url: http::Uri = url.parse()?;
+async fn get(url: &str) -> Outcome<hyper::http::Response<Incoming>> {
+    let url: hyper::http::Uri = url.parse()?;
     let host = url.authority().ok_or("a page without a host")?.as_str();
     let io = FuturesIo::new(TcpStream::connect(host).await?);
     let (mut sender, connection) = http1::handshake(io).await?;
     smol::spawn(connection).detach();
-    let path = url.path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
-    let request = http::Request::get(path).header("host", host).body(Empty::<Bytes>::new())?;
+    let path = url.path_and_query().map_or("/", hyper::http::uri::PathAndQuery::as_str);
+    let request = hyper::http::Request::get(path).header("host", host).body(Empty::<Bytes>::new())?;
     Ok(sender.send_request(request).await?)
 }
 

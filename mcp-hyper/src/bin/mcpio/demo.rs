@@ -1,4 +1,4 @@
-//! `mcp demo`: what the protocol can do, shown on a server of our own.
+//! `mcpio demo`: what the protocol can do, shown on a server of our own.
 
 use std::ffi::OsString;
 use std::net::Ipv4Addr;
@@ -80,14 +80,14 @@ async fn tour(connection: &Connection, screen: &mut Screen) -> Result<(), Failur
 
     screen.line("")?;
     screen.line("All of it works with any other server, put after the two dashes:")?;
-    screen.line(styled(QUIET, "$ mcp tools -- npx -y @modelcontextprotocol/server-everything"))?;
+    screen.line(styled(QUIET, "$ mcpio tools -- npx -y @modelcontextprotocol/server-everything"))?;
     Ok(())
 }
 
 fn step(screen: &mut Screen, title: &str, command: &str) -> Result<(), Failure> {
     screen.line("")?;
     show::heading(screen, title)?;
-    screen.line(styled(QUIET, format_args!("$ {command} -- mcp serve")))?;
+    screen.line(styled(QUIET, format_args!("$ {command} -- mcpio serve")))?;
     Ok(())
 }
 

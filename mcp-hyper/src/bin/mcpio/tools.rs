@@ -1,4 +1,4 @@
-//! `mcp tools` and `mcp call`.
+//! `mcpio tools` and `mcpio call`.
 
 use mcp_proto::schema::{ListToolsResult, Tool};
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! `mcp serve --issuer`: a server that demands tokens, to try other people's clients and authorization servers on.
+//! `mcpio serve --issuer`: a server that demands tokens, to try other people's clients and authorization servers on.
 
 use mcp_proto::auth::server::{Dpop, JwtConfig, Protection};
 use mcp_proto::front::guard::{Guard, JwtVerifier};
@@ -25,7 +25,7 @@ pub(crate) fn protection(url: &str, demands: &Demands) -> Result<Option<Protecte
     let mut protection = Protection::new(resource, issuer)
         .and_then(|protection| protection.required(demands.scope.iter().map(String::as_str)))
         .map_err(failed)?
-        .name("mcp demo");
+        .name("mcpio demo");
     for audience in &demands.audience {
         protection = protection.audience(audience);
     }
