@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
 use mcp_hyper::mcp_proto::front::Client;
-use mcp_hyper::mcp_proto::peer::client::Mode;
+use mcp_hyper::mcp_proto::peer::client::EraPolicy;
 use mcp_hyper::{ClientOptions, Proxy, ServerOptions};
 use serde_json::json;
 use server_common::*;
@@ -66,7 +66,7 @@ async fn all_are_answered(counts: &[Count]) {
     .await;
 }
 
-fn restarted_under(modes: &[Mode]) {
+fn restarted_under(modes: &[EraPolicy]) {
     bounded(async {
         let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let mut server = Server::start(address).await;
@@ -94,10 +94,10 @@ fn restarted_under(modes: &[Mode]) {
 
 #[test]
 fn modern_clients_go_on_when_the_server_is_back() {
-    restarted_under(&[Mode::ModernOnly; 3]);
+    restarted_under(&[EraPolicy::ModernOnly; 3]);
 }
 
 #[test]
 fn legacy_clients_open_new_sessions_when_the_server_is_back() {
-    restarted_under(&[Mode::LegacyOnly; 3]);
+    restarted_under(&[EraPolicy::LegacyOnly; 3]);
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use mcp_proto::front::http::{HttpExchange, HttpServer, HttpServerDriver, http_server};
 use mcp_proto::front::{ClientHandlers, Clock, Entropy, NoArguments, Router};
-use mcp_proto::peer::client::{ClientConfig, Mode};
+use mcp_proto::peer::client::{ClientConfig, EraPolicy};
 use mcp_proto::schema::{Implementation, Tool};
 use mcp_proto::transport::StreamClient;
 use mcp_proto::transport::http::Fields;
@@ -189,7 +189,7 @@ fn unread_answers() -> Vec<(&'static str, u64)> {
 /// A server floods a call with reports of progress, of 1 MiB each, and the application takes none.
 fn progress() -> Vec<(&'static str, u64)> {
     let mut config = ClientConfig::new(Implementation::new("bench", "1"));
-    config.mode = Mode::ModernOnly;
+    config.era_policy = EraPolicy::ModernOnly;
     let clock = Arc::new(Seconds::default());
     let (client, mut driver) =
         mcp_proto::front::client(StreamClient::new(config), clock, ClientHandlers::new());

@@ -6,7 +6,7 @@
 mod measure;
 
 use mcp_proto::peer::RequestOptions;
-use mcp_proto::peer::client::{ClientConfig, Event, LinkAction, Mode};
+use mcp_proto::peer::client::{ClientConfig, EraPolicy, Event, LinkAction};
 use mcp_proto::schema::{CallTool, CallToolParams, Implementation};
 use mcp_proto::transport::StreamClient;
 use mcp_proto::transport::http::client::{Action, HttpClient, HttpClientConfig, Listen, Request};
@@ -23,9 +23,9 @@ const IN_FLIGHT: u64 = 10_000;
 
 fn main() {
     let mut stream = Stream::ready();
-    let mut json = Http::ready(Mode::ModernOnly);
-    let mut events = Http::ready(Mode::ModernOnly);
-    let mut legacy = Http::ready(Mode::LegacyOnly);
+    let mut json = Http::ready(EraPolicy::ModernOnly);
+    let mut events = Http::ready(EraPolicy::ModernOnly);
+    let mut legacy = Http::ready(EraPolicy::LegacyOnly);
     let mut rows: [(&str, &mut dyn FnMut()); 4] = [
         ("stream, modern", &mut || stream.round_trip()),
         ("http, modern, JSON", &mut || json.round_trip("application/json", "", "")),
@@ -39,14 +39,14 @@ fn main() {
         let ratio = cost.nanoseconds / costs[0].nanoseconds;
         println!("{name:20} {:>8.0} {:>12} {ratio:>12.2}", cost.nanoseconds, cost.allocations);
     }
-    let mut http = Http::ready(Mode::ModernOnly);
+    let mut http = Http::ready(EraPolicy::ModernOnly);
     let (bytes, ()) = held(|| (0..IN_FLIGHT).for_each(|_| drop(http.ask())));
     println!("a request in flight over HTTP holds {} bytes", bytes / IN_FLIGHT);
 }
 
-fn config(mode: Mode) -> ClientConfig {
+fn config(mode: EraPolicy) -> ClientConfig {
     let mut config = ClientConfig::new(Implementation::new("bench", "1.0"));
-    config.mode = mode;
+    config.era_policy = mode;
     config.limits.exchanges = usize::MAX;
     config
 }
@@ -66,7 +66,7 @@ struct Stream {
 
 impl Stream {
     fn ready() -> Self {
-        let mut client = StreamClient::new(config(Mode::ModernOnly));
+        let mut client = StreamClient::new(config(EraPolicy::ModernOnly));
         assert_eq!(client.poll_link(), Some(LinkAction::Open));
         client.handle_open(NOW);
         let mut stream = Self { client, out: Vec::new(), id: 0, params: params() };
@@ -96,15 +96,15 @@ struct Http {
 }
 
 impl Http {
-    fn ready(mode: Mode) -> Self {
+    fn ready(mode: EraPolicy) -> Self {
         let mut config = HttpClientConfig::new(config(mode), "http://localhost/mcp");
         config.listen = Listen::Never;
         let client = HttpClient::new(config, NOW).expect("it is a URL");
         let mut http = Self { client, id: 0, params: params() };
         let exchange = http.opened().exchange;
-        let outcome = if mode == Mode::LegacyOnly { INITIALIZED } else { DISCOVERED };
+        let outcome = if mode == EraPolicy::LegacyOnly { INITIALIZED } else { DISCOVERED };
         http.answer(exchange, outcome, "application/json", "", "");
-        if mode == Mode::LegacyOnly {
+        if mode == EraPolicy::LegacyOnly {
             let exchange = http.opened().exchange;
             http.client.handle_head(NOW, exchange, 202, &[("content-length", "0")]);
             http.client.handle_end(NOW, exchange, End::Complete);

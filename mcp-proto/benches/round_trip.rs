@@ -16,7 +16,7 @@ use std::task::{Context, Poll, Waker};
 use mcp_proto::front::{
     self, Client, ClientDriver, ClientHandlers, Entropy, Router, ServerDriver, SystemClock,
 };
-use mcp_proto::peer::client::{ClientConfig, LinkAction, Mode, State};
+use mcp_proto::peer::client::{ClientConfig, EraPolicy, LinkAction, State};
 use mcp_proto::schema::{Era, Implementation, Tool};
 use mcp_proto::transport::{StreamClient, StreamServer};
 use measure::measure;
@@ -28,8 +28,8 @@ fn main() {
     let mut lean = Lean::default();
     let mut modern = Pair::ready(Era::Modern, 16);
     let mut legacy = Pair::ready(Era::Legacy, 16);
-    let mut front_modern = Front::ready(Mode::ModernOnly);
-    let mut front_legacy = Front::ready(Mode::LegacyOnly);
+    let mut front_modern = Front::ready(EraPolicy::ModernOnly);
+    let mut front_legacy = Front::ready(EraPolicy::LegacyOnly);
     let mut rows: [(&str, &mut dyn FnMut()); 5] = [
         ("lean", &mut || lean.round_trip()),
         ("bare, modern", &mut || modern.round_trip()),
@@ -78,14 +78,14 @@ struct Echo {
 }
 
 impl Front {
-    fn ready(mode: Mode) -> Self {
+    fn ready(mode: EraPolicy) -> Self {
         let tool = Tool::new("echo", "Says what it is told", serde_json::json!({ "type": "object" }));
         let router = Router::new("echo", "1.0.0").tool_with(tool, async |Echo { message }, _| message);
         let clock = Arc::new(SystemClock::new());
         let machine = StreamServer::new(router.config());
         let (_, server) = front::server(machine, clock.clone(), Arc::new(Unused), router);
         let mut config = ClientConfig::new(Implementation::new("benchmark", "1.0.0"));
-        config.mode = mode;
+        config.era_policy = mode;
         let (client, driver) = front::client(StreamClient::new(config), clock, ClientHandlers::new());
         let (up, down) = Default::default();
         let mut front = Self { client, driver, server, up, down };

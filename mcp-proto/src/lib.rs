@@ -102,12 +102,12 @@ extern crate alloc;
 #[cfg(feature = "std")]
 extern crate std;
 
-mod limits;
 #[cfg_attr(
     not(all(feature = "std", feature = "server", feature = "http")),
     allow(dead_code, reason = "not every feature uses all of it")
 )]
-mod small;
+mod inline_map;
+mod limits;
 mod time;
 #[cfg_attr(
     not(all(feature = "auth", feature = "client")),

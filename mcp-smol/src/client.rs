@@ -14,8 +14,8 @@ use std::task::{Context, Poll};
 
 use futures_lite::{AsyncRead, AsyncWrite};
 use mcp_proto::front::{self, Client, Error, Mode, Multi, SystemClock};
-use mcp_proto::peer::Lost;
-use mcp_proto::peer::client::{Closed, LinkAction};
+use mcp_proto::peer::LostReason;
+use mcp_proto::peer::client::{CloseReason, LinkAction};
 use mcp_proto::transport::StreamClient;
 
 use crate::alarm::Alarm;
@@ -130,7 +130,7 @@ impl<L: Link, H: Mode> ClientDriver<L, H> {
     fn start(options: ClientOptions<H>, link: L) -> (Client, Self) {
         let ClientOptions { mut config, handlers, wire, .. } = options;
         config.capabilities = handlers.capabilities().clone();
-        config.reopen = link.can_reopen();
+        config.can_reopen = link.can_reopen();
         let clock = Arc::new(SystemClock::new());
         let problem = start_reactor().err();
         let (client, front) = front::client(StreamClient::new(config), clock.clone(), handlers);
@@ -189,7 +189,7 @@ impl<L: Link + Unpin, H: Mode> Future for ClientDriver<L, H> {
         let this = &mut *self;
         if let Some(problem) = this.problem.take() {
             let why = format!("I/O cannot be started: {problem}");
-            this.front.lock(|machine, _| machine.abort(Lost::Failed(why)));
+            this.front.lock(|machine, _| machine.abort(LostReason::Failed(why)));
         }
         for _ in 0..ROUNDS {
             // All three in every round, so that reading never waits for writing, nor either for the machine.
@@ -204,7 +204,7 @@ impl<L: Link + Unpin, H: Mode> Future for ClientDriver<L, H> {
             {
                 this.front.handle_link_down();
                 return Poll::Ready(match closed {
-                    Closed::Done => Ok(()),
+                    CloseReason::Done => Ok(()),
                     closed => Err(Error::Closed(closed)),
                 });
             }

@@ -15,7 +15,7 @@ use async_io::Timer;
 use futures_lite::{AsyncRead, AsyncWrite, Stream as _};
 use mcp_proto::front::{self, Mode, Multi, Router, RouterError, ServerHandle, SystemClock};
 use mcp_proto::peer::Principal;
-use mcp_proto::peer::server::{Closed, ServerConfig};
+use mcp_proto::peer::server::{CloseReason, ServerConfig};
 use mcp_proto::transport::StreamServer;
 
 use crate::alarm::Alarm;
@@ -204,7 +204,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin, H: Mode> ServerDriver<R, W, H>
     }
 
     /// The connection is over: writes what is left for as long as the client takes it, and closes.
-    fn poll_parting(&mut self, closed: Closed, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    fn poll_parting(&mut self, closed: CloseReason, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let unwritten = self.pump.unwritten();
         let parting =
             self.parting.get_or_insert_with(|| Parting { unwritten, patience: Timer::after(LAST_ANSWERS) });
@@ -224,7 +224,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin, H: Mode> ServerDriver<R, W, H>
         Poll::Ready(match (self.end.take(), closed) {
             (Some(End::Read(error)), _) => Err(error),
             (Some(End::Write(_)), _) => Ok(()),
-            (_, Closed::Lost(lost)) => Err(io::Error::other(lost)),
+            (_, CloseReason::Lost(lost)) => Err(io::Error::other(lost)),
             (_, _) => Ok(()),
         })
     }

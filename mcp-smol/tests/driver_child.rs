@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use common::{Scratch, bounded, eventually, run, runs, state, times};
 use futures_lite::future;
 use mcp_proto::front::{Client, ClientHandlers, Error};
-use mcp_proto::peer::Lost;
-use mcp_proto::peer::client::Closed;
+use mcp_proto::peer::LostReason;
+use mcp_proto::peer::client::CloseReason;
 use mcp_proto::schema::{Era, ListRootsResult, Root};
 use mcp_smol::{ClientOptions, Command, Wire};
 use serde_json::json;
@@ -61,7 +61,7 @@ fn a_call_is_answered_and_closing_lets_the_server_leave_by_itself() {
             client.close().await
         };
         let (closed, ended) = future::zip(work, driver).await;
-        assert_eq!(closed, Closed::Done);
+        assert_eq!(closed, CloseReason::Done);
         ended.unwrap();
     });
 }
@@ -127,7 +127,7 @@ fn a_server_that_dies_on_the_probe_is_started_afresh_and_spoken_to_in_legacy() {
         let driver = smol::spawn(driver);
         assert_eq!(call(&client).await.unwrap(), "hello");
         assert_eq!(client.server().unwrap().era, Era::Legacy);
-        assert!(client.verdict().unwrap().probe_breaks_it);
+        assert!(client.verdict().unwrap().probe_breaks_server);
         client.close().await;
         driver.await.unwrap();
     });
@@ -167,7 +167,7 @@ fn a_server_that_ignores_the_end_of_its_input_and_the_request_to_leave_is_killed
         client.ready().await.unwrap();
         let pid = pid(&file);
         assert!(runs(pid));
-        assert_eq!(client.close().await, Closed::Done);
+        assert_eq!(client.close().await, CloseReason::Done);
         driver.await.unwrap();
         assert!(!runs(pid));
     });
@@ -189,7 +189,7 @@ fn close_returns_once_a_stubborn_server_is_reaped_although_the_driver_is_detache
             client.ready().await.unwrap();
             let pid = pid(&file);
             assert!(runs(pid));
-            assert_eq!(client.close().await, Closed::Done);
+            assert_eq!(client.close().await, CloseReason::Done);
             assert_eq!(state(pid), None, "neither process nor zombie is left");
         });
     }
@@ -202,7 +202,10 @@ fn close_returns_at_once_when_the_driver_was_dropped() {
         let driver = smol::spawn(driver);
         client.ready().await.unwrap();
         driver.cancel().await;
-        assert_eq!(future::poll_once(client.close()).await, Some(Closed::Lost(Lost::DriverDropped)));
+        assert_eq!(
+            future::poll_once(client.close()).await,
+            Some(CloseReason::Lost(LostReason::DriverDropped))
+        );
     });
 }
 
@@ -218,7 +221,7 @@ fn a_server_has_the_time_to_leave_that_its_command_grants() {
             .connect(script(&body).shutdown(times(10_000, 10)));
         let driver = smol::spawn(driver);
         client.ready().await.unwrap();
-        assert_eq!(client.close().await, Closed::Done);
+        assert_eq!(client.close().await, CloseReason::Done);
         driver.await.unwrap();
         assert_eq!(fs::read_to_string(file).unwrap(), "saved\n");
     });
@@ -394,6 +397,6 @@ fn killer_ends_a_connection_that_nobody_closes_and_starts_no_other_server() {
         let driver = smol::spawn(driver);
         client.ready().await.unwrap();
         killer.kill();
-        assert!(matches!(driver.await, Err(Error::Closed(Closed::Lost(_)))));
+        assert!(matches!(driver.await, Err(Error::Closed(CloseReason::Lost(_)))));
     });
 }

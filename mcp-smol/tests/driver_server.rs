@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 use common::{bounded, run};
 use futures_lite::future;
 use mcp_proto::front::{Context, Error, Event, NoArguments, Router};
-use mcp_proto::peer::client::{Closed, Mode};
-use mcp_proto::peer::server::{Closed as ServerClosed, ListKind};
+use mcp_proto::peer::client::{CloseReason, EraPolicy};
+use mcp_proto::peer::server::{CloseReason as ServerClosed, ListKind};
 use mcp_proto::schema::{Era, ServerCapability, Tool, ToolListChanged};
 use mcp_smol::{ClientOptions, ServerOptions};
 use serde::Deserialize;
@@ -69,9 +69,11 @@ fn lines(stream: Blocking) -> Vec<Value> {
 
 #[test]
 fn our_client_and_our_server_understand_each_other_in_both_eras() {
-    for (mode, era) in
-        [(Mode::ModernOnly, Era::Modern), (Mode::LegacyOnly, Era::Legacy), (Mode::Auto, Era::Modern)]
-    {
+    for (mode, era) in [
+        (EraPolicy::ModernOnly, Era::Modern),
+        (EraPolicy::LegacyOnly, Era::Legacy),
+        (EraPolicy::Auto, Era::Modern),
+    ] {
         run(async {
             let (ours, theirs) = UnixStream::pair().unwrap();
             let serving = smol::spawn(mcp_smol::serve(router(), theirs.clone(), theirs));
@@ -81,7 +83,7 @@ fn our_client_and_our_server_understand_each_other_in_both_eras() {
             assert_eq!(client.ready().await.unwrap().era, era);
             assert_eq!(client.list_tools().await.unwrap().len(), 2);
             assert_eq!(client.call_tool("hello", json!({})).await.unwrap().text_content(), "hello");
-            assert_eq!(client.close().await, Closed::Done);
+            assert_eq!(client.close().await, CloseReason::Done);
             driver.await.unwrap();
             serving.await.unwrap();
         });
@@ -224,7 +226,7 @@ fn the_handle_tells_clients_of_changes_and_closes() {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let (handle, serving) = ServerOptions::new(router()).stream(theirs.clone(), theirs);
         let serving = smol::spawn(serving);
-        let options = ClientOptions::new("test", "1").mode(Mode::LegacyOnly);
+        let options = ClientOptions::new("test", "1").mode(EraPolicy::LegacyOnly);
         let (client, driver) = options.connect_stream(ours.clone(), ours);
         let driver = smol::spawn(driver);
         let mut events = client.events();
@@ -239,7 +241,7 @@ fn the_handle_tells_clients_of_changes_and_closes() {
         assert_eq!(handle.close().await, ServerClosed::Done);
         serving.await.unwrap();
         assert!(driver.await.is_err());
-        assert!(matches!(client.closed().await, Closed::Lost(_)));
+        assert!(matches!(client.closed().await, CloseReason::Lost(_)));
     });
 }
 

@@ -18,7 +18,7 @@ use common::run;
 use futures_lite::AsyncRead;
 use futures_lite::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use mcp_proto::front::{Client, Error};
-use mcp_proto::peer::client::Closed;
+use mcp_proto::peer::client::CloseReason;
 use mcp_smol::{ClientOptions, Wire};
 use serde_json::{Value, json};
 use smol::net::unix::UnixStream;
@@ -74,7 +74,7 @@ fn a_unix_socket_carries_a_conversation_and_closing_ends_it_for_both() {
         for number in 1..=100 {
             assert_eq!(call(&client).await.unwrap(), number.to_string());
         }
-        assert_eq!(client.close().await, Closed::Done);
+        assert_eq!(client.close().await, CloseReason::Done);
         driver.await.unwrap();
         assert_eq!(server.await, 100);
     });
@@ -127,7 +127,7 @@ fn a_server_that_ends_in_the_middle_of_a_line_loses_the_call() {
             theirs.get_mut().write_all(b"{\"jsonrpc\":\"2.0\",\"id\"").await.unwrap();
         });
         assert!(matches!(call(&client).await, Err(Error::Lost(_))));
-        assert!(matches!(driver.await, Err(Error::Closed(Closed::Lost(_)))));
+        assert!(matches!(driver.await, Err(Error::Closed(CloseReason::Lost(_)))));
         server.await;
     });
 }

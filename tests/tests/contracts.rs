@@ -5,10 +5,11 @@ use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use mcp_proto::peer::client::{
-    self, ClientConfig, Interest, LinkAction, Mode, Since, State, TaskCommand, WatchId, WatchState,
+    self, ClientConfig, EraPolicy, LinkAction, State, TaskCommand, WatchFilter, WatchId, WatchStart,
+    WatchState,
 };
 use mcp_proto::peer::server::{self, Answer, Eras, ListKind, ServerConfig};
-use mcp_proto::peer::{AnyResult, InboundId, Outcome, Refusal, RequestId, RequestOptions};
+use mcp_proto::peer::{AnyResult, InboundId, Outcome, RequestError, RequestId, RequestOptions};
 use mcp_proto::schema::tasks::{CreateTaskResult, GetTaskResult, TaskStatus};
 use mcp_proto::schema::{
     CacheHint, CallTool, CallToolParams, CallToolResult, ClientCapability, EmptyParams, EmptyResult, Era,
@@ -78,14 +79,14 @@ fn action() -> impl Strategy<Value = Action> {
 #[derive(Clone, Copy, Debug)]
 struct Setting {
     eras: Eras,
-    mode: Mode,
+    mode: EraPolicy,
     reopen: bool,
     chunk: Option<NonZeroUsize>,
 }
 
 fn setting() -> impl Strategy<Value = Setting> {
     let eras = prop::sample::select(vec![Eras::Both, Eras::ModernOnly, Eras::LegacyOnly]);
-    let mode = prop::sample::select(vec![Mode::Auto, Mode::ModernOnly, Mode::LegacyOnly]);
+    let mode = prop::sample::select(vec![EraPolicy::Auto, EraPolicy::ModernOnly, EraPolicy::LegacyOnly]);
     (eras, mode, any::<bool>()).prop_map(|(eras, mode, reopen)| Setting { eras, mode, reopen, chunk: None })
 }
 
@@ -125,8 +126,8 @@ struct World {
 impl World {
     fn new(setting: Setting) -> Self {
         let mut client = ClientConfig::new(Implementation::new("client", "1"));
-        client.mode = setting.mode;
-        client.reopen = setting.reopen;
+        client.era_policy = setting.mode;
+        client.can_reopen = setting.reopen;
         client.capabilities = client.capabilities.with(ClientCapability::Roots);
         let mut server = ServerConfig::new(Implementation::new("server", "1"));
         server.eras = setting.eras;
@@ -134,7 +135,7 @@ impl World {
             .capabilities
             .with(ServerCapability::ToolsListChanged)
             .with(ServerCapability::TasksExtension);
-        server.cache_of.insert(ListTools::NAME, CacheHint::private(KEPT));
+        server.cache_by_method.insert(ListTools::NAME, CacheHint::private(KEPT));
         let mut pair = Pair::new(client, server);
         pair.network = Network { chunk: setting.chunk, ..Network::default() };
         Self {
@@ -207,7 +208,8 @@ impl World {
             }
             Action::Watch { on: true } => {
                 if self.watch.is_none() {
-                    self.watch = self.pair.client.watch(now, Interest::new().tools(), Since::Now).ok();
+                    self.watch =
+                        self.pair.client.watch(now, WatchFilter::new().tools(), WatchStart::Now).ok();
                 }
             }
             Action::Watch { on: false } => {
@@ -437,7 +439,7 @@ proptest! {
 
 fn legacy_client() -> StreamClient {
     let mut config = ClientConfig::new(Implementation::new("c", "1"));
-    config.mode = Mode::LegacyOnly;
+    config.era_policy = EraPolicy::LegacyOnly;
     let mut client = StreamClient::new(config);
     assert_eq!(client.poll_link(), Some(LinkAction::Open));
     client.handle_open(Instant::ORIGIN);
@@ -474,7 +476,7 @@ fn a_refused_command_changes_nothing() {
     let before = format!("{client:?}");
     let now = Instant::ORIGIN;
     let refused = client.request::<ListTools>(now, &PaginatedParams::default(), RequestOptions::default());
-    assert!(matches!(refused, Err(Refusal::Capability { .. })));
+    assert!(matches!(refused, Err(RequestError::Capability { .. })));
     assert_eq!(format!("{client:?}"), before);
     out.clear();
     assert!(!client.poll_transmit(&mut out));

@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use mcp_proto::front::{self, Client, Clock, Error, Mode, Multi};
-use mcp_proto::peer::client::Closed;
+use mcp_proto::peer::client::CloseReason;
 use mcp_proto::transport::http::client::{Action, HttpClient};
 
 use self::transport::{Happened, Transport};
@@ -202,7 +202,7 @@ impl<H: Mode, R: Runtime> Future for ClientDriver<H, R> {
             if let Some(closed) = this.front.closed().filter(|_| !this.is_finishing()) {
                 this.front.handle_link_down();
                 return Poll::Ready(match closed {
-                    Closed::Done => Ok(()),
+                    CloseReason::Done => Ok(()),
                     closed => Err(Error::Closed(closed)),
                 });
             }

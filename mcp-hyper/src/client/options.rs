@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use http::HeaderMap;
 use mcp_proto::front::{self, Client, ClientHandlers, Clock as _, Mode, Multi};
-use mcp_proto::peer::client::{self, CacheContext, ClientConfig, ConnectTimeouts, Verdict};
+use mcp_proto::peer::client::{self, CacheContext, ClientConfig, ConnectTimeouts, KnownEra};
 use mcp_proto::schema::Implementation;
 use mcp_proto::transport::http::client::{HttpClient, HttpClientConfig, UrlError};
 
@@ -152,14 +152,14 @@ impl From<ClientConfig> for ClientOptions {
 
 impl<H: Mode, R: Runtime> ClientOptions<H, R> {
     /// Which eras to speak. Default: the server's, which is found out.
-    pub fn mode(mut self, mode: client::Mode) -> Self {
-        self.config.client.mode = mode;
+    pub fn mode(mut self, mode: client::EraPolicy) -> Self {
+        self.config.client.era_policy = mode;
         self
     }
 
     /// What an [earlier connection](Client::verdict) to the same server found out, which saves the probe.
-    pub fn verdict(mut self, verdict: Option<Verdict>) -> Self {
-        self.config.client.verdict = verdict;
+    pub fn verdict(mut self, verdict: Option<KnownEra>) -> Self {
+        self.config.client.known_era = verdict;
         self
     }
 

@@ -11,7 +11,7 @@ use std::task::{Context, Poll, ready};
 use futures_lite::{AsyncRead, AsyncWrite};
 use hyper::server::conn::{http1, http2};
 use mcp_proto::front::Multi;
-use mcp_proto::quota::Owner;
+use mcp_proto::quota::QuotaOwner;
 
 use super::limits::HEADERS;
 use super::preface::{Beginning, Preface};
@@ -70,7 +70,7 @@ impl<Io: AsyncRead + AsyncWrite + Unpin + 'static, H: ServerMode> Connection<Io,
     pub(super) fn new(service: HttpService<H>, io: Io, peer: Option<IpAddr>) -> Self {
         let shared = service.shared();
         let watch = Arc::new(Watch::new(shared.limits.clone(), shared.clock.timers().clone()));
-        let entry = shared.registry.enter(&Owner::of(None, peer), watch.clone());
+        let entry = shared.registry.enter(&QuotaOwner::of(None, peer), watch.clone());
         let io = Transport::new(io, shared.tls.as_ref());
         if io.is_shaking() {
             watch.heard();

@@ -15,7 +15,7 @@ use futures_util::Stream as _;
 use futures_util::stream::FuturesUnordered;
 use mcp_proto::front::http::HttpServerDriver;
 use mcp_proto::front::{Mode, Multi, RouterError};
-use mcp_proto::quota::Owner;
+use mcp_proto::quota::QuotaOwner;
 
 use super::accept::{Listener, Patient};
 use super::connection::{Connection, ConnectionError};
@@ -224,7 +224,7 @@ impl<L: Listener, H: ServerMode> ServerDriver<L, H> {
                 Ok(io) => {
                     let peer = L::peer_address(&io);
                     let shared = self.service.shared();
-                    if shared.registry.has_room(&Owner::of(None, peer)) {
+                    if shared.registry.has_room(&QuotaOwner::of(None, peer)) {
                         begin(&self.service, &self.spawn, &self.connections, io, peer);
                     } else if self.parked.len() < shared.limits.connections.div_ceil(8) {
                         self.parked.push_back((io, peer));

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use mcp_proto::quota::{FairTable, Owner};
+use mcp_proto::quota::{FairTable, QuotaOwner};
 
 use super::watch::{Order, Overrun, Watch};
 
@@ -37,12 +37,12 @@ impl Registry {
     }
 
     /// Whether there is room for a connection of this owner, if need be in place of one of the owner that has most.
-    pub(super) fn has_room(&self, owner: &Owner) -> bool {
+    pub(super) fn has_room(&self, owner: &QuotaOwner) -> bool {
         self.inner().open.has_room(owner)
     }
 
     /// A new connection. It may displace another one. It is retired at once if the server is closing.
-    pub(super) fn enter(self: &Arc<Self>, owner: &Owner, watch: Arc<Watch>) -> Entry {
+    pub(super) fn enter(self: &Arc<Self>, owner: &QuotaOwner, watch: Arc<Watch>) -> Entry {
         let mut inner = self.inner();
         let number = inner.next;
         inner.next = inner.next.wrapping_add(1);

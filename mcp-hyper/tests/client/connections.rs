@@ -13,7 +13,7 @@ use futures_lite::future::{or, zip};
 use futures_lite::{AsyncRead, AsyncReadExt as _, AsyncWrite};
 use hyper::rt::Timer;
 use mcp_hyper::mcp_proto::front::Error;
-use mcp_hyper::mcp_proto::peer::client::Closed;
+use mcp_hyper::mcp_proto::peer::client::CloseReason;
 use mcp_hyper::mcp_proto::transport::http::{End, Sent};
 use mcp_hyper::{ClientOptions, Endpoint, Runtime, Smol, Stream, WireEvent};
 use serde_json::json;
@@ -48,7 +48,7 @@ fn requests_in_a_row_share_a_connection() {
         for number in 1..=20 {
             assert_eq!(call(&client).await.unwrap(), number.to_string());
         }
-        assert_eq!(client.close().await, Closed::Done);
+        assert_eq!(client.close().await, CloseReason::Done);
         driver.await.unwrap();
         let requests = server.await;
         assert_eq!(requests.len(), 21);

@@ -10,7 +10,7 @@ use futures_util::stream::FuturesUnordered;
 use h2::Reason;
 use http::Response;
 use mcp_hyper::mcp_proto::front::Error;
-use mcp_hyper::mcp_proto::peer::client::Closed;
+use mcp_hyper::mcp_proto::peer::client::CloseReason;
 use mcp_hyper::mcp_proto::transport::http::{End, Sent};
 use mcp_hyper::{ClientOptions, WireEvent};
 use serde_json::json;
@@ -76,7 +76,7 @@ fn many_requests_share_a_connection() {
         let calls: FuturesUnordered<_> = (0..90).map(|_| call(&client)).collect();
         let texts: Vec<_> = calls.map(Result::unwrap).collect().await;
         assert!(texts.iter().all(|text| *text == url));
-        assert_eq!(client.close().await, Closed::Done);
+        assert_eq!(client.close().await, CloseReason::Done);
         driver.await.unwrap();
         assert_eq!(server.await, 91);
     });

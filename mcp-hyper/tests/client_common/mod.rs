@@ -10,7 +10,7 @@ use std::time::Duration;
 use futures_lite::future::or;
 use futures_lite::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use mcp_hyper::mcp_proto::front::{Client, Error};
-use mcp_hyper::mcp_proto::peer::client::Mode;
+use mcp_hyper::mcp_proto::peer::client::EraPolicy;
 use mcp_hyper::mcp_proto::transport::http::client::Listen;
 use mcp_hyper::{ClientDriver, ClientOptions, Proxy, Runtime};
 use serde_json::{Value, json};
@@ -27,12 +27,12 @@ pub fn run<T>(future: impl Future<Output = T>) -> T {
 
 /// A client that speaks to modern servers alone and asks no proxy.
 pub fn modern() -> ClientOptions {
-    ClientOptions::new("test", "1").mode(Mode::ModernOnly).proxy(Proxy::none())
+    ClientOptions::new("test", "1").mode(EraPolicy::ModernOnly).proxy(Proxy::none())
 }
 
 /// A client that speaks to legacy servers alone, does not listen and asks no proxy.
 pub fn legacy() -> ClientOptions {
-    let options = ClientOptions::new("test", "1").mode(Mode::LegacyOnly).proxy(Proxy::none());
+    let options = ClientOptions::new("test", "1").mode(EraPolicy::LegacyOnly).proxy(Proxy::none());
     options.configure(|config| config.listen = Listen::Never)
 }
 

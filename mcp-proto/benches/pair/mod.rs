@@ -4,7 +4,7 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use mcp_proto::peer::client::{self, ClientConfig, LinkAction, Mode, State};
+use mcp_proto::peer::client::{self, ClientConfig, EraPolicy, LinkAction, State};
 use mcp_proto::peer::server::{Answer, Event, ServerConfig};
 use mcp_proto::peer::{InboundId, RequestOptions};
 use mcp_proto::schema::{
@@ -60,7 +60,7 @@ impl Pair {
     pub(crate) fn ready(era: Era, in_flight: usize) -> Self {
         let limits = Limits { requests_out: in_flight, requests_in: in_flight, ..Limits::default() };
         let mut config = ClientConfig::new(Implementation::new("benchmark", "1.0.0"));
-        config.mode = if era == Era::Modern { Mode::ModernOnly } else { Mode::LegacyOnly };
+        config.era_policy = if era == Era::Modern { EraPolicy::ModernOnly } else { EraPolicy::LegacyOnly };
         config.limits = limits;
         let client = StreamClient::new(config);
         let mut config = ServerConfig::new(Implementation::new("echo", "1.0.0"));

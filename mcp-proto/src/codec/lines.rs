@@ -136,7 +136,7 @@ impl Lines {
             self.partial.take()
         };
         self.plain = true;
-        self.present(line)
+        self.trim_line(line)
     }
 
     /// Takes the end of the input, and gives what lay after the last newline unless it was blank: a last
@@ -182,7 +182,7 @@ impl Lines {
     }
 
     /// Strips what is not the line's own; nothing is left of a blank line.
-    fn present(&mut self, mut line: Line) -> Option<Line> {
+    fn trim_line(&mut self, mut line: Line) -> Option<Line> {
         let (Line::Whole(text) | Line::TooLong { head: text, .. }) = &mut line;
         if !self.started {
             self.started = true;

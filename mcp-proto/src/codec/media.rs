@@ -13,7 +13,7 @@ use core::iter;
 /// assert!(!media::is(b"application/json-seq", "application/json"));
 /// ```
 #[must_use]
-pub fn is(content_type: &[u8], full: &str) -> bool {
+pub fn is_type(content_type: &[u8], full: &str) -> bool {
     let essence = pieces(content_type, b';').next().unwrap_or_default();
     essence.trim_ascii().eq_ignore_ascii_case(full.as_bytes())
 }

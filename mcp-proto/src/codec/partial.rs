@@ -25,13 +25,13 @@ pub(super) struct Partial {
 
 #[derive(Clone, Debug)]
 enum State {
-    Held(BytesMut),
+    Buffered(BytesMut),
     Skipping { head: Bytes, tail: Vec<u8>, bytes: usize },
 }
 
 impl Partial {
     pub(super) fn new(max_bytes: usize) -> Self {
-        Self { max_bytes, state: State::Held(BytesMut::new()), longest: 0 }
+        Self { max_bytes, state: State::Buffered(BytesMut::new()), longest: 0 }
     }
 
     /// Counts what comes behind the first `bytes` bytes, and holds next to nothing of it.
@@ -48,7 +48,7 @@ impl Partial {
     /// How long the contents are so far; saturating.
     pub(super) fn len(&self) -> usize {
         match &self.state {
-            State::Held(held) => held.len(),
+            State::Buffered(held) => held.len(),
             State::Skipping { bytes, .. } => *bytes,
         }
     }
@@ -56,14 +56,14 @@ impl Partial {
     /// How many bytes are kept of them.
     pub(super) fn buffered(&self) -> usize {
         match &self.state {
-            State::Held(held) => held.len(),
+            State::Buffered(held) => held.len(),
             State::Skipping { head, tail, .. } => head.len().saturating_add(tail.len()),
         }
     }
 
     pub(super) fn push(&mut self, piece: &[u8]) {
         match &mut self.state {
-            State::Held(held) => {
+            State::Buffered(held) => {
                 let length = held.len().saturating_add(piece.len());
                 if length <= self.max_bytes {
                     if length > held.capacity() {
@@ -94,7 +94,7 @@ impl Partial {
 
     /// The contents, whose end has come; nothing is left here.
     pub(super) fn take(&mut self) -> Line {
-        if let State::Held(held) = &mut self.state {
+        if let State::Buffered(held) = &mut self.state {
             let contents = held.split().freeze();
             if contents.len() > KEPT_BYTES {
                 *held = BytesMut::new();
@@ -103,8 +103,8 @@ impl Partial {
             }
             return Line::Whole(contents);
         }
-        match core::mem::replace(&mut self.state, State::Held(BytesMut::new())) {
-            State::Held(held) => Line::Whole(held.freeze()),
+        match core::mem::replace(&mut self.state, State::Buffered(BytesMut::new())) {
+            State::Buffered(held) => Line::Whole(held.freeze()),
             State::Skipping { head, mut tail, bytes } => {
                 let surplus = tail.len().saturating_sub(TAIL_BYTES);
                 tail.drain(..surplus);
@@ -147,7 +147,7 @@ mod tests {
         let (mut moves, mut capacity) = (0, 0);
         for _ in 0..BYTES {
             partial.push(b"x");
-            let State::Held(held) = &partial.state else { panic!("it is within the limit") };
+            let State::Buffered(held) = &partial.state else { panic!("it is within the limit") };
             if held.capacity() != capacity {
                 (moves, capacity) = (moves + 1, held.capacity());
             }
@@ -162,7 +162,7 @@ mod tests {
         for length in [KEPT_BYTES + 1, KEPT_BYTES] {
             partial.push(&alloc::vec![b'x'; length]);
             drop(partial.take());
-            let State::Held(held) = &mut partial.state else { panic!("nothing is over-long") };
+            let State::Buffered(held) = &mut partial.state else { panic!("nothing is over-long") };
             assert_eq!(held.try_reclaim(KEPT_BYTES), length == KEPT_BYTES);
         }
     }

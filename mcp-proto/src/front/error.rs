@@ -7,9 +7,10 @@ use core::time::Duration;
 
 use crate::HumanDuration;
 #[cfg(feature = "client")]
-use crate::peer::client::Closed;
+use crate::peer::client::CloseReason;
 use crate::peer::{
-    DecodeError, HttpError, InputFault, InvalidAnswer, Lost, Outcome, Refusal, TaskReport, quote_unaddressed,
+    DecodeError, HttpError, InputError, InvalidAnswerError, LostReason, Outcome, RequestError, TaskReport,
+    quote_error_without_id,
 };
 use crate::rpc::{ErrorObject, Raw};
 use crate::schema::FormError;
@@ -43,7 +44,7 @@ pub enum Error {
     /// [`InputMode::Manual`](crate::peer::InputMode::Manual).
     InputRequired(Raw),
     /// The server wants input first, and it could not be given.
-    Input(InputFault),
+    Input(InputError),
     /// The request has become a task that nobody follows: see [`TaskMode::Handle`](crate::peer::TaskMode::Handle).
     Task(Box<TaskReport>),
     /// The task that the request had become was given up, and not by this side.
@@ -52,7 +53,7 @@ pub enum Error {
         message: Option<String>,
     },
     /// The other side answered with something that is no answer.
-    Invalid(InvalidAnswer),
+    Invalid(InvalidAnswerError),
     /// The exchange of HTTP ended with a status and no answer.
     Http(HttpError),
     /// The other side answered with a result that is not what the method promises.
@@ -70,7 +71,7 @@ pub enum Error {
         /// The tool.
         tool: String,
         /// What is wrong.
-        fault: crate::validate::OutputFault,
+        fault: crate::validate::OutputError,
         /// The result as it came: not to be given to a model unseen.
         result: alloc::boxed::Box<crate::schema::CallToolResult>,
     },
@@ -86,12 +87,12 @@ pub enum Error {
         unaddressed: Option<Box<ErrorObject>>,
     },
     /// The connection ended first; whether the other side has acted on the request is not known.
-    Lost(Lost),
+    Lost(LostReason),
     /// The request was not sent.
-    Refused(Refusal),
+    Refused(RequestError),
     /// The connection never became ready, or is over.
     #[cfg(feature = "client")]
-    Closed(Closed),
+    Closed(CloseReason),
     /// This side cancelled the request.
     Cancelled,
     /// The pages of a list do not end.
@@ -106,7 +107,7 @@ impl Error {
         match self {
             Self::TimedOut { .. } => true,
             #[cfg(feature = "client")]
-            Self::Closed(Closed::Connect(error)) => error.is_timeout(),
+            Self::Closed(CloseReason::Connect(error)) => error.is_timeout(),
             _ => false,
         }
     }
@@ -116,7 +117,7 @@ impl Error {
         match self {
             #[cfg(feature = "client")]
             Self::Closed(_) => true,
-            Self::Lost(_) | Self::Refused(Refusal::Closed | Refusal::Connect(_)) => true,
+            Self::Lost(_) | Self::Refused(RequestError::Closed | RequestError::Connect(_)) => true,
             _ => false,
         }
     }
@@ -148,8 +149,8 @@ impl Error {
             #[cfg(feature = "client")]
             Self::Closed(_) => Fault::Connection,
             Self::TimedOut { .. } | Self::Lost(_) => Fault::Connection,
-            Self::Refused(Refusal::Connect(_)) => Fault::Connection,
-            Self::Input(InputFault::Failed { .. }) => Fault::Local,
+            Self::Refused(RequestError::Connect(_)) => Fault::Connection,
+            Self::Input(InputError::Failed { .. }) => Fault::Local,
             Self::Input(_) => Fault::Peer,
             Self::Refused(_) | Self::Cancelled | Self::Finished => Fault::Local,
         }
@@ -164,13 +165,13 @@ impl Error {
         fn connecting(error: &ConnectError) -> Option<&HttpError> {
             match error {
                 ConnectError::Http { error, .. } => Some(error),
-                ConnectError::Tried(tried) => tried.last().and_then(connecting),
+                ConnectError::AllFailed(tried) => tried.last().and_then(connecting),
                 _ => None,
             }
         }
         let http = match self {
             Self::Http(error) => error,
-            Self::Closed(Closed::Connect(error)) => connecting(error)?,
+            Self::Closed(CloseReason::Connect(error)) => connecting(error)?,
             _ => return None,
         };
         (http.status == 401 || (http.status == 403 && http.challenge.is_some())).then_some(http)
@@ -283,11 +284,11 @@ impl fmt::Display for Error {
             Self::Form(error) => write!(f, "the form is not filled in as it asks: {error}"),
             Self::TimedOut { after, maximum: false, unaddressed } => {
                 write!(f, "no answer and no progress within {}", HumanDuration(*after))?;
-                quote_unaddressed(f, unaddressed.as_deref())
+                quote_error_without_id(f, unaddressed.as_deref())
             }
             Self::TimedOut { after, maximum: true, unaddressed } => {
                 write!(f, "no answer within the maximum of {}", HumanDuration(*after))?;
-                quote_unaddressed(f, unaddressed.as_deref())
+                quote_error_without_id(f, unaddressed.as_deref())
             }
             Self::Lost(lost) => lost.fmt(f),
             Self::Refused(refusal) => refusal.fmt(f),
@@ -331,7 +332,7 @@ impl From<Outcome> for Error {
             Outcome::Invalid(invalid) => Self::Invalid(invalid),
             Outcome::Http(error) => Self::Http(error),
             Outcome::Lost(lost) => Self::Lost(lost),
-            Outcome::TimedOut { after, maximum, unaddressed } => {
+            Outcome::TimedOut { after, hard: maximum, error_without_id: unaddressed } => {
                 Self::TimedOut { after, maximum, unaddressed }
             }
             Outcome::Cancelled => Self::Cancelled,
@@ -349,8 +350,8 @@ impl From<DecodeError> for Error {
     }
 }
 
-impl From<Refusal> for Error {
-    fn from(refusal: Refusal) -> Self {
+impl From<RequestError> for Error {
+    fn from(refusal: RequestError) -> Self {
         Self::Refused(refusal)
     }
 }

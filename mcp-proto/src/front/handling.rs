@@ -7,8 +7,8 @@ use core::task::{Context, Poll, Waker};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::signal::{Signal, TaskWaker};
+use crate::inline_map::{InlineMap, InlineQueue};
 use crate::peer::InboundId;
-use crate::small::{SmallMap, SmallQueue};
 
 /// A handler panicked. The panic hook has reported it; the request it was for is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,15 +31,15 @@ struct Task<F> {
 
 /// The futures of handlers, each polled only when its own waker was called.
 pub(crate) struct Tasks<F> {
-    tasks: SmallMap<InboundId, Task<F>>,
+    tasks: InlineMap<InboundId, Task<F>>,
     /// Those that are ready, in the order in which they are polled.
-    ready: SmallQueue<InboundId>,
+    ready: InlineQueue<InboundId>,
     signal: Arc<Signal>,
 }
 
 impl<F: Future + Unpin> Tasks<F> {
     pub(crate) fn new(signal: Arc<Signal>) -> Self {
-        Self { tasks: SmallMap::new(), ready: SmallQueue::default(), signal }
+        Self { tasks: InlineMap::new(), ready: InlineQueue::default(), signal }
     }
 
     /// Takes in the handler of a request; it is polled with the ready ones.

@@ -101,7 +101,7 @@ it.
 //! # What holds
 //!
 //! - Every request ends exactly once: with its answer, at its timeout, with the connection, or with its driver
-//!   ([`Lost::DriverDropped`](crate::peer::Lost::DriverDropped)). What reports on its progress comes before.
+//!   ([`LostReason::DriverDropped`](crate::peer::LostReason::DriverDropped)). What reports on its progress comes before.
 //! - Every future may be dropped at any time, and loses nothing but its own answer.
 //! - No waker, handler, destructor or I/O runs under a lock. Parameters of methods of your own are serialized under it:
 //!   their `Serialize` must not use the handles.

@@ -10,7 +10,7 @@ use super::Error;
 use super::signal::lock;
 use super::slots::Link;
 use crate::schema::{CallToolParams, CallToolResult, ListToolsResult, Method};
-use crate::validate::{Lookup, OutputFault, OutputSchemas, check, compile};
+use crate::validate::{Lookup, OutputError, OutputSchemas, check, compile};
 
 /// Whether a client checks the structured results of tools.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -34,7 +34,7 @@ impl Outputs {
         self.off.store(checks == OutputChecks::Off, Ordering::Relaxed);
     }
 
-    fn check(&self, tool: &str, result: &CallToolResult) -> Result<(), OutputFault> {
+    fn check(&self, tool: &str, result: &CallToolResult) -> Result<(), OutputError> {
         if self.off.load(Ordering::Relaxed) {
             return Ok(());
         }
@@ -44,11 +44,11 @@ impl Outputs {
         };
         // Outside the lock: both can take a while.
         let schema = match known {
-            Lookup::Nothing => return Ok(()),
+            Lookup::Unknown => return Ok(()),
             Lookup::Compiled(schema) => schema,
             Lookup::Text(text) => {
                 let schema = compile(&text, &bounds);
-                lock(&self.schemas).keep(tool, &text, schema.clone());
+                lock(&self.schemas).store_compiled(tool, &text, schema.clone());
                 schema
             }
         };

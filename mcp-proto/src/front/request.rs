@@ -11,7 +11,9 @@ use core::time::Duration;
 
 use super::Error;
 use super::slots::{Follow, Link};
-use crate::peer::{CacheMode, InputMode, Outcome, Outgoing, ProgressOption, RequestId, RequestOptions};
+use crate::peer::{
+    CacheMode, InputMode, Outcome, OutgoingRequest, ProgressOption, RequestId, RequestOptions,
+};
 use crate::schema::{LoggingLevel, Meta, Method, ProgressParams};
 
 /// A request that is sent when it is first polled, and cancelled on the wire when it is dropped before its answer.
@@ -69,7 +71,7 @@ impl<M: Method> Request<M> {
 
     /// Waits this long for the answer, whatever progress is reported.
     pub fn maximum(self, maximum: Duration) -> Self {
-        self.with(|options| options.maximum = Some(maximum))
+        self.with(|options| options.hard_timeout = Some(maximum))
     }
 
     /// Asks for log messages of at least this level to come along with the answer (2026-07-28 only).
@@ -103,7 +105,7 @@ impl<M: Method> Request<M> {
     /// request. To await progress instead, see [`start`](Self::start).
     pub fn on_progress(mut self, follow: impl FnMut(ProgressParams) + Send + 'static) -> Self {
         self.on_progress = Some(Box::new(follow));
-        self.with(|options| options.progress = ProgressOption::Ask)
+        self.with(|options| options.progress = ProgressOption::Always)
     }
 
     /// Sends the request now, to follow its progress or to have several under way at once.
@@ -126,7 +128,7 @@ impl<M: Method> Request<M> {
     pub fn start(self) -> Result<Call<M>, Error> {
         let request = self.with(|options| {
             if options.progress == ProgressOption::WhereLong {
-                options.progress = ProgressOption::Ask;
+                options.progress = ProgressOption::Always;
             }
         });
         match request.state {
@@ -226,7 +228,7 @@ impl<M: Method> Call<M> {
         follow: Follow,
     ) -> Result<Self, Error> {
         let params = params?;
-        let id = link.send(Outgoing::new::<M>(&params, options), follow)?;
+        let id = link.send(OutgoingRequest::new::<M>(&params, options), follow)?;
         Ok(Self {
             link,
             id,

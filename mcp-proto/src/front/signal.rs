@@ -11,8 +11,8 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use core::task::Waker;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use crate::inline_map::InlineQueue;
 use crate::peer::InboundId;
-use crate::small::SmallQueue;
 
 /// Locks a mutex whose content stays valid whatever panics.
 pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -111,12 +111,12 @@ pub(crate) struct Signal<K = InboundId>(Mutex<Slot<K>>);
 
 struct Slot<K> {
     driver: Option<Waker>,
-    ready: SmallQueue<K>,
+    ready: InlineQueue<K>,
 }
 
 impl<K> Default for Signal<K> {
     fn default() -> Self {
-        Self(Mutex::new(Slot { driver: None, ready: SmallQueue::default() }))
+        Self(Mutex::new(Slot { driver: None, ready: InlineQueue::default() }))
     }
 }
 
@@ -144,7 +144,7 @@ impl<K> Signal<K> {
 
     /// The driver runs: it need not be woken until it parks again. Returns the tasks to poll, each once; what becomes
     /// ready meanwhile comes next time.
-    pub(super) fn begin(&self) -> SmallQueue<K> {
+    pub(super) fn begin(&self) -> InlineQueue<K> {
         let (ready, waker) = {
             let mut slot = lock(&self.0);
             (core::mem::take(&mut slot.ready), slot.driver.take())

@@ -8,13 +8,13 @@ use super::Error;
 use super::Notification;
 use super::queue::Queue;
 use super::signal::Wakers;
+use crate::inline_map::InlineMap;
 #[cfg(feature = "client")]
 use crate::peer::client::TaskCommand;
-use crate::peer::{Lost, Outcome, Outgoing, RequestId};
+use crate::peer::{LostReason, Outcome, OutgoingRequest, RequestId};
 #[cfg(feature = "client")]
-use crate::peer::{Refusal, RequestOptions};
+use crate::peer::{RequestError, RequestOptions};
 use crate::schema::ProgressParams;
-use crate::small::SmallMap;
 
 /// How many progress notifications wait for one call. Each tells all that the ones before it told, so the oldest go
 /// first.
@@ -44,7 +44,7 @@ struct Slot {
 
 /// Where outcomes and progress wait to be taken.
 #[derive(Default)]
-pub(crate) struct Slots(SmallMap<RequestId, Slot>);
+pub(crate) struct Slots(InlineMap<RequestId, Slot>);
 
 impl Slots {
     pub(crate) fn open(&mut self, request: RequestId, follow: Follow) {
@@ -72,7 +72,7 @@ impl Slots {
     }
 
     /// Settles whatever is still open.
-    pub(crate) fn settle_all(&mut self, lost: &Lost, wakers: &mut Wakers) {
+    pub(crate) fn settle_all(&mut self, lost: &LostReason, wakers: &mut Wakers) {
         for slot in self.0.values_mut() {
             slot.outcome.get_or_insert_with(|| Outcome::Lost(lost.clone()));
             wakers.wake(slot.waker.take());
@@ -212,13 +212,13 @@ pub(crate) enum Subscribed {
 
 /// A connection, as the futures of requests see it.
 pub(crate) trait Link: Send + Sync {
-    fn send(&self, request: Outgoing<'_>, follow: Follow) -> Result<RequestId, Error>;
+    fn send(&self, request: OutgoingRequest<'_>, follow: Follow) -> Result<RequestId, Error>;
 
     /// Asks something about a task of the other side. Only servers have any that are followed.
     #[cfg(feature = "client")]
     fn task(&self, id: &str, command: TaskCommand, options: RequestOptions) -> Result<RequestId, Error> {
         let _ = (id, command, options);
-        Err(Error::Refused(Refusal::NotReady))
+        Err(Error::Refused(RequestError::NotReady))
     }
 
     fn poll_progress(&self, request: RequestId, waker: Waker) -> Poll<Option<ProgressParams>>;

@@ -10,8 +10,8 @@ use arbitrary::Arbitrary;
 use bytes::Bytes;
 
 use crate::Instant;
-use crate::peer::client::{ClientConfig, Event, Keepalive, Mode, Since, WatchId, WatchState};
-use crate::peer::{InboundId, Lost, Refusal, RequestId, RequestOptions};
+use crate::peer::client::{ClientConfig, EraPolicy, Event, Keepalive, WatchId, WatchStart, WatchState};
+use crate::peer::{InboundId, LostReason, RequestError, RequestId, RequestOptions};
 use crate::rpc::{self, ErrorObject, Frame, Id, Message};
 use crate::schema::{
     CallTool, CallToolParams, ClientCapability, ElicitAction, ElicitResult, EmptyParams, Implementation,
@@ -111,8 +111,9 @@ struct Harness {
 impl Harness {
     fn run(run: &Run, cut: Cut) -> String {
         let mut config = ClientConfig::new(Implementation::new("fuzz", "0"));
-        config.mode = [Mode::Auto, Mode::ModernOnly, Mode::LegacyOnly][usize::from(run.mode % 3)];
-        config.reopen = run.reopen;
+        config.era_policy =
+            [EraPolicy::Auto, EraPolicy::ModernOnly, EraPolicy::LegacyOnly][usize::from(run.mode % 3)];
+        config.can_reopen = run.reopen;
         config.keepalive = run.keepalive.then_some(Keepalive::PRESET);
         config.capabilities.roots = Some(Default::default());
         config.capabilities = config.capabilities.with(ClientCapability::ElicitationUrl);
@@ -144,7 +145,7 @@ impl Harness {
             harness.apply(operation);
             harness.check();
         }
-        harness.client.abort(Lost::DriverDropped);
+        harness.client.abort(LostReason::DriverDropped);
         harness.drain_events();
         for (request, outcomes) in &harness.accepted {
             assert_eq!(*outcomes, 1, "contract 1: {request:?} has {outcomes} outcomes");
@@ -197,7 +198,7 @@ impl Harness {
                 }
             }
             Operation::Close => self.client.close(now),
-            Operation::Abort => self.client.abort(Lost::Closed),
+            Operation::Abort => self.client.abort(LostReason::Closed),
             Operation::Open => self.client.handle_open(now),
             Operation::OpenFailed => self.client.handle_open_failed("fuzz"),
             Operation::Input(bytes) => self.input(bytes),
@@ -239,7 +240,7 @@ impl Harness {
                 self.note(&action);
             }
             Operation::Watch { interest, before } => {
-                let since = if *before { Since::Before } else { Since::Now };
+                let since = if *before { WatchStart::Before } else { WatchStart::Now };
                 let watch = self.client.watch(now, super::interest(*interest), since);
                 self.note(&watch);
                 if let Ok(watch) = watch {
@@ -279,13 +280,13 @@ impl Harness {
             "contract 8: {} bytes are queued",
             self.client.queued()
         );
-        let (kept, most) = (self.client.peer().cache_use(), &self.client.peer().config().cache);
+        let (kept, most) = (self.client.peer().cache_usage(), &self.client.peer().config().cache);
         assert!(kept.entries <= most.entries && kept.bytes <= most.bytes, "contract 8: {kept:?} of {most:?}");
         // The machine asks for tasks on its own, and gives them up for requests that have their outcome.
         assert!(self.client.peer().in_flight() <= limits.requests_out, "contract 8: too much is in flight");
     }
 
-    fn accept(&mut self, accepted: Result<RequestId, Refusal>) {
+    fn accept(&mut self, accepted: Result<RequestId, RequestError>) {
         self.note(&accepted);
         if let Ok(request) = accepted {
             assert!(self.accepted.insert(request, 0).is_none(), "a handle is used twice");

@@ -81,8 +81,8 @@ fn media_types(data: &[u8]) {
     assert!(media::accepts([data, full.as_bytes()], full), "the type itself is refused");
     assert!(!media::accepts([data, b"APPLICATION/json; q=0"], "application/json") || plain(data, full));
     let typed = [b"Application/JSON \t; ", data].concat();
-    assert!(media::is(&typed, full), "parameters change a type");
-    assert!(!media::is(&[b"x", data].concat(), full), "another type is taken for it");
+    assert!(media::is_type(&typed, full), "parameters change a type");
+    assert!(!media::is_type(&[b"x", data].concat(), full), "another type is taken for it");
 }
 
 /// Whether a list names the type itself somewhere, perhaps without a weight of nothing.

@@ -13,8 +13,8 @@ use bytes::Bytes;
 use serde::Deserialize;
 
 use crate::Instant;
-use crate::peer::client::{ClientConfig, Event, Keepalive, Mode, Since, WatchId, WatchState};
-use crate::peer::{InboundId, Lost, Refusal, Reissue, RequestId, RequestOptions};
+use crate::peer::client::{ClientConfig, EraPolicy, Event, Keepalive, WatchId, WatchStart, WatchState};
+use crate::peer::{InboundId, LostReason, ReissuePolicy, RequestError, RequestId, RequestOptions};
 use crate::rpc::{ErrorObject, Id};
 use crate::schema::{
     CallTool, CallToolParams, ClientCapability, EmptyParams, Implementation, Json, ListRootsResult,
@@ -97,7 +97,8 @@ struct Harness {
 impl Harness {
     fn run(run: &Run, cut: Cut) -> String {
         let mut config = ClientConfig::new(Implementation::new("fuzz", "0"));
-        config.mode = [Mode::Auto, Mode::ModernOnly, Mode::LegacyOnly][usize::from(run.mode % 3)];
+        config.era_policy =
+            [EraPolicy::Auto, EraPolicy::ModernOnly, EraPolicy::LegacyOnly][usize::from(run.mode % 3)];
         config.keepalive = run.keepalive.then_some(Keepalive::PRESET);
         config.capabilities = config.capabilities.with(ClientCapability::RootsListChanged);
         if run.tight {
@@ -141,7 +142,7 @@ impl Harness {
             harness.apply(operation);
             harness.check();
         }
-        harness.client.abort(harness.now, Lost::DriverDropped);
+        harness.client.abort(harness.now, LostReason::DriverDropped);
         harness.actions();
         harness.events();
         for (request, outcomes) in &harness.accepted {
@@ -168,7 +169,7 @@ impl Harness {
                 self.accept(accepted);
             }
             Operation::List => {
-                let options = RequestOptions::default().reissue(Reissue::Always);
+                let options = RequestOptions::default().reissue(ReissuePolicy::Always);
                 let accepted = self.client.request::<ListTools>(now, &PaginatedParams::default(), options);
                 self.accept(accepted);
             }
@@ -194,7 +195,7 @@ impl Harness {
                 }
             }
             Operation::Close => self.client.close(now),
-            Operation::Abort => self.client.abort(now, Lost::Closed),
+            Operation::Abort => self.client.abort(now, LostReason::Closed),
             Operation::Head { which, status, kind } => {
                 if let Some(exchange) = self.pick(*which) {
                     self.head(exchange, *status, *kind);
@@ -247,7 +248,7 @@ impl Harness {
                 self.see_to_one();
             }
             Operation::Watch { interest, before } => {
-                let since = if *before { Since::Before } else { Since::Now };
+                let since = if *before { WatchStart::Before } else { WatchStart::Now };
                 let watch = self.client.watch(now, super::interest(*interest), since);
                 self.note(&watch);
                 if let Ok(watch) = watch {
@@ -281,13 +282,13 @@ impl Harness {
             "contract 8: {} bytes are queued",
             self.client.queued()
         );
-        let (kept, most) = (self.client.peer().cache_use(), &self.client.peer().config().cache);
+        let (kept, most) = (self.client.peer().cache_usage(), &self.client.peer().config().cache);
         assert!(kept.entries <= most.entries && kept.bytes <= most.bytes, "contract 8: {kept:?} of {most:?}");
         // The machine asks for tasks on its own, and gives them up for requests that have their outcome.
         assert!(self.client.peer().in_flight() <= limits.requests_out, "contract 8: too much is in flight");
     }
 
-    fn accept(&mut self, accepted: Result<RequestId, Refusal>) {
+    fn accept(&mut self, accepted: Result<RequestId, RequestError>) {
         self.note(&accepted);
         if let Ok(request) = accepted {
             assert!(self.accepted.insert(request, 0).is_none(), "a handle is used twice");

@@ -28,7 +28,7 @@ use alloc::string::String;
 
 use arbitrary::{Arbitrary, Unstructured};
 
-use crate::peer::client::{Interest, TaskCommand};
+use crate::peer::client::{TaskCommand, WatchFilter};
 use crate::rpc::Id;
 
 pub use challenge::challenge;
@@ -69,8 +69,8 @@ pub fn http_server(data: &[u8]) {
 }
 
 /// What an application may be interested in: any of it, by the bits of a number.
-fn interest(bits: u8) -> Interest {
-    let mut interest = Interest::new();
+fn interest(bits: u8) -> WatchFilter {
+    let mut interest = WatchFilter::new();
     if bits & 1 != 0 {
         interest = interest.tools();
     }

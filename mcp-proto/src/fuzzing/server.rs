@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 use crate::peer::server::{
     Answer, Eras, Event, ListKind, NONCE_BYTES, SealError, SealKey, Sealer, ServerConfig,
 };
-use crate::peer::{InboundId, Lost, RequestId, RequestOptions};
+use crate::peer::{InboundId, LostReason, RequestId, RequestOptions};
 use crate::rpc::{self, ErrorObject, Frame, Id, Message};
 use crate::schema::tasks::{GetTaskResult, TaskStatus, TaskUpdatedParams};
 use crate::schema::{
@@ -211,7 +211,7 @@ impl Harness {
             harness.apply(operation);
             harness.check();
         }
-        harness.server.abort(Lost::DriverDropped);
+        harness.server.abort(LostReason::DriverDropped);
         harness.drain_events();
         for (request, outcomes) in &harness.accepted {
             assert_eq!(*outcomes, 1, "contract 1: {request:?} has {outcomes} outcomes");
@@ -317,7 +317,7 @@ impl Harness {
                 }
             }
             Operation::Close => self.server.close(now),
-            Operation::Abort => self.server.abort(Lost::Closed),
+            Operation::Abort => self.server.abort(LostReason::Closed),
             Operation::Advance { ms } => self.now = now + Duration::from_millis(u64::from(*ms) * 4),
             Operation::Backwards { ms } => {
                 let back = Duration::from_millis((*ms).into());
@@ -373,7 +373,7 @@ impl Harness {
         let given = self.states.iter().find(|(given, _)| given == state).map(|(_, about)| about);
         match &opened {
             Ok(opened) => assert_eq!(opened.payload, carried.uri.as_bytes(), "a state of another request"),
-            Err(SealError::Lapsed) => {}
+            Err(SealError::Expired) => {}
             Err(_) => assert_ne!(given, Some(&carried.uri), "a state is refused to its own request"),
         }
         assert!(opened.is_err() || given == Some(&carried.uri), "a state that was never given is accepted");
@@ -390,7 +390,7 @@ impl Harness {
         assert!(self.server.peer().unanswered() <= limits.requests_in, "contract 8");
         assert!(self.server.peer().in_flight() <= limits.requests_out, "contract 8");
         assert!(
-            self.server.peer().held() == 0 || !self.server.is_closed(),
+            self.server.peer().backlog_len() == 0 || !self.server.is_closed(),
             "what is held outlives its connection"
         );
     }

@@ -10,16 +10,16 @@ use alloc::vec::Vec;
 pub(crate) struct BatchId(u64);
 
 #[derive(Debug, Default)]
-struct Collected {
+struct BatchAnswers {
     /// How many answers are still to come; the batch itself counts as one while it is being read.
-    open: usize,
+    unanswered: usize,
     answers: Vec<u8>,
 }
 
 /// The batches that have not been answered.
 #[derive(Debug, Default)]
 pub(crate) struct Batches {
-    batches: BTreeMap<BatchId, Collected>,
+    batches: BTreeMap<BatchId, BatchAnswers>,
     next: u64,
     bytes: usize,
 }
@@ -29,14 +29,14 @@ impl Batches {
     pub(crate) fn open(&mut self) -> BatchId {
         let id = BatchId(self.next);
         self.next = self.next.saturating_add(1);
-        self.batches.insert(id, Collected { open: 1, answers: Vec::new() });
+        self.batches.insert(id, BatchAnswers { unanswered: 1, answers: Vec::new() });
         id
     }
 
     /// A request of the batch is to be answered.
     pub(crate) fn expect(&mut self, id: BatchId) {
         if let Some(batch) = self.batches.get_mut(&id) {
-            batch.open = batch.open.saturating_add(1);
+            batch.unanswered = batch.unanswered.saturating_add(1);
         }
     }
 
@@ -64,8 +64,8 @@ impl Batches {
     #[must_use]
     pub(crate) fn close(&mut self, id: BatchId) -> Option<Vec<u8>> {
         let batch = self.batches.get_mut(&id)?;
-        batch.open = batch.open.saturating_sub(1);
-        if batch.open > 0 {
+        batch.unanswered = batch.unanswered.saturating_sub(1);
+        if batch.unanswered > 0 {
             return None;
         }
         let mut answers = self.batches.remove(&id)?.answers;

@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use core::fmt;
 
-use crate::peer::events::Keep;
+use crate::peer::event_queue::MakeOwned;
 use crate::rpc::{Id, Malformed, Raw, Recovered};
 use crate::schema::{Method as _, MethodInfo, Ping, Revision, ServerCapability};
 
@@ -133,10 +133,10 @@ impl Leniency {
     }
 }
 
-impl Keep for Leniency {
-    fn keep(&mut self) {
+impl MakeOwned for Leniency {
+    fn make_owned(&mut self) {
         if let Self::Response(malformed) = self {
-            malformed.keep();
+            malformed.make_owned();
         }
     }
 }

@@ -15,7 +15,7 @@ pub(crate) fn undeclared(
     params: Option<&Raw>,
 ) -> Option<ClientCapability> {
     #[derive(Deserialize)]
-    struct Asked<'a> {
+    struct CapabilityFields<'a> {
         #[serde(borrow)]
         mode: Option<&'a RawValue>,
         #[serde(borrow)]
@@ -23,7 +23,7 @@ pub(crate) fn undeclared(
         #[serde(borrow, rename = "toolChoice")]
         tool_choice: Option<&'a RawValue>,
     }
-    let asked: Asked<'_> = params?.decode().ok()?;
+    let asked: CapabilityFields<'_> = params?.decode().ok()?;
     let needed = match info.name {
         Elicit::NAME if asked.mode.is_some_and(|mode| mode.get() == r#""url""#) => {
             ClientCapability::ElicitationUrl

@@ -74,7 +74,7 @@ pub struct MetaEntries<'a> {
 
 impl MetaEntries<'_> {
     /// Whether the protocol, rather than the caller, decides what stands under `key`.
-    fn decides(&self, key: &str) -> bool {
+    fn is_reserved(&self, key: &str) -> bool {
         match key {
             meta::PROTOCOL_VERSION | meta::CLIENT_CAPABILITIES | meta::CLIENT_INFO | meta::LOG_LEVEL => true,
             meta::PROGRESS_TOKEN => self.progress.is_some(),
@@ -83,12 +83,12 @@ impl MetaEntries<'_> {
     }
 }
 
-struct Merged<'a> {
+struct MergedMeta<'a> {
     entries: MetaEntries<'a>,
     own: &'a Meta,
 }
 
-impl Merged<'_> {
+impl MergedMeta<'_> {
     fn is_empty(&self) -> bool {
         // Without the protocol's own entries there is no place for a log level.
         let MetaEntries { protocol, progress, log_level: _, options } = self.entries;
@@ -111,11 +111,11 @@ impl Merged<'_> {
             entry(out, meta::PROGRESS_TOKEN, &token)?;
         }
         let chosen = entries.options.into_iter().flat_map(Meta::iter);
-        for (key, value) in chosen.clone().filter(|(key, _)| !entries.decides(key)) {
+        for (key, value) in chosen.clone().filter(|(key, _)| !entries.is_reserved(key)) {
             chosen_entry(out, key, value)?;
         }
         let overridden: BTreeSet<&str> = chosen.map(|(key, _)| key).collect();
-        let own = self.own.iter().filter(|(key, _)| !entries.decides(key) && !overridden.contains(key));
+        let own = self.own.iter().filter(|(key, _)| !entries.is_reserved(key) && !overridden.contains(key));
         for (key, value) in own {
             chosen_entry(out, key, value)?;
         }
@@ -174,7 +174,7 @@ impl<P: Params> AnyParams for P {
         entries: MetaEntries<'_>,
     ) -> Result<(), serde_json::Error> {
         write::json(out, &Fields(self, revision))?;
-        let merged = Merged { entries, own: self.meta() };
+        let merged = MergedMeta { entries, own: self.meta() };
         if merged.is_empty() {
             return Ok(());
         }
@@ -198,7 +198,7 @@ impl<P: Params> AnyParams for P {
 ///
 /// <https://modelcontextprotocol.io/specification/2026-07-28/basic#resulttype>
 #[derive(Clone, Copy, Debug)]
-pub struct Stamp<'a> {
+pub struct ResultDefaults<'a> {
     /// Its `resultType`, whatever it says itself.
     pub(crate) kind: Option<&'a ResultType>,
     pub(crate) server_info: Option<&'a Json>,
@@ -218,7 +218,7 @@ pub trait AnyResult {
         &self,
         out: &mut Vec<u8>,
         revision: Revision,
-        stamp: Option<Stamp<'_>>,
+        stamp: Option<ResultDefaults<'_>>,
     ) -> Result<(), serde_json::Error>;
 
     /// What kind of result it says it is, where it says so itself.
@@ -230,11 +230,11 @@ impl<R: ResultFields> AnyResult for R {
         &self,
         out: &mut Vec<u8>,
         revision: Revision,
-        stamp: Option<Stamp<'_>>,
+        stamp: Option<ResultDefaults<'_>>,
     ) -> Result<(), serde_json::Error> {
         match stamp {
             None => write::json(out, &At(self, revision)),
-            Some(stamp) => write::json(out, &Stamped { result: self, revision, stamp }),
+            Some(stamp) => write::json(out, &ResultWithDefaults { result: self, revision, stamp }),
         }
     }
 
@@ -243,13 +243,13 @@ impl<R: ResultFields> AnyResult for R {
     }
 }
 
-struct Stamped<'a, R> {
+struct ResultWithDefaults<'a, R> {
     result: &'a R,
     revision: Revision,
-    stamp: Stamp<'a>,
+    stamp: ResultDefaults<'a>,
 }
 
-impl<R: ResultFields> Serialize for Stamped<'_, R> {
+impl<R: ResultFields> Serialize for ResultWithDefaults<'_, R> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let stamp = self.stamp;
         let kind = stamp.kind.or(self.result.result_type()).unwrap_or(&ResultType::Complete);
@@ -267,7 +267,7 @@ impl<R: ResultFields> Serialize for Stamped<'_, R> {
         if let Some(scope) = scope {
             map.serialize_entry("cacheScope", scope.as_str())?;
         }
-        let stamped = StampedMeta { own: self.result.meta(), stamp };
+        let stamped = MetaWithDefaults { own: self.result.meta(), stamp };
         if !stamped.is_empty() {
             map.serialize_entry("_meta", &stamped)?;
         }
@@ -275,18 +275,18 @@ impl<R: ResultFields> Serialize for Stamped<'_, R> {
     }
 }
 
-struct StampedMeta<'a> {
+struct MetaWithDefaults<'a> {
     own: &'a Meta,
-    stamp: Stamp<'a>,
+    stamp: ResultDefaults<'a>,
 }
 
-impl StampedMeta<'_> {
+impl MetaWithDefaults<'_> {
     fn is_empty(&self) -> bool {
         self.own.is_empty() && self.stamp.server_info.is_none() && self.stamp.subscription.is_none()
     }
 }
 
-impl Serialize for StampedMeta<'_> {
+impl Serialize for MetaWithDefaults<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         if let Some(info) = self.stamp.server_info {
@@ -307,7 +307,7 @@ impl Serialize for StampedMeta<'_> {
 }
 
 /// Decodes a template and writes it for a revision.
-type Project = fn(&Raw, &mut Vec<u8>, Revision, MetaEntries<'_>) -> Result<(), serde_json::Error>;
+type ProjectFn = fn(&Raw, &mut Vec<u8>, Revision, MetaEntries<'_>) -> Result<(), serde_json::Error>;
 
 /// Parameters encoded before the revision was known, to be written once it is.
 #[derive(Clone, Debug)]
@@ -316,7 +316,7 @@ pub(crate) struct Template {
     pub(crate) info: Option<&'static MethodInfo>,
     pub(crate) options: RequestOptions,
     params: Raw,
-    project: Project,
+    project: ProjectFn,
 }
 
 impl Template {
@@ -337,15 +337,15 @@ impl Template {
 
 /// A request on its way into a peer: what [`request`](crate::transport::Transport::request) is made of, for
 /// callers that do not know the method at compile time.
-pub struct Outgoing<'a> {
+pub struct OutgoingRequest<'a> {
     pub(crate) method: &'a str,
     pub(crate) info: Option<&'static MethodInfo>,
     pub(crate) params: &'a dyn AnyParams,
-    project: Project,
+    project: ProjectFn,
     pub(crate) options: RequestOptions,
 }
 
-impl<'a> Outgoing<'a> {
+impl<'a> OutgoingRequest<'a> {
     /// A request of the method `M`.
     pub fn new<M: Method>(params: &'a M::Params, options: RequestOptions) -> Self {
         Self { method: M::NAME, info: Some(M::INFO), params, project: project::<M::Params>, options }

@@ -2,8 +2,8 @@
 
 use core::fmt;
 
+use crate::inline_map::InlineMap;
 use crate::rpc::Id;
-use crate::small::SmallMap;
 
 /// A request of the other side that awaits an answer: a local handle, never reused on a connection.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -24,7 +24,7 @@ impl fmt::Debug for InboundId {
 
 /// Why a request is not taken in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refused {
+pub(crate) enum InsertError {
     /// A request with the same id has not been answered yet.
     Duplicate,
     /// Too many requests are unanswered.
@@ -34,15 +34,15 @@ pub(crate) enum Refused {
 /// The table of unanswered requests, by local handle and by id on the wire.
 #[derive(Debug)]
 pub(crate) struct Inbound<T> {
-    entries: SmallMap<InboundId, (Id, T)>,
-    handles: SmallMap<Id, InboundId>,
+    entries: InlineMap<InboundId, (Id, T)>,
+    handles: InlineMap<Id, InboundId>,
     next: u64,
     limit: usize,
 }
 
 impl<T> Inbound<T> {
     pub(crate) fn new(limit: usize) -> Self {
-        Self { entries: SmallMap::new(), handles: SmallMap::new(), next: 1, limit }
+        Self { entries: InlineMap::new(), handles: InlineMap::new(), next: 1, limit }
     }
 
     /// A handle for something that is answered like a request and has no id on the wire.
@@ -52,12 +52,12 @@ impl<T> Inbound<T> {
         handle
     }
 
-    pub(crate) fn insert(&mut self, id: Id, value: T) -> Result<InboundId, Refused> {
+    pub(crate) fn insert(&mut self, id: Id, value: T) -> Result<InboundId, InsertError> {
         if self.handles.contains_key(&id) {
-            return Err(Refused::Duplicate);
+            return Err(InsertError::Duplicate);
         }
         if self.entries.len() >= self.limit {
-            return Err(Refused::Full);
+            return Err(InsertError::Full);
         }
         let handle = self.mint();
         self.handles.insert(id.clone(), handle);

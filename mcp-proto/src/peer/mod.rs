@@ -10,9 +10,9 @@ mod conduct;
 mod declared;
 mod denial;
 mod encode;
-mod events;
+mod event_queue;
 mod inbound;
-mod input_fault;
+mod input_error;
 mod options;
 mod outbound;
 mod outbox;
@@ -27,17 +27,19 @@ mod task;
 pub use crate::schema::CacheHint;
 pub use conduct::{Conduct, Leniency};
 pub use denial::Denial;
-pub use encode::{AnyParams, AnyResult, MetaEntries, Outgoing, Stamp};
+pub use encode::{AnyParams, AnyResult, MetaEntries, OutgoingRequest, ResultDefaults};
 pub use inbound::InboundId;
-pub use input_fault::InputFault;
-pub use options::{CacheMode, InputMode, ProgressOption, Reissue, RequestOptions, TaskMode};
+pub use input_error::InputError;
+pub use options::{CacheMode, InputMode, ProgressOption, ReissuePolicy, RequestOptions, TaskMode};
 pub use outbound::RequestId;
-pub use outbox::{About, Outbox};
-pub use outcome::{DecodeError, HttpError, InvalidAnswer, Lost, Needed, Outcome, Refusal, RequestError};
+pub use outbox::{MessageKind, Outbox};
+pub use outcome::{
+    DecodeError, HttpError, InvalidAnswerError, LostReason, Outcome, RequestError, RequiredCapability,
+};
 pub use principal::Principal;
 pub use task::TaskReport;
 
-pub(crate) use inbound::{Inbound, Refused};
-pub(crate) use outbound::{Entry, Kept, Outbound, Stage, TaskWish};
+pub(crate) use inbound::{Inbound, InsertError};
+pub(crate) use outbound::{Outbound, OutboundEntry, Stage, StoredParams, TaskOptions};
 #[cfg(all(feature = "std", any(feature = "client", feature = "server")))]
-pub(crate) use outcome::quote_unaddressed;
+pub(crate) use outcome::quote_error_without_id;

@@ -19,7 +19,7 @@ pub struct RequestOptions {
     /// `Some(Duration::MAX)` waits for ever, within `maximum`.
     pub timeout: Option<Duration>,
     /// How long to wait at most, whatever progress is reported. `None` takes the peer's default.
-    pub maximum: Option<Duration>,
+    pub hard_timeout: Option<Duration>,
     /// Whether to ask for progress.
     pub progress: ProgressOption,
     /// The least severe log messages to send along with the answer (2026-07-28 only; none without it).
@@ -27,7 +27,7 @@ pub struct RequestOptions {
     /// Further `_meta` entries. Keys that the protocol reserves for itself are overwritten.
     pub meta: Meta,
     /// Whether the request is made once more if its answer is lost on the way (HTTP only).
-    pub reissue: Reissue,
+    pub reissue: ReissuePolicy,
     /// Whether the request may become a task, and what follows if it does. `None` takes the peer's default,
     /// [`ClientConfig::tasks`](crate::peer::client::ClientConfig::tasks).
     pub task: Option<TaskMode>,
@@ -90,7 +90,7 @@ pub enum TaskMode {
 /// Whether a request is made once more, as a new one, if the connection that carries its answer breaks. The server may
 /// have acted on the first one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Reissue {
+pub enum ReissuePolicy {
     /// If the method only asks, or the tool is declared read-only or idempotent.
     #[default]
     WhereSafe,
@@ -107,9 +107,9 @@ pub enum ProgressOption {
     #[default]
     WhereLong,
     /// Ask.
-    Ask,
+    Always,
     /// Do not ask; the timeout is then never extended.
-    No,
+    Never,
 }
 
 impl RequestOptions {
@@ -122,8 +122,8 @@ impl RequestOptions {
 
     /// Sets how long to wait at most.
     #[must_use]
-    pub fn maximum(mut self, maximum: Duration) -> Self {
-        self.maximum = Some(maximum);
+    pub fn hard_timeout(mut self, maximum: Duration) -> Self {
+        self.hard_timeout = Some(maximum);
         self
     }
 
@@ -157,7 +157,7 @@ impl RequestOptions {
 
     /// Sets whether to make the request once more if its answer is lost (HTTP only).
     #[must_use]
-    pub fn reissue(mut self, reissue: Reissue) -> Self {
+    pub fn reissue(mut self, reissue: ReissuePolicy) -> Self {
         self.reissue = reissue;
         self
     }

@@ -9,7 +9,7 @@ use crate::schema::Revision;
 /// use the quota that is kept for replies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum About<'a> {
+pub enum MessageKind<'a> {
     /// A request of this side.
     Request {
         /// Its id on the wire.
@@ -43,11 +43,11 @@ pub trait Outbox {
     fn buffer(&mut self) -> &mut Vec<u8>;
 
     /// Ends the message that was appended.
-    fn commit(&mut self, about: About<'_>);
+    fn commit(&mut self, about: MessageKind<'_>);
 
     /// Ends the message that was appended, a request that goes out again under a new id; it went out first under the id
     /// `first`. For transports that know their requests by that.
-    fn commit_again(&mut self, first: i64, about: About<'_>) {
+    fn commit_retry(&mut self, first: i64, about: MessageKind<'_>) {
         let _ = first;
         self.commit(about);
     }
@@ -56,12 +56,12 @@ pub trait Outbox {
     /// not be read. For transports that show by more than the message what went wrong.
     fn commit_error(&mut self, id: Option<&Id>, code: i64) {
         let _ = code;
-        self.commit(About::Reply(id));
+        self.commit(MessageKind::Reply(id));
     }
 
     /// Whether somebody reads what belongs to no request. While nobody does, changes are kept in mind rather than
     /// written, each of them once.
-    fn is_heard(&self) -> bool {
+    fn has_reader(&self) -> bool {
         true
     }
 
@@ -79,7 +79,7 @@ pub trait Outbox {
     fn cancel(&mut self, id: i64, reason: Option<&str>);
 
     /// As [`cancel`](Self::cancel), for a request that is out under the id `id`, and went out first under the id `first`.
-    fn cancel_again(&mut self, first: i64, id: i64, reason: Option<&str>) {
+    fn cancel_retry(&mut self, first: i64, id: i64, reason: Option<&str>) {
         let _ = first;
         self.cancel(id, reason);
     }

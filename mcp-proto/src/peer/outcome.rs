@@ -6,8 +6,8 @@ use core::fmt;
 use core::time::Duration;
 
 use crate::HumanDuration;
-use crate::peer::events::Keep;
-use crate::peer::{InputFault, TaskReport};
+use crate::peer::event_queue::MakeOwned;
+use crate::peer::{InputError, TaskReport};
 use crate::rpc::{ErrorObject, Raw};
 use crate::schema::{ClientCapability, Method, Revision, ServerCapability};
 
@@ -21,7 +21,7 @@ pub enum Outcome {
     /// of requests that were made with [`InputMode::Manual`](crate::peer::InputMode::Manual).
     InputRequired(Raw),
     /// The input that the server needs could not be given.
-    Input(InputFault),
+    Input(InputError),
     /// The server works on it as a task ([`TaskMode::Handle`](crate::peer::TaskMode::Handle)).
     Task(Box<TaskReport>),
     /// The task that it had become was given up, and not by this side.
@@ -32,24 +32,24 @@ pub enum Outcome {
     /// The peer's error.
     Error(ErrorObject),
     /// The peer answered with something that is no answer to this request.
-    Invalid(InvalidAnswer),
+    Invalid(InvalidAnswerError),
     /// The exchange of HTTP ended with a status and no answer.
     Http(HttpError),
     /// The connection ended first; whether the peer has acted on the request is not known.
-    Lost(Lost),
+    Lost(LostReason),
     /// No answer came in time. If the request was sent, the peer has been told that nobody waits any more.
     TimedOut {
         /// How long it took.
         after: Duration,
         /// Whether it was the hard maximum that struck, rather than the time without progress.
-        maximum: bool,
+        hard: bool,
         /// The last error without an id that came meanwhile: it may have been the answer.
-        unaddressed: Option<Box<ErrorObject>>,
+        error_without_id: Option<Box<ErrorObject>>,
     },
     /// This side cancelled it.
     Cancelled,
     /// It was never sent.
-    Refused(Refusal),
+    Refused(RequestError),
 }
 
 impl Outcome {
@@ -61,12 +61,16 @@ impl Outcome {
                 let data = error.data.as_ref().map_or(0, |data| data.as_bytes().len());
                 error.message.len().saturating_add(data)
             }
-            Self::Invalid(InvalidAnswer::Malformed(text) | InvalidAnswer::ResultType(text)) => text.len(),
+            Self::Invalid(InvalidAnswerError::Malformed(text) | InvalidAnswerError::ResultType(text)) => {
+                text.len()
+            }
             Self::Http(error) => error.bytes(),
             Self::Input(fault) => fault.bytes(),
             Self::Task(report) => report.bytes(),
             Self::TaskCancelled { message } => message.as_ref().map_or(0, String::len),
-            Self::TimedOut { unaddressed, .. } => unaddressed.as_ref().map_or(0, |error| error.message.len()),
+            Self::TimedOut { error_without_id: unaddressed, .. } => {
+                unaddressed.as_ref().map_or(0, |error| error.message.len())
+            }
             _ => 0,
         }
     }
@@ -85,11 +89,11 @@ impl Outcome {
     }
 }
 
-impl Keep for Outcome {
-    fn keep(&mut self) {
+impl MakeOwned for Outcome {
+    fn make_owned(&mut self) {
         match self {
             Self::Result(raw) | Self::InputRequired(raw) => *raw = raw.detached(),
-            Self::Error(error) => error.keep(),
+            Self::Error(error) => error.make_owned(),
             _ => {}
         }
     }
@@ -136,13 +140,13 @@ impl fmt::Display for Outcome {
             Self::Invalid(invalid) => invalid.fmt(f),
             Self::Http(error) => error.fmt(f),
             Self::Lost(lost) => lost.fmt(f),
-            Self::TimedOut { after, maximum: false, unaddressed } => {
+            Self::TimedOut { after, hard: false, error_without_id: unaddressed } => {
                 write!(f, "no answer and no progress within {}", HumanDuration(*after))?;
-                quote_unaddressed(f, unaddressed.as_deref())
+                quote_error_without_id(f, unaddressed.as_deref())
             }
-            Self::TimedOut { after, maximum: true, unaddressed } => {
+            Self::TimedOut { after, hard: true, error_without_id: unaddressed } => {
                 write!(f, "no answer within the maximum of {}", HumanDuration(*after))?;
-                quote_unaddressed(f, unaddressed.as_deref())
+                quote_error_without_id(f, unaddressed.as_deref())
             }
             Self::Cancelled => f.write_str("cancelled"),
             Self::Refused(refusal) => refusal.fmt(f),
@@ -151,7 +155,7 @@ impl fmt::Display for Outcome {
 }
 
 /// Continues the message about a timeout with the error that may have been the answer.
-pub(crate) fn quote_unaddressed(f: &mut fmt::Formatter<'_>, error: Option<&ErrorObject>) -> fmt::Result {
+pub(crate) fn quote_error_without_id(f: &mut fmt::Formatter<'_>, error: Option<&ErrorObject>) -> fmt::Result {
     match error {
         Some(error) => write!(f, "; meanwhile the peer sent an error without an id: {error}"),
         None => Ok(()),
@@ -161,7 +165,7 @@ pub(crate) fn quote_unaddressed(f: &mut fmt::Formatter<'_>, error: Option<&Error
 /// An answer that answers nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum InvalidAnswer {
+pub enum InvalidAnswerError {
     /// The message could not be read; its id could.
     Malformed(String),
     /// It is longer than this side accepts.
@@ -173,7 +177,7 @@ pub enum InvalidAnswer {
     ResultType(String),
 }
 
-impl fmt::Display for InvalidAnswer {
+impl fmt::Display for InvalidAnswerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Malformed(what) => write!(f, "the answer could not be read: {what}"),
@@ -264,7 +268,7 @@ impl core::error::Error for HttpError {}
 /// Why an answer can no longer come.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Lost {
+pub enum LostReason {
     /// The peer ended the connection; with what the transport had to say about it, such as an exit status.
     Disconnected(String),
     /// This side closed the connection before the answer came.
@@ -281,7 +285,7 @@ pub enum Lost {
     DriverDropped,
 }
 
-impl fmt::Display for Lost {
+impl fmt::Display for LostReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Disconnected(detail) if detail.is_empty() => f.write_str("the peer ended the connection"),
@@ -296,18 +300,18 @@ impl fmt::Display for Lost {
     }
 }
 
-impl core::error::Error for Lost {}
+impl core::error::Error for LostReason {}
 
 /// Why a request was never sent. Decided when it is made if the peer is known by then, otherwise once it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Refusal {
+pub enum RequestError {
     /// The other side did not declare the capability that the method needs.
     Capability {
         /// The method.
         method: String,
         /// The capability.
-        needed: Needed,
+        needed: RequiredCapability,
     },
     /// The revision in use has no such method.
     Revision {
@@ -325,7 +329,7 @@ pub enum Refusal {
     /// Its parameters could not be encoded.
     Encode(String),
     /// The page that it sends the person to is none that a client may open.
-    Page(String),
+    UnsafePage(String),
     /// As many requests are in flight as [`Limits`](crate::Limits) allow.
     InFlight {
         /// The limit.
@@ -338,7 +342,7 @@ pub enum Refusal {
     },
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for RequestError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Capability { method, needed } => {
@@ -348,7 +352,7 @@ impl fmt::Display for Refusal {
                 write!(f, "{method} was not sent: revision {} has no such method", revision.as_str())
             }
             Self::Connect(why) => f.write_str(why),
-            Self::Page(why) => write!(f, "not sent: {why}"),
+            Self::UnsafePage(why) => write!(f, "not sent: {why}"),
             Self::NotReady => f.write_str("not sent: the connection is not ready yet"),
             Self::Closed => f.write_str("not sent: the connection is closed"),
             Self::Encode(why) => write!(f, "not sent: the parameters could not be encoded: {why}"),
@@ -360,18 +364,18 @@ impl fmt::Display for Refusal {
     }
 }
 
-impl core::error::Error for Refusal {}
+impl core::error::Error for RequestError {}
 
 /// A capability of either side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Needed {
+pub enum RequiredCapability {
     /// One of the server's.
     Server(ServerCapability),
     /// One of the client's.
     Client(ClientCapability),
 }
 
-impl fmt::Display for Needed {
+impl fmt::Display for RequiredCapability {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Server(capability) => write!(f, "the server capability {:?}", capability.path()),
@@ -379,6 +383,3 @@ impl fmt::Display for Needed {
         }
     }
 }
-
-/// A command that was not accepted, with the reason. Nothing has changed.
-pub type RequestError = Refusal;

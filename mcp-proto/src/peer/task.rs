@@ -46,7 +46,7 @@ impl TaskReport {
     /// # Errors
     /// What is wrong with it, in words.
     pub fn read(raw: &Raw) -> Result<Self, String> {
-        Snapshot::read(raw).map(|snapshot| *snapshot.report)
+        TaskSnapshot::read(raw).map(|snapshot| *snapshot.report)
     }
 
     /// How many bytes of the server's it holds.
@@ -67,7 +67,7 @@ impl TaskReport {
 /// What a server said of a task at one moment.
 #[derive(Clone, Debug)]
 #[cfg_attr(not(feature = "client"), allow(dead_code, reason = "a client does more than report"))]
-pub(crate) struct Snapshot {
+pub(crate) struct TaskSnapshot {
     pub(crate) report: Box<TaskReport>,
     /// What it asks for, by key.
     pub(crate) requests: BTreeMap<String, Raw>,
@@ -78,7 +78,7 @@ pub(crate) struct Snapshot {
 
 /// The fields of a task on the wire, by the names of either revision.
 #[derive(Deserialize)]
-struct Wire<'a> {
+struct WireTask<'a> {
     #[serde(borrow, rename = "taskId")]
     id: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -107,7 +107,7 @@ struct Wire<'a> {
 
 /// A result that may be a task: of 2025-11-25 it is in a member of its own.
 #[derive(Deserialize)]
-struct Created<'a> {
+struct CreatedResult<'a> {
     #[serde(borrow)]
     task: Option<&'a RawValue>,
     #[serde(borrow, rename = "_meta")]
@@ -118,33 +118,33 @@ struct Created<'a> {
 const IMMEDIATE: &str = "io.modelcontextprotocol/model-immediate-response";
 
 /// The value of a field, if it is of the type that is expected: one odd field is not to cost the rest.
-fn lenient<'a, T: Deserialize<'a>>(field: Option<&'a RawValue>) -> Option<T> {
+fn decode_lenient<'a, T: Deserialize<'a>>(field: Option<&'a RawValue>) -> Option<T> {
     serde_json::from_str(field?.get()).ok()
 }
 
 /// A time in milliseconds. Servers in languages with one type of number write it with a fraction.
 fn duration(field: Option<&RawValue>) -> Option<Duration> {
-    let milliseconds: f64 = lenient(field)?;
+    let milliseconds: f64 = decode_lenient(field)?;
     Duration::try_from_secs_f64(milliseconds / 1000.0).ok()
 }
 
-impl Snapshot {
+impl TaskSnapshot {
     /// Reads the result of `tasks/get`, the parameters of a notification, or a task within something else.
     ///
     /// # Errors
     /// What is wrong with it, in words.
     pub(crate) fn read(raw: &Raw) -> Result<Self, String> {
-        let wire: Wire<'_> = raw.decode().map_err(|error| error.to_string())?;
-        let id: String = lenient(wire.id).ok_or("a task without an identifier")?;
-        let status: TaskStatus = lenient(wire.status).ok_or("a task without a known status")?;
+        let wire: WireTask<'_> = raw.decode().map_err(|error| error.to_string())?;
+        let id: String = decode_lenient(wire.id).ok_or("a task without an identifier")?;
+        let status: TaskStatus = decode_lenient(wire.status).ok_or("a task without a known status")?;
         let part = |field: &RawValue| raw.part(field);
-        let requests: BTreeMap<String, &RawValue> = lenient(wire.requests).unwrap_or_default();
+        let requests: BTreeMap<String, &RawValue> = decode_lenient(wire.requests).unwrap_or_default();
         let report = TaskReport {
             id,
             status,
-            message: lenient(wire.message),
-            created_at: lenient(wire.created_at).unwrap_or_default(),
-            last_updated_at: lenient(wire.last_updated_at).unwrap_or_default(),
+            message: decode_lenient(wire.message),
+            created_at: decode_lenient(wire.created_at).unwrap_or_default(),
+            last_updated_at: decode_lenient(wire.last_updated_at).unwrap_or_default(),
             ttl: duration(wire.ttl_ms).or_else(|| duration(wire.ttl)),
             poll_interval: duration(wire.poll_interval_ms).or_else(|| duration(wire.poll_interval)),
             immediate: None,
@@ -153,18 +153,18 @@ impl Snapshot {
             report: Box::new(report),
             requests: requests.into_iter().map(|(key, request)| (key, part(request))).collect(),
             result: wire.result.filter(|result| result.get().starts_with('{')).map(part),
-            error: lenient::<TaskError>(wire.error).map(ErrorObject::from),
+            error: decode_lenient::<TaskError>(wire.error).map(ErrorObject::from),
         })
     }
 
     /// Reads a result of 2025-11-25 that may be a task; `None` if it is the method's own.
     #[cfg(feature = "client")]
     pub(crate) fn read_created(raw: &Raw) -> Option<Result<Self, String>> {
-        let created: Created<'_> = raw.decode().ok()?;
+        let created: CreatedResult<'_> = raw.decode().ok()?;
         let task = created.task.filter(|task| task.get().starts_with('{'))?;
         let task = raw.part(task);
-        let meta: BTreeMap<String, &RawValue> = lenient(created.meta).unwrap_or_default();
-        let immediate = lenient(meta.get(IMMEDIATE).copied());
+        let meta: BTreeMap<String, &RawValue> = decode_lenient(created.meta).unwrap_or_default();
+        let immediate = decode_lenient(meta.get(IMMEDIATE).copied());
         Some(Self::read(&task).map(|mut snapshot| {
             snapshot.report.immediate = immediate;
             snapshot

@@ -14,17 +14,17 @@
 //!
 //! How many bytes a server holds for its owners is up to its [`ByteBudget`].
 
-mod bytes;
+mod byte_budget;
+mod fair_table;
 mod owner;
 mod shares;
-mod table;
 
 use core::fmt;
 
-pub use bytes::{ByteAccount, ByteBudget, ByteLimits, BytePermit, ByteUse, OverBudget};
-pub use owner::Owner;
-pub use shares::{Payer, Shares};
-pub use table::FairTable;
+pub use byte_budget::{ByteAccount, ByteBudget, ByteLimits, BytePermit, BytePurpose, OverBudgetError};
+pub use fair_table::FairTable;
+pub use owner::QuotaOwner;
+pub use shares::{EvictionTarget, Shares};
 
 /// An owner has no room left: what it holds is in use or must be kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -24,10 +24,10 @@ use crate::peer::Principal;
 /// assert_eq!(Owner::of(Some(&ada), address("192.0.2.1")), Owner::of(Some(&ada), None));
 /// ```
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Owner(Kind);
+pub struct QuotaOwner(OwnerKind);
 
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-enum Kind {
+enum OwnerKind {
     #[default]
     Local,
     Ipv4(Ipv4Addr),
@@ -36,15 +36,15 @@ enum Kind {
     Principal(Principal),
 }
 
-impl Owner {
+impl QuotaOwner {
     /// The owner of all requests that are not authenticated and have no known address.
-    pub const LOCAL: Self = Self(Kind::Local);
+    pub const LOCAL: Self = Self(OwnerKind::Local);
 
     /// The owner of a request with this principal, if it is authenticated, from this address, if it is known.
     #[must_use]
     pub fn of(principal: Option<&Principal>, address: Option<IpAddr>) -> Self {
         match (principal, address) {
-            (Some(principal), _) => Self(Kind::Principal(principal.clone())),
+            (Some(principal), _) => Self(OwnerKind::Principal(principal.clone())),
             (None, Some(address)) => Self::from(address),
             (None, None) => Self::LOCAL,
         }
@@ -53,34 +53,34 @@ impl Owner {
     /// Whether the owner is a principal: whether its requests are authenticated.
     #[must_use]
     pub fn is_authenticated(&self) -> bool {
-        matches!(self.0, Kind::Principal(_))
+        matches!(self.0, OwnerKind::Principal(_))
     }
 }
 
-impl From<IpAddr> for Owner {
+impl From<IpAddr> for QuotaOwner {
     fn from(address: IpAddr) -> Self {
         Self(match address.to_canonical() {
-            IpAddr::V4(address) => Kind::Ipv4(address),
-            IpAddr::V6(address) => Kind::Ipv6((address.to_bits() >> 64) as u64),
+            IpAddr::V4(address) => OwnerKind::Ipv4(address),
+            IpAddr::V6(address) => OwnerKind::Ipv6((address.to_bits() >> 64) as u64),
         })
     }
 }
 
-impl From<Principal> for Owner {
+impl From<Principal> for QuotaOwner {
     fn from(principal: Principal) -> Self {
-        Self(Kind::Principal(principal))
+        Self(OwnerKind::Principal(principal))
     }
 }
 
-impl fmt::Debug for Owner {
+impl fmt::Debug for QuotaOwner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Kind::Local => f.write_str("Owner(local)"),
-            Kind::Ipv4(address) => write!(f, "Owner({address})"),
-            Kind::Ipv6(network) => {
+            OwnerKind::Local => f.write_str("Owner(local)"),
+            OwnerKind::Ipv4(address) => write!(f, "Owner({address})"),
+            OwnerKind::Ipv6(network) => {
                 write!(f, "Owner({}/64)", Ipv6Addr::from_bits(u128::from(*network) << 64))
             }
-            Kind::Principal(principal) => write!(f, "Owner({principal:?})"),
+            OwnerKind::Principal(principal) => write!(f, "Owner({principal:?})"),
         }
     }
 }
@@ -91,8 +91,8 @@ mod tests {
 
     use super::*;
 
-    fn owner(address: &str) -> Owner {
-        Owner::of(None, address.parse().ok())
+    fn owner(address: &str) -> QuotaOwner {
+        QuotaOwner::of(None, address.parse().ok())
     }
 
     #[test]
@@ -112,16 +112,16 @@ mod tests {
     #[test]
     fn a_principal_owns_its_requests_from_any_address() {
         let ada = Principal::new("ada");
-        let anywhere = Owner::of(Some(&ada), None);
-        assert_eq!(Owner::of(Some(&ada), "192.0.2.1".parse().ok()), anywhere);
-        assert_ne!(Owner::of(Some(&Principal::new("eve")), None), anywhere);
+        let anywhere = QuotaOwner::of(Some(&ada), None);
+        assert_eq!(QuotaOwner::of(Some(&ada), "192.0.2.1".parse().ok()), anywhere);
+        assert_ne!(QuotaOwner::of(Some(&Principal::new("eve")), None), anywhere);
         assert!(anywhere.is_authenticated() && !owner("192.0.2.1").is_authenticated());
     }
 
     #[test]
     fn owners_do_not_show_principals() {
-        assert_eq!(format!("{:?}", Owner::from(Principal::new("ada"))), "Owner(Principal(…))");
+        assert_eq!(format!("{:?}", QuotaOwner::from(Principal::new("ada"))), "Owner(Principal(…))");
         assert_eq!(format!("{:?}", owner("2001:db8::1")), "Owner(2001:db8::/64)");
-        assert_eq!(format!("{:?}", Owner::LOCAL), "Owner(local)");
+        assert_eq!(format!("{:?}", QuotaOwner::LOCAL), "Owner(local)");
     }
 }

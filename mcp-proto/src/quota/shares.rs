@@ -2,12 +2,12 @@
 
 use alloc::collections::{BTreeMap, BTreeSet};
 
-use super::{Owner, QuotaError};
+use super::{QuotaError, QuotaOwner};
 
 /// How much of a capacity (entries, bytes, requests in flight) each owner holds.
 ///
 /// ```
-/// use mcp_proto::quota::{Owner, Payer, Shares};
+/// use mcp_proto::quota::{Owner, EvictionTarget, Shares};
 ///
 /// let [ada, eve] = ["192.0.2.1", "192.0.2.66"].map(|text| Owner::of(None, text.parse().ok()));
 /// let mut shares = Shares::new(100);
@@ -16,16 +16,16 @@ use super::{Owner, QuotaError};
 /// assert!(shares.try_take(&ada, 10).is_ok());
 ///
 /// shares.take(&eve, 30);
-/// assert_eq!(shares.payer(&ada, 10), Payer::Other(eve.clone()));
-/// assert_eq!(shares.payer(&eve, 1), Payer::Asker);
+/// assert_eq!(shares.eviction_target(&ada, 10), EvictionTarget::Other(eve.clone()));
+/// assert_eq!(shares.eviction_target(&eve, 1), EvictionTarget::Asker);
 /// ```
 #[derive(Clone, Debug)]
 pub struct Shares {
     capacity: usize,
     used: usize,
-    held: BTreeMap<Owner, usize>,
+    held: BTreeMap<QuotaOwner, usize>,
     /// The same by amount: whoever holds most is last.
-    ranking: BTreeSet<(usize, Owner)>,
+    ranking: BTreeSet<(usize, QuotaOwner)>,
     /// How many owners hold an amount of so many binary digits.
     magnitudes: [usize; DIGITS],
 }
@@ -34,13 +34,13 @@ const DIGITS: usize = usize::BITS as usize;
 
 /// Who gives something up so that an owner can have more.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Payer {
+pub enum EvictionTarget {
     /// Nobody: there is room.
-    Nobody,
+    Unneeded,
     /// The owner that asks, which has its fair share already.
-    Asker,
+    Requester,
     /// The owner that holds most, and more than its fair share.
-    Other(Owner),
+    Other(QuotaOwner),
 }
 
 impl Shares {
@@ -64,7 +64,7 @@ impl Shares {
 
     /// How much an owner holds.
     #[must_use]
-    pub fn held(&self, owner: &Owner) -> usize {
+    pub fn held(&self, owner: &QuotaOwner) -> usize {
         self.held.get(owner).copied().unwrap_or(0)
     }
 
@@ -76,7 +76,7 @@ impl Shares {
     ///
     /// # Errors
     /// If the owner would hold more, or there is no room. Nothing is taken then.
-    pub fn try_take(&mut self, owner: &Owner, amount: usize) -> Result<(), QuotaError> {
+    pub fn try_take(&mut self, owner: &QuotaOwner, amount: usize) -> Result<(), QuotaError> {
         if !self.allows(owner, amount) {
             return Err(QuotaError);
         }
@@ -86,7 +86,7 @@ impl Shares {
 
     /// Whether [`try_take`](Self::try_take) would succeed.
     #[must_use]
-    pub fn allows(&self, owner: &Owner, amount: usize) -> bool {
+    pub fn allows(&self, owner: &QuotaOwner, amount: usize) -> bool {
         let (free, held) = (self.free(), self.held(owner));
         if amount > free {
             return false;
@@ -105,20 +105,20 @@ impl Shares {
     }
 
     /// Takes an amount whatever is free, for a caller that has made room.
-    pub fn take(&mut self, owner: &Owner, amount: usize) {
+    pub fn take(&mut self, owner: &QuotaOwner, amount: usize) {
         self.set(owner, self.held(owner).saturating_add(amount));
         self.used = self.used.saturating_add(amount);
     }
 
     /// Gives back an amount that the owner has taken.
-    pub fn give_back(&mut self, owner: &Owner, amount: usize) {
+    pub fn give_back(&mut self, owner: &QuotaOwner, amount: usize) {
         let held = self.held(owner);
         let amount = amount.min(held);
         self.set(owner, held.saturating_sub(amount));
         self.used = self.used.saturating_sub(amount);
     }
 
-    fn set(&mut self, owner: &Owner, amount: usize) {
+    fn set(&mut self, owner: &QuotaOwner, amount: usize) {
         let before =
             if amount == 0 { self.held.remove(owner) } else { self.held.insert(owner.clone(), amount) };
         if let Some(before) = before {
@@ -137,18 +137,18 @@ impl Shares {
 
     /// Who gives up something so that this owner can have an amount more.
     #[must_use]
-    pub fn payer(&self, owner: &Owner, amount: usize) -> Payer {
+    pub fn eviction_target(&self, owner: &QuotaOwner, amount: usize) -> EvictionTarget {
         if amount <= self.free() {
-            return Payer::Nobody;
+            return EvictionTarget::Unneeded;
         }
         let newcomer = usize::from(!self.held.contains_key(owner));
         let owners = self.held.len().saturating_add(newcomer).max(1);
         let fair = self.capacity.checked_div(owners).unwrap_or(0);
         match self.ranking.last() {
             Some((_, largest)) if self.held(owner).saturating_add(amount) <= fair && largest != owner => {
-                Payer::Other(largest.clone())
+                EvictionTarget::Other(largest.clone())
             }
-            _ => Payer::Asker,
+            _ => EvictionTarget::Requester,
         }
     }
 }
@@ -162,8 +162,8 @@ fn magnitude(amount: usize) -> usize {
 mod tests {
     use super::*;
 
-    fn owner(number: u8) -> Owner {
-        Owner::from(core::net::IpAddr::from([192, 0, 2, number]))
+    fn owner(number: u8) -> QuotaOwner {
+        QuotaOwner::from(core::net::IpAddr::from([192, 0, 2, number]))
     }
 
     #[test]
@@ -214,18 +214,18 @@ mod tests {
     fn an_owner_with_its_fair_share_pays_for_itself() {
         let mut shares = Shares::new(10);
         shares.take(&owner(1), 8);
-        assert_eq!(shares.payer(&owner(2), 2), Payer::Nobody);
+        assert_eq!(shares.eviction_target(&owner(2), 2), EvictionTarget::Unneeded);
         shares.take(&owner(2), 2);
-        assert_eq!(shares.payer(&owner(2), 3), Payer::Other(owner(1)));
-        assert_eq!(shares.payer(&owner(2), 4), Payer::Asker);
-        assert_eq!(shares.payer(&owner(1), 1), Payer::Asker);
-        assert_eq!(shares.payer(&owner(3), 3), Payer::Other(owner(1)));
+        assert_eq!(shares.eviction_target(&owner(2), 3), EvictionTarget::Other(owner(1)));
+        assert_eq!(shares.eviction_target(&owner(2), 4), EvictionTarget::Requester);
+        assert_eq!(shares.eviction_target(&owner(1), 1), EvictionTarget::Requester);
+        assert_eq!(shares.eviction_target(&owner(3), 3), EvictionTarget::Other(owner(1)));
     }
 
     #[test]
     fn many_owners_with_one_entry_each_lose_none_to_a_newcomer() {
         let mut shares = Shares::new(4);
         (1..=4).for_each(|number| shares.take(&owner(number), 1));
-        assert_eq!(shares.payer(&owner(5), 1), Payer::Asker);
+        assert_eq!(shares.eviction_target(&owner(5), 1), EvictionTarget::Requester);
     }
 }

@@ -41,13 +41,13 @@ pub enum MalformedKind {
     /// The batch has more elements than [`Batch::MAX`](super::Batch::MAX).
     BatchTooLong,
     /// The text is JSON, and not a JSON-RPC message.
-    NotAMessage(Flaw),
+    NotAMessage(InvalidMessageKind),
 }
 
 /// Why JSON is not a JSON-RPC message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Flaw {
+pub enum InvalidMessageKind {
     /// It is not an object.
     NotAnObject,
     /// A member that may come once comes again.
@@ -65,7 +65,7 @@ pub enum Flaw {
     /// The id is neither a number nor a string.
     IdType,
     /// There is neither `method` nor `result` nor `error`.
-    Purposeless,
+    NoMethodOrOutcome,
     /// `method` is not a string.
     MethodType,
     /// There is a `method`, and a `result` or an `error` too.
@@ -165,7 +165,7 @@ impl fmt::Display for MalformedKind {
     }
 }
 
-impl fmt::Display for Flaw {
+impl fmt::Display for InvalidMessageKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::NotAnObject => "neither an object nor a batch",
@@ -176,7 +176,7 @@ impl fmt::Display for Flaw {
             Self::IdMissing => "a result without `id`",
             Self::IdNotInteger => "`id` is not an integer of 64 bits",
             Self::IdType => "`id` is neither an integer nor a string",
-            Self::Purposeless => "neither `method` nor `result` nor `error`",
+            Self::NoMethodOrOutcome => "neither `method` nor `result` nor `error`",
             Self::MethodType => "`method` is not a string",
             Self::MethodAndOutcome => "`method` beside `result` or `error`",
             Self::ParamsType => "`params` is neither an object nor an array",

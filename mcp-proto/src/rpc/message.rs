@@ -5,7 +5,7 @@ use alloc::boxed::Box;
 use bytes::Bytes;
 
 use super::read::element;
-use super::scan::{Cursor, Rigour};
+use super::scan::{Cursor, ScanMode};
 use super::{ErrorObject, Id, Kind, Malformed, Raw, Text};
 
 /// One JSON-RPC message.
@@ -117,7 +117,7 @@ impl Iterator for Batch {
     fn next(&mut self) -> Option<Self::Item> {
         self.left = self.left.checked_sub(1)?;
         let max_depth = self.max_depth;
-        let mut cursor = Cursor::new(&self.frame, self.at, Rigour::Strict { max_depth });
+        let mut cursor = Cursor::new(&self.frame, self.at, ScanMode::Strict { max_depth });
         // The array was scanned as a whole: its elements are there.
         cursor.item(self.first, b']', "a comma").ok()?;
         let value = cursor.value().ok()?;

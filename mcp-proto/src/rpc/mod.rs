@@ -20,7 +20,7 @@ pub mod write;
 
 pub use error::{ErrorObject, code};
 pub use id::Id;
-pub use malformed::{Flaw, Kind, Malformed, MalformedKind, Recovered};
+pub use malformed::{InvalidMessageKind, Kind, Malformed, MalformedKind, Recovered};
 pub use message::{Batch, Frame, Message, Notification, Request, Response};
 pub use pending::Pending;
 pub use raw::Raw;

@@ -3,7 +3,7 @@
 use core::borrow::Borrow;
 
 use crate::Instant;
-use crate::small::{self, SmallMap};
+use crate::inline_map::{self, InlineMap};
 
 /// Requests in flight by their wire number, or by another key, each with a deadline or none.
 ///
@@ -26,8 +26,8 @@ use crate::small::{self, SmallMap};
 /// ```
 #[derive(Clone, Debug)]
 pub struct Pending<T, K = i64> {
-    entries: SmallMap<K, Entry<T>>,
-    deadlines: SmallMap<(Instant, K), ()>,
+    entries: InlineMap<K, Entry<T>>,
+    deadlines: InlineMap<(Instant, K), ()>,
     /// The first of `deadlines`.
     next: Option<Instant>,
 }
@@ -40,7 +40,7 @@ struct Entry<T> {
 
 impl<T, K> Default for Pending<T, K> {
     fn default() -> Self {
-        Self { entries: SmallMap::new(), deadlines: SmallMap::new(), next: None }
+        Self { entries: InlineMap::new(), deadlines: InlineMap::new(), next: None }
     }
 }
 
@@ -172,7 +172,7 @@ impl<T, K: Ord + Clone> Pending<T, K> {
 
 /// The entries of a [`Pending`], in the order of their keys.
 #[derive(Clone, Debug)]
-pub struct Iter<'a, T, K>(small::Iter<'a, K, Entry<T>>);
+pub struct Iter<'a, T, K>(inline_map::Iter<'a, K, Entry<T>>);
 
 impl<'a, T, K> Iterator for Iter<'a, T, K> {
     type Item = (&'a K, &'a T);

@@ -7,10 +7,10 @@ use alloc::string::{String, ToString};
 
 use bytes::Bytes;
 
-use super::scan::{Cursor, Rigour, Shape, Stop, Value};
+use super::scan::{Cursor, ScanError, ScanMode, Shape, Value};
 use super::{
-    Batch, ErrorObject, Flaw, Frame, Id, Kind, Malformed, MalformedKind, Message, Notification, Raw,
-    Recovered, Request, Response, Text, code, recover,
+    Batch, ErrorObject, Frame, Id, InvalidMessageKind, Kind, Malformed, MalformedKind, Message, Notification,
+    Raw, Recovered, Request, Response, Text, code, recover,
 };
 
 /// Reads one frame: a message or a batch.
@@ -43,19 +43,19 @@ pub fn read(frame: &Bytes, max_depth: usize) -> Result<Frame, Malformed> {
     scan(frame, max_depth).map_err(|stop| malformed(stop, frame))
 }
 
-fn malformed(stop: Stop, message: &[u8]) -> Malformed {
+fn malformed(stop: ScanError, message: &[u8]) -> Malformed {
     Malformed { kind: stop.kind, offset: stop.offset, recovered: recover(message) }
 }
 
-fn flawed(offset: usize, flaw: Flaw) -> Stop {
-    Stop { offset, kind: MalformedKind::NotAMessage(flaw) }
+fn not_a_message(offset: usize, flaw: InvalidMessageKind) -> ScanError {
+    ScanError { offset, kind: MalformedKind::NotAMessage(flaw) }
 }
 
-fn scan(frame: &Bytes, max_depth: usize) -> Result<Frame, Stop> {
+fn scan(frame: &Bytes, max_depth: usize) -> Result<Frame, ScanError> {
     if let Err(error) = core::str::from_utf8(frame) {
-        return Err(Stop { offset: error.valid_up_to(), kind: MalformedKind::NotUtf8 });
+        return Err(ScanError { offset: error.valid_up_to(), kind: MalformedKind::NotUtf8 });
     }
-    let mut cursor = Cursor::new(frame, 0, Rigour::Strict { max_depth });
+    let mut cursor = Cursor::new(frame, 0, ScanMode::Strict { max_depth });
     cursor.space();
     match cursor.peek() {
         Some(b'{') => {
@@ -69,7 +69,7 @@ fn scan(frame: &Bytes, max_depth: usize) -> Result<Frame, Stop> {
             let mut count = 0usize;
             while cursor.item(count == 0, b']', "a comma or the end of the array")? {
                 if count == Batch::MAX {
-                    return Err(Stop { offset: cursor.at(), kind: MalformedKind::BatchTooLong });
+                    return Err(ScanError { offset: cursor.at(), kind: MalformedKind::BatchTooLong });
                 }
                 cursor.value()?;
                 count = count.saturating_add(1);
@@ -80,7 +80,7 @@ fn scan(frame: &Bytes, max_depth: usize) -> Result<Frame, Stop> {
         _ => {
             let value = cursor.value()?;
             cursor.finish()?;
-            Err(flawed(value.start, Flaw::NotAnObject))
+            Err(not_a_message(value.start, InvalidMessageKind::NotAnObject))
         }
     }
 }
@@ -89,9 +89,9 @@ fn scan(frame: &Bytes, max_depth: usize) -> Result<Frame, Stop> {
 pub(super) fn element(frame: &Bytes, value: Value, max_depth: usize) -> Result<Message, Malformed> {
     let message = || {
         if value.shape != Shape::Object {
-            return Err(flawed(value.start, Flaw::NotAnObject));
+            return Err(not_a_message(value.start, InvalidMessageKind::NotAnObject));
         }
-        let mut cursor = Cursor::new(frame, value.start, Rigour::Strict { max_depth });
+        let mut cursor = Cursor::new(frame, value.start, ScanMode::Strict { max_depth });
         Parts::read(&mut cursor, frame)?.message(frame, max_depth)
     };
     message().map_err(|stop| malformed(stop, value.of(frame)))
@@ -114,7 +114,7 @@ struct Parts {
 
 impl Parts {
     /// Reads the object that the cursor is at.
-    fn read(cursor: &mut Cursor<'_>, frame: &[u8]) -> Result<Self, Stop> {
+    fn read(cursor: &mut Cursor<'_>, frame: &[u8]) -> Result<Self, ScanError> {
         let mut parts = Self { start: cursor.at(), ..Self::default() };
         cursor.enter()?;
         let mut first = true;
@@ -138,24 +138,26 @@ impl Parts {
         Ok(parts)
     }
 
-    fn message(self, frame: &Bytes, max_depth: usize) -> Result<Message, Stop> {
+    fn message(self, frame: &Bytes, max_depth: usize) -> Result<Message, ScanError> {
         if let Some((name, offset)) = self.duplicate {
-            return Err(flawed(offset, Flaw::Duplicate(name)));
+            return Err(not_a_message(offset, InvalidMessageKind::Duplicate(name)));
         }
-        let Some(version) = self.jsonrpc else { return Err(flawed(self.start, Flaw::VersionMissing)) };
+        let Some(version) = self.jsonrpc else {
+            return Err(not_a_message(self.start, InvalidMessageKind::VersionMissing));
+        };
         if version.of(frame) != b"\"2.0\"" && version.unescaped(frame).as_deref() != Some("2.0") {
-            return Err(flawed(version.start, Flaw::VersionUnknown));
+            return Err(not_a_message(version.start, InvalidMessageKind::VersionUnknown));
         }
         let Some(method) = self.method else { return self.response(frame, max_depth).map(Message::Response) };
         if let Some(outcome) = self.result.or(self.error) {
-            return Err(flawed(outcome.start, Flaw::MethodAndOutcome));
+            return Err(not_a_message(outcome.start, InvalidMessageKind::MethodAndOutcome));
         }
-        let method = text(&method, frame, Flaw::MethodType)?;
+        let method = text(&method, frame, InvalidMessageKind::MethodType)?;
         let params = match self.params {
             Some(value) => match value.shape {
                 Shape::Object | Shape::Array => Some(raw(&value, frame)),
                 Shape::Null => None,
-                _ => return Err(flawed(value.start, Flaw::ParamsType)),
+                _ => return Err(not_a_message(value.start, InvalidMessageKind::ParamsType)),
             },
             None => None,
         };
@@ -165,7 +167,7 @@ impl Parts {
         })
     }
 
-    fn response(self, frame: &Bytes, max_depth: usize) -> Result<Response, Stop> {
+    fn response(self, frame: &Bytes, max_depth: usize) -> Result<Response, ScanError> {
         let null = |value: &Value| value.shape == Shape::Null;
         let mut deviation = None;
         let mut exact = true;
@@ -182,21 +184,21 @@ impl Parts {
             None => None,
         };
         let outcome = match (self.result, self.error) {
-            (None, None) => return Err(flawed(self.start, Flaw::Purposeless)),
+            (None, None) => return Err(not_a_message(self.start, InvalidMessageKind::NoMethodOrOutcome)),
             (Some(result), Some(error)) if !null(&result) && !null(&error) => {
-                return Err(flawed(error.start.max(result.start), Flaw::ResultAndError));
+                return Err(not_a_message(error.start.max(result.start), InvalidMessageKind::ResultAndError));
             }
             (result, Some(error)) if result.is_none() || !null(&error) => {
                 Err(read_error(&error, frame, max_depth, &mut deviation)?)
             }
             (Some(result), _) => match (&id, self.id) {
                 (Some(_), _) => Ok(raw(&result, frame)),
-                (None, Some(id)) => return Err(flawed(id.start, Flaw::IdNull)),
-                (None, None) => return Err(flawed(self.start, Flaw::IdMissing)),
+                (None, Some(id)) => return Err(not_a_message(id.start, InvalidMessageKind::IdNull)),
+                (None, None) => return Err(not_a_message(self.start, InvalidMessageKind::IdMissing)),
             },
-            (None, Some(error)) => return Err(flawed(error.start, Flaw::ErrorType)),
+            (None, Some(error)) => return Err(not_a_message(error.start, InvalidMessageKind::ErrorType)),
         };
-        let deviation = deviation.map(|Stop { offset, kind }| {
+        let deviation = deviation.map(|ScanError { offset, kind }| {
             let recovered =
                 Recovered { id: id.clone().filter(|_| exact), kind: Some(Kind::Response), method: None };
             Box::new(Malformed { kind, offset, recovered })
@@ -206,7 +208,7 @@ impl Parts {
 }
 
 /// A member's name, unescaped.
-pub(super) fn member_name<'a>(name: &Value, text: &'a [u8]) -> Result<Cow<'a, [u8]>, Stop> {
+pub(super) fn member_name<'a>(name: &Value, text: &'a [u8]) -> Result<Cow<'a, [u8]>, ScanError> {
     match name.shape {
         Shape::String { escaped: true } => match name.unescaped(text) {
             Some(name) => Ok(Cow::Owned(name.into_owned().into_bytes())),
@@ -216,8 +218,8 @@ pub(super) fn member_name<'a>(name: &Value, text: &'a [u8]) -> Result<Cow<'a, [u
     }
 }
 
-fn not_a_string(value: &Value) -> Stop {
-    Stop {
+fn not_a_string(value: &Value) -> ScanError {
+    ScanError {
         offset: value.start,
         kind: MalformedKind::Syntax { expected: "a string of valid characters and escapes" },
     }
@@ -227,8 +229,8 @@ fn raw(value: &Value, frame: &Bytes) -> Raw {
     Raw::from_scan(frame.slice(value.start..value.end))
 }
 
-fn text(value: &Value, frame: &Bytes, otherwise: Flaw) -> Result<Text, Stop> {
-    let Shape::String { .. } = value.shape else { return Err(flawed(value.start, otherwise)) };
+fn text(value: &Value, frame: &Bytes, otherwise: InvalidMessageKind) -> Result<Text, ScanError> {
+    let Shape::String { .. } = value.shape else { return Err(not_a_message(value.start, otherwise)) };
     match value.unescaped(frame) {
         Some(Cow::Borrowed(_)) => Ok(Text::from_scan(frame.slice(value.inside()))),
         Some(Cow::Owned(text)) => Ok(Text::from(text)),
@@ -237,18 +239,20 @@ fn text(value: &Value, frame: &Bytes, otherwise: Flaw) -> Result<Text, Stop> {
 }
 
 /// The id that a value is.
-pub(super) fn read_id(value: &Value, text: &[u8]) -> Result<Id, Stop> {
+pub(super) fn read_id(value: &Value, text: &[u8]) -> Result<Id, ScanError> {
     match value.shape {
         Shape::Number => match value.integer(text) {
             Some(number) => Ok(Id::Number(number)),
-            None => Err(flawed(value.start, Flaw::IdNotInteger)),
+            None => Err(not_a_message(value.start, InvalidMessageKind::IdNotInteger)),
         },
         Shape::String { .. } => match value.unescaped(text) {
             Some(id) => Ok(Id::String(id.into())),
             None => Err(not_a_string(value)),
         },
-        Shape::Null => Err(flawed(value.start, Flaw::IdNull)),
-        Shape::Object | Shape::Array | Shape::Bool => Err(flawed(value.start, Flaw::IdType)),
+        Shape::Null => Err(not_a_message(value.start, InvalidMessageKind::IdNull)),
+        Shape::Object | Shape::Array | Shape::Bool => {
+            Err(not_a_message(value.start, InvalidMessageKind::IdType))
+        }
     }
 }
 
@@ -258,19 +262,19 @@ fn read_error(
     error: &Value,
     frame: &Bytes,
     max_depth: usize,
-    deviation: &mut Option<Stop>,
-) -> Result<ErrorObject, Stop> {
-    let mut deviates = |flaw| _ = deviation.get_or_insert(flawed(error.start, flaw));
+    deviation: &mut Option<ScanError>,
+) -> Result<ErrorObject, ScanError> {
+    let mut deviates = |flaw| _ = deviation.get_or_insert(not_a_message(error.start, flaw));
     match error.shape {
         Shape::Object => {}
-        Shape::Null => return Err(flawed(error.start, Flaw::ErrorType)),
+        Shape::Null => return Err(not_a_message(error.start, InvalidMessageKind::ErrorType)),
         _ => {
-            deviates(Flaw::ErrorType);
+            deviates(InvalidMessageKind::ErrorType);
             return Ok(ErrorObject::new(code::UNREADABLE, words(error, frame)));
         }
     }
     let (mut code, mut message, mut data) = (None, None, None);
-    let mut cursor = Cursor::new(frame, error.start, Rigour::Strict { max_depth });
+    let mut cursor = Cursor::new(frame, error.start, ScanMode::Strict { max_depth });
     cursor.enter()?;
     let mut first = true;
     while let Some((name, value)) = cursor.member(first)? {
@@ -282,23 +286,23 @@ fn read_error(
             _ => continue,
         };
         if slot.replace(value).is_some() {
-            return Err(flawed(name.start, Flaw::Duplicate(known)));
+            return Err(not_a_message(name.start, InvalidMessageKind::Duplicate(known)));
         }
     }
     let data = data.map(|data| raw(&data, frame));
     let mut message = match message {
         Some(value) if matches!(value.shape, Shape::String { .. }) => {
-            text(&value, frame, Flaw::ErrorMessage)?.to_string()
+            text(&value, frame, InvalidMessageKind::ErrorMessage)?.to_string()
         }
         other => {
-            deviates(Flaw::ErrorMessage);
+            deviates(InvalidMessageKind::ErrorMessage);
             words(&other.filter(|value| value.shape != Shape::Null).unwrap_or(*error), frame)
         }
     };
     let code = match code.map(|value| (value, value.integer(frame))) {
         Some((_, Some(code))) => code,
         other => {
-            deviates(Flaw::ErrorCode);
+            deviates(InvalidMessageKind::ErrorCode);
             let value = other.map(|(value, _)| value).filter(|value| value.shape != Shape::Null);
             let meant = value.and_then(|value| {
                 let text = value.unescaped(frame);

@@ -5,7 +5,7 @@ use alloc::borrow::Cow;
 use memchr::memrchr;
 
 use super::read::{member_name, read_id};
-use super::scan::{Cursor, Rigour, Shape, Value};
+use super::scan::{Cursor, ScanMode, Shape, Value};
 use super::{Id, Kind, Malformed, MalformedKind, Recovered, Text};
 
 /// Reads what it can of the top-level members of a message that is cut off, over-long or invalid; `head` is
@@ -20,7 +20,7 @@ use super::{Id, Kind, Malformed, MalformedKind, Recovered, Text};
 /// ```
 #[must_use]
 pub fn recover(head: &[u8]) -> Recovered {
-    let mut found = Found::default();
+    let mut found = RecoveredMembers::default();
     let complete = found.read(head).is_some();
     found.recovered(complete)
 }
@@ -36,7 +36,7 @@ pub fn recover(head: &[u8]) -> Recovered {
 /// ```
 #[must_use]
 pub fn recover_ends(head: &[u8], tail: &[u8]) -> Recovered {
-    let mut found = Found::default();
+    let mut found = RecoveredMembers::default();
     if found.read(head).is_none() {
         found.read_back(tail);
     }
@@ -52,23 +52,23 @@ impl Malformed {
 }
 
 #[derive(Default)]
-struct Found {
+struct RecoveredMembers {
     /// The id, and whether it is written as ids are.
-    id: Seen<(Id, bool)>,
-    method: Seen<Text>,
+    id: UniqueMember<(Id, bool)>,
+    method: UniqueMember<Text>,
     outcome: bool,
 }
 
 /// A member that counts if it comes once and is valid.
 #[derive(Default)]
-enum Seen<T> {
+enum UniqueMember<T> {
     #[default]
     Never,
     Once(Option<T>),
     Again,
 }
 
-impl<T> Seen<T> {
+impl<T> UniqueMember<T> {
     fn add(&mut self, value: Option<T>) {
         *self = match self {
             Self::Never => Self::Once(value),
@@ -84,10 +84,10 @@ impl<T> Seen<T> {
     }
 }
 
-impl Found {
+impl RecoveredMembers {
     /// Reads members until the object ends, which gives something, or nothing more can be made out.
     fn read(&mut self, head: &[u8]) -> Option<()> {
-        let mut cursor = Cursor::new(head, 0, Rigour::Lenient);
+        let mut cursor = Cursor::new(head, 0, ScanMode::Lenient);
         cursor.space();
         if cursor.peek() != Some(b'{') {
             return None;
@@ -121,9 +121,9 @@ impl Found {
             if *separator != b',' && *separator != b'{' {
                 return None;
             }
-            let delimited = Cursor::new(name, 0, Rigour::Lenient).value().ok()?;
+            let delimited = Cursor::new(name, 0, ScanMode::Lenient).value().ok()?;
             let name = member_name(&delimited, name).ok()?;
-            let delimited = Cursor::new(value, 0, Rigour::Lenient).value().ok()?;
+            let delimited = Cursor::new(value, 0, ScanMode::Lenient).value().ok()?;
             self.outcome |= matches!(&*name, b"result" | b"error");
             self.add(&name, &delimited, value);
             rest = before;
@@ -142,10 +142,10 @@ impl Found {
     }
 
     fn recovered(self, complete: bool) -> Recovered {
-        let called = !matches!(self.method, Seen::Never);
+        let called = !matches!(self.method, UniqueMember::Never);
         let kind = match (&self.id, called, self.outcome) {
             (_, false, true) => Some(Kind::Response),
-            (Seen::Never, true, false) => complete.then_some(Kind::Notification),
+            (UniqueMember::Never, true, false) => complete.then_some(Kind::Notification),
             (_, true, false) => Some(Kind::Request),
             _ => None,
         };

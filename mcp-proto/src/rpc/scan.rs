@@ -10,11 +10,11 @@ use super::block::{BLOCK, Carry};
 
 /// The deepest nesting that the scan can follow, and one more than serde_json decodes: what lies inside an
 /// envelope of this depth is within its limit.
-pub(super) const DEEPEST: usize = 128;
+pub(super) const MAX_DEPTH: usize = 128;
 
 /// Where a scan stopped, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Stop {
+pub(super) struct ScanError {
     pub(super) offset: usize,
     pub(super) kind: MalformedKind,
 }
@@ -40,7 +40,7 @@ pub(super) struct Value {
 
 /// How much a scan forgives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Rigour {
+pub(super) enum ScanMode {
     /// Nesting of at most this many levels, matching brackets and no stray bytes.
     Strict { max_depth: usize },
     /// Anything that still lets the end of a value be guessed.
@@ -52,16 +52,16 @@ pub(super) enum Rigour {
 pub(super) struct Cursor<'a> {
     text: &'a [u8],
     at: usize,
-    rigour: Rigour,
+    rigour: ScanMode,
     /// Containers entered by [`enter`](Self::enter).
     depth: usize,
 }
 
 impl<'a> Cursor<'a> {
-    pub(super) fn new(text: &'a [u8], at: usize, rigour: Rigour) -> Self {
+    pub(super) fn new(text: &'a [u8], at: usize, rigour: ScanMode) -> Self {
         let rigour = match rigour {
-            Rigour::Strict { max_depth } => Rigour::Strict { max_depth: max_depth.min(DEEPEST) },
-            Rigour::Lenient => Rigour::Lenient,
+            ScanMode::Strict { max_depth } => ScanMode::Strict { max_depth: max_depth.min(MAX_DEPTH) },
+            ScanMode::Lenient => ScanMode::Lenient,
         };
         Self { text, at, rigour, depth: 0 }
     }
@@ -90,20 +90,20 @@ impl<'a> Cursor<'a> {
 
     /// Why `expected` is not here.
     #[cold]
-    pub(super) fn stop(&self, expected: &'static str) -> Stop {
+    pub(super) fn stop(&self, expected: &'static str) -> ScanError {
         let kind = match self.peek() {
             Some(_) => MalformedKind::Syntax { expected },
             None => MalformedKind::Truncated,
         };
-        Stop { offset: self.at, kind }
+        ScanError { offset: self.at, kind }
     }
 
     /// Skips a container's opening bracket.
-    pub(super) fn enter(&mut self) -> Result<(), Stop> {
-        if let Rigour::Strict { max_depth } = self.rigour
+    pub(super) fn enter(&mut self) -> Result<(), ScanError> {
+        if let ScanMode::Strict { max_depth } = self.rigour
             && self.depth >= max_depth
         {
-            return Err(Stop { offset: self.at, kind: MalformedKind::TooDeep { limit: max_depth } });
+            return Err(ScanError { offset: self.at, kind: MalformedKind::TooDeep { limit: max_depth } });
         }
         self.depth = self.depth.saturating_add(1);
         self.advance();
@@ -111,7 +111,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Skips to the end, which must be near.
-    pub(super) fn finish(&mut self) -> Result<(), Stop> {
+    pub(super) fn finish(&mut self) -> Result<(), ScanError> {
         self.space();
         match self.peek() {
             None => Ok(()),
@@ -122,7 +122,7 @@ impl<'a> Cursor<'a> {
     /// Skips to the next item of the container that was entered, or behind its closing bracket: whether
     /// there is one.
     #[inline(always)]
-    pub(super) fn item(&mut self, first: bool, close: u8, expected: &'static str) -> Result<bool, Stop> {
+    pub(super) fn item(&mut self, first: bool, close: u8, expected: &'static str) -> Result<bool, ScanError> {
         self.space();
         match self.peek() {
             Some(byte) if byte == close => {
@@ -142,7 +142,7 @@ impl<'a> Cursor<'a> {
 
     /// The next member of the object that was entered: its name (with its quotes) and its value.
     #[inline(always)]
-    pub(super) fn member(&mut self, first: bool) -> Result<Option<(Value, Value)>, Stop> {
+    pub(super) fn member(&mut self, first: bool) -> Result<Option<(Value, Value)>, ScanError> {
         let Some(name) = self.name(first)? else { return Ok(None) };
         let value = self.value()?;
         Ok(Some((name, value)))
@@ -150,7 +150,7 @@ impl<'a> Cursor<'a> {
 
     /// The name of the next member, and the colon.
     #[inline(always)]
-    pub(super) fn name(&mut self, first: bool) -> Result<Option<Value>, Stop> {
+    pub(super) fn name(&mut self, first: bool) -> Result<Option<Value>, ScanError> {
         if !self.item(first, b'}', "a comma or the end of the object")? {
             return Ok(None);
         }
@@ -170,7 +170,7 @@ impl<'a> Cursor<'a> {
     /// Delimits one value. A number or literal on this level is checked whole; what is inside of a container
     /// only as far as its structure goes.
     #[inline(always)]
-    pub(super) fn value(&mut self) -> Result<Value, Stop> {
+    pub(super) fn value(&mut self) -> Result<Value, ScanError> {
         let start = self.at;
         let shape = match self.peek() {
             Some(b'"') => {
@@ -179,8 +179,8 @@ impl<'a> Cursor<'a> {
             }
             Some(open @ (b'{' | b'[')) => {
                 match self.rigour {
-                    Rigour::Strict { max_depth } => self.container(max_depth)?,
-                    Rigour::Lenient => self.guess_container()?,
+                    ScanMode::Strict { max_depth } => self.container(max_depth)?,
+                    ScanMode::Lenient => self.guess_container()?,
                 }
                 if open == b'{' { Shape::Object } else { Shape::Array }
             }
@@ -195,7 +195,7 @@ impl<'a> Cursor<'a> {
 
     /// Skips the rest of a string and its closing quote: whether it has escapes.
     #[inline(always)]
-    fn string(&mut self) -> Result<bool, Stop> {
+    fn string(&mut self) -> Result<bool, ScanError> {
         let mut escaped = false;
         loop {
             let rest = self.text.get(self.at..).unwrap_or_default();
@@ -215,7 +215,7 @@ impl<'a> Cursor<'a> {
 
     /// Skips a container: strings are skipped, brackets must match and control characters are refused; the rest is
     /// left to whoever decodes it.
-    fn container(&mut self, max_depth: usize) -> Result<(), Stop> {
+    fn container(&mut self, max_depth: usize) -> Result<(), ScanError> {
         // One bit per open container: set for an object.
         let mut open = 0u128;
         let mut depth = self.depth;
@@ -243,7 +243,7 @@ impl<'a> Cursor<'a> {
                 if byte | 0x20 == b'{' {
                     if depth >= max_depth {
                         self.at = self.at.saturating_add(near);
-                        return Err(Stop {
+                        return Err(ScanError {
                             offset: self.at,
                             kind: MalformedKind::TooDeep { limit: max_depth },
                         });
@@ -277,7 +277,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// The end of a container if only the number of its brackets counts.
-    fn guess_container(&mut self) -> Result<(), Stop> {
+    fn guess_container(&mut self) -> Result<(), ScanError> {
         let mut depth = 0usize;
         loop {
             match self.peek() {
@@ -298,7 +298,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    fn literal(&mut self, literal: &'static [u8], shape: Shape) -> Result<Shape, Stop> {
+    fn literal(&mut self, literal: &'static [u8], shape: Shape) -> Result<Shape, ScanError> {
         for expected in literal {
             if self.peek() != Some(*expected) {
                 return Err(self.stop("true, false or null"));
@@ -308,7 +308,7 @@ impl<'a> Cursor<'a> {
         Ok(shape)
     }
 
-    fn number(&mut self) -> Result<Shape, Stop> {
+    fn number(&mut self) -> Result<Shape, ScanError> {
         if self.peek() == Some(b'-') {
             self.advance();
         }
@@ -331,7 +331,7 @@ impl<'a> Cursor<'a> {
         Ok(Shape::Number)
     }
 
-    fn digits(&mut self) -> Result<(), Stop> {
+    fn digits(&mut self) -> Result<(), ScanError> {
         if !self.peek().is_some_and(|byte| byte.is_ascii_digit()) {
             return Err(self.stop("a digit"));
         }

@@ -155,7 +155,7 @@ impl Page {
     ///
     /// # Errors
     /// If it is none.
-    pub fn of(contents: &ResourceContents) -> Result<Self, PageFault> {
+    pub fn of(contents: &ResourceContents) -> Result<Self, PageError> {
         #[derive(Default, Deserialize)]
         #[serde(default)]
         struct Ui {
@@ -163,18 +163,18 @@ impl Page {
             permissions: BTreeMap<String, IgnoredAny>,
         }
         if !contents.uri().is_some_and(is_page_uri) {
-            return Err(PageFault::Uri);
+            return Err(PageError::Uri);
         }
         if !contents.mime_type().is_some_and(is_page) {
-            return Err(PageFault::MediaType);
+            return Err(PageError::MediaType);
         }
         let (html, meta): (String, &Meta) = match contents {
             ResourceContents::Text(text) => (text.text.clone(), &text.meta),
             ResourceContents::Blob(blob) => {
-                let bytes = STANDARD.decode(&blob.blob).map_err(|_| PageFault::Text)?;
-                (String::from_utf8(bytes).map_err(|_| PageFault::Text)?, &blob.meta)
+                let bytes = STANDARD.decode(&blob.blob).map_err(|_| PageError::Text)?;
+                (String::from_utf8(bytes).map_err(|_| PageError::Text)?, &blob.meta)
             }
-            ResourceContents::Unknown(_) => return Err(PageFault::Text),
+            ResourceContents::Unknown(_) => return Err(PageError::Text),
         };
         // What is not understood is not granted.
         let ui: Ui = meta.get(META).and_then(|ui| ui.decode().ok()).unwrap_or_default();
@@ -240,7 +240,7 @@ fn is_origin(text: &str) -> bool {
 /// Why the contents of a resource are no page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum PageFault {
+pub enum PageError {
     /// They are not those of a `ui:` URI.
     Uri,
     /// Their media type is another.
@@ -249,7 +249,7 @@ pub enum PageFault {
     Text,
 }
 
-impl fmt::Display for PageFault {
+impl fmt::Display for PageError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Uri => f.write_str("a page is at a ui: URI"),
@@ -259,4 +259,4 @@ impl fmt::Display for PageFault {
     }
 }
 
-impl core::error::Error for PageFault {}
+impl core::error::Error for PageError {}

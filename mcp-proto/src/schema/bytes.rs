@@ -20,18 +20,18 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 
 /// What was to be base64 is not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct InvalidBase64;
+pub struct Base64Error;
 
-impl fmt::Display for InvalidBase64 {
+impl fmt::Display for Base64Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("this is not base64")
     }
 }
 
-impl core::error::Error for InvalidBase64 {}
+impl core::error::Error for Base64Error {}
 
-fn decode(text: &str) -> Result<Vec<u8>, InvalidBase64> {
-    BASE64.decode(text).map_err(|_| InvalidBase64)
+fn decode(text: &str) -> Result<Vec<u8>, Base64Error> {
+    BASE64.decode(text).map_err(|_| Base64Error)
 }
 
 impl ContentBlock {
@@ -59,7 +59,7 @@ impl ImageContent {
     ///
     /// # Errors
     /// If they are not in base64.
-    pub fn bytes(&self) -> Result<Vec<u8>, InvalidBase64> {
+    pub fn bytes(&self) -> Result<Vec<u8>, Base64Error> {
         decode(&self.data)
     }
 }
@@ -69,7 +69,7 @@ impl AudioContent {
     ///
     /// # Errors
     /// If they are not in base64.
-    pub fn bytes(&self) -> Result<Vec<u8>, InvalidBase64> {
+    pub fn bytes(&self) -> Result<Vec<u8>, Base64Error> {
         decode(&self.data)
     }
 }
@@ -84,7 +84,7 @@ impl BlobResourceContents {
     ///
     /// # Errors
     /// If they are not in base64.
-    pub fn bytes(&self) -> Result<Vec<u8>, InvalidBase64> {
+    pub fn bytes(&self) -> Result<Vec<u8>, Base64Error> {
         decode(&self.blob)
     }
 }

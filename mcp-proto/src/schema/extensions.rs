@@ -12,18 +12,18 @@ use super::{ClientCapabilities, Meta, ServerCapabilities};
 ///
 /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning#extension-negotiation>
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct InvalidExtension {
+pub struct InvalidExtensionError {
     /// What it was.
     pub identifier: String,
 }
 
-impl fmt::Display for InvalidExtension {
+impl fmt::Display for InvalidExtensionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?} does not identify an extension, as com.example/name would", self.identifier)
     }
 }
 
-impl core::error::Error for InvalidExtension {}
+impl core::error::Error for InvalidExtensionError {}
 
 impl ClientCapabilities {
     /// The same with an extension declared, with its settings: an object.
@@ -34,7 +34,7 @@ impl ClientCapabilities {
     /// let declared = ClientCapabilities::new().with_extension("com.example/charts", Json::empty_object())?;
     /// assert!(declared.extension("com.example/charts").is_some());
     /// assert!(ClientCapabilities::new().with_extension("charts", Json::empty_object()).is_err());
-    /// # Ok::<(), mcp_proto::schema::InvalidExtension>(())
+    /// # Ok::<(), mcp_proto::schema::InvalidExtensionError>(())
     /// ```
     ///
     /// # Errors
@@ -43,7 +43,7 @@ impl ClientCapabilities {
         mut self,
         identifier: &str,
         settings: impl Into<Json>,
-    ) -> Result<Self, InvalidExtension> {
+    ) -> Result<Self, InvalidExtensionError> {
         insert(&mut self.extensions, identifier, settings.into())?;
         Ok(self)
     }
@@ -63,7 +63,7 @@ impl ServerCapabilities {
         mut self,
         identifier: &str,
         settings: impl Into<Json>,
-    ) -> Result<Self, InvalidExtension> {
+    ) -> Result<Self, InvalidExtensionError> {
         insert(&mut self.extensions, identifier, settings.into())?;
         Ok(self)
     }
@@ -78,9 +78,9 @@ fn insert(
     extensions: &mut Option<Map<Json>>,
     identifier: &str,
     settings: Json,
-) -> Result<(), InvalidExtension> {
+) -> Result<(), InvalidExtensionError> {
     if !Meta::is_extension(identifier) {
-        return Err(InvalidExtension { identifier: identifier.into() });
+        return Err(InvalidExtensionError { identifier: identifier.into() });
     }
     extensions.get_or_insert_default().insert(identifier, settings);
     Ok(())

@@ -67,7 +67,7 @@ impl ElicitSchema {
             }
         }
         match self.required.iter().flatten().find(|name| !given.contains_key(name.as_str())) {
-            Some(missing) => Err(misfit(missing, FieldProblem::Missing)),
+            Some(missing) => Err(misfit(missing, FieldError::Missing)),
             None => Ok(()),
         }
     }
@@ -137,62 +137,62 @@ impl PrimitiveSchema {
     ///
     /// # Errors
     /// Says what is wrong.
-    pub fn check(&self, value: &ElicitValue) -> Result<(), FieldProblem> {
+    pub fn check(&self, value: &ElicitValue) -> Result<(), FieldError> {
         match (self, value) {
             (Self::Unknown(_), _) | (Self::Boolean(_), ElicitValue::Bool(_)) => Ok(()),
-            (Self::Boolean(_), _) => Err(FieldProblem::Type("yes or no")),
+            (Self::Boolean(_), _) => Err(FieldError::Type("yes or no")),
             (Self::String(field), ElicitValue::String(text)) => check_text(field, text),
             (Self::Number(field), ElicitValue::Number(number)) => check_number(field, number.as_f64()),
             (Self::Number(NumberSchema { kind: NumberKind::Integer, .. }), _) => {
-                Err(FieldProblem::Type("a whole number"))
+                Err(FieldError::Type("a whole number"))
             }
-            (Self::Number(_), _) => Err(FieldProblem::Type("a number")),
+            (Self::Number(_), _) => Err(FieldError::Type("a number")),
             (Self::Enum(field), ElicitValue::String(chosen)) => chosen_from(field.values.contains(chosen)),
             (Self::TitledEnum(field), ElicitValue::String(chosen)) => {
                 chosen_from(field.options.iter().any(|option| option.value == *chosen))
             }
-            (Self::String(_) | Self::Enum(_) | Self::TitledEnum(_), _) => Err(FieldProblem::Type("a text")),
+            (Self::String(_) | Self::Enum(_) | Self::TitledEnum(_), _) => Err(FieldError::Type("a text")),
             (Self::MultiSelect(field), ElicitValue::Strings(chosen)) => check_choices(field, chosen),
-            (Self::MultiSelect(_), _) => Err(FieldProblem::Type("a list of texts")),
+            (Self::MultiSelect(_), _) => Err(FieldError::Type("a list of texts")),
         }
     }
 }
 
-fn check_text(field: &StringSchema, text: &str) -> Result<(), FieldProblem> {
+fn check_text(field: &StringSchema, text: &str) -> Result<(), FieldError> {
     let characters = wide(text.chars().count());
     if field.min_length.is_some_and(|least| characters < least) {
-        return Err(FieldProblem::TooShort);
+        return Err(FieldError::TooShort);
     }
     if field.max_length.is_some_and(|most| characters > most) {
-        return Err(FieldProblem::TooLong);
+        return Err(FieldError::TooLong);
     }
     match field.format {
-        Some(format) if !is_format(format, text) => Err(FieldProblem::Format(format)),
+        Some(format) if !is_format(format, text) => Err(FieldError::Format(format)),
         _ => Ok(()),
     }
 }
 
 /// The published schemas say `integer` where they mean any number: 95.5 is one.
-fn check_number(field: &NumberSchema, number: f64) -> Result<(), FieldProblem> {
+fn check_number(field: &NumberSchema, number: f64) -> Result<(), FieldError> {
     if field.kind == NumberKind::Integer && number % 1.0 != 0.0 {
-        return Err(FieldProblem::Type("a whole number"));
+        return Err(FieldError::Type("a whole number"));
     }
     if field.minimum.as_ref().is_some_and(|least| number < least.as_f64()) {
-        return Err(FieldProblem::TooSmall);
+        return Err(FieldError::TooSmall);
     }
     if field.maximum.as_ref().is_some_and(|most| number > most.as_f64()) {
-        return Err(FieldProblem::TooLarge);
+        return Err(FieldError::TooLarge);
     }
     Ok(())
 }
 
-fn check_choices(field: &MultiSelectSchema, chosen: &[String]) -> Result<(), FieldProblem> {
+fn check_choices(field: &MultiSelectSchema, chosen: &[String]) -> Result<(), FieldError> {
     let count = wide(chosen.len());
     if field.min_items.is_some_and(|least| count < least) {
-        return Err(FieldProblem::TooFew);
+        return Err(FieldError::TooFew);
     }
     if field.max_items.is_some_and(|most| count > most) {
-        return Err(FieldProblem::TooMany);
+        return Err(FieldError::TooMany);
     }
     // The values are the server's choice, and what is chosen may be as well: as its default.
     let offered: BTreeSet<&str> = match &field.items {
@@ -202,8 +202,8 @@ fn check_choices(field: &MultiSelectSchema, chosen: &[String]) -> Result<(), Fie
     chosen_from(chosen.iter().all(|chosen| offered.contains(chosen.as_str())))
 }
 
-fn chosen_from(among: bool) -> Result<(), FieldProblem> {
-    if among { Ok(()) } else { Err(FieldProblem::Choice) }
+fn chosen_from(among: bool) -> Result<(), FieldError> {
+    if among { Ok(()) } else { Err(FieldError::Choice) }
 }
 
 fn wide(count: usize) -> u64 {
@@ -217,13 +217,13 @@ pub struct FormError {
     /// The name of the field.
     pub field: String,
     /// What is wrong with it.
-    pub problem: FieldProblem,
+    pub problem: FieldError,
 }
 
 /// What is wrong with what stands in a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum FieldProblem {
+pub enum FieldError {
     /// Nothing does, and something must.
     Missing,
     /// It is something else than this.
@@ -254,7 +254,7 @@ impl fmt::Display for FormError {
 
 impl core::error::Error for FormError {}
 
-impl fmt::Display for FieldProblem {
+impl fmt::Display for FieldError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Missing => f.write_str("is missing"),

@@ -19,7 +19,7 @@
 //! use serde_json::json;
 //!
 //! let tool = Tool::new("add", "Adds two numbers", json!({"type": "object"}))
-//!     .with_title("Addition")
+//!     .with_title("RoundParams")
 //!     .with_annotations(ToolAnnotations { read_only_hint: Some(true), ..ToolAnnotations::new() });
 //! let text = serde_json::to_string(&At(&tool, Revision::V2025_03_26))?;
 //! assert!(text.contains("readOnlyHint") && !text.contains("title"));
@@ -32,7 +32,6 @@ mod caching;
 mod capabilities;
 mod completion;
 mod content;
-mod conversation;
 mod elicitation;
 mod extensions;
 mod form;
@@ -56,13 +55,14 @@ mod result;
 mod revision;
 mod roots;
 mod sampling;
+mod sampling_rules;
 mod subscriptions;
 pub mod tasks;
 mod tools;
 pub(crate) mod trace;
 mod write;
 
-pub use bytes::InvalidBase64;
+pub use bytes::Base64Error;
 pub use caching::{CacheHint, Cacheable, Cached, CachedPage, IntoResult};
 pub use capabilities::{
     ClientCapabilities, ClientCapability, ElicitationCapability, ListChangedCapability, ResourcesCapability,
@@ -75,13 +75,12 @@ pub use completion::{
 pub use content::{
     Annotations, AudioContent, ContentBlock, EmbeddedResource, ImageContent, ResourceLink, Role, TextContent,
 };
-pub use conversation::{SamplingFault, ToolRule};
 pub use elicitation::{
     ElicitAction, ElicitFormParams, ElicitMode, ElicitParams, ElicitResult, ElicitSchema, ElicitUrlParams,
     ElicitValue, ElicitationCompleteParams, UrlElicitationData,
 };
-pub use extensions::InvalidExtension;
-pub use form::{FieldProblem, FormError};
+pub use extensions::InvalidExtensionError;
+pub use form::{FieldError, FormError};
 pub use input::{InputRequest, InputRequests, InputRequiredResult, InputResponse, InputResponses};
 pub use json::{Json, Number};
 pub use lifecycle::{
@@ -119,12 +118,13 @@ pub use resources::{
     UnsubscribeResourceParams,
 };
 pub use result::{ResultType, result_type};
-pub use revision::{Differences, Era, Revision, Revisions, UnknownRevision};
-pub use roots::{ListRootsResult, Root, RootFault};
+pub use revision::{Differences, Era, Revision, Revisions, UnknownRevisionError};
+pub use roots::{ListRootsResult, Root, RootError};
 pub use sampling::{
     CreateMessageParams, CreateMessageResult, IncludeContext, ModelHint, ModelPreferences, SamplingBlock,
     SamplingContent, SamplingMessage, ToolChoice, ToolChoiceMode, ToolResultContent, ToolUseContent,
 };
+pub use sampling_rules::{SamplingError, ToolRule};
 pub use subscriptions::{
     SubscriptionFilter, SubscriptionsAcknowledgedParams, SubscriptionsListenParams, SubscriptionsListenResult,
 };
@@ -132,5 +132,5 @@ pub use tools::{
     CallToolParams, CallToolResult, ListToolsParams, ListToolsResult, TaskSupport, Tool, ToolAnnotations,
     ToolExecution,
 };
-pub use trace::{TraceContext, TraceFault};
+pub use trace::{TraceContext, TraceError};
 pub use write::{At, Projection, WriteAt};

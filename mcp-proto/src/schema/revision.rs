@@ -98,21 +98,21 @@ impl fmt::Display for Revision {
 
 /// A text that names none of the five revisions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct UnknownRevision;
+pub struct UnknownRevisionError;
 
-impl fmt::Display for UnknownRevision {
+impl fmt::Display for UnknownRevisionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("this is no revision of the protocol known here")
     }
 }
 
-impl core::error::Error for UnknownRevision {}
+impl core::error::Error for UnknownRevisionError {}
 
 impl core::str::FromStr for Revision {
-    type Err = UnknownRevision;
+    type Err = UnknownRevisionError;
 
-    fn from_str(text: &str) -> Result<Self, UnknownRevision> {
-        Self::parse(text).ok_or(UnknownRevision)
+    fn from_str(text: &str) -> Result<Self, UnknownRevisionError> {
+        Self::parse(text).ok_or(UnknownRevisionError)
     }
 }
 

@@ -50,16 +50,16 @@ impl Root {
     /// assert_eq!(root.uri, "file:///home/me/my%20project");
     /// assert!(root.contains("file:///home/me/my%20project/src/lib.rs"));
     /// assert!(!root.contains("file:///home/me/my%20project/../secrets"));
-    /// # Ok::<(), mcp_proto::schema::RootFault>(())
+    /// # Ok::<(), mcp_proto::schema::RootError>(())
     /// ```
     ///
     /// # Errors
     /// If the path is not absolute, leads up, or has a backslash (but on Windows) or a zero in a name.
-    pub fn of_path(path: &str) -> Result<Self, RootFault> {
+    pub fn of_path(path: &str) -> Result<Self, RootError> {
         let windows =
             matches!(path.as_bytes(), [letter, b':', b'\\' | b'/', ..] if letter.is_ascii_alphabetic());
         if !windows && !path.starts_with('/') {
-            return Err(RootFault::NotAbsolute);
+            return Err(RootError::NotAbsolute);
         }
         let mut uri = String::from("file://");
         let separators: &[char] = if windows { &['\\', '/'] } else { &['/'] };
@@ -67,7 +67,7 @@ impl Root {
         for (index, part) in parts.enumerate() {
             uri.push('/');
             match part {
-                "." | ".." => return Err(RootFault::Traversal),
+                "." | ".." => return Err(RootError::Traversal),
                 // A drive keeps its colon.
                 _ if windows && index == 0 => uri.push_str(part),
                 _ => _ = write!(uri, "{}", PercentEncodedForUri::from_path_segment(part)),
@@ -86,7 +86,7 @@ impl Root {
     ///
     /// # Errors
     /// What is wrong with it.
-    pub fn check(&self) -> Result<(), RootFault> {
+    pub fn check(&self) -> Result<(), RootError> {
         segments(&self.uri).map(drop)
     }
 
@@ -108,31 +108,31 @@ impl Root {
 }
 
 /// The decoded segments of a `file:` URI's path.
-fn segments(uri: &str) -> Result<Vec<Vec<u8>>, RootFault> {
-    let (scheme, rest) = uri.split_once(':').ok_or(RootFault::Scheme)?;
+fn segments(uri: &str) -> Result<Vec<Vec<u8>>, RootError> {
+    let (scheme, rest) = uri.split_once(':').ok_or(RootError::Scheme)?;
     if !scheme.eq_ignore_ascii_case("file") {
-        return Err(RootFault::Scheme);
+        return Err(RootError::Scheme);
     }
     let path = match rest.strip_prefix("//") {
         Some(rest) => {
             let (host, path) =
                 rest.split_at_checked(rest.find('/').unwrap_or(rest.len())).unwrap_or_default();
             if !host.is_empty() && !host.eq_ignore_ascii_case("localhost") {
-                return Err(RootFault::Host);
+                return Err(RootError::Host);
             }
             path
         }
         None => rest,
     };
     if !path.starts_with('/') || path.contains(['?', '#']) {
-        return Err(RootFault::NotAbsolute);
+        return Err(RootError::NotAbsolute);
     }
     let mut found = Vec::new();
     for part in path.split('/').filter(|part| !part.is_empty()) {
-        let decoded = percent::decode(part).ok_or(RootFault::NotAbsolute)?;
+        let decoded = percent::decode(part).ok_or(RootError::NotAbsolute)?;
         let leads_elsewhere = matches!(decoded.as_slice(), b"." | b"..");
         if leads_elsewhere || decoded.iter().any(|byte| matches!(byte, b'/' | b'\\' | 0)) {
-            return Err(RootFault::Traversal);
+            return Err(RootError::Traversal);
         }
         found.push(decoded);
     }
@@ -142,7 +142,7 @@ fn segments(uri: &str) -> Result<Vec<Vec<u8>>, RootFault> {
 /// Why something is no root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum RootFault {
+pub enum RootError {
     /// It is no `file:` URI.
     Scheme,
     /// It is on another machine.
@@ -153,7 +153,7 @@ pub enum RootFault {
     Traversal,
 }
 
-impl fmt::Display for RootFault {
+impl fmt::Display for RootError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Scheme => "a root is a file: URI",
@@ -164,4 +164,4 @@ impl fmt::Display for RootFault {
     }
 }
 
-impl core::error::Error for RootFault {}
+impl core::error::Error for RootError {}

@@ -24,7 +24,7 @@ const BAGGAGE_BYTES: usize = 8192;
 /// let mut meta = Meta::new();
 /// meta.set_trace_context(&context);
 /// assert_eq!(meta.trace_context(), Some(context));
-/// # Ok::<(), mcp_proto::schema::TraceFault>(())
+/// # Ok::<(), mcp_proto::schema::TraceError>(())
 /// ```
 ///
 /// <https://modelcontextprotocol.io/specification/2026-07-28/basic#meta>
@@ -39,18 +39,18 @@ impl TraceContext {
     ///
     /// # Errors
     /// If it is none.
-    pub fn new(traceparent: impl Into<String>) -> Result<Self, TraceFault> {
+    pub fn new(traceparent: impl Into<String>) -> Result<Self, TraceError> {
         let parent = traceparent.into();
-        if is_traceparent(&parent) { Ok(Self { parent, state: None }) } else { Err(TraceFault::Parent) }
+        if is_traceparent(&parent) { Ok(Self { parent, state: None }) } else { Err(TraceError::Parent) }
     }
 
     /// The same with the value of a `tracestate`: what the tracing systems on the way have to say.
     ///
     /// # Errors
     /// If it is none.
-    pub fn with_state(self, tracestate: impl Into<String>) -> Result<Self, TraceFault> {
+    pub fn with_state(self, tracestate: impl Into<String>) -> Result<Self, TraceError> {
         let state = tracestate.into();
-        if is_tracestate(&state) { Ok(Self { state: Some(state), ..self }) } else { Err(TraceFault::State) }
+        if is_tracestate(&state) { Ok(Self { state: Some(state), ..self }) } else { Err(TraceError::State) }
     }
 
     /// The value of `traceparent`.
@@ -111,9 +111,9 @@ impl Meta {
     ///
     /// # Errors
     /// If it breaks the rules of W3C Baggage.
-    pub fn set_baggage(&mut self, baggage: &str) -> Result<(), TraceFault> {
+    pub fn set_baggage(&mut self, baggage: &str) -> Result<(), TraceError> {
         if !is_baggage(baggage) {
-            return Err(TraceFault::Baggage);
+            return Err(TraceError::Baggage);
         }
         self.insert(BAGGAGE, baggage);
         Ok(())
@@ -127,7 +127,7 @@ impl Meta {
 /// What is wrong with a value of the trace context. A request that carries one is refused before it is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum TraceFault {
+pub enum TraceError {
     /// The `traceparent`.
     Parent,
     /// The `tracestate`.
@@ -136,7 +136,7 @@ pub enum TraceFault {
     Baggage,
 }
 
-impl fmt::Display for TraceFault {
+impl fmt::Display for TraceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Parent => "the `traceparent` does not follow W3C Trace Context",
@@ -146,14 +146,14 @@ impl fmt::Display for TraceFault {
     }
 }
 
-impl core::error::Error for TraceFault {}
+impl core::error::Error for TraceError {}
 
 /// Whether what stands under `key` may stand there; of other keys than those of the trace context nothing is asked.
-pub(crate) fn check(key: &str, value: &Json) -> Result<(), TraceFault> {
+pub(crate) fn check(key: &str, value: &Json) -> Result<(), TraceError> {
     let (rule, fault): (fn(&str) -> bool, _) = match key {
-        TRACEPARENT => (is_traceparent, TraceFault::Parent),
-        TRACESTATE => (is_tracestate, TraceFault::State),
-        BAGGAGE => (is_baggage, TraceFault::Baggage),
+        TRACEPARENT => (is_traceparent, TraceError::Parent),
+        TRACESTATE => (is_tracestate, TraceError::State),
+        BAGGAGE => (is_baggage, TraceError::Baggage),
         _ => return Ok(()),
     };
     let text: Result<String, _> = value.decode();

@@ -4,11 +4,12 @@ use alloc::string::String;
 use core::time::Duration;
 
 use crate::peer::client::{
-    CacheContext, Client, ClientConfig, Closed, ConnectProgress, Interest, LinkAction, ServerInfo, Since,
-    State, TaskCommand, Verdict, WatchId,
+    CacheContext, Client, ClientConfig, CloseReason, ConnectProgress, KnownEra, LinkAction, ServerInfo,
+    State, TaskCommand, WatchFilter, WatchId, WatchStart,
 };
 use crate::peer::{
-    AnyParams, AnyResult, InboundId, Lost, Outbox, Outgoing, Refusal, RequestId, RequestOptions,
+    AnyParams, AnyResult, InboundId, LostReason, Outbox, OutgoingRequest, RequestError, RequestId,
+    RequestOptions,
 };
 use crate::rpc::{ErrorObject, Frame, Malformed};
 use crate::schema::{Method, Notification};
@@ -57,15 +58,15 @@ impl<F: Framing> Transport<Client, F> {
         now: Instant,
         params: &M::Params,
         options: RequestOptions,
-    ) -> Result<RequestId, Refusal> {
-        self.send(now, Outgoing::new::<M>(params, options))
+    ) -> Result<RequestId, RequestError> {
+        self.send(now, OutgoingRequest::new::<M>(params, options))
     }
 
     /// Asks the server, where the method is not known at compile time.
     ///
     /// # Errors
     /// If it can not be sent; nothing has changed then.
-    pub fn send(&mut self, now: Instant, request: Outgoing<'_>) -> Result<RequestId, Refusal> {
+    pub fn send(&mut self, now: Instant, request: OutgoingRequest<'_>) -> Result<RequestId, RequestError> {
         self.run(now, |client, out| client.send(now, request, out))
     }
 
@@ -79,7 +80,7 @@ impl<F: Framing> Transport<Client, F> {
         id: &str,
         command: TaskCommand,
         options: RequestOptions,
-    ) -> Result<RequestId, Refusal> {
+    ) -> Result<RequestId, RequestError> {
         self.run(now, |client, out| client.task(now, id, command, options, out))
     }
 
@@ -87,7 +88,7 @@ impl<F: Framing> Transport<Client, F> {
     ///
     /// # Errors
     /// If it can not be sent now.
-    pub fn notify<N: Notification>(&mut self, now: Instant, params: &N::Params) -> Result<(), Refusal> {
+    pub fn notify<N: Notification>(&mut self, now: Instant, params: &N::Params) -> Result<(), RequestError> {
         self.run(now, |client, out| client.notify::<N>(params, out))
     }
 
@@ -100,7 +101,7 @@ impl<F: Framing> Transport<Client, F> {
         now: Instant,
         method: &str,
         params: &dyn AnyParams,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), RequestError> {
         self.run(now, |client, out| client.notify_custom(method, params, out))
     }
 
@@ -118,13 +119,18 @@ impl<F: Framing> Transport<Client, F> {
     ///
     /// # Errors
     /// If the connection is closed, or closing.
-    pub fn watch(&mut self, now: Instant, interest: Interest, since: Since) -> Result<WatchId, Refusal> {
+    pub fn watch(
+        &mut self,
+        now: Instant,
+        interest: WatchFilter,
+        since: WatchStart,
+    ) -> Result<WatchId, RequestError> {
         self.run(now, |client, out| client.watch(now, interest, since, out))
     }
 
     /// Changes what a watch is interested in, without a gap.
-    pub fn set_interest(&mut self, now: Instant, watch: WatchId, interest: Interest) {
-        self.run(now, |client, out| client.set_interest(now, watch, interest, out));
+    pub fn set_interest(&mut self, now: Instant, watch: WatchId, interest: WatchFilter) {
+        self.run(now, |client, out| client.set_watch_filter(now, watch, interest, out));
     }
 
     /// Ends a watch.
@@ -166,8 +172,8 @@ impl<F: Framing> Transport<Client, F> {
     }
 
     /// Ends everything at once.
-    pub fn abort(&mut self, why: Lost) {
-        self.peer.abort(Closed::Lost(why));
+    pub fn abort(&mut self, why: LostReason) {
+        self.peer.abort(CloseReason::Lost(why));
         self.framing.clear();
     }
 
@@ -215,13 +221,13 @@ impl<F: Framing> Transport<Client, F> {
     }
 
     /// The watches, with what they are interested in; the connection may be over.
-    pub fn watches(&self) -> impl Iterator<Item = (WatchId, &Interest)> {
+    pub fn watches(&self) -> impl Iterator<Item = (WatchId, &WatchFilter)> {
         self.peer.watches()
     }
 
     /// What this connection found out about the server's era, for the next connection to the same server.
-    pub fn verdict(&self) -> Option<Verdict> {
-        self.peer.verdict()
+    pub fn verdict(&self) -> Option<KnownEra> {
+        self.peer.known_era()
     }
 }
 
@@ -257,7 +263,7 @@ impl Peer for Client {
     }
 
     fn fail(&mut self, why: String) {
-        self.abort(Closed::Lost(Lost::Failed(why)));
+        self.abort(CloseReason::Lost(LostReason::Failed(why)));
     }
 
     fn is_closed(&self) -> bool {

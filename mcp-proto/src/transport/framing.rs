@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use crate::Limits;
 use crate::codec::Lines;
-use crate::peer::{About, Outbox};
+use crate::peer::{MessageKind, Outbox};
 use crate::rpc::{Id, write};
 use crate::schema::{Cancelled, Notification, Revision};
 
@@ -74,7 +74,7 @@ impl Outbox for Newline {
         &mut self.queue
     }
 
-    fn commit(&mut self, _about: About<'_>) {
+    fn commit(&mut self, _about: MessageKind<'_>) {
         self.queue.push(b'\n');
         self.whole = self.queue.len();
     }
@@ -122,7 +122,7 @@ impl Outbox for Whole {
         &mut self.message
     }
 
-    fn commit(&mut self, _about: About<'_>) {
+    fn commit(&mut self, _about: MessageKind<'_>) {
         self.bytes = self.bytes.saturating_add(self.message.len());
         self.queue.push_back(Bytes::from(mem::take(&mut self.message)));
     }
@@ -138,7 +138,7 @@ impl Outbox for Whole {
 
 fn cancel_by_notification(out: &mut impl Outbox, id: i64, reason: Option<&str>) {
     if write_cancelled(out.buffer(), id, reason).is_ok() {
-        out.commit(About::Notification {
+        out.commit(MessageKind::Notification {
             method: Cancelled::NAME,
             request: None,
             revision: Revision::LATEST,

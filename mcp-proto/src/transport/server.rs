@@ -4,9 +4,10 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use core::time::Duration;
 
-use crate::peer::server::{Answer, Closed, Event, ListKind, Server, ServerConfig, Session};
+use crate::peer::server::{Answer, CloseReason, Event, ListKind, Server, ServerConfig, Session};
 use crate::peer::{
-    AnyParams, InboundId, Lost, Outbox, Outgoing, Principal, Refusal, RequestId, RequestOptions,
+    AnyParams, InboundId, LostReason, Outbox, OutgoingRequest, Principal, RequestError, RequestId,
+    RequestOptions,
 };
 use crate::rpc::{Frame, Malformed};
 use crate::schema::tasks::TaskUpdatedParams;
@@ -124,15 +125,15 @@ impl<F: Framing> Transport<Server, F> {
         now: Instant,
         params: &M::Params,
         options: RequestOptions,
-    ) -> Result<RequestId, Refusal> {
-        self.send(now, Outgoing::new::<M>(params, options))
+    ) -> Result<RequestId, RequestError> {
+        self.send(now, OutgoingRequest::new::<M>(params, options))
     }
 
     /// Asks the client, where the method is not known at compile time.
     ///
     /// # Errors
     /// If it can not be sent; nothing has changed then.
-    pub fn send(&mut self, now: Instant, request: Outgoing<'_>) -> Result<RequestId, Refusal> {
+    pub fn send(&mut self, now: Instant, request: OutgoingRequest<'_>) -> Result<RequestId, RequestError> {
         self.run(now, |server, out| server.request(now, None, request, out))
     }
 
@@ -147,8 +148,8 @@ impl<F: Framing> Transport<Server, F> {
     }
 
     /// Ends everything at once.
-    pub fn abort(&mut self, why: Lost) {
-        self.peer.abort(Closed::Lost(why));
+    pub fn abort(&mut self, why: LostReason) {
+        self.peer.abort(CloseReason::Lost(why));
         self.framing.clear();
     }
 

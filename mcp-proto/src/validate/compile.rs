@@ -13,8 +13,8 @@ use jsonschema::{Draft, Keyword, PatternOptions, ValidationError, Validator};
 use serde_json::Value;
 
 use super::meter::{Budget, Guard, Weight, metered, spend, spend_on};
-use super::prepare::{GUARD, Prepared, prepare};
-use super::refer;
+use super::prepare::{GUARD, PreparedSchema, prepare};
+use super::references;
 use super::{Bound, Bounds, CheckError, SchemaError};
 use crate::schema::Json;
 
@@ -102,14 +102,14 @@ impl Schema {
     /// # Errors
     /// If it can not be used: see [`SchemaError`].
     pub fn compile(schema: &Json, bounds: &Bounds) -> Result<Self, SchemaError> {
-        let Prepared { schema, dialect, references, values, patterns, explainable } =
+        let PreparedSchema { schema, dialect, references, values, patterns, explainable } =
             prepare(schema.as_str(), bounds)?;
         let all = Weight { values: wide(values), patterns: wide(patterns) };
         let weigh = |reference: &String| {
             // A resource of its own has pointers of its own; then any part may be meant.
-            let steps = reference.starts_with('#').then(|| refer::steps(reference)).flatten();
-            let target = steps.and_then(|steps| refer::follow(&schema, &steps));
-            target.map_or(all, refer::weight)
+            let steps = reference.starts_with('#').then(|| references::steps(reference)).flatten();
+            let target = steps.and_then(|steps| references::follow(&schema, &steps));
+            target.map_or(all, references::weight)
         };
         let weights: BTreeMap<String, Weight> =
             references.iter().map(|reference| (reference.clone(), weigh(reference))).collect();
@@ -125,8 +125,8 @@ impl Schema {
             catch_unwind(AssertUnwindSafe(|| options.build(&schema)))
         });
         bound.map_err(SchemaError::Bound)?;
-        let validator = built.map_err(|_| SchemaError::Failed)?.map_err(|error| refused(&error))?;
-        let weight = refer::weight(&schema);
+        let validator = built.map_err(|_| SchemaError::Failed)?.map_err(|error| schema_error(&error))?;
+        let weight = references::weight(&schema);
         Ok(Self { validator, dialect, bounds: *bounds, values, weight, explainable })
     }
 
@@ -144,8 +144,8 @@ impl Schema {
             return Ok(());
         }
         Err(self.explain(&value, instance.as_str().len()).unwrap_or_else(|| CheckError::Mismatch {
-            at: String::new(),
-            why: "value is not what the schema describes".to_owned(),
+            pointer: String::new(),
+            reason: "value is not what the schema describes".to_owned(),
         }))
     }
 
@@ -164,7 +164,7 @@ impl Schema {
                 ValidationErrorKind::Not { .. } => "value is what the schema rules out".to_owned(),
                 _ => shortened(error.masked().to_string()),
             };
-            Some(CheckError::Mismatch { at, why })
+            Some(CheckError::Mismatch { pointer: at, reason: why })
         })
         .ok()
         .flatten()
@@ -194,9 +194,9 @@ impl fmt::Debug for Schema {
     }
 }
 
-type Guarding = Result<Box<dyn for<'i> Keyword<'i>>, ValidationError<'static>>;
+type GuardResult = Result<Box<dyn for<'i> Keyword<'i>>, ValidationError<'static>>;
 
-fn guard(reference: &Value, weights: &BTreeMap<String, Weight>) -> Guarding {
+fn guard(reference: &Value, weights: &BTreeMap<String, Weight>) -> GuardResult {
     if !spend(1) {
         return Err(ValidationError::custom("too much work"));
     }
@@ -205,7 +205,7 @@ fn guard(reference: &Value, weights: &BTreeMap<String, Weight>) -> Guarding {
     Ok(Box::new(Guard(weight.unwrap_or(Weight::UNBEARABLE))))
 }
 
-fn refused(error: &ValidationError<'_>) -> SchemaError {
+fn schema_error(error: &ValidationError<'_>) -> SchemaError {
     use jsonschema::ReferencingError as Error;
 
     if let ValidationErrorKind::Referencing(error) = error.kind() {
@@ -218,8 +218,8 @@ fn refused(error: &ValidationError<'_>) -> SchemaError {
         return SchemaError::Reference { reference: shortened(reference) };
     }
     SchemaError::Invalid {
-        at: shortened(error.instance_path().to_string()),
-        why: shortened(error.masked_with("this").to_string()),
+        pointer: shortened(error.instance_path().to_string()),
+        reason: shortened(error.masked_with("this").to_string()),
     }
 }
 

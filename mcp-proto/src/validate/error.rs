@@ -22,9 +22,9 @@ pub enum SchemaError {
     /// It is no valid schema in its dialect, or has a regular expression that is not supported.
     Invalid {
         /// Where in the schema, as a JSON Pointer; empty for the whole of it.
-        at: String,
+        pointer: String,
         /// What is wrong there.
-        why: String,
+        reason: String,
     },
     /// It is beyond a bound.
     Bound(Bound),
@@ -39,8 +39,10 @@ impl fmt::Display for SchemaError {
             Self::Reference { reference } => {
                 write!(f, "the schema refers to {reference:?}, which is not part of it")
             }
-            Self::Invalid { at, why } if at.is_empty() => write!(f, "the schema is not valid: {why}"),
-            Self::Invalid { at, why } => write!(f, "the schema is not valid at {at}: {why}"),
+            Self::Invalid { pointer: at, reason: why } if at.is_empty() => {
+                write!(f, "the schema is not valid: {why}")
+            }
+            Self::Invalid { pointer: at, reason: why } => write!(f, "the schema is not valid at {at}: {why}"),
             Self::Bound(bound) => write!(f, "the schema is not used: {bound}"),
             Self::Failed => f.write_str("the validator failed on the schema"),
         }
@@ -56,9 +58,9 @@ pub enum CheckError {
     /// It is not what the schema describes.
     Mismatch {
         /// Where in the value, as a JSON Pointer; empty for the whole of it.
-        at: String,
+        pointer: String,
         /// What is wrong there. The value is not quoted.
-        why: String,
+        reason: String,
     },
     /// It can not be told within the bounds.
     Bound(Bound),
@@ -69,8 +71,8 @@ pub enum CheckError {
 impl fmt::Display for CheckError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Mismatch { at, why } if at.is_empty() => f.write_str(why),
-            Self::Mismatch { at, why } => write!(f, "{at}: {why}"),
+            Self::Mismatch { pointer: at, reason: why } if at.is_empty() => f.write_str(why),
+            Self::Mismatch { pointer: at, reason: why } => write!(f, "{at}: {why}"),
             Self::Bound(bound) => write!(f, "it can not be checked: {bound}"),
             Self::Failed => f.write_str("it can not be checked: the validator failed on it"),
         }

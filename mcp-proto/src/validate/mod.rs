@@ -41,15 +41,15 @@ mod bounds;
 mod compile;
 mod error;
 mod meter;
-mod outputs;
+mod output_schemas;
 mod prepare;
-mod refer;
+mod references;
 
 pub use bounds::{Bound, Bounds};
 pub use compile::{Dialect, Schema};
 pub use error::{CheckError, SchemaError};
 #[cfg(feature = "server")]
-pub(crate) use outputs::conforms;
+pub(crate) use output_schemas::check_structured;
 #[cfg(feature = "client")]
-pub(crate) use outputs::{Lookup, check, compile};
-pub use outputs::{OutputFault, OutputSchemas};
+pub(crate) use output_schemas::{Lookup, check, compile};
+pub use output_schemas::{OutputError, OutputSchemas};

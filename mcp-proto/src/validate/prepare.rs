@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 use serde_json::{Map, Value, json};
 
-use super::refer::{self, Place, REFERENCES};
+use super::references::{self, KeywordContent, REFERENCES};
 use super::{Bound, Bounds, Dialect, SchemaError};
 
 /// The keyword that is put before each reference. Its value is the reference.
@@ -19,7 +19,7 @@ const UNEVALUATED: usize = 4;
 /// How much fewer references a schema with `unevaluated` keywords may have.
 const REFERENCES_UNEVALUATED: usize = 4;
 
-pub(super) struct Prepared {
+pub(super) struct PreparedSchema {
     pub(super) schema: Value,
     pub(super) dialect: Dialect,
     /// The references that occur.
@@ -32,14 +32,14 @@ pub(super) struct Prepared {
     pub(super) explainable: bool,
 }
 
-pub(super) fn prepare(text: &str, bounds: &Bounds) -> Result<Prepared, SchemaError> {
+pub(super) fn prepare(text: &str, bounds: &Bounds) -> Result<PreparedSchema, SchemaError> {
     if text.len() > bounds.schema_bytes {
         return Err(SchemaError::Bound(Bound::Bytes));
     }
     // The text is JSON already; what the parser can still refuse is its depth.
     let mut schema: Value = serde_json::from_str(text).map_err(|_| SchemaError::Bound(Bound::Depth))?;
     let dialect = named_dialect(&schema)?.unwrap_or(Dialect::Draft2020_12);
-    let mut walk = Walk {
+    let mut walk = SchemaWalk {
         bounds,
         values: 0,
         guarded: 0,
@@ -48,12 +48,12 @@ pub(super) fn prepare(text: &str, bounds: &Bounds) -> Result<Prepared, SchemaErr
         explainable: true,
         references: BTreeSet::new(),
     };
-    walk.visit(&mut schema, Place::Schema, At { depth: 0, unevaluated: 0, dialect })?;
+    walk.visit(&mut schema, KeywordContent::Schema, WalkPosition { depth: 0, unevaluated: 0, dialect })?;
     if walk.unevaluated && walk.guarded > bounds.references / REFERENCES_UNEVALUATED {
         return Err(SchemaError::Bound(Bound::References));
     }
-    let Walk { references, values, patterns, explainable, .. } = walk;
-    Ok(Prepared { schema, dialect, references, values, patterns, explainable })
+    let SchemaWalk { references, values, patterns, explainable, .. } = walk;
+    Ok(PreparedSchema { schema, dialect, references, values, patterns, explainable })
 }
 
 /// The dialect that a schema names.
@@ -69,14 +69,14 @@ fn named_dialect(schema: &Value) -> Result<Option<Dialect>, SchemaError> {
 
 /// Where the walk is.
 #[derive(Clone, Copy)]
-struct At {
+struct WalkPosition {
     depth: usize,
     /// How many schemas with `unevaluated` keywords are around it.
     unevaluated: usize,
     dialect: Dialect,
 }
 
-struct Walk<'a> {
+struct SchemaWalk<'a> {
     bounds: &'a Bounds,
     values: usize,
     guarded: usize,
@@ -86,14 +86,19 @@ struct Walk<'a> {
     references: BTreeSet<String>,
 }
 
-impl Walk<'_> {
-    fn visit(&mut self, value: &mut Value, place: Place, mut at: At) -> Result<(), SchemaError> {
+impl SchemaWalk<'_> {
+    fn visit(
+        &mut self,
+        value: &mut Value,
+        place: KeywordContent,
+        mut at: WalkPosition,
+    ) -> Result<(), SchemaError> {
         count(&mut self.values, self.bounds.values, Bound::Values)?;
         let deeper = at.depth.saturating_add(1);
         if deeper > self.bounds.schema_depth {
             return Err(SchemaError::Bound(Bound::Depth));
         }
-        if place == Place::Schema && value.is_object() {
+        if place == KeywordContent::Schema && value.is_object() {
             at.dialect = named_dialect(value)?.unwrap_or(at.dialect);
             if ["unevaluatedProperties", "unevaluatedItems"].iter().any(|key| value.get(key).is_some()) {
                 self.unevaluated = true;
@@ -105,12 +110,12 @@ impl Walk<'_> {
             Value::Array(items) => items.iter_mut().try_for_each(|item| self.visit(item, place, at)),
             Value::Object(fields) => {
                 for (key, field) in fields.iter_mut() {
-                    if place == Place::Schema {
+                    if place == KeywordContent::Schema {
                         self.count_patterns(key, field)?;
                     }
-                    self.visit(field, place.behind(key), at)?;
+                    self.visit(field, place.for_keyword(key), at)?;
                 }
-                if place == Place::Schema { self.guard(fields, at.dialect) } else { Ok(()) }
+                if place == KeywordContent::Schema { self.guard(fields, at.dialect) } else { Ok(()) }
             }
             _ => Ok(()),
         }
@@ -138,7 +143,7 @@ impl Walk<'_> {
         for keyword in REFERENCES {
             let Some(Value::String(reference)) = fields.get(keyword) else { continue };
             count(&mut self.guarded, self.bounds.references, Bound::References)?;
-            if refer::steps(reference).is_some_and(|steps| !refer::lead_to_schema(&steps)) {
+            if references::steps(reference).is_some_and(|steps| !references::is_schema_path(&steps)) {
                 return Err(SchemaError::Reference { reference: reference.clone() });
             }
             self.references.insert(reference.clone());
@@ -159,7 +164,7 @@ impl Walk<'_> {
             Some(Value::Array(all)) => all.append(&mut guarded),
             Some(_) => {
                 let why = "`allOf` is not a list".to_owned();
-                return Err(SchemaError::Invalid { at: String::new(), why });
+                return Err(SchemaError::Invalid { pointer: String::new(), reason: why });
             }
             None => {
                 fields.insert("allOf".to_owned(), Value::Array(guarded));

@@ -1,6 +1,6 @@
 //! A client that is sent batches, which only revision 2025-03-26 has.
 
-use crate::common::{Scripted, config};
+use crate::common::{ClientHarness, config};
 use mcp_proto::peer::InboundId;
 use mcp_proto::peer::client::{ClientConfig, Diagnostic, Event};
 use mcp_proto::rpc::Batch;
@@ -19,7 +19,7 @@ fn request(id: impl Into<Value>, method: &str) -> Value {
     json!({"jsonrpc": "2.0", "id": id.into(), "method": method})
 }
 
-fn asked(events: &[Event]) -> Vec<InboundId> {
+fn requests(events: &[Event]) -> Vec<InboundId> {
     let id = |event: &Event| match event {
         Event::Request { id, .. } => Some(*id),
         _ => None,
@@ -27,15 +27,15 @@ fn asked(events: &[Event]) -> Vec<InboundId> {
     events.iter().filter_map(id).collect()
 }
 
-fn respond(s: &mut Scripted, id: InboundId) {
+fn respond(s: &mut ClientHarness, id: InboundId) {
     s.client.respond(s.now, id, Ok(&ListRootsResult::new(Vec::new())));
 }
 
 /// R1
 #[test]
 fn a_batch_of_requests_is_answered_by_one_array_once_all_of_it_is_there() {
-    let mut s = Scripted::legacy_at(with_roots(), WITH_BATCHES);
-    s.say(&json!([
+    let mut s = ClientHarness::legacy_at(with_roots(), WITH_BATCHES);
+    s.send(&json!([
         request("a", "roots/list"),
         {"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": 1}},
         request("p", "ping"),
@@ -43,7 +43,7 @@ fn a_batch_of_requests_is_answered_by_one_array_once_all_of_it_is_there() {
         request("b", "roots/list"),
     ]));
     let events = s.take_events();
-    let ids = asked(&events);
+    let ids = requests(&events);
     assert_eq!(ids.len(), 2);
     assert!(events.iter().any(|event| matches!(event, Event::Notification { .. })));
     respond(&mut s, ids[0]);
@@ -63,9 +63,9 @@ fn a_batch_of_requests_is_answered_by_one_array_once_all_of_it_is_there() {
 /// R1
 #[test]
 fn a_batch_of_notifications_is_not_answered() {
-    let mut s = Scripted::legacy_at(config(), WITH_BATCHES);
+    let mut s = ClientHarness::legacy_at(config(), WITH_BATCHES);
     let told = json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"});
-    s.say(&json!([told, told]));
+    s.send(&json!([told, told]));
     s.expect_silence();
     assert_eq!(s.take_events().len(), 2);
 }
@@ -73,8 +73,8 @@ fn a_batch_of_notifications_is_not_answered() {
 /// R1
 #[test]
 fn an_empty_batch_is_an_invalid_request() {
-    let mut s = Scripted::legacy_at(config(), WITH_BATCHES);
-    s.say_text("[]");
+    let mut s = ClientHarness::legacy_at(config(), WITH_BATCHES);
+    s.send_text("[]");
     let line = s.line();
     assert_eq!((&line["id"], &line["error"]["code"]), (&Value::Null, &json!(-32600)));
 }
@@ -82,8 +82,8 @@ fn an_empty_batch_is_an_invalid_request() {
 /// R1
 #[test]
 fn what_is_broken_in_a_batch_is_refused_within_its_array() {
-    let mut s = Scripted::legacy_at(config(), WITH_BATCHES);
-    s.say(&json!([7, {"jsonrpc": "1.0", "id": "q", "method": "ping"}, request("p", "ping"), [request("n", "ping")]]));
+    let mut s = ClientHarness::legacy_at(config(), WITH_BATCHES);
+    s.send(&json!([7, {"jsonrpc": "1.0", "id": "q", "method": "ping"}, request("p", "ping"), [request("n", "ping")]]));
     let answers = s.line();
     let ids: Vec<&Value> = answers.as_array().unwrap().iter().map(|answer| &answer["id"]).collect();
     assert_eq!(ids, [&Value::Null, &json!("q"), &json!("p"), &Value::Null]);
@@ -93,26 +93,26 @@ fn what_is_broken_in_a_batch_is_refused_within_its_array() {
 /// R1
 #[test]
 fn a_request_of_a_batch_that_is_cancelled_no_longer_holds_its_array_back() {
-    let mut s = Scripted::legacy_at(with_roots(), WITH_BATCHES);
-    s.say(&json!([request("a", "roots/list"), request("p", "ping")]));
+    let mut s = ClientHarness::legacy_at(with_roots(), WITH_BATCHES);
+    s.send(&json!([request("a", "roots/list"), request("p", "ping")]));
     s.expect_silence();
     s.notify("notifications/cancelled", json!({"requestId": "a"}));
     let answers = s.line();
     assert_eq!(answers.as_array().unwrap().len(), 1);
     assert_eq!(answers[0]["id"], "p");
     let events = s.take_events();
-    respond(&mut s, asked(&events)[0]);
+    respond(&mut s, requests(&events)[0]);
     s.expect_silence();
 }
 
 /// D3, contract 9: the answers in it end their requests, so that no caller waits in vain.
 #[test]
 fn at_a_revision_without_batches_answers_count_and_requests_are_refused_together() {
-    let mut s = Scripted::legacy_at(with_roots(), "2025-06-18");
+    let mut s = ClientHarness::legacy_at(with_roots(), "2025-06-18");
     let options = mcp_proto::peer::RequestOptions::default();
     let own = s.client.request::<mcp_proto::schema::ListTools>(s.now, &Default::default(), options).unwrap();
     let id = s.expect("tools/list");
-    s.say(&json!([
+    s.send(&json!([
         request("a", "roots/list"),
         {"jsonrpc": "2.0", "id": id, "result": {"tools": []}},
         request("b", "ping"),
@@ -122,16 +122,16 @@ fn at_a_revision_without_batches_answers_count_and_requests_are_refused_together
     s.expect_silence();
     assert!(matches!(s.outcome(own), mcp_proto::peer::Outcome::Result(_)));
     let events = s.take_events();
-    assert_eq!(asked(&events), []);
+    assert_eq!(requests(&events), []);
     assert!(events.iter().any(|event| matches!(event, Event::Diagnostic(Diagnostic::ForbiddenBatch))));
 }
 
 /// C1.5
 #[test]
 fn a_modern_server_that_sends_a_batch_is_not_answered() {
-    let mut s = Scripted::modern(config());
-    s.say(&json!([request("a", "ping")]));
-    s.say_text("[]");
+    let mut s = ClientHarness::modern(config());
+    s.send(&json!([request("a", "ping")]));
+    s.send_text("[]");
     s.expect_silence();
     let forbidden = |event: &Event| matches!(event, Event::Diagnostic(Diagnostic::ForbiddenBatch));
     assert_eq!(s.take_events().into_iter().filter(forbidden).count(), 2);
@@ -140,11 +140,11 @@ fn a_modern_server_that_sends_a_batch_is_not_answered() {
 /// R1, contract 8
 #[test]
 fn a_batch_of_a_hundred_thousand_messages_is_refused_whole() {
-    let mut s = Scripted::legacy_at(config(), WITH_BATCHES);
+    let mut s = ClientHarness::legacy_at(config(), WITH_BATCHES);
     let one = request("p", "ping");
-    s.say(&Value::from(vec![one.clone(); Batch::MAX]));
+    s.send(&Value::from(vec![one.clone(); Batch::MAX]));
     assert_eq!(s.line().as_array().unwrap().len(), Batch::MAX);
-    s.say(&Value::from(vec![one; 100_000]));
+    s.send(&Value::from(vec![one; 100_000]));
     s.expect_silence();
     assert!(matches!(s.take_events().as_slice(), [Event::Diagnostic(Diagnostic::Malformed(_))]));
 }
@@ -155,9 +155,9 @@ fn answers_that_a_batch_holds_back_count_as_queued() {
     let mut small = with_roots();
     small.limits.queued_bytes = 500;
     small.limits.reply_bytes = 500;
-    let mut s = Scripted::legacy_at(small, WITH_BATCHES);
+    let mut s = ClientHarness::legacy_at(small, WITH_BATCHES);
     for _ in 0..40 {
-        s.say(&json!([request("r", "roots/list"), request("p", "ping")]));
+        s.send(&json!([request("r", "roots/list"), request("p", "ping")]));
     }
     assert!(s.client.is_closed());
     let events = s.take_events();

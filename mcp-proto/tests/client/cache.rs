@@ -2,17 +2,17 @@
 //!
 //! <https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/caching>
 
-mod news;
+mod invalidation;
 mod over_http;
 mod stale;
 
 use core::time::Duration;
 
-use crate::common::{Scripted, config};
+use crate::common::{ClientHarness, config};
 use mcp_proto::peer::client::{
-    CacheConfig, CacheContext, ClientConfig, Diagnostic, Event, Interest, Mode, Since,
+    CacheConfig, CacheContext, ClientConfig, Diagnostic, EraPolicy, Event, WatchFilter, WatchStart,
 };
-use mcp_proto::peer::{CacheMode, InputMode, Lost, Outcome, RequestId, RequestOptions};
+use mcp_proto::peer::{CacheMode, InputMode, LostReason, Outcome, RequestId, RequestOptions};
 use mcp_proto::schema::{
     CallTool, CallToolParams, Discover, EmptyParams, GetPrompt, GetPromptParams, InputResponses, ListPrompts,
     ListResourceTemplates, ListResources, ListTools, Meta, Method, PaginatedParams, ReadResource,
@@ -22,11 +22,11 @@ use serde_json::{Value, json};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-fn ask<M: Method>(s: &mut Scripted, params: &M::Params) -> RequestId {
+fn ask<M: Method>(s: &mut ClientHarness, params: &M::Params) -> RequestId {
     ask_with::<M>(s, params, RequestOptions::default())
 }
 
-fn ask_with<M: Method>(s: &mut Scripted, params: &M::Params, options: RequestOptions) -> RequestId {
+fn ask_with<M: Method>(s: &mut ClientHarness, params: &M::Params, options: RequestOptions) -> RequestId {
     s.client.request::<M>(s.now, params, options).unwrap()
 }
 
@@ -54,12 +54,12 @@ fn contents(text: &str, ttl_ms: u64) -> Value {
 }
 
 /// Asks what must be asked of the server, which answers.
-fn fetch<M: Method>(s: &mut Scripted, params: &M::Params, result: Value) -> Value {
+fn fetch<M: Method>(s: &mut ClientHarness, params: &M::Params, result: Value) -> Value {
     fetch_with::<M>(s, params, RequestOptions::default(), result)
 }
 
 fn fetch_with<M: Method>(
-    s: &mut Scripted,
+    s: &mut ClientHarness,
     params: &M::Params,
     options: RequestOptions,
     result: Value,
@@ -71,7 +71,7 @@ fn fetch_with<M: Method>(
 }
 
 /// Asks what must be known already.
-fn known<M: Method>(s: &mut Scripted, params: &M::Params) -> Value {
+fn known<M: Method>(s: &mut ClientHarness, params: &M::Params) -> Value {
     let request = ask::<M>(s, params);
     s.expect_silence();
     value(s.outcome(request))
@@ -88,7 +88,7 @@ fn value(outcome: Outcome) -> Value {
 #[test]
 fn what_may_be_kept_is_asked_for_once() {
     fn check<M: Method>(params: &M::Params, result: Value) {
-        let mut s = Scripted::modern(config());
+        let mut s = ClientHarness::modern(config());
         let answer = fetch::<M>(&mut s, params, hinted(result, 60_000, "private"));
         s.advance(Duration::from_millis(59_999));
         assert_eq!(known::<M>(&mut s, params), answer, "{}", M::NAME);
@@ -105,7 +105,7 @@ fn what_may_be_kept_is_asked_for_once() {
 
 #[test]
 fn a_known_answer_comes_as_an_event_after_what_was_there_before() {
-    let mut s = Scripted::modern(config());
+    let mut s = ClientHarness::modern(config());
     fetch::<ListTools>(&mut s, &first(), tools("a", 60_000));
     let slow = ask::<CallTool>(&mut s, &CallToolParams::new("slow"));
     let id = s.expect("tools/call");
@@ -129,7 +129,7 @@ fn a_known_answer_comes_as_an_event_after_what_was_there_before() {
 /// C8.1, C9.1: the empty cursor is a page of its own.
 #[test]
 fn pages_and_resources_are_told_apart_and_metadata_is_not() {
-    let mut s = Scripted::modern(config());
+    let mut s = ClientHarness::modern(config());
     let page = |name: &str, next: &str| {
         let mut page = tools(name, 60_000);
         page["nextCursor"] = json!(next);
@@ -162,7 +162,7 @@ fn pages_and_resources_are_told_apart_and_metadata_is_not() {
 /// C8.6: each page has a time of its own.
 #[test]
 fn a_page_whose_time_is_over_is_asked_for_alone() {
-    let mut s = Scripted::modern(config());
+    let mut s = ClientHarness::modern(config());
     let mut one = tools("a", 60_000);
     one["nextCursor"] = json!("2");
     fetch::<ListTools>(&mut s, &first(), one);
@@ -175,7 +175,7 @@ fn a_page_whose_time_is_over_is_asked_for_alone() {
 /// C8.6
 #[test]
 fn an_invalid_cursor_takes_all_pages_of_its_list_away() {
-    let mut s = Scripted::modern(config());
+    let mut s = ClientHarness::modern(config());
     fetch::<ListTools>(&mut s, &first(), tools("a", 60_000));
     fetch::<ListTools>(&mut s, &PaginatedParams::at("2"), tools("b", 60_000));
     fetch::<ListPrompts>(&mut s, &first(), hinted(json!({"prompts": []}), 60_000, "public"));
@@ -197,7 +197,7 @@ fn an_invalid_cursor_takes_all_pages_of_its_list_away() {
 /// C8.3: hints that are absent, zero or negative, and those of results that are none.
 #[test]
 fn what_may_not_be_kept_is_asked_for_each_time() {
-    let mut s = Scripted::modern(config());
+    let mut s = ClientHarness::modern(config());
     let odd = [
         json!({"resultType": "complete", "tools": []}),
         json!({"resultType": "complete", "tools": [], "ttlMs": 0, "cacheScope": "public"}),
@@ -211,7 +211,7 @@ fn what_may_not_be_kept_is_asked_for_each_time() {
     // Other results say how long as well; the specification does not know of that.
     fetch::<CallTool>(&mut s, &CallToolParams::new("t"), hinted(json!({"content": []}), 60_000, "public"));
     fetch::<CallTool>(&mut s, &CallToolParams::new("t"), hinted(json!({"content": []}), 60_000, "public"));
-    assert_eq!(s.client.peer().cache_use().entries, 0);
+    assert_eq!(s.client.peer().cache_usage().entries, 0);
 
     let request = ask::<ListTools>(&mut s, &first());
     let id = s.expect("tools/list");
@@ -225,11 +225,11 @@ fn what_may_not_be_kept_is_asked_for_each_time() {
 /// C8.3: legacy servers know nothing of it.
 #[test]
 fn nothing_is_kept_of_a_legacy_server() {
-    let mut s = Scripted::legacy(config());
+    let mut s = ClientHarness::legacy(config());
     fetch::<ListTools>(&mut s, &first(), tools("a", 60_000));
     fetch::<ListTools>(&mut s, &first(), tools("a", 60_000));
 
-    let mut s = Scripted::open(config());
+    let mut s = ClientHarness::open(config());
     let id = s.expect("server/discover");
     let early = ask::<ListTools>(&mut s, &first());
     s.answer_error(&id, -32601, None);
@@ -244,7 +244,7 @@ fn nothing_is_kept_of_a_legacy_server() {
 
 #[test]
 fn a_request_that_waited_for_the_server_fills_the_cache() {
-    let mut s = Scripted::open(config());
+    let mut s = ClientHarness::open(config());
     let id = s.expect("server/discover");
     let early = ask::<ListTools>(&mut s, &first());
     s.answer(&id, crate::common::discover_result());
@@ -257,7 +257,7 @@ fn a_request_that_waited_for_the_server_fills_the_cache() {
 /// C8.4: it is asked for when it is needed.
 #[test]
 fn nothing_is_asked_for_by_itself() {
-    let mut s = Scripted::modern(config());
+    let mut s = ClientHarness::modern(config());
     fetch::<ListTools>(&mut s, &first(), tools("a", 1_000));
     assert_eq!(s.client.poll_timeout(), None, "nothing is waited for");
     s.advance(Duration::from_secs(3600));
@@ -267,7 +267,7 @@ fn nothing_is_asked_for_by_itself() {
 }
 
 /// Whether a request has to be asked of the server, which answers then.
-fn is_asked<M: Method>(s: &mut Scripted, params: &M::Params, result: Value) -> bool {
+fn is_asked<M: Method>(s: &mut ClientHarness, params: &M::Params, result: Value) -> bool {
     let request = ask::<M>(s, params);
     let line = s.try_line();
     if let Some(line) = &line {
@@ -280,7 +280,7 @@ fn is_asked<M: Method>(s: &mut Scripted, params: &M::Params, result: Value) -> b
 /// C5.8
 #[test]
 fn nothing_that_depends_on_input_is_kept_or_answered_from_what_is() {
-    let mut s = Scripted::modern(config());
+    let mut s = ClientHarness::modern(config());
     let plain = ReadResourceParams::new("x://a");
     let mut resumed = plain.clone();
     resumed.request_state = Some("state".into());
@@ -304,7 +304,7 @@ fn nothing_that_depends_on_input_is_kept_or_answered_from_what_is() {
 fn what_comes_of_a_round_of_input_is_not_kept() {
     let mut config = config();
     config.cache.stale_if_error = Duration::from_secs(3600);
-    let mut s = Scripted::modern(config);
+    let mut s = ClientHarness::modern(config);
     let read = ReadResourceParams::new("x://a");
     let needed =
         json!({"resultType": "input_required", "requestState": "s", "ttlMs": 60_000, "cacheScope": "public"});
@@ -321,7 +321,7 @@ fn what_comes_of_a_round_of_input_is_not_kept() {
     assert_eq!(again["params"]["requestState"], "s", "{again}");
     s.answer(&again["id"], contents("after input", 60_000));
     assert_eq!(value(s.outcome(request))["contents"][0]["text"], "after input");
-    assert_eq!(s.client.peer().cache_use().entries, 0);
+    assert_eq!(s.client.peer().cache_usage().entries, 0);
 
     fetch::<ReadResource>(&mut s, &read, contents("plain", 60_000));
     assert_eq!(known::<ReadResource>(&mut s, &read)["contents"][0]["text"], "plain");
@@ -332,7 +332,7 @@ fn what_comes_of_a_round_of_input_is_not_kept() {
 fn what_is_private_is_shown_in_its_own_context_alone() {
     let mut config = config();
     config.cache.context = CacheContext::new("alice");
-    let mut s = Scripted::modern(config);
+    let mut s = ClientHarness::modern(config);
     let mine = ReadResourceParams::new("x://a");
     fetch::<ReadResource>(&mut s, &mine, contents("alice's", 60_000));
     fetch::<ListTools>(&mut s, &first(), tools("everyone's", 60_000));
@@ -357,7 +357,7 @@ fn what_is_private_is_shown_in_its_own_context_alone() {
 /// C8.2: private answers of an ended context never come back.
 #[test]
 fn client_forgets_private_answers_when_the_context_ends() {
-    let mut s = Scripted::modern(config());
+    let mut s = ClientHarness::modern(config());
     let mine = ReadResourceParams::new("x://a");
     fetch::<ReadResource>(&mut s, &mine, contents("alice's", 60_000));
     fetch::<ListTools>(&mut s, &first(), tools("everyone's", 60_000));
@@ -380,7 +380,7 @@ fn client_forgets_private_answers_when_the_context_ends() {
 fn client_shows_no_stale_answer_of_another_context() {
     let mut config = config();
     config.cache.stale_if_error = Duration::from_secs(600);
-    let mut s = Scripted::modern(config);
+    let mut s = ClientHarness::modern(config);
     let mine = ReadResourceParams::new("x://a");
     fetch::<ReadResource>(&mut s, &mine, contents("alice's", 60_000));
     let request = ask_with::<ReadResource>(&mut s, &mine, using(CacheMode::Refresh));
@@ -394,7 +394,7 @@ fn client_shows_no_stale_answer_of_another_context() {
 fn client_may_keep_public_answers_alone() {
     let mut config = config();
     config.cache.private = false;
-    let mut s = Scripted::modern(config);
+    let mut s = ClientHarness::modern(config);
     let mine = ReadResourceParams::new("x://a");
     fetch::<ReadResource>(&mut s, &mine, contents("private", 60_000));
     fetch::<ReadResource>(&mut s, &mine, contents("private", 60_000));
@@ -410,7 +410,7 @@ fn a_context_is_not_shown() {
 
 #[test]
 fn each_request_may_choose() {
-    let mut s = Scripted::modern(config());
+    let mut s = ClientHarness::modern(config());
     fetch_with::<ListTools>(&mut s, &first(), using(CacheMode::Bypass), tools("a", 60_000));
     fetch::<ListTools>(&mut s, &first(), tools("b", 60_000));
     fetch_with::<ListTools>(&mut s, &first(), using(CacheMode::Bypass), tools("c", 60_000));
@@ -424,8 +424,8 @@ fn each_request_may_choose() {
 #[test]
 fn the_cache_may_be_off() {
     let mut config = config();
-    config.cache = CacheConfig::off();
-    let mut s = Scripted::modern(config);
+    config.cache = CacheConfig::disabled();
+    let mut s = ClientHarness::modern(config);
     fetch::<ListTools>(&mut s, &first(), tools("a", 60_000));
     fetch::<ListTools>(&mut s, &first(), tools("a", 60_000));
 }
@@ -435,11 +435,11 @@ fn what_is_kept_has_bounds() {
     let mut config = config();
     config.cache.entries = 2;
     config.cache.bytes = 10_000;
-    let mut s = Scripted::modern(config);
+    let mut s = ClientHarness::modern(config);
     for number in 0..5 {
         let params = ReadResourceParams::new(format!("x://{number}"));
         fetch::<ReadResource>(&mut s, &params, contents(&"a".repeat(1_000), 60_000));
-        let used = s.client.peer().cache_use();
+        let used = s.client.peer().cache_usage();
         assert!(used.entries <= 2 && used.bytes <= 10_000, "{used:?}");
     }
     known::<ReadResource>(&mut s, &ReadResourceParams::new("x://4"));
@@ -457,7 +457,7 @@ fn a_request_that_is_no_matter_of_the_cache_costs_nothing_for_it() {
         options: &RequestOptions,
         result: Value,
     ) -> (u64, u64) {
-        let mut s = Scripted::modern(config);
+        let mut s = ClientHarness::modern(config);
         let mut out = Vec::with_capacity(1 << 16);
         let mut down = 0;
         let mut up = 0;
@@ -484,7 +484,7 @@ fn a_request_that_is_no_matter_of_the_cache_costs_nothing_for_it() {
     }
     let off = || {
         let mut config = config();
-        config.cache = CacheConfig::off();
+        config.cache = CacheConfig::disabled();
         config
     };
     let call = CallToolParams::new("t");

@@ -2,9 +2,9 @@
 
 use core::time::Duration;
 
-use crate::common::{LEGACY, MODERN, Scripted, config, discover_result, initialize_result};
-use mcp_proto::peer::client::{ConnectError, Diagnostic, Event, LinkAction, Mode, State, Verdict};
-use mcp_proto::peer::{Outcome, Refusal, RequestOptions};
+use crate::common::{ClientHarness, LEGACY, MODERN, config, discover_result, initialize_result};
+use mcp_proto::peer::client::{ConnectError, Diagnostic, EraPolicy, Event, KnownEra, LinkAction, State};
+use mcp_proto::peer::{Outcome, RequestError, RequestOptions};
 use mcp_proto::schema::{
     ClientCapabilities, Discover, Era, Implementation, Initialize, InitializeParams, ListTools, Revision,
 };
@@ -12,14 +12,14 @@ use serde_json::json;
 
 fn reopening() -> mcp_proto::peer::client::ClientConfig {
     let mut config = config();
-    config.reopen = true;
+    config.can_reopen = true;
     config
 }
 
 /// C2.3, C1.14, C1.15
 #[test]
 fn the_probe_goes_first_and_alone_with_full_metadata() {
-    let mut s = Scripted::open(config());
+    let mut s = ClientHarness::open(config());
     let line = s.line();
     assert_eq!(line["method"], "server/discover");
     let meta = &line["params"]["_meta"];
@@ -33,21 +33,21 @@ fn the_probe_goes_first_and_alone_with_full_metadata() {
 
 #[test]
 fn a_discovery_result_makes_the_server_modern() {
-    let mut s = Scripted::open(config());
+    let mut s = ClientHarness::open(config());
     let id = s.expect("server/discover");
     s.answer(&id, discover_result());
     let server = s.client.server().unwrap();
     assert_eq!((server.era, server.revision), (Era::Modern, Revision::V2026_07_28));
     assert_eq!(server.implementation.as_ref().unwrap().name, "scripted");
     assert_eq!(s.states(), [State::Connecting, State::Connected, State::Ready]);
-    let verdict = Verdict { era: Era::Modern, version: Revision::V2026_07_28, probe_breaks_it: false };
+    let verdict = KnownEra { era: Era::Modern, version: Revision::V2026_07_28, probe_breaks_server: false };
     assert_eq!(s.client.verdict(), Some(verdict));
 }
 
 /// C2.10, C2.11
 #[test]
 fn the_legacy_handshake_goes_through_every_state() {
-    let mut s = Scripted::open(config());
+    let mut s = ClientHarness::open(config());
     let id = s.expect("server/discover");
     s.answer_error(&id, -32601, None);
     let line = s.line();
@@ -68,7 +68,7 @@ fn the_legacy_handshake_goes_through_every_state() {
 #[test]
 fn any_answer_that_is_not_modern_leads_to_the_handshake() {
     for code in [-32601, -32602, -32600, -32603, -32000, -32001, -32002, 42] {
-        let mut s = Scripted::open(config());
+        let mut s = ClientHarness::open(config());
         let id = s.expect("server/discover");
         s.answer_error(&id, code, Some(json!({"supported": [MODERN]})));
         s.expect("initialize");
@@ -81,7 +81,7 @@ fn any_answer_that_is_not_modern_leads_to_the_handshake() {
         json!(null),
     ];
     for result in odd_results {
-        let mut s = Scripted::open(config());
+        let mut s = ClientHarness::open(config());
         let id = s.expect("server/discover");
         s.answer(&id, result);
         s.expect("initialize");
@@ -94,19 +94,19 @@ fn an_error_without_id_answers_the_probe() {
         r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"no"}}"#,
         r#"{"jsonrpc":"2.0","error":{"code":-32700,"message":"no"}}"#,
     ] {
-        let mut s = Scripted::open(config());
+        let mut s = ClientHarness::open(config());
         s.expect("server/discover");
-        s.say_text(text);
+        s.send_text(text);
         s.expect("initialize");
     }
 }
 
 #[test]
 fn notifications_noise_and_unknown_ids_are_no_answer() {
-    let mut s = Scripted::open(config());
+    let mut s = ClientHarness::open(config());
     s.expect("server/discover");
-    s.say_text("Server listening on stdio");
-    s.say_text("");
+    s.send_text("Server listening on stdio");
+    s.send_text("");
     s.notify("notifications/message", json!({"level": "info", "data": "starting"}));
     s.answer(&json!(99), json!({}));
     s.answer(&json!("x"), json!({}));
@@ -118,11 +118,11 @@ fn notifications_noise_and_unknown_ids_are_no_answer() {
 fn a_ping_before_the_verdict_is_answered_and_other_requests_are_held() {
     let mut config = config();
     config.capabilities.roots = Some(Default::default());
-    let mut s = Scripted::open(config);
+    let mut s = ClientHarness::open(config);
     let id = s.expect("server/discover");
-    s.say(&json!({"jsonrpc": "2.0", "id": "p", "method": "ping"}));
+    s.send(&json!({"jsonrpc": "2.0", "id": "p", "method": "ping"}));
     assert_eq!(s.line(), json!({"jsonrpc": "2.0", "id": "p", "result": {}}));
-    s.say(&json!({"jsonrpc": "2.0", "id": "r", "method": "roots/list"}));
+    s.send(&json!({"jsonrpc": "2.0", "id": "r", "method": "roots/list"}));
     s.expect_silence();
     s.answer_error(&id, -32601, None);
     let id = s.expect("initialize");
@@ -134,9 +134,9 @@ fn a_ping_before_the_verdict_is_answered_and_other_requests_are_held() {
 /// C1.5
 #[test]
 fn a_request_held_from_a_modern_server_is_reported_and_never_answered() {
-    let mut s = Scripted::open(config());
+    let mut s = ClientHarness::open(config());
     let id = s.expect("server/discover");
-    s.say(&json!({"jsonrpc": "2.0", "id": "r", "method": "roots/list"}));
+    s.send(&json!({"jsonrpc": "2.0", "id": "r", "method": "roots/list"}));
     s.answer(&id, discover_result());
     s.expect_silence();
     let reported = s
@@ -149,7 +149,7 @@ fn a_request_held_from_a_modern_server_is_reported_and_never_answered() {
 /// C2.15
 #[test]
 fn silence_to_the_probe_leads_to_the_handshake_and_nothing_is_cancelled() {
-    let mut s = Scripted::open(config());
+    let mut s = ClientHarness::open(config());
     s.expect("server/discover");
     s.advance(Duration::from_secs(4));
     s.expect_silence();
@@ -163,7 +163,7 @@ fn silence_to_the_probe_leads_to_the_handshake_and_nothing_is_cancelled() {
 
 #[test]
 fn both_answered_stays_legacy_and_remembers_modern() {
-    let mut s = Scripted::open(config());
+    let mut s = ClientHarness::open(config());
     let probe = s.expect("server/discover");
     s.advance(Duration::from_secs(5));
     let id = s.expect("initialize");
@@ -176,7 +176,7 @@ fn both_answered_stays_legacy_and_remembers_modern() {
 /// A1, S2
 #[test]
 fn both_answered_stays_legacy_and_remembers_modern_in_the_other_order_too() {
-    let mut s = Scripted::open(config());
+    let mut s = ClientHarness::open(config());
     let probe = s.expect("server/discover");
     s.advance(Duration::from_secs(5));
     let id = s.expect("initialize");
@@ -191,18 +191,18 @@ fn both_answered_stays_legacy_and_remembers_modern_in_the_other_order_too() {
 #[test]
 fn a_server_remembered_as_modern_that_dies_on_the_probe_is_told_apart_from_a_failed_handshake() {
     let mut remembered = config();
-    remembered.verdict =
-        Some(Verdict { era: Era::Modern, version: Revision::V2026_07_28, probe_breaks_it: false });
-    let mut s = Scripted::open(remembered);
+    remembered.known_era =
+        Some(KnownEra { era: Era::Modern, version: Revision::V2026_07_28, probe_breaks_server: false });
+    let mut s = ClientHarness::open(remembered);
     s.expect("server/discover");
     s.end("exit status 3");
-    assert!(matches!(s.connect_error(), ConnectError::ProbeBroke { .. }));
+    assert!(matches!(s.connect_error(), ConnectError::ProbeBrokeServer { .. }));
 }
 
 /// A0.3
 #[test]
 fn an_unsupported_version_without_a_list_fails_the_handshake_as_well() {
-    let mut s = Scripted::open(reopening());
+    let mut s = ClientHarness::open(reopening());
     let id = s.expect("server/discover");
     s.answer_error(&id, -32601, None);
     let id = s.expect("initialize");
@@ -213,20 +213,20 @@ fn an_unsupported_version_without_a_list_fails_the_handshake_as_well() {
 /// A0.8
 #[test]
 fn after_the_verdict_the_other_era_is_not_spoken() {
-    let mut modern = Scripted::modern(config());
+    let mut modern = ClientHarness::modern(config());
     let params = InitializeParams::new(LEGACY, ClientCapabilities::default(), Implementation::new("c", "1"));
     let refused = modern.client.request::<Initialize>(modern.now, &params, RequestOptions::default());
-    assert!(matches!(refused, Err(Refusal::Revision { .. })));
-    let mut legacy = Scripted::legacy(config());
+    assert!(matches!(refused, Err(RequestError::Revision { .. })));
+    let mut legacy = ClientHarness::legacy(config());
     let refused =
         legacy.client.request::<Discover>(legacy.now, &Default::default(), RequestOptions::default());
-    assert!(matches!(refused, Err(Refusal::Revision { .. })));
+    assert!(matches!(refused, Err(RequestError::Revision { .. })));
 }
 
 /// C1.11; A1, S1: -32020 makes no sense on a stream, but only a modern server knows it.
 #[test]
 fn a_header_mismatch_to_the_probe_means_modern_and_nothing_is_known_of_the_server() {
-    let mut s = Scripted::open(config());
+    let mut s = ClientHarness::open(config());
     let id = s.expect("server/discover");
     s.answer_error(&id, -32020, None);
     let server = s.client.server().unwrap();
@@ -237,7 +237,7 @@ fn a_header_mismatch_to_the_probe_means_modern_and_nothing_is_known_of_the_serve
 /// A1, S2: the version list of a refusal chooses once.
 #[test]
 fn a_refused_handshake_takes_the_newest_common_version_once() {
-    let mut s = Scripted::open(config());
+    let mut s = ClientHarness::open(config());
     let id = s.expect("server/discover");
     s.answer_error(&id, -32601, None);
     let id = s.expect("initialize");
@@ -253,7 +253,7 @@ fn a_refused_handshake_takes_the_newest_common_version_once() {
 
 #[test]
 fn a_late_discovery_waits_for_the_answer_to_the_handshake() {
-    let mut s = Scripted::open(config());
+    let mut s = ClientHarness::open(config());
     let probe = s.expect("server/discover");
     s.advance(Duration::from_secs(5));
     let id = s.expect("initialize");
@@ -266,7 +266,7 @@ fn a_late_discovery_waits_for_the_answer_to_the_handshake() {
 
 #[test]
 fn a_refused_handshake_waits_two_seconds_for_the_probe() {
-    let mut s = Scripted::open(config());
+    let mut s = ClientHarness::open(config());
     let probe = s.expect("server/discover");
     s.advance(Duration::from_secs(5));
     let id = s.expect("initialize");
@@ -281,7 +281,7 @@ fn a_refused_handshake_waits_two_seconds_for_the_probe() {
 #[test]
 fn an_unsupported_version_without_a_list_fails_and_does_not_fall_back() {
     for data in [None, Some(json!({})), Some(json!({"supported": "all"}))] {
-        let mut s = Scripted::open(reopening());
+        let mut s = ClientHarness::open(reopening());
         let id = s.expect("server/discover");
         s.answer_error(&id, -32022, data);
         s.expect_silence();
@@ -292,7 +292,7 @@ fn an_unsupported_version_without_a_list_fails_and_does_not_fall_back() {
 /// C1.11, C2.5
 #[test]
 fn a_server_that_wants_other_capabilities_is_modern_and_says_which() {
-    let mut s = Scripted::open(reopening());
+    let mut s = ClientHarness::open(reopening());
     let id = s.expect("server/discover");
     s.answer_error(&id, -32021, Some(json!({"requiredCapabilities": {"sampling": {}}})));
     s.expect_silence();
@@ -305,7 +305,7 @@ fn a_server_that_wants_other_capabilities_is_modern_and_says_which() {
 /// C1.11, C2.1
 #[test]
 fn an_unsupported_version_that_lists_the_same_version_is_asked_once_more() {
-    let mut s = Scripted::open(config());
+    let mut s = ClientHarness::open(config());
     let data = json!({"supported": [MODERN], "requested": MODERN});
     let first = s.expect("server/discover");
     s.answer_error(&first, -32022, Some(data.clone()));
@@ -318,7 +318,7 @@ fn an_unsupported_version_that_lists_the_same_version_is_asked_once_more() {
 /// C2.1
 #[test]
 fn an_unsupported_version_that_lists_a_legacy_version_selects_it() {
-    let mut s = Scripted::open(config());
+    let mut s = ClientHarness::open(config());
     let id = s.expect("server/discover");
     s.answer_error(&id, -32022, Some(json!({"supported": ["2025-03-26", "2025-06-18"]})));
     let line = s.line();
@@ -331,7 +331,7 @@ fn an_unsupported_version_that_lists_a_legacy_version_selects_it() {
 /// C2.1
 #[test]
 fn no_common_version_fails_and_shows_both_lists() {
-    let mut s = Scripted::open(config());
+    let mut s = ClientHarness::open(config());
     let id = s.expect("server/discover");
     s.answer_error(&id, -32022, Some(json!({"supported": ["2030-01-01"]})));
     let error = s.connect_error();
@@ -342,7 +342,7 @@ fn no_common_version_fails_and_shows_both_lists() {
 
 #[test]
 fn a_discovery_that_lists_only_legacy_versions_selects_the_newest() {
-    let mut s = Scripted::open(config());
+    let mut s = ClientHarness::open(config());
     let id = s.expect("server/discover");
     s.answer(&id, json!({"supportedVersions": ["2024-11-05", "2025-06-18"], "capabilities": {}}));
     assert_eq!(s.line()["params"]["protocolVersion"], "2025-06-18");
@@ -353,12 +353,12 @@ fn a_missing_capability_is_asked_for_again_only_if_this_client_has_it() {
     let mut with_roots = config();
     with_roots.capabilities.roots = Some(Default::default());
     let data = json!({"requiredCapabilities": {"roots": {}}});
-    let mut s = Scripted::open(with_roots);
+    let mut s = ClientHarness::open(with_roots);
     let id = s.expect("server/discover");
     s.answer_error(&id, -32021, Some(data.clone()));
     s.expect("server/discover");
 
-    let mut s = Scripted::open(config());
+    let mut s = ClientHarness::open(config());
     let id = s.expect("server/discover");
     s.answer_error(&id, -32021, Some(data));
     assert!(
@@ -368,7 +368,7 @@ fn a_missing_capability_is_asked_for_again_only_if_this_client_has_it() {
 
 #[test]
 fn a_server_that_dies_on_the_probe_is_opened_afresh_and_spoken_to_in_legacy() {
-    let mut s = Scripted::open(reopening());
+    let mut s = ClientHarness::open(reopening());
     s.expect("server/discover");
     let request =
         s.client.request::<ListTools>(s.now, &Default::default(), RequestOptions::default()).unwrap();
@@ -380,13 +380,13 @@ fn a_server_that_dies_on_the_probe_is_opened_afresh_and_spoken_to_in_legacy() {
     let id = s.expect("tools/list");
     s.answer(&id, json!({"tools": []}));
     assert!(matches!(s.outcome(request), Outcome::Result(_)), "the request survived the first process");
-    let verdict = Verdict { era: Era::Legacy, version: Revision::V2025_11_25, probe_breaks_it: true };
+    let verdict = KnownEra { era: Era::Legacy, version: Revision::V2025_11_25, probe_breaks_server: true };
     assert_eq!(s.client.verdict(), Some(verdict));
 }
 
 #[test]
 fn a_fresh_link_is_asked_for_only_once() {
-    let mut s = Scripted::open(reopening());
+    let mut s = ClientHarness::open(reopening());
     s.expect("server/discover");
     s.end("first");
     s.accept();
@@ -399,20 +399,20 @@ fn a_fresh_link_is_asked_for_only_once() {
 
 #[test]
 fn a_stream_that_can_not_be_reopened_says_what_to_do() {
-    let mut s = Scripted::open(config());
+    let mut s = ClientHarness::open(config());
     s.expect("server/discover");
     let request =
         s.client.request::<ListTools>(s.now, &Default::default(), RequestOptions::default()).unwrap();
     s.end("reset");
-    assert!(matches!(s.outcome(request), Outcome::Refused(Refusal::Connect(_))));
+    assert!(matches!(s.outcome(request), Outcome::Refused(RequestError::Connect(_))));
     let error = s.connect_error();
-    assert!(matches!(&error, ConnectError::ProbeBroke { .. }), "{error:?}");
+    assert!(matches!(&error, ConnectError::ProbeBrokeServer { .. }), "{error:?}");
     assert!(error.to_string().contains("legacy-only"), "{error}");
 }
 
 #[test]
 fn a_handshake_that_hangs_after_the_probe_gets_a_fresh_link() {
-    let mut s = Scripted::open(reopening());
+    let mut s = ClientHarness::open(reopening());
     s.expect("server/discover");
     s.advance(Duration::from_secs(5));
     s.expect("initialize");
@@ -425,14 +425,14 @@ fn a_handshake_that_hangs_after_the_probe_gets_a_fresh_link() {
 #[test]
 fn an_unknown_version_in_the_handshake_ends_it_unless_tolerated() {
     let mut legacy = config();
-    legacy.mode = Mode::LegacyOnly;
-    let mut s = Scripted::open(legacy.clone());
+    legacy.era_policy = EraPolicy::LegacyOnly;
+    let mut s = ClientHarness::open(legacy.clone());
     let id = s.expect("initialize");
     s.answer(&id, initialize_result("1999-01-01"));
     assert!(matches!(s.connect_error(), ConnectError::NoCommonVersion { .. }));
 
     legacy.tolerate_unknown_version = true;
-    let mut s = Scripted::open(legacy);
+    let mut s = ClientHarness::open(legacy);
     let id = s.expect("initialize");
     s.answer(&id, initialize_result("1999-01-01"));
     assert_eq!(s.client.state(), State::Ready);
@@ -440,7 +440,7 @@ fn an_unknown_version_in_the_handshake_ends_it_unless_tolerated() {
 
 #[test]
 fn an_initialize_result_that_names_a_modern_version_is_taken_at_its_word() {
-    let mut s = Scripted::open(config());
+    let mut s = ClientHarness::open(config());
     let id = s.expect("server/discover");
     s.answer_error(&id, -32601, None);
     let id = s.expect("initialize");
@@ -453,14 +453,14 @@ fn an_initialize_result_that_names_a_modern_version_is_taken_at_its_word() {
 #[test]
 fn modern_only_fails_on_a_legacy_server_and_says_so() {
     let mut modern = config();
-    modern.mode = Mode::ModernOnly;
-    let mut s = Scripted::open(modern.clone());
+    modern.era_policy = EraPolicy::ModernOnly;
+    let mut s = ClientHarness::open(modern.clone());
     let id = s.expect("server/discover");
     s.answer_error(&id, -32601, None);
     s.expect_silence();
     assert!(matches!(s.connect_error(), ConnectError::LegacyServer { .. }));
 
-    let mut s = Scripted::open(modern);
+    let mut s = ClientHarness::open(modern);
     s.expect("server/discover");
     s.advance(Duration::from_secs(120));
     assert!(matches!(s.connect_error(), ConnectError::NotReady { .. }));
@@ -469,8 +469,8 @@ fn modern_only_fails_on_a_legacy_server_and_says_so() {
 #[test]
 fn legacy_only_never_probes() {
     let mut legacy = config();
-    legacy.mode = Mode::LegacyOnly;
-    let mut s = Scripted::open(legacy);
+    legacy.era_policy = EraPolicy::LegacyOnly;
+    let mut s = ClientHarness::open(legacy);
     let id = s.expect("initialize");
     s.answer_error(&id, -32601, None);
     assert!(matches!(s.connect_error(), ConnectError::Refused { .. }));
@@ -480,9 +480,9 @@ fn legacy_only_never_probes() {
 #[test]
 fn a_supplied_legacy_verdict_starts_with_the_handshake() {
     let mut remembered = config();
-    remembered.verdict =
-        Some(Verdict { era: Era::Legacy, version: Revision::V2025_06_18, probe_breaks_it: true });
-    let mut s = Scripted::open(remembered);
+    remembered.known_era =
+        Some(KnownEra { era: Era::Legacy, version: Revision::V2025_06_18, probe_breaks_server: true });
+    let mut s = ClientHarness::open(remembered);
     let line = s.line();
     assert_eq!(
         (&line["method"], &line["params"]["protocolVersion"]),
@@ -493,24 +493,24 @@ fn a_supplied_legacy_verdict_starts_with_the_handshake() {
 #[test]
 fn a_supplied_verdict_that_is_wrong_is_dropped_and_detection_runs_once() {
     let mut remembered = config();
-    remembered.verdict =
-        Some(Verdict { era: Era::Legacy, version: Revision::V2025_06_18, probe_breaks_it: false });
-    let mut s = Scripted::open(remembered);
+    remembered.known_era =
+        Some(KnownEra { era: Era::Legacy, version: Revision::V2025_06_18, probe_breaks_server: false });
+    let mut s = ClientHarness::open(remembered);
     let id = s.expect("initialize");
     s.answer_error(&id, -32601, None);
     let id = s.expect("server/discover");
     s.answer(&id, discover_result());
     assert_eq!(s.client.server().unwrap().era, Era::Modern);
-    assert!(s.take_events().into_iter().any(|e| matches!(e, Event::Diagnostic(Diagnostic::VerdictDropped))));
+    assert!(s.take_events().into_iter().any(|e| matches!(e, Event::Diagnostic(Diagnostic::KnownEraWrong))));
 }
 
 /// A modern server that starts slowly is not spoken to in legacy if it is known to be modern.
 #[test]
 fn a_supplied_modern_verdict_waits_longer_for_the_probe() {
     let mut remembered = config();
-    remembered.verdict =
-        Some(Verdict { era: Era::Modern, version: Revision::V2026_07_28, probe_breaks_it: false });
-    let mut s = Scripted::open(remembered);
+    remembered.known_era =
+        Some(KnownEra { era: Era::Modern, version: Revision::V2026_07_28, probe_breaks_server: false });
+    let mut s = ClientHarness::open(remembered);
     let id = s.expect("server/discover");
     s.advance(Duration::from_secs(20));
     s.expect_silence();
@@ -522,7 +522,7 @@ fn a_supplied_modern_verdict_waits_longer_for_the_probe() {
 fn the_whole_connect_has_an_end() {
     let mut patient = config();
     patient.connect.initialize = Duration::from_secs(1000);
-    let mut s = Scripted::open(patient);
+    let mut s = ClientHarness::open(patient);
     s.expect("server/discover");
     s.advance(Duration::from_secs(5));
     s.expect("initialize");

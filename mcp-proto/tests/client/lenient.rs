@@ -2,12 +2,13 @@
 
 use core::time::Duration;
 
-use crate::common::{LEGACY, Scripted, config, discover_result, initialize_result};
-use mcp_proto::peer::client::{ClientConfig, Diagnostic, Event, Mode, State};
+use crate::common::{ClientHarness, LEGACY, config, discover_result, initialize_result};
+use mcp_proto::peer::client::{ClientConfig, Diagnostic, EraPolicy, Event, State};
 use mcp_proto::peer::{
-    Conduct, InvalidAnswer, Leniency, Needed, Outcome, Refusal, RequestId, RequestOptions,
+    Conduct, InvalidAnswerError, Leniency, Outcome, RequestError, RequestId, RequestOptions,
+    RequiredCapability,
 };
-use mcp_proto::rpc::{Flaw, Id, MalformedKind};
+use mcp_proto::rpc::{Id, InvalidMessageKind, MalformedKind};
 use mcp_proto::schema::{
     CallTool, CallToolParams, Complete, CompleteParams, CompletionArgument, EmptyResult, GetPrompt,
     GetPromptParams, ListPrompts, ListResourceTemplates, ListResources, ListTools, Method, Ping,
@@ -22,17 +23,17 @@ fn strict() -> ClientConfig {
     config
 }
 
-fn ask<M: Method>(s: &mut Scripted, params: &M::Params) -> Result<RequestId, Refusal> {
+fn ask<M: Method>(s: &mut ClientHarness, params: &M::Params) -> Result<RequestId, RequestError> {
     s.client.request::<M>(s.now, params, RequestOptions::default())
 }
 
-fn list(s: &mut Scripted) -> (RequestId, Value) {
+fn list(s: &mut ClientHarness) -> (RequestId, Value) {
     let request = ask::<ListTools>(s, &Default::default()).unwrap();
     (request, s.expect("tools/list"))
 }
 
 /// The deviations that were tolerated since the last call; other events are kept.
-fn tolerated(s: &mut Scripted) -> Vec<Leniency> {
+fn tolerated(s: &mut ClientHarness) -> Vec<Leniency> {
     let mut found = Vec::new();
     for event in s.take_events() {
         match event {
@@ -52,7 +53,7 @@ fn empty_page() -> Value {
 /// C1.1
 #[test]
 fn client_takes_the_decimal_string_of_its_id() {
-    let mut s = Scripted::modern(config());
+    let mut s = ClientHarness::modern(config());
     let (request, id) = list(&mut s);
     s.answer(&json!(id.to_string()), empty_page());
     assert!(matches!(s.outcome(request), Outcome::Result(_)));
@@ -61,34 +62,34 @@ fn client_takes_the_decimal_string_of_its_id() {
 
 #[test]
 fn client_takes_the_float_of_its_id() {
-    let mut s = Scripted::modern(config());
+    let mut s = ClientHarness::modern(config());
     let (request, id) = list(&mut s);
-    s.say_text(&format!(r#"{{"jsonrpc":"2.0","id":{id}.0,"result":{}}}"#, empty_page()));
+    s.send_text(&format!(r#"{{"jsonrpc":"2.0","id":{id}.0,"result":{}}}"#, empty_page()));
     assert!(matches!(s.outcome(request), Outcome::Result(_)));
     let tolerated = tolerated(&mut s);
     let [Leniency::Response(malformed)] = &tolerated[..] else { panic!("{tolerated:?}") };
-    assert_eq!(malformed.kind, MalformedKind::NotAMessage(Flaw::IdNotInteger));
+    assert_eq!(malformed.kind, MalformedKind::NotAMessage(InvalidMessageKind::IdNotInteger));
 }
 
 #[test]
 fn client_takes_the_decimal_string_during_the_handshake_and_in_what_it_cannot_read() {
-    let mut s = Scripted::open(config());
+    let mut s = ClientHarness::open(config());
     let id = s.expect("server/discover");
     s.answer(&json!(id.to_string()), discover_result());
     assert_eq!(s.client.state(), State::Ready);
     let (request, id) = list(&mut s);
-    s.say_text(&format!(
+    s.send_text(&format!(
         r#"{{"jsonrpc":"2.0","id":"{id}","result":{{}},"error":{{"code":1,"message":""}}}}"#
     ));
-    assert!(matches!(s.outcome(request), Outcome::Invalid(InvalidAnswer::Malformed(_))));
+    assert!(matches!(s.outcome(request), Outcome::Invalid(InvalidAnswerError::Malformed(_))));
 }
 
 #[test]
 fn strict_client_takes_nothing_but_its_id() {
-    let mut s = Scripted::modern(strict());
+    let mut s = ClientHarness::modern(strict());
     let (request, id) = list(&mut s);
     s.answer(&json!(id.to_string()), empty_page());
-    s.say_text(&format!(r#"{{"jsonrpc":"2.0","id":{id}.0,"result":{{}}}}"#));
+    s.send_text(&format!(r#"{{"jsonrpc":"2.0","id":{id}.0,"result":{{}}}}"#));
     let events = s.take_events();
     assert!(
         matches!(
@@ -105,7 +106,7 @@ fn strict_client_takes_nothing_but_its_id() {
 #[test]
 fn client_takes_progress_whose_token_became_a_string() {
     for (config, expected) in [(config(), 1), (strict(), 0)] {
-        let mut s = Scripted::modern(config);
+        let mut s = ClientHarness::modern(config);
         ask::<CallTool>(&mut s, &CallToolParams::new("t")).unwrap();
         let line = s.line();
         let token = line["params"]["_meta"]["progressToken"].to_string();
@@ -118,10 +119,10 @@ fn client_takes_progress_whose_token_became_a_string() {
 
 #[test]
 fn client_echoes_the_ids_of_its_server_verbatim() {
-    let mut s = Scripted::legacy(config());
+    let mut s = ClientHarness::legacy(config());
     for id in [json!("7"), json!(7), json!("07"), json!("7.0"), json!(""), json!(0), json!(-7), json!("é\n")]
     {
-        s.say(&json!({"jsonrpc": "2.0", "id": id, "method": "ping"}));
+        s.send(&json!({"jsonrpc": "2.0", "id": id, "method": "ping"}));
         assert_eq!(s.line()["id"], id);
     }
 }
@@ -130,27 +131,27 @@ fn client_echoes_the_ids_of_its_server_verbatim() {
 
 #[test]
 fn a_log_line_with_the_id_of_a_request_does_not_end_it() {
-    let mut s = Scripted::modern(config());
+    let mut s = ClientHarness::modern(config());
     let (request, id) = list(&mut s);
     for line in [
         format!(r#"{{"level":"info","id":{id}}}"#),
         format!(r#"{{"jsonrpc":"2.0","id":{id}}}"#),
         format!(r#"{{"level":"info","context":{{"id":{id},"result":1}}}}"#),
     ] {
-        s.say_text(&line);
+        s.send_text(&line);
         let events = s.take_events();
         assert!(matches!(events[..], [Event::Diagnostic(Diagnostic::Malformed(_))]), "{line}: {events:?}");
     }
-    s.say_text(&format!(r#"{{"id":{id},"result":{{}}}}"#));
+    s.send_text(&format!(r#"{{"id":{id},"result":{{}}}}"#));
     assert!(matches!(s.outcome(request), Outcome::Invalid(_)));
 }
 
 /// What breaks off may have been the answer.
 #[test]
 fn a_line_that_breaks_off_behind_the_id_of_a_request_ends_it() {
-    let mut s = Scripted::modern(config());
+    let mut s = ClientHarness::modern(config());
     let (request, id) = list(&mut s);
-    s.say_text(&format!(r#"{{"jsonrpc":"2.0","id":{id},"res"#));
+    s.send_text(&format!(r#"{{"jsonrpc":"2.0","id":{id},"res"#));
     assert!(matches!(s.outcome(request), Outcome::Invalid(_)));
 }
 
@@ -164,17 +165,17 @@ fn a_malformed_error_keeps_the_words_of_the_server() {
         (json!({"code": -32000.0, "message": "out"}), "out (-32000)"),
         (json!({"code": -1}), r#"{"code":-1} (-1)"#),
     ] {
-        let mut s = Scripted::modern(config());
+        let mut s = ClientHarness::modern(config());
         let (request, id) = list(&mut s);
-        s.say(&json!({"jsonrpc": "2.0", "id": id, "error": error}));
+        s.send(&json!({"jsonrpc": "2.0", "id": id, "error": error}));
         let Outcome::Error(read) = s.outcome(request) else { panic!("{error}") };
         assert_eq!(read.to_string(), text);
         assert!(matches!(tolerated(&mut s)[..], [Leniency::Response(_)]));
 
-        let mut s = Scripted::modern(strict());
+        let mut s = ClientHarness::modern(strict());
         let (request, id) = list(&mut s);
-        s.say(&json!({"jsonrpc": "2.0", "id": id, "error": error}));
-        assert!(matches!(s.outcome(request), Outcome::Invalid(InvalidAnswer::Malformed(_))));
+        s.send(&json!({"jsonrpc": "2.0", "id": id, "error": error}));
+        assert!(matches!(s.outcome(request), Outcome::Invalid(InvalidAnswerError::Malformed(_))));
     }
 }
 
@@ -182,17 +183,17 @@ fn a_malformed_error_keeps_the_words_of_the_server() {
 #[test]
 fn an_error_without_id_answers_the_handshake_only_if_nothing_was_written_since() {
     let error = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"what?"}}"#;
-    let mut s = Scripted::open(config());
+    let mut s = ClientHarness::open(config());
     s.expect("server/discover");
-    s.say(&json!({"jsonrpc": "2.0", "id": "p", "method": "ping"}));
+    s.send(&json!({"jsonrpc": "2.0", "id": "p", "method": "ping"}));
     assert_eq!(s.line()["id"], "p");
-    s.say_text(error);
+    s.send_text(error);
     s.expect_silence();
     assert!(s.take_events().iter().any(|event| matches!(event, Event::Diagnostic(Diagnostic::Error(_)))));
 
-    let mut s = Scripted::open(config());
+    let mut s = ClientHarness::open(config());
     s.expect("server/discover");
-    s.say_text(error);
+    s.send_text(error);
     let id = s.expect("initialize");
     s.answer(&id, initialize_result(LEGACY));
     assert_eq!(s.client.state(), State::Ready);
@@ -200,19 +201,19 @@ fn an_error_without_id_answers_the_handshake_only_if_nothing_was_written_since()
 
 #[test]
 fn a_request_that_times_out_quotes_the_error_without_id() {
-    let mut s = Scripted::modern(config());
+    let mut s = ClientHarness::modern(config());
     let limited = || RequestOptions::default().timeout(Duration::from_secs(5));
     let early = s.client.request::<ListTools>(s.now, &Default::default(), limited()).unwrap();
     s.advance(Duration::from_secs(1));
-    s.say_text(r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"what?","data":"x"}}"#);
+    s.send_text(r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"what?","data":"x"}}"#);
     s.advance(Duration::from_secs(1));
     let late = s.client.request::<ListTools>(s.now, &Default::default(), limited()).unwrap();
     s.advance(Duration::from_secs(10));
-    let Outcome::TimedOut { unaddressed: Some(error), .. } = s.outcome(early) else { panic!() };
+    let Outcome::TimedOut { error_without_id: Some(error), .. } = s.outcome(early) else { panic!() };
     assert_eq!((error.code, &*error.message, &error.data), (-32700, "what?", &None));
-    assert!(matches!(s.outcome(late), Outcome::TimedOut { unaddressed: None, .. }));
+    assert!(matches!(s.outcome(late), Outcome::TimedOut { error_without_id: None, .. }));
     let text =
-        Outcome::TimedOut { after: Duration::ZERO, maximum: true, unaddressed: Some(error) }.to_string();
+        Outcome::TimedOut { after: Duration::ZERO, hard: true, error_without_id: Some(error) }.to_string();
     assert!(text.ends_with("an error without an id: what? (-32700)"), "{text}");
 }
 
@@ -226,8 +227,8 @@ fn client_offers_initialize_once_more_at_a_version_that_the_refusal_lists() {
         (-32000, json!({"supportedVersions": ["2024-11-05", "2025-06-18"]})),
     ] {
         let mut config = config();
-        config.mode = Mode::LegacyOnly;
-        let mut s = Scripted::open(config);
+        config.era_policy = EraPolicy::LegacyOnly;
+        let mut s = ClientHarness::open(config);
         let id = s.expect("initialize");
         s.answer_error(&id, code, Some(data.clone()));
         let line = s.line();
@@ -254,7 +255,7 @@ fn client_does_not_cross_the_eras_for_a_refusal_that_is_not_modern() {
         json!({"supported": "2025-06-18"}),
         json!(["2025-06-18"]),
     ] {
-        let mut s = Scripted::open(config());
+        let mut s = ClientHarness::open(config());
         let id = s.expect("server/discover");
         s.answer_error(&id, -32601, None);
         let id = s.expect("initialize");
@@ -263,8 +264,8 @@ fn client_does_not_cross_the_eras_for_a_refusal_that_is_not_modern() {
         assert!(s.client.is_closed());
     }
     let mut strict = strict();
-    strict.mode = Mode::LegacyOnly;
-    let mut s = Scripted::open(strict);
+    strict.era_policy = EraPolicy::LegacyOnly;
+    let mut s = ClientHarness::open(strict);
     let id = s.expect("initialize");
     s.answer_error(&id, -32602, Some(json!({"supported": ["2025-06-18"]})));
     assert!(s.client.is_closed());
@@ -272,9 +273,9 @@ fn client_does_not_cross_the_eras_for_a_refusal_that_is_not_modern() {
 
 // --- Capabilities ---
 
-fn legacy_with(mut config: ClientConfig, capabilities: Value) -> Scripted {
-    config.mode = Mode::LegacyOnly;
-    let mut s = Scripted::open(config);
+fn legacy_with(mut config: ClientConfig, capabilities: Value) -> ClientHarness {
+    config.era_policy = EraPolicy::LegacyOnly;
+    let mut s = ClientHarness::open(config);
     let id = s.expect("initialize");
     let mut result = initialize_result(LEGACY);
     result["capabilities"] = capabilities;
@@ -284,9 +285,9 @@ fn legacy_with(mut config: ClientConfig, capabilities: Value) -> Scripted {
     s
 }
 
-fn needs(refused: Result<RequestId, Refusal>) -> ServerCapability {
+fn required_capability(refused: Result<RequestId, RequestError>) -> ServerCapability {
     match refused {
-        Err(Refusal::Capability { needed: Needed::Server(needed), .. }) => needed,
+        Err(RequestError::Capability { needed: RequiredCapability::Server(needed), .. }) => needed,
         other => panic!("{other:?}"),
     }
 }
@@ -316,21 +317,21 @@ fn a_legacy_server_without_any_capability_is_asked_what_the_application_asks() {
     assert_eq!(tolerated[1], Leniency::Undeclared { method: "tools/call", needed: ServerCapability::Tools });
 
     let refused = ask::<SubscribeResource>(&mut s, &SubscribeResourceParams::new("a:b"));
-    assert_eq!(needs(refused), ServerCapability::ResourcesSubscribe);
+    assert_eq!(required_capability(refused), ServerCapability::ResourcesSubscribe);
     let refused =
         ask::<SetLoggingLevel>(&mut s, &SetLoggingLevelParams::new(mcp_proto::schema::LoggingLevel::Debug));
-    assert_eq!(needs(refused), ServerCapability::Logging);
+    assert_eq!(required_capability(refused), ServerCapability::Logging);
     let argument = CompletionArgument::new("a", "b");
     let refused = ask::<Complete>(&mut s, &CompleteParams::new(PromptReference::new("p"), argument));
-    assert_eq!(needs(refused), ServerCapability::Completions);
+    assert_eq!(required_capability(refused), ServerCapability::Completions);
     s.expect_silence();
 }
 
 #[test]
 fn a_request_that_waited_for_a_server_without_any_capability_is_sent() {
     let mut legacy = config();
-    legacy.mode = Mode::LegacyOnly;
-    let mut s = Scripted::open(legacy);
+    legacy.era_policy = EraPolicy::LegacyOnly;
+    let mut s = ClientHarness::open(legacy);
     let id = s.expect("initialize");
     ask::<ListTools>(&mut s, &Default::default()).unwrap();
     let mut result = initialize_result(LEGACY);
@@ -344,30 +345,33 @@ fn a_request_that_waited_for_a_server_without_any_capability_is_sent() {
 fn any_declared_capability_makes_the_others_count_as_missing() {
     for capabilities in [json!({"prompts": {}}), json!({"experimental": {}}), json!({"x": 1})] {
         let mut s = legacy_with(config(), capabilities);
-        assert_eq!(needs(ask::<ListTools>(&mut s, &Default::default())), ServerCapability::Tools);
+        assert_eq!(
+            required_capability(ask::<ListTools>(&mut s, &Default::default())),
+            ServerCapability::Tools
+        );
     }
     let mut s = legacy_with(strict(), json!({}));
-    assert_eq!(needs(ask::<ListTools>(&mut s, &Default::default())), ServerCapability::Tools);
-    let mut s = Scripted::open(config());
+    assert_eq!(required_capability(ask::<ListTools>(&mut s, &Default::default())), ServerCapability::Tools);
+    let mut s = ClientHarness::open(config());
     let id = s.expect("server/discover");
     let mut result = discover_result();
     result["capabilities"] = json!({});
     s.answer(&id, result);
-    assert_eq!(needs(ask::<ListTools>(&mut s, &Default::default())), ServerCapability::Tools);
+    assert_eq!(required_capability(ask::<ListTools>(&mut s, &Default::default())), ServerCapability::Tools);
 }
 
 // --- Results ---
 
 #[test]
 fn a_null_result_of_ping_is_an_empty_object() {
-    let mut s = Scripted::legacy(config());
+    let mut s = ClientHarness::legacy(config());
     let request = ask::<Ping>(&mut s, &Default::default()).unwrap();
     let id = s.expect("ping");
     s.answer(&id, json!(null));
     assert_eq!(s.outcome(request).decode::<Ping>().unwrap(), EmptyResult::new());
     assert_eq!(tolerated(&mut s), [Leniency::NullResult { method: "ping" }]);
 
-    let mut s = Scripted::legacy(strict());
+    let mut s = ClientHarness::legacy(strict());
     let request = ask::<Ping>(&mut s, &Default::default()).unwrap();
     let id = s.expect("ping");
     s.answer(&id, json!(null));
@@ -380,16 +384,16 @@ fn a_tool_without_input_schema_is_reported() {
         "resultType": "complete", "ttlMs": 0, "cacheScope": "private",
         "tools": [{"name": "a", "inputSchema": {"type": "object"}}, {"name": "b"}, {"name": "c", "inputSchema": null}],
     });
-    let mut s = Scripted::modern(config());
+    let mut s = ClientHarness::modern(config());
     let (request, id) = list(&mut s);
     s.answer(&id, page.clone());
     assert_eq!(s.outcome(request).decode::<ListTools>().unwrap().tools.len(), 3);
     let missing = |tool: &str| Leniency::MissingInputSchema { tool: tool.into() };
     assert_eq!(tolerated(&mut s), [missing("b"), missing("c")]);
 
-    let mut s = Scripted::modern(strict());
+    let mut s = ClientHarness::modern(strict());
     let (request, id) = list(&mut s);
     s.answer(&id, page);
-    let Outcome::Invalid(InvalidAnswer::Malformed(what)) = s.outcome(request) else { panic!() };
+    let Outcome::Invalid(InvalidAnswerError::Malformed(what)) = s.outcome(request) else { panic!() };
     assert!(what.contains("\"b\""), "{what}");
 }

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use core::time::Duration;
 
-use crate::common::{Scripted, config};
+use crate::common::{ClientHarness, config};
 use mcp_proto::Bytes;
 use mcp_proto::peer::client::{Diagnostic, Event, LinkAction};
-use mcp_proto::peer::{InvalidAnswer, Lost, Outcome, Refusal, RequestId, RequestOptions};
+use mcp_proto::peer::{InvalidAnswerError, LostReason, Outcome, RequestError, RequestId, RequestOptions};
 use mcp_proto::schema::{CallTool, CallToolParams, ListTools, PaginatedParams};
 use serde_json::{Value, json};
 
-fn call(s: &mut Scripted, options: RequestOptions) -> (RequestId, Value) {
+fn call(s: &mut ClientHarness, options: RequestOptions) -> (RequestId, Value) {
     let request = s.client.request::<CallTool>(s.now, &CallToolParams::new("slow"), options).unwrap();
     let id = s.expect("tools/call");
     (request, id)
@@ -20,14 +20,14 @@ fn call(s: &mut Scripted, options: RequestOptions) -> (RequestId, Value) {
 /// Contract 9
 #[test]
 fn an_answer_that_can_not_be_read_ends_its_request_now() {
-    let mut s = Scripted::modern(config());
+    let mut s = ClientHarness::modern(config());
     let (request, id) = call(&mut s, RequestOptions::default());
-    s.say_text(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"content":[}}}}"#));
-    assert!(matches!(s.outcome(request), Outcome::Invalid(InvalidAnswer::Malformed(_))));
+    s.send_text(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"content":[}}}}"#));
+    assert!(matches!(s.outcome(request), Outcome::Invalid(InvalidAnswerError::Malformed(_))));
 
     let (request, id) = call(&mut s, RequestOptions::default());
-    s.say_text(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":1,"error":2}}"#));
-    assert!(matches!(s.outcome(request), Outcome::Invalid(InvalidAnswer::Malformed(_))));
+    s.send_text(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":1,"error":2}}"#));
+    assert!(matches!(s.outcome(request), Outcome::Invalid(InvalidAnswerError::Malformed(_))));
 }
 
 /// Contract 9
@@ -35,17 +35,17 @@ fn an_answer_that_can_not_be_read_ends_its_request_now() {
 fn an_answer_that_is_too_long_ends_its_request_now() {
     let mut config = config();
     config.limits.message_bytes = 10_000;
-    let mut s = Scripted::modern(config);
+    let mut s = ClientHarness::modern(config);
     for id_first in [true, false] {
         let (request, id) = call(&mut s, RequestOptions::default());
         let long = "x".repeat(20_000);
         if id_first {
-            s.say_text(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"content":"{long}"}}}}"#));
+            s.send_text(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"content":"{long}"}}}}"#));
         } else {
-            s.say_text(&format!(r#"{{"result":{{"content":"{long}"}},"jsonrpc":"2.0","id":{id}}}"#));
+            s.send_text(&format!(r#"{{"result":{{"content":"{long}"}},"jsonrpc":"2.0","id":{id}}}"#));
         }
         assert!(
-            matches!(s.outcome(request), Outcome::Invalid(InvalidAnswer::TooLong { bytes }) if bytes > 20_000)
+            matches!(s.outcome(request), Outcome::Invalid(InvalidAnswerError::TooLong { bytes }) if bytes > 20_000)
         );
     }
     let (request, id) = call(&mut s, RequestOptions::default());
@@ -56,11 +56,11 @@ fn an_answer_that_is_too_long_ends_its_request_now() {
 /// K9, peers' pain 13
 #[test]
 fn noise_is_reported_and_does_no_harm() {
-    let mut s = Scripted::modern(config());
+    let mut s = ClientHarness::modern(config());
     for noise in
         ["Listening…", "{", "[]", "null", "\u{0}\u{0}", "{\"jsonrpc\":\"1.0\",\"id\":1,\"result\":{}}"]
     {
-        s.say_text(noise);
+        s.send_text(noise);
     }
     s.client.handle_input(s.now, Bytes::from_static(b"\xff\xfe broken \x80 text\n"));
     s.client.handle_input(s.now, Bytes::from("[".repeat(100_000) + "\n"));
@@ -80,20 +80,20 @@ fn noise_is_reported_and_does_no_harm() {
 fn requests_beyond_the_limits_are_handed_back() {
     let mut few = config();
     few.limits.requests_out = 2;
-    let mut s = Scripted::modern(few);
+    let mut s = ClientHarness::modern(few);
     call(&mut s, RequestOptions::default());
     call(&mut s, RequestOptions::default());
     let refused =
         s.client.request::<ListTools>(s.now, &PaginatedParams::default(), RequestOptions::default());
-    assert_eq!(refused.unwrap_err(), Refusal::InFlight { limit: 2 });
+    assert_eq!(refused.unwrap_err(), RequestError::InFlight { limit: 2 });
 
     let mut narrow = config();
     narrow.limits.queued_bytes = 100;
-    let mut s = Scripted::modern(narrow);
+    let mut s = ClientHarness::modern(narrow);
     s.client.request::<ListTools>(s.now, &PaginatedParams::default(), RequestOptions::default()).unwrap();
     let refused =
         s.client.request::<ListTools>(s.now, &PaginatedParams::default(), RequestOptions::default());
-    assert_eq!(refused.unwrap_err(), Refusal::Overloaded { limit: 100 });
+    assert_eq!(refused.unwrap_err(), RequestError::Overloaded { limit: 100 });
 }
 
 /// Contract 8
@@ -101,7 +101,7 @@ fn requests_beyond_the_limits_are_handed_back() {
 fn notifications_that_nobody_takes_are_dropped_and_counted() {
     let mut config = config();
     config.limits.events = 20;
-    let mut s = Scripted::modern(config);
+    let mut s = ClientHarness::modern(config);
     let (request, id) = call(&mut s, RequestOptions::default());
     for _ in 0..100 {
         s.notify("notifications/message", json!({"level": "info", "data": "x"}));
@@ -128,12 +128,12 @@ fn notifications_that_nobody_takes_are_dropped_and_counted() {
 fn a_server_that_takes_nothing_fails_the_connection() {
     let mut config = config();
     config.request_timeout = Duration::MAX;
-    config.request_maximum = Duration::MAX;
-    let mut s = Scripted::modern(config);
+    config.request_hard_timeout = Duration::MAX;
+    let mut s = ClientHarness::modern(config);
     let request =
         s.client.request::<ListTools>(s.now, &PaginatedParams::default(), RequestOptions::default()).unwrap();
     s.advance(Duration::from_secs(60));
-    assert!(matches!(s.outcome(request), Outcome::Lost(Lost::Failed(_))));
+    assert!(matches!(s.outcome(request), Outcome::Lost(LostReason::Failed(_))));
     assert_eq!(s.client.poll_link(), Some(LinkAction::Abort));
 }
 
@@ -149,7 +149,7 @@ fn events_that_wait_do_not_keep_the_input_they_came_in() {
             &self.bytes
         }
     }
-    let mut s = Scripted::modern(config());
+    let mut s = ClientHarness::modern(config());
     let alive = Arc::new(());
     for _ in 0..500 {
         let message =

@@ -2,10 +2,11 @@
 
 use core::time::Duration;
 
-use crate::common::{Scripted, config};
-use mcp_proto::peer::client::{Closed, Diagnostic, Event, Keepalive, LinkAction, State};
+use crate::common::{ClientHarness, config};
+use mcp_proto::peer::client::{CloseReason, Diagnostic, Event, Keepalive, LinkAction, State};
 use mcp_proto::peer::{
-    InputMode, InvalidAnswer, Lost, Needed, Outcome, ProgressOption, Refusal, RequestId, RequestOptions,
+    InputMode, InvalidAnswerError, LostReason, Outcome, ProgressOption, RequestError, RequestId,
+    RequestOptions, RequiredCapability,
 };
 use mcp_proto::rpc::{ErrorObject, Id};
 use mcp_proto::schema::{
@@ -22,20 +23,20 @@ fn listen_params() -> SubscriptionsListenParams {
     })
 }
 
-fn call(s: &mut Scripted, options: RequestOptions) -> (RequestId, Value) {
+fn call(s: &mut ClientHarness, options: RequestOptions) -> (RequestId, Value) {
     let request = s.client.request::<CallTool>(s.now, &CallToolParams::new("slow"), options).unwrap();
     let id = s.expect("tools/call");
     (request, id)
 }
 
-fn progress(s: &mut Scripted, id: &Value, value: u32) {
+fn progress(s: &mut ClientHarness, id: &Value, value: u32) {
     s.notify("notifications/progress", json!({"progressToken": id, "progress": value}));
 }
 
 /// C1.1, C1.14, C1.15, C1.17
 #[test]
 fn every_modern_request_carries_its_metadata() {
-    let mut s = Scripted::modern(config());
+    let mut s = ClientHarness::modern(config());
     for _ in 0..2 {
         s.client.request::<ListTools>(s.now, &PaginatedParams::default(), RequestOptions::default()).unwrap();
         let line = s.line();
@@ -51,7 +52,7 @@ fn every_modern_request_carries_its_metadata() {
 fn the_client_may_be_told_not_to_name_itself() {
     let mut config = config();
     config.send_info = false;
-    let mut s = Scripted::modern(config);
+    let mut s = ClientHarness::modern(config);
     s.client.request::<ListTools>(s.now, &PaginatedParams::default(), RequestOptions::default()).unwrap();
     assert_eq!(s.line()["params"]["_meta"].get("io.modelcontextprotocol/clientInfo"), None);
 }
@@ -59,7 +60,7 @@ fn the_client_may_be_told_not_to_name_itself() {
 /// R10
 #[test]
 fn a_legacy_request_carries_no_modern_metadata() {
-    let mut s = Scripted::legacy(config());
+    let mut s = ClientHarness::legacy(config());
     let options = RequestOptions::default().log_level(LoggingLevel::Debug);
     s.client.request::<ListTools>(s.now, &PaginatedParams::default(), options).unwrap();
     let line = s.line();
@@ -69,7 +70,7 @@ fn a_legacy_request_carries_no_modern_metadata() {
 /// C1.2, C1.3
 #[test]
 fn ids_are_never_used_twice() {
-    let mut s = Scripted::legacy(config());
+    let mut s = ClientHarness::legacy(config());
     let mut seen = std::collections::BTreeSet::new();
     for _ in 0..100 {
         let (_, id) = call(&mut s, RequestOptions::default());
@@ -80,7 +81,7 @@ fn ids_are_never_used_twice() {
 
 #[test]
 fn answers_find_their_requests_in_any_order() {
-    let mut s = Scripted::modern(config());
+    let mut s = ClientHarness::modern(config());
     let first = call(&mut s, RequestOptions::default());
     let second = call(&mut s, RequestOptions::default());
     s.answer(&second.1, json!({"resultType": "complete", "content": [{"type": "text", "text": "2"}]}));
@@ -93,7 +94,7 @@ fn answers_find_their_requests_in_any_order() {
 /// C1.7, C1.8
 #[test]
 fn the_result_type_decides_what_a_modern_result_is() {
-    let mut s = Scripted::modern(config());
+    let mut s = ClientHarness::modern(config());
     let cases = [
         (json!({"content": []}), "result"),
         (json!({"resultType": "complete", "content": []}), "result"),
@@ -118,32 +119,33 @@ fn the_result_type_decides_what_a_modern_result_is() {
 /// C5.1
 #[test]
 fn input_is_required_only_where_the_method_allows_it() {
-    let mut s = Scripted::modern(config());
+    let mut s = ClientHarness::modern(config());
     let request =
         s.client.request::<ListTools>(s.now, &PaginatedParams::default(), RequestOptions::default()).unwrap();
     let id = s.expect("tools/list");
     s.answer(&id, json!({"resultType": "input_required", "requestState": "x"}));
-    assert!(matches!(s.outcome(request), Outcome::Invalid(InvalidAnswer::ResultType(_))));
+    assert!(matches!(s.outcome(request), Outcome::Invalid(InvalidAnswerError::ResultType(_))));
 }
 
 /// C7.1, C3.4
 #[test]
 fn silence_ends_a_request_after_thirty_seconds_and_tells_the_server() {
-    let mut s = Scripted::modern(config());
+    let mut s = ClientHarness::modern(config());
     let (request, id) = call(&mut s, RequestOptions::default());
     s.advance(Duration::from_secs(29));
     s.expect_silence();
     s.advance(Duration::from_secs(1));
     let line = s.line();
     assert_eq!((&line["method"], &line["params"]["requestId"]), (&json!("notifications/cancelled"), &id));
-    assert!(matches!(s.outcome(request), Outcome::TimedOut { maximum: false, .. }));
+    assert!(matches!(s.outcome(request), Outcome::TimedOut { hard: false, .. }));
 }
 
 /// C7.2, C7.3, C7.4
 #[test]
 fn progress_extends_the_wait_up_to_the_maximum() {
-    let mut s = Scripted::modern(config());
-    let options = RequestOptions::default().timeout(Duration::from_secs(10)).maximum(Duration::from_secs(25));
+    let mut s = ClientHarness::modern(config());
+    let options =
+        RequestOptions::default().timeout(Duration::from_secs(10)).hard_timeout(Duration::from_secs(25));
     let (request, id) = call(&mut s, options);
     for step in 1..=4 {
         s.advance(Duration::from_secs(6));
@@ -152,7 +154,7 @@ fn progress_extends_the_wait_up_to_the_maximum() {
     s.expect_silence();
     s.advance(Duration::from_secs(1));
     assert_eq!(s.line()["method"], "notifications/cancelled");
-    assert!(matches!(s.outcome(request), Outcome::TimedOut { maximum: true, .. }));
+    assert!(matches!(s.outcome(request), Outcome::TimedOut { hard: true, .. }));
 }
 
 /// C7.1, C7.4: a server of an earlier revision that asks a person, say, can not go on before it is answered.
@@ -160,16 +162,16 @@ fn progress_extends_the_wait_up_to_the_maximum() {
 fn the_wait_stands_still_while_the_server_waits_for_this_side() {
     let mut config = config();
     config.capabilities.roots = Some(Default::default());
-    let asked = |s: &mut Scripted| {
-        s.say(&json!({"jsonrpc": "2.0", "id": 1, "method": "roots/list"}));
+    let asked = |s: &mut ClientHarness| {
+        s.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "roots/list"}));
         s.take_events().into_iter().find_map(|event| match event {
             Event::Request { id, .. } => Some(id),
             _ => None,
         })
     };
-    let mut s = Scripted::legacy(config.clone());
+    let mut s = ClientHarness::legacy(config.clone());
     let options =
-        RequestOptions::default().timeout(Duration::from_secs(10)).maximum(Duration::from_secs(100));
+        RequestOptions::default().timeout(Duration::from_secs(10)).hard_timeout(Duration::from_secs(100));
     let (request, _) = call(&mut s, options.clone());
     let question = asked(&mut s).unwrap();
     for _ in 0..5 {
@@ -181,17 +183,17 @@ fn the_wait_stands_still_while_the_server_waits_for_this_side() {
     assert_eq!(s.line()["id"], 1);
     s.advance(Duration::from_secs(10));
     assert_eq!(s.line()["method"], "notifications/cancelled");
-    assert!(matches!(s.outcome(request), Outcome::TimedOut { maximum: false, .. }));
+    assert!(matches!(s.outcome(request), Outcome::TimedOut { hard: false, .. }));
 
-    let mut s = Scripted::legacy(config);
+    let mut s = ClientHarness::legacy(config);
     let (request, _) = call(&mut s, options);
     asked(&mut s).unwrap();
     s.advance(Duration::from_secs(99));
     s.expect_silence();
     let (other, _) = call(&mut s, RequestOptions::default().timeout(Duration::ZERO));
     s.advance(Duration::from_secs(1));
-    assert!(matches!(s.outcome(other), Outcome::TimedOut { maximum: false, .. }));
-    assert!(matches!(s.outcome(request), Outcome::TimedOut { maximum: true, .. }));
+    assert!(matches!(s.outcome(other), Outcome::TimedOut { hard: false, .. }));
+    assert!(matches!(s.outcome(request), Outcome::TimedOut { hard: true, .. }));
 }
 
 /// At the far end of time nothing is later than now: what is given its time again must still end.
@@ -199,9 +201,9 @@ fn the_wait_stands_still_while_the_server_waits_for_this_side() {
 fn a_wait_that_stands_still_comes_to_an_end_with_time_itself() {
     let mut config = config();
     config.capabilities.roots = Some(Default::default());
-    let mut s = Scripted::legacy(config);
-    let (request, _) = call(&mut s, RequestOptions::default().maximum(Duration::MAX));
-    s.say(&json!({"jsonrpc": "2.0", "id": 1, "method": "roots/list"}));
+    let mut s = ClientHarness::legacy(config);
+    let (request, _) = call(&mut s, RequestOptions::default().hard_timeout(Duration::MAX));
+    s.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "roots/list"}));
     s.take_events();
     s.now = mcp_proto::Instant::from_origin(Duration::MAX);
     s.client.handle_timeout(s.now);
@@ -211,7 +213,7 @@ fn a_wait_that_stands_still_comes_to_an_end_with_time_itself() {
 /// C7.8
 #[test]
 fn progress_reaches_its_request_before_the_outcome() {
-    let mut s = Scripted::modern(config());
+    let mut s = ClientHarness::modern(config());
     let (request, id) = call(&mut s, RequestOptions::default());
     progress(&mut s, &id, 1);
     s.answer(&id, json!({"content": []}));
@@ -225,7 +227,7 @@ fn progress_reaches_its_request_before_the_outcome() {
 /// C7.9
 #[test]
 fn progress_of_unknown_or_finished_requests_is_ignored() {
-    let mut s = Scripted::modern(config());
+    let mut s = ClientHarness::modern(config());
     let (_, id) = call(&mut s, RequestOptions::default());
     s.answer(&id, json!({"content": []}));
     s.take_events();
@@ -237,18 +239,18 @@ fn progress_of_unknown_or_finished_requests_is_ignored() {
 
 #[test]
 fn progress_is_asked_for_where_it_may_take_long_or_on_demand() {
-    let mut s = Scripted::modern(config());
+    let mut s = ClientHarness::modern(config());
     let mut token = |options| {
         s.client.request::<ListTools>(s.now, &PaginatedParams::default(), options).unwrap();
         s.line()["params"]["_meta"].get("progressToken").is_some()
     };
     assert!(!token(RequestOptions::default()));
-    assert!(token(RequestOptions::default().progress(ProgressOption::Ask)));
+    assert!(token(RequestOptions::default().progress(ProgressOption::Always)));
     s.client
         .request::<CallTool>(
             s.now,
             &CallToolParams::new("x"),
-            RequestOptions::default().progress(ProgressOption::No),
+            RequestOptions::default().progress(ProgressOption::Never),
         )
         .unwrap();
     assert!(s.line()["params"]["_meta"].get("progressToken").is_none());
@@ -257,7 +259,7 @@ fn progress_is_asked_for_where_it_may_take_long_or_on_demand() {
 /// C7.5, C7.6
 #[test]
 fn a_late_answer_to_a_cancelled_request_is_dropped() {
-    let mut s = Scripted::modern(config());
+    let mut s = ClientHarness::modern(config());
     let (request, id) = call(&mut s, RequestOptions::default());
     s.client.cancel(s.now, request, Some("changed my mind"));
     assert_eq!(s.line()["params"], json!({"requestId": id, "reason": "changed my mind"}));
@@ -270,7 +272,7 @@ fn a_late_answer_to_a_cancelled_request_is_dropped() {
 
 #[test]
 fn a_request_cancelled_before_it_was_sent_never_goes_out() {
-    let mut s = Scripted::open(config());
+    let mut s = ClientHarness::open(config());
     let request =
         s.client.request::<ListTools>(s.now, &PaginatedParams::default(), RequestOptions::default()).unwrap();
     s.client.cancel(s.now, request, None);
@@ -282,7 +284,7 @@ fn a_request_cancelled_before_it_was_sent_never_goes_out() {
 
 #[test]
 fn an_answer_to_a_request_never_made_is_reported() {
-    let mut s = Scripted::modern(config());
+    let mut s = ClientHarness::modern(config());
     s.answer(&json!(4711), json!({}));
     assert!(matches!(s.take_events()[..], [Event::Diagnostic(Diagnostic::UnknownAnswer(_))]));
 }
@@ -290,7 +292,7 @@ fn an_answer_to_a_request_never_made_is_reported() {
 /// C9.12, C2.14
 #[test]
 fn what_the_server_does_not_declare_is_not_asked() {
-    let mut s = Scripted::open(config());
+    let mut s = ClientHarness::open(config());
     let queued = s.client.request::<Complete>(
         s.now,
         &serde_json::from_str(
@@ -306,7 +308,10 @@ fn what_the_server_does_not_declare_is_not_asked() {
     s.answer(&id, result);
     assert!(matches!(
         s.outcome(queued),
-        Outcome::Refused(Refusal::Capability { needed: Needed::Server(ServerCapability::Completions), .. })
+        Outcome::Refused(RequestError::Capability {
+            needed: RequiredCapability::Server(ServerCapability::Completions),
+            ..
+        })
     ));
     s.client.request::<ListTools>(s.now, &PaginatedParams::default(), RequestOptions::default()).unwrap();
 }
@@ -314,26 +319,26 @@ fn what_the_server_does_not_declare_is_not_asked() {
 /// R10
 #[test]
 fn what_the_revision_lacks_is_not_asked() {
-    let mut modern = Scripted::modern(config());
+    let mut modern = ClientHarness::modern(config());
     let refused = modern.client.request::<Ping>(modern.now, &Default::default(), RequestOptions::default());
-    assert!(matches!(refused, Err(Refusal::Revision { .. })));
+    assert!(matches!(refused, Err(RequestError::Revision { .. })));
     let level = serde_json::from_str(r#"{"level":"debug"}"#).unwrap();
     let refused = modern.client.request::<SetLoggingLevel>(modern.now, &level, RequestOptions::default());
-    assert!(matches!(refused, Err(Refusal::Revision { .. })));
+    assert!(matches!(refused, Err(RequestError::Revision { .. })));
     modern.expect_silence();
 
-    let mut legacy = Scripted::legacy(config());
+    let mut legacy = ClientHarness::legacy(config());
     let refused =
         legacy.client.request::<SubscriptionsListen>(legacy.now, &listen_params(), RequestOptions::default());
-    assert!(matches!(refused, Err(Refusal::Revision { .. })));
+    assert!(matches!(refused, Err(RequestError::Revision { .. })));
     legacy.client.request::<Ping>(legacy.now, &Default::default(), RequestOptions::default()).unwrap();
 }
 
 /// C7.10
 #[test]
 fn a_ping_is_answered_at_once() {
-    let mut s = Scripted::legacy(config());
-    s.say(&json!({"jsonrpc": "2.0", "id": 0, "method": "ping"}));
+    let mut s = ClientHarness::legacy(config());
+    s.send(&json!({"jsonrpc": "2.0", "id": 0, "method": "ping"}));
     assert_eq!(s.line(), json!({"jsonrpc": "2.0", "id": 0, "result": {}}));
 }
 
@@ -342,8 +347,8 @@ fn a_ping_is_answered_at_once() {
 fn a_legacy_server_is_answered_what_was_declared_and_refused_the_rest() {
     let mut config = config();
     config.capabilities.roots = Some(Default::default());
-    let mut s = Scripted::legacy(config);
-    s.say(&json!({"jsonrpc": "2.0", "id": "", "method": "roots/list"}));
+    let mut s = ClientHarness::legacy(config);
+    s.send(&json!({"jsonrpc": "2.0", "id": "", "method": "roots/list"}));
     let asked = s.take_events().into_iter().find_map(|event| match event {
         Event::Request { id, .. } => Some(id),
         _ => None,
@@ -352,7 +357,7 @@ fn a_legacy_server_is_answered_what_was_declared_and_refused_the_rest() {
     s.client.respond(s.now, asked.unwrap(), Ok(&roots));
     assert_eq!(s.line(), json!({"jsonrpc": "2.0", "id": "", "result": {"roots": [{"uri": "file:///home"}]}}));
     for method in ["sampling/createMessage", "elicitation/create", "nonsense"] {
-        s.say(&json!({"jsonrpc": "2.0", "id": 5, "method": method, "params": {}}));
+        s.send(&json!({"jsonrpc": "2.0", "id": 5, "method": method, "params": {}}));
         assert_eq!(s.line()["error"]["code"], -32601, "{method}");
     }
 }
@@ -362,27 +367,27 @@ fn a_legacy_server_is_answered_what_was_declared_and_refused_the_rest() {
 fn an_undeclared_mode_or_tools_are_invalid_parameters() {
     let mut config = config();
     config.capabilities = serde_json::from_str(r#"{"elicitation":{},"sampling":{}}"#).unwrap();
-    let mut s = Scripted::legacy(config);
+    let mut s = ClientHarness::legacy(config);
     let url = json!({"mode": "url", "message": "m", "url": "https://example.com", "elicitationId": "e"});
-    s.say(&json!({"jsonrpc": "2.0", "id": 1, "method": "elicitation/create", "params": url}));
+    s.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "elicitation/create", "params": url}));
     assert_eq!(s.line()["error"]["code"], -32602);
     let tools =
         json!({"messages": [], "maxTokens": 1, "tools": [{"name": "t", "inputSchema": {"type": "object"}}]});
-    s.say(&json!({"jsonrpc": "2.0", "id": 2, "method": "sampling/createMessage", "params": tools}));
+    s.send(&json!({"jsonrpc": "2.0", "id": 2, "method": "sampling/createMessage", "params": tools}));
     assert_eq!(s.line()["error"]["code"], -32602);
     let form = json!({"message": "m", "requestedSchema": {"type": "object", "properties": {}}});
-    s.say(&json!({"jsonrpc": "2.0", "id": 3, "method": "elicitation/create", "params": form}));
+    s.send(&json!({"jsonrpc": "2.0", "id": 3, "method": "elicitation/create", "params": form}));
     s.expect_silence();
 }
 
 /// C1.5, C3.2
 #[test]
 fn a_modern_server_is_never_answered() {
-    let mut s = Scripted::modern(config());
+    let mut s = ClientHarness::modern(config());
     for method in ["ping", "roots/list", "nonsense"] {
-        s.say(&json!({"jsonrpc": "2.0", "id": 1, "method": method}));
+        s.send(&json!({"jsonrpc": "2.0", "id": 1, "method": method}));
     }
-    s.say_text(r#"{"jsonrpc":"2.0","id":9,"method":5}"#);
+    s.send_text(r#"{"jsonrpc":"2.0","id":9,"method":5}"#);
     s.expect_silence();
     assert_eq!(s.take_events().len(), 4, "each is reported");
 }
@@ -391,9 +396,9 @@ fn a_modern_server_is_never_answered() {
 fn client_does_not_answer_a_request_whose_id_is_in_flight() {
     let mut config = config();
     config.capabilities.roots = Some(Default::default());
-    let mut s = Scripted::legacy(config);
-    s.say(&json!({"jsonrpc": "2.0", "id": 7, "method": "roots/list"}));
-    s.say(&json!({"jsonrpc": "2.0", "id": 7, "method": "roots/list"}));
+    let mut s = ClientHarness::legacy(config);
+    s.send(&json!({"jsonrpc": "2.0", "id": 7, "method": "roots/list"}));
+    s.send(&json!({"jsonrpc": "2.0", "id": 7, "method": "roots/list"}));
     s.expect_silence();
     let events = s.take_events();
     let [Event::Request { id: first, .. }, Event::Diagnostic(Diagnostic::DuplicateRequest { id, .. })] =
@@ -410,8 +415,8 @@ fn client_does_not_answer_a_request_whose_id_is_in_flight() {
 fn a_request_that_the_server_cancels_is_not_answered() {
     let mut config = config();
     config.capabilities.roots = Some(Default::default());
-    let mut s = Scripted::legacy(config);
-    s.say(&json!({"jsonrpc": "2.0", "id": 7, "method": "roots/list"}));
+    let mut s = ClientHarness::legacy(config);
+    s.send(&json!({"jsonrpc": "2.0", "id": 7, "method": "roots/list"}));
     s.notify("notifications/cancelled", json!({"requestId": 7, "reason": "too late"}));
     let events = s.take_events();
     let [Event::Request { id, .. }, Event::RequestCancelled { id: cancelled, .. }] = &events[..] else {
@@ -428,8 +433,8 @@ fn a_server_that_misses_three_pings_is_lost() {
     let mut config = config();
     config.keepalive = Some(Keepalive::PRESET);
     config.request_timeout = Duration::MAX;
-    config.request_maximum = Duration::MAX;
-    let mut s = Scripted::legacy(config);
+    config.request_hard_timeout = Duration::MAX;
+    let mut s = ClientHarness::legacy(config);
     let (request, _) = call(&mut s, RequestOptions::default());
     s.advance(Duration::from_secs(30));
     let id = s.expect("ping");
@@ -439,7 +444,7 @@ fn a_server_that_misses_three_pings_is_lost() {
         s.expect("ping");
         s.advance(Duration::from_secs(5));
     }
-    assert!(matches!(s.outcome(request), Outcome::Lost(Lost::KeepaliveFailed)));
+    assert!(matches!(s.outcome(request), Outcome::Lost(LostReason::KeepaliveFailed)));
     assert_eq!(s.client.poll_link(), Some(LinkAction::Abort));
     assert_eq!(s.client.poll_timeout(), None);
 }
@@ -447,25 +452,25 @@ fn a_server_that_misses_three_pings_is_lost() {
 /// Contract 1
 #[test]
 fn the_end_of_the_link_ends_every_request_with_what_is_known() {
-    let mut s = Scripted::modern(config());
+    let mut s = ClientHarness::modern(config());
     let requests: Vec<_> = (0..3).map(|_| call(&mut s, RequestOptions::default()).0).collect();
     s.end("exit status 3: out of memory");
     for request in requests {
         match s.outcome(request) {
-            Outcome::Lost(Lost::Disconnected(detail)) => assert!(detail.contains("out of memory")),
+            Outcome::Lost(LostReason::Disconnected(detail)) => assert!(detail.contains("out of memory")),
             other => panic!("{other:?}"),
         }
     }
     assert_eq!(s.client.state(), State::Disconnected);
     let refused =
         s.client.request::<ListTools>(s.now, &PaginatedParams::default(), RequestOptions::default());
-    assert_eq!(refused.unwrap_err(), Refusal::Closed);
+    assert_eq!(refused.unwrap_err(), RequestError::Closed);
 }
 
 /// F76
 #[test]
 fn closing_lets_requests_finish_and_then_ends_the_link() {
-    let mut s = Scripted::modern(config());
+    let mut s = ClientHarness::modern(config());
     let (request, id) = call(&mut s, RequestOptions::default());
     s.client.close(s.now);
     assert_eq!(s.client.poll_link(), None);
@@ -473,17 +478,17 @@ fn closing_lets_requests_finish_and_then_ends_the_link() {
     assert!(matches!(s.outcome(request), Outcome::Result(_)));
     assert_eq!(s.client.poll_link(), Some(LinkAction::CloseWrite));
     s.end("");
-    assert!(matches!(s.take_events().last(), Some(Event::Closed(Closed::Done))));
+    assert!(matches!(s.take_events().last(), Some(Event::Closed(CloseReason::Done))));
 }
 
 #[test]
 fn closing_gives_up_on_what_does_not_finish() {
-    let mut s = Scripted::modern(config());
+    let mut s = ClientHarness::modern(config());
     let (request, _) = call(&mut s, RequestOptions::default());
     s.client.close(s.now);
     s.advance(Duration::from_secs(2));
     assert_eq!(s.line()["method"], "notifications/cancelled");
-    assert!(matches!(s.outcome(request), Outcome::Lost(Lost::Closed)));
+    assert!(matches!(s.outcome(request), Outcome::Lost(LostReason::Closed)));
     assert_eq!(s.client.poll_link(), Some(LinkAction::CloseWrite));
     s.advance(Duration::from_secs(2));
     assert_eq!(s.client.poll_link(), Some(LinkAction::Abort));
@@ -492,7 +497,7 @@ fn closing_gives_up_on_what_does_not_finish() {
 
 #[test]
 fn the_sending_half_is_closed_only_after_everything_was_taken() {
-    let mut s = Scripted::modern(config());
+    let mut s = ClientHarness::modern(config());
     let request =
         s.client.request::<ListTools>(s.now, &PaginatedParams::default(), RequestOptions::default()).unwrap();
     s.client.cancel(s.now, request, None);
@@ -505,8 +510,8 @@ fn the_sending_half_is_closed_only_after_everything_was_taken() {
 /// R4, C6.2
 #[test]
 fn a_subscription_ends_by_result_or_by_cancellation() {
-    let mut s = Scripted::modern(config());
-    let listen = |s: &mut Scripted| {
+    let mut s = ClientHarness::modern(config());
+    let listen = |s: &mut ClientHarness| {
         let request = s
             .client
             .request::<SubscriptionsListen>(s.now, &listen_params(), RequestOptions::default())
@@ -531,18 +536,18 @@ fn a_subscription_ends_by_result_or_by_cancellation() {
     let (cut, id) = listen(&mut s);
     s.notify("notifications/cancelled", json!({"requestId": id}));
     s.answer(&id, json!({"resultType": "complete", "_meta": {"io.modelcontextprotocol/subscriptionId": id}}));
-    assert!(matches!(s.outcome(cut), Outcome::Lost(Lost::Ended)));
+    assert!(matches!(s.outcome(cut), Outcome::Lost(LostReason::Ended)));
     assert!(s.take_events().is_empty());
 }
 
 /// R1
 #[test]
 fn a_batch_is_read_at_the_one_revision_that_has_it() {
-    let mut s = Scripted::legacy_at(config(), "2025-03-26");
+    let mut s = ClientHarness::legacy_at(config(), "2025-03-26");
     let first = call(&mut s, RequestOptions::default());
     let second = call(&mut s, RequestOptions::default());
     let answer = |id: &Value| json!({"jsonrpc": "2.0", "id": id, "result": {"content": []}});
-    s.say(&json!([answer(&first.1), answer(&second.1)]));
+    s.send(&json!([answer(&first.1), answer(&second.1)]));
     assert!(matches!(s.outcome(first.0), Outcome::Result(_)));
     assert!(matches!(s.outcome(second.0), Outcome::Result(_)));
     assert!(s.take_events().is_empty());
@@ -551,7 +556,7 @@ fn a_batch_is_read_at_the_one_revision_that_has_it() {
 /// Contract 5
 #[test]
 fn a_spurious_timeout_changes_nothing() {
-    let mut s = Scripted::modern(config());
+    let mut s = ClientHarness::modern(config());
     call(&mut s, RequestOptions::default());
     let due = s.client.poll_timeout();
     s.client.handle_timeout(s.now);
@@ -565,14 +570,14 @@ fn a_spurious_timeout_changes_nothing() {
 fn the_log_level_is_told_with_each_modern_request_or_once_to_a_legacy_server() {
     let mut config = config();
     config.log_level = Some(LoggingLevel::Warning);
-    let mut modern = Scripted::modern(config.clone());
+    let mut modern = ClientHarness::modern(config.clone());
     modern
         .client
         .request::<ListTools>(modern.now, &PaginatedParams::default(), RequestOptions::default())
         .unwrap();
     assert_eq!(modern.line()["params"]["_meta"]["io.modelcontextprotocol/logLevel"], "warning");
 
-    let mut legacy = Scripted::legacy(config);
+    let mut legacy = ClientHarness::legacy(config);
     let line = legacy.line();
     assert_eq!((&line["method"], &line["params"]["level"]), (&json!("logging/setLevel"), &json!("warning")));
     legacy.answer(&line["id"], json!({}));

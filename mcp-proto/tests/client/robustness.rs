@@ -2,14 +2,14 @@
 
 use core::time::Duration;
 
-use crate::common::{LEGACY, MODERN, Scripted, config, discover_result, initialize_result};
+use crate::common::{ClientHarness, LEGACY, MODERN, config, discover_result, initialize_result};
 use mcp_proto::Limits;
-use mcp_proto::peer::client::{ClientConfig, Diagnostic, Event, Keepalive, LinkAction, Mode, State};
-use mcp_proto::peer::{Lost, Outcome, Refusal, RequestId, RequestOptions};
+use mcp_proto::peer::client::{ClientConfig, Diagnostic, EraPolicy, Event, Keepalive, LinkAction, State};
+use mcp_proto::peer::{LostReason, Outcome, RequestError, RequestId, RequestOptions};
 use mcp_proto::schema::{Era, ListRoots, ListTools};
 use serde_json::{Value, json};
 
-fn list(s: &mut Scripted) -> RequestId {
+fn list(s: &mut ClientHarness) -> RequestId {
     s.client.request::<ListTools>(s.now, &Default::default(), RequestOptions::default()).unwrap()
 }
 
@@ -21,7 +21,7 @@ fn unknown_answers(events: &[Event]) -> usize {
 /// Contract 9
 #[test]
 fn a_probe_that_is_answered_twice_counts_once() {
-    let mut s = Scripted::open(config());
+    let mut s = ClientHarness::open(config());
     let id = s.expect("server/discover");
     s.answer(&id, discover_result());
     s.answer(&id, discover_result());
@@ -33,11 +33,11 @@ fn a_probe_that_is_answered_twice_counts_once() {
 /// Contract 9
 #[test]
 fn a_probe_answered_with_a_result_and_an_error_leads_to_the_handshake() {
-    let mut s = Scripted::open(config());
+    let mut s = ClientHarness::open(config());
     let id = s.expect("server/discover");
-    s.say(&json!({"jsonrpc": "2.0", "id": id, "result": discover_result(), "error": {"code": 1, "message": "m"}}));
+    s.send(&json!({"jsonrpc": "2.0", "id": id, "result": discover_result(), "error": {"code": 1, "message": "m"}}));
     let id = s.expect("initialize");
-    s.say(&json!({"jsonrpc": "2.0", "id": id, "result": {}, "error": {"code": 1, "message": "m"}}));
+    s.send(&json!({"jsonrpc": "2.0", "id": id, "result": {}, "error": {"code": 1, "message": "m"}}));
     assert!(s.client.is_closed());
     assert_eq!(s.take_events().into_iter().filter(|event| matches!(event, Event::Closed(_))).count(), 1);
 }
@@ -45,15 +45,15 @@ fn a_probe_answered_with_a_result_and_an_error_leads_to_the_handshake() {
 /// C1.1, contract 9
 #[test]
 fn an_id_is_not_matched_by_one_that_looks_alike() {
-    let mut s = Scripted::modern(config());
+    let mut s = ClientHarness::modern(config());
     let request = list(&mut s);
     let id = s.expect("tools/list");
     let text = id.to_string();
     for other in [json!(format!("0{text}")), json!(-1), json!(i64::MAX), json!(i64::MIN), json!("")] {
         s.answer(&other, json!({"tools": []}));
     }
-    s.say_text(&format!(r#"{{"jsonrpc":"2.0","id":{text}.5,"result":{{}}}}"#));
-    s.say_text(r#"{"jsonrpc":"2.0","id":99999999999999999999,"result":{}}"#);
+    s.send_text(&format!(r#"{{"jsonrpc":"2.0","id":{text}.5,"result":{{}}}}"#));
+    s.send_text(r#"{"jsonrpc":"2.0","id":99999999999999999999,"result":{}}"#);
     let events = s.take_events();
     assert_eq!(unknown_answers(&events), 5);
     assert!(!events.iter().any(|event| matches!(event, Event::Outcome { .. })));
@@ -64,13 +64,13 @@ fn an_id_is_not_matched_by_one_that_looks_alike() {
 /// Contract 1: what was never sent can not have been answered.
 #[test]
 fn an_answer_to_a_request_that_still_waits_answers_nothing() {
-    let mut s = Scripted::open(config());
+    let mut s = ClientHarness::open(config());
     let probe = s.expect("server/discover");
     let request = list(&mut s);
     for guess in 0..8 {
         if json!(guess) != probe {
             s.answer(&json!(guess), json!({"protocolVersion": LEGACY}));
-            s.say_text(&format!(r#"{{"jsonrpc":"2.0","id":{guess},"result":5,"error":5}}"#));
+            s.send_text(&format!(r#"{{"jsonrpc":"2.0","id":{guess},"result":5,"error":5}}"#));
         }
     }
     let events = s.take_events();
@@ -84,7 +84,7 @@ fn an_answer_to_a_request_that_still_waits_answers_nothing() {
 /// C7.6
 #[test]
 fn a_server_that_cancels_the_probe_or_the_handshake_changes_nothing() {
-    let mut s = Scripted::open(config());
+    let mut s = ClientHarness::open(config());
     let id = s.expect("server/discover");
     s.notify("notifications/cancelled", json!({"requestId": id}));
     s.answer_error(&id, -32601, None);
@@ -99,9 +99,9 @@ fn a_server_that_cancels_the_probe_or_the_handshake_changes_nothing() {
 fn a_request_cancelled_while_it_is_held_is_never_handed_over() {
     let mut roots = config();
     roots.capabilities.roots = Some(Default::default());
-    let mut s = Scripted::open(roots);
+    let mut s = ClientHarness::open(roots);
     let id = s.expect("server/discover");
-    s.say(&json!({"jsonrpc": "2.0", "id": "r", "method": "roots/list"}));
+    s.send(&json!({"jsonrpc": "2.0", "id": "r", "method": "roots/list"}));
     s.notify("notifications/cancelled", json!({"requestId": "r"}));
     s.answer_error(&id, -32601, None);
     let id = s.expect("initialize");
@@ -116,11 +116,11 @@ fn a_request_cancelled_while_it_is_held_is_never_handed_over() {
 fn what_a_server_sends_before_the_verdict_is_bounded_in_bytes() {
     let mut small = config();
     small.limits = Limits { event_bytes: 10_000, ..Limits::default() };
-    let mut s = Scripted::open(small);
+    let mut s = ClientHarness::open(small);
     s.expect("server/discover");
     for id in 0..20 {
         let request = json!({"jsonrpc": "2.0", "id": format!("r{id}"), "method": "roots/list", "params": {"p": "x".repeat(1000)}});
-        s.say(&request);
+        s.send(&request);
     }
     let refused = s.line();
     assert_eq!(refused["error"]["code"], -32603);
@@ -143,12 +143,12 @@ fn every_part_of_what_waits_for_the_application_counts_towards_its_limit() {
     for message in messages {
         let mut small = config();
         small.limits = Limits { event_bytes: 20_000, ..Limits::default() };
-        let mut s = Scripted::modern(small);
+        let mut s = ClientHarness::modern(small);
         let params = mcp_proto::schema::CallToolParams::new("t");
         s.client.request::<mcp_proto::schema::CallTool>(s.now, &params, RequestOptions::default()).unwrap();
         let id = s.expect("tools/call");
         for _ in 0..100 {
-            s.say(&message(&id));
+            s.send(&message(&id));
         }
         let events = s.take_events();
         let (last, before) = events.split_last().unwrap();
@@ -162,15 +162,16 @@ fn every_part_of_what_waits_for_the_application_counts_towards_its_limit() {
 fn errors_that_nobody_takes_are_bounded_as_results_are() {
     let mut small = config();
     small.limits = Limits { event_bytes: 20_000, ..Limits::default() };
-    let mut s = Scripted::modern(small);
+    let mut s = ClientHarness::modern(small);
     let requests: Vec<RequestId> = (0..100).map(|_| list(&mut s)).collect();
     for _ in &requests {
         let id = s.expect("tools/list");
         s.answer_error(&id, -32603, Some(json!("x".repeat(1000))));
     }
     let events = s.take_events();
-    let lost =
-        |event: &&Event| matches!(event, Event::Outcome { outcome: Outcome::Lost(Lost::LimitExceeded), .. });
+    let lost = |event: &&Event| {
+        matches!(event, Event::Outcome { outcome: Outcome::Lost(LostReason::LimitExceeded), .. })
+    };
     let kept = |event: &&Event| matches!(event, Event::Outcome { outcome: Outcome::Error(_), .. });
     assert!(events.iter().filter(kept).count() < 20);
     assert!(events.iter().filter(lost).count() > 80);
@@ -181,7 +182,7 @@ fn errors_that_nobody_takes_are_bounded_as_results_are() {
 fn a_small_limit_of_events_leaves_room_for_a_result() {
     let mut small = config();
     small.limits = Limits { events: 3, ..Limits::default() };
-    let mut s = Scripted::modern(small);
+    let mut s = ClientHarness::modern(small);
     let request = list(&mut s);
     let id = s.expect("tools/list");
     assert!(s.client.wants_read());
@@ -192,27 +193,27 @@ fn a_small_limit_of_events_leaves_room_for_a_result() {
 /// C2.14
 #[test]
 fn a_client_does_not_ask_what_only_servers_ask() {
-    let mut s = Scripted::legacy(config());
+    let mut s = ClientHarness::legacy(config());
     let refused = s.client.request::<ListRoots>(s.now, &Default::default(), RequestOptions::default());
-    assert!(matches!(refused, Err(Refusal::Revision { .. })), "{refused:?}");
+    assert!(matches!(refused, Err(RequestError::Revision { .. })), "{refused:?}");
     s.expect_silence();
 }
 
 /// Contract 9
 #[test]
 fn odd_metadata_and_odd_tokens_do_no_harm() {
-    let mut s = Scripted::modern(config());
+    let mut s = ClientHarness::modern(config());
     let request = list(&mut s);
     let id = s.expect("tools/list");
     for token in ["null", "1.5", "{}", "[1]", "99999999999999999999"] {
         let params = format!(r#"{{"progressToken":{token},"progress":1}}"#);
-        s.say_text(&format!(r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{params}}}"#));
+        s.send_text(&format!(r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{params}}}"#));
     }
     for params in ["null", "[]", r#"{"_meta":5}"#, r#"{"_meta":{},"_meta":{}}"#, r#"{"_meta":null}"#] {
         for method in
             ["notifications/tools/list_changed", "notifications/cancelled", "Benachrichtigung/é\u{1F980}"]
         {
-            s.say_text(&format!(r#"{{"jsonrpc":"2.0","method":"{method}","params":{params}}}"#));
+            s.send_text(&format!(r#"{{"jsonrpc":"2.0","method":"{method}","params":{params}}}"#));
         }
     }
     s.answer(&id, json!({"tools": []}));
@@ -227,12 +228,12 @@ fn timeouts_of_zero_do_not_keep_the_clock_standing() {
     hasty.close_timeout = Duration::ZERO;
     hasty.keepalive =
         Some(Keepalive { interval: Duration::ZERO, timeout: Duration::from_secs(1), misses: 2 });
-    let mut s = Scripted::legacy(hasty.clone());
+    let mut s = ClientHarness::legacy(hasty.clone());
     s.advance(Duration::from_secs(10));
     assert!(s.client.is_closed(), "the pings were missed");
 
     hasty.keepalive = None;
-    let mut s = Scripted::legacy(hasty.clone());
+    let mut s = ClientHarness::legacy(hasty.clone());
     list(&mut s);
     s.client.close(s.now);
     s.advance(Duration::ZERO);
@@ -240,7 +241,7 @@ fn timeouts_of_zero_do_not_keep_the_clock_standing() {
 
     hasty.connect.probe = Duration::ZERO;
     hasty.connect.initialize = Duration::ZERO;
-    let mut s = Scripted::open(hasty);
+    let mut s = ClientHarness::open(hasty);
     s.advance(Duration::ZERO);
     assert!(s.client.is_closed());
 }
@@ -249,8 +250,8 @@ fn timeouts_of_zero_do_not_keep_the_clock_standing() {
 #[test]
 fn nothing_written_for_one_link_goes_out_on_the_next() {
     let mut reopening = config();
-    reopening.reopen = true;
-    let mut s = Scripted::open(reopening);
+    reopening.can_reopen = true;
+    let mut s = ClientHarness::open(reopening);
     s.end("gone before it took the probe");
     assert_eq!(s.client.poll_link(), Some(LinkAction::Open));
     s.expect_silence();
@@ -264,8 +265,8 @@ fn nothing_written_for_one_link_goes_out_on_the_next() {
 fn a_server_that_asks_after_the_end_of_input_is_not_answered() {
     let mut roots = config();
     roots.capabilities.roots = Some(Default::default());
-    let mut s = Scripted::legacy(roots);
-    s.say(&json!({"jsonrpc": "2.0", "id": "r", "method": "roots/list"}));
+    let mut s = ClientHarness::legacy(roots);
+    s.send(&json!({"jsonrpc": "2.0", "id": "r", "method": "roots/list"}));
     let events = s.take_events();
     let asked = events.into_iter().find_map(|event| match event {
         Event::Request { id, .. } => Some(id),
@@ -273,7 +274,7 @@ fn a_server_that_asks_after_the_end_of_input_is_not_answered() {
     });
     s.client.close(s.now);
     assert_eq!(s.client.poll_link(), Some(LinkAction::CloseWrite));
-    s.say(&json!({"jsonrpc": "2.0", "id": "p", "method": "ping"}));
+    s.send(&json!({"jsonrpc": "2.0", "id": "p", "method": "ping"}));
     s.client.respond(s.now, asked.unwrap(), Ok(&mcp_proto::schema::ListRootsResult::new(Vec::new())));
     s.expect_silence();
 }
@@ -282,17 +283,17 @@ fn a_server_that_asks_after_the_end_of_input_is_not_answered() {
 #[test]
 fn the_end_is_the_last_event_whatever_the_rest_of_the_batch_holds() {
     let mut small: ClientConfig = config();
-    small.mode = Mode::LegacyOnly;
-    let mut s = Scripted::open(small);
+    small.era_policy = EraPolicy::LegacyOnly;
+    let mut s = ClientHarness::open(small);
     let id = s.expect("initialize");
-    s.say(&json!([{"jsonrpc": "2.0", "id": id, "result": initialize_result("1999-01-01")}, 5, {"a": 1}]));
+    s.send(&json!([{"jsonrpc": "2.0", "id": id, "result": initialize_result("1999-01-01")}, 5, {"a": 1}]));
     assert!(matches!(s.take_events().last(), Some(Event::Closed(_))));
 }
 
 /// A0.1: results and lists are objects and lists, not what happens to decode as one.
 #[test]
 fn an_array_is_neither_a_discovery_nor_an_initialize_result() {
-    let mut s = Scripted::open(config());
+    let mut s = ClientHarness::open(config());
     let id = s.expect("server/discover");
     s.answer(&id, json!(["complete", [MODERN], null, {}, null, null, null]));
     let id = s.expect("initialize");

@@ -2,9 +2,10 @@
 
 use core::time::Duration;
 
-use crate::common::{LEGACY, MODERN, Scripted, config, discover_result, initialize_result};
+use crate::common::{ClientHarness, LEGACY, MODERN, config, discover_result, initialize_result};
 use mcp_proto::peer::client::{
-    ClientConfig, ConnectError, ConnectProgress, ConnectStep, ConnectTimeouts, Event, LinkAction, Mode, State,
+    ClientConfig, ConnectError, ConnectProgress, ConnectStep, ConnectTimeouts, EraPolicy, Event, LinkAction,
+    State,
 };
 use mcp_proto::peer::{Outcome, RequestOptions};
 use mcp_proto::schema::{Era, ListTools};
@@ -17,13 +18,13 @@ fn seconds(count: u64) -> Duration {
 /// The configuration of a client of child processes.
 fn reopening() -> ClientConfig {
     let mut config = config();
-    config.reopen = true;
+    config.can_reopen = true;
     config
 }
 
 /// A client that has sent the probe, and `initialize` beside it, to a server that has not said anything yet.
-fn both_asked(config: ClientConfig) -> (Scripted, Value, Value) {
-    let mut s = Scripted::open(config);
+fn both_asked(config: ClientConfig) -> (ClientHarness, Value, Value) {
+    let mut s = ClientHarness::open(config);
     let probe = s.expect("server/discover");
     s.advance(seconds(5));
     let initialize = s.expect("initialize");
@@ -31,11 +32,11 @@ fn both_asked(config: ClientConfig) -> (Scripted, Value, Value) {
     (s, probe, initialize)
 }
 
-fn refuse(s: &mut Scripted, initialize: &Value) {
+fn refuse(s: &mut ClientHarness, initialize: &Value) {
     s.answer_error(initialize, -32022, Some(json!({"supported": [MODERN], "requested": LEGACY})));
 }
 
-fn ends_modern(mut s: Scripted) {
+fn ends_modern(mut s: ClientHarness) {
     assert_eq!(s.client.state(), State::Ready);
     assert_eq!(s.client.server().unwrap().era, Era::Modern);
     s.expect_silence();
@@ -43,7 +44,7 @@ fn ends_modern(mut s: Scripted) {
 }
 
 /// The server is started a second time, and sent nothing but the probe.
-fn ends_modern_in_a_fresh_process(mut s: Scripted) {
+fn ends_modern_in_a_fresh_process(mut s: ClientHarness) {
     s.expect_silence();
     let request =
         s.client.request::<ListTools>(s.now, &Default::default(), RequestOptions::default()).unwrap();
@@ -53,7 +54,7 @@ fn ends_modern_in_a_fresh_process(mut s: Scripted) {
     s.expect_silence();
     s.answer(&probe, discover_result());
     assert_eq!(s.client.server().unwrap().era, Era::Modern);
-    assert!(!s.client.verdict().unwrap().probe_breaks_it);
+    assert!(!s.client.verdict().unwrap().probe_breaks_server);
     let id = s.expect("tools/list");
     s.answer(&id, json!({"resultType": "complete", "tools": [], "ttlMs": 0, "cacheScope": "private"}));
     assert!(matches!(s.outcome(request), Outcome::Result(_)));
@@ -173,16 +174,16 @@ fn second_process_that_ends_on_the_probe_is_followed_by_one_that_is_asked_in_leg
 #[test]
 fn modern_only_client_waits_for_the_whole_time() {
     let mut modern = reopening();
-    modern.mode = Mode::ModernOnly;
+    modern.era_policy = EraPolicy::ModernOnly;
     modern.connect = ConnectTimeouts::within(seconds(30));
-    let mut s = Scripted::open(modern.clone());
+    let mut s = ClientHarness::open(modern.clone());
     let probe = s.expect("server/discover");
     s.advance(seconds(29));
     s.expect_silence();
     s.answer(&probe, discover_result());
     ends_modern(s);
 
-    let mut s = Scripted::open(modern);
+    let mut s = ClientHarness::open(modern);
     s.expect("server/discover");
     s.advance(seconds(30));
     let error = s.connect_error();
@@ -196,7 +197,7 @@ fn silent_server_is_given_up_when_the_time_is_over() {
     for total in [2, 20, 300] {
         let mut config = reopening();
         config.connect = ConnectTimeouts::within(seconds(total));
-        let mut s = Scripted::open(config);
+        let mut s = ClientHarness::open(config);
         let start = s.now;
         s.expect("server/discover");
         s.advance(seconds(total.min(10)) / 2);
@@ -221,7 +222,7 @@ fn silent_server_is_given_up_when_the_time_is_over() {
 fn process_that_is_started_again_does_not_get_the_time_anew() {
     let mut config = reopening();
     config.connect = ConnectTimeouts::within(seconds(20));
-    let mut s = Scripted::open(config);
+    let mut s = ClientHarness::open(config);
     s.expect("server/discover");
     s.advance(seconds(4));
     s.end("exit status 1");
@@ -238,7 +239,7 @@ fn process_that_is_started_again_does_not_get_the_time_anew() {
 fn link_that_never_opens_is_given_up() {
     let mut config = reopening();
     config.connect = ConnectTimeouts::within(seconds(2));
-    let mut s = Scripted::new(config);
+    let mut s = ClientHarness::new(config);
     assert_eq!(s.client.poll_link(), Some(LinkAction::Open));
     s.client.handle_timeout(s.now);
     s.advance(seconds(2));
@@ -248,14 +249,14 @@ fn link_that_never_opens_is_given_up() {
 
 #[test]
 fn request_gives_up_by_its_own_time_while_the_server_starts() {
-    let mut s = Scripted::open(reopening());
+    let mut s = ClientHarness::open(reopening());
     s.expect("server/discover");
     let mut options = RequestOptions::default();
     options.timeout = Some(seconds(3));
     let request = s.client.request::<ListTools>(s.now, &Default::default(), options).unwrap();
     s.advance(seconds(3));
     match s.outcome(request) {
-        Outcome::TimedOut { after, maximum: false, unaddressed: None } => assert_eq!(after, seconds(3)),
+        Outcome::TimedOut { after, hard: false, error_without_id: None } => assert_eq!(after, seconds(3)),
         other => panic!("{other:?}"),
     }
     assert_eq!(s.client.state(), State::Connected, "the connection goes on");
@@ -263,7 +264,7 @@ fn request_gives_up_by_its_own_time_while_the_server_starts() {
 
 // --- What the application sees of it ---
 
-fn reports(s: &mut Scripted) -> Vec<ConnectProgress> {
+fn reports(s: &mut ClientHarness) -> Vec<ConnectProgress> {
     let reports = s.take_events().into_iter().filter_map(|event| match event {
         Event::Connecting(progress) => Some(*progress),
         _ => None,
@@ -273,8 +274,8 @@ fn reports(s: &mut Scripted) -> Vec<ConnectProgress> {
 
 #[test]
 fn each_step_of_connecting_is_reported() {
-    let mut s = Scripted::open(reopening());
-    let lines = |s: &mut Scripted| reports(s).iter().map(ToString::to_string).collect::<Vec<_>>();
+    let mut s = ClientHarness::open(reopening());
+    let lines = |s: &mut ClientHarness| reports(s).iter().map(ToString::to_string).collect::<Vec<_>>();
     assert_eq!(
         lines(&mut s),
         [

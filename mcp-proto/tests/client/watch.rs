@@ -5,42 +5,43 @@ mod legacy;
 
 use core::time::Duration;
 
-use crate::common::{Scripted, config};
+use crate::common::{ClientHarness, config};
 use mcp_proto::peer::client::{
-    AfterEnd, Change, Event, Interest, LinkAction, Since, State, WatchEnd, WatchId, WatchState, Why,
+    Change, ChangeEvidence, Event, LinkAction, OnServerEnd, State, WatchEnd, WatchFilter, WatchId,
+    WatchStart, WatchState,
 };
-use mcp_proto::peer::{Outcome, Refusal};
+use mcp_proto::peer::{Outcome, RequestError};
 use mcp_proto::schema::ClientCapability;
 use serde_json::{Value, json};
 
 const FILE: &str = "file:///project/config.json";
 const OTHER: &str = "file:///project/notes/today.md";
 
-fn watch(s: &mut Scripted, interest: Interest) -> WatchId {
-    s.client.watch(s.now, interest, Since::Now).unwrap()
+fn watch(s: &mut ClientHarness, interest: WatchFilter) -> WatchId {
+    s.client.watch(s.now, interest, WatchStart::Now).unwrap()
 }
 
 /// The next line must be a listen for this filter; returns its id.
 #[track_caller]
-fn expect_listen(s: &mut Scripted, filter: Value) -> Value {
+fn expect_listen(s: &mut ClientHarness, filter: Value) -> Value {
     let line = s.line();
     assert_eq!(line["method"], "subscriptions/listen", "{line}");
     assert_eq!(line["params"]["notifications"], filter);
     line["id"].clone()
 }
 
-fn acknowledge(s: &mut Scripted, id: &Value, filter: Value) {
+fn acknowledge(s: &mut ClientHarness, id: &Value, filter: Value) {
     let meta = json!({"io.modelcontextprotocol/subscriptionId": id});
     s.notify("notifications/subscriptions/acknowledged", json!({"_meta": meta, "notifications": filter}));
 }
 
-fn tell(s: &mut Scripted, id: &Value, what: &str, mut params: Value) {
+fn notify(s: &mut ClientHarness, id: &Value, what: &str, mut params: Value) {
     params["_meta"] = json!({"io.modelcontextprotocol/subscriptionId": id});
     s.notify(&format!("notifications/{what}"), params);
 }
 
 #[track_caller]
-fn expect_cancelled(s: &mut Scripted, id: &Value) {
+fn expect_cancelled(s: &mut ClientHarness, id: &Value) {
     let line = s.line();
     assert_eq!(line["method"], "notifications/cancelled", "{line}");
     assert_eq!(&line["params"]["requestId"], id);
@@ -48,15 +49,15 @@ fn expect_cancelled(s: &mut Scripted, id: &Value) {
 
 /// What a watch was told, in words; other events must not have come.
 #[track_caller]
-fn told(s: &mut Scripted) -> Vec<(WatchId, String)> {
+fn watch_events(s: &mut ClientHarness) -> Vec<(WatchId, String)> {
     let word = |event: Event| match event {
-        Event::Changed { watch, change, why } => {
+        Event::Changed { watch, change, evidence: why } => {
             let what = match change {
                 Change::Resource(uri) => uri,
                 Change::Task { id, update } => format!("{id}{}", if update.is_some() { "+" } else { "" }),
                 other => format!("{other:?}").to_lowercase(),
             };
-            (watch, if why == Why::MayHave { format!("{what}?") } else { what })
+            (watch, if why == ChangeEvidence::MaybeMissed { format!("{what}?") } else { what })
         }
         Event::Watch { watch, state } => {
             let word = match state {
@@ -87,94 +88,98 @@ fn words(told: Vec<(WatchId, String)>) -> Vec<String> {
 /// C6.1, C6.2, C6.6: one listen for what is of interest; its notifications are told; it is ended by a notification.
 #[test]
 fn a_watch_of_a_modern_server_is_a_listen() {
-    let mut s = Scripted::modern(config());
-    let id = watch(&mut s, Interest::new().tools().resource(FILE));
+    let mut s = ClientHarness::modern(config());
+    let id = watch(&mut s, WatchFilter::new().tools().resource(FILE));
     let filter = json!({"toolsListChanged": true, "resourceSubscriptions": [FILE]});
     let listen = expect_listen(&mut s, filter.clone());
-    assert_eq!(told(&mut s), []);
+    assert_eq!(watch_events(&mut s), []);
     acknowledge(&mut s, &listen, filter);
-    assert_eq!(told(&mut s), [(id, "on".into())]);
-    tell(&mut s, &listen, "tools/list_changed", json!({}));
-    tell(&mut s, &listen, "resources/updated", json!({"uri": FILE}));
-    assert_eq!(told(&mut s), [(id, "tools".into()), (id, FILE.into())]);
+    assert_eq!(watch_events(&mut s), [(id, "on".into())]);
+    notify(&mut s, &listen, "tools/list_changed", json!({}));
+    notify(&mut s, &listen, "resources/updated", json!({"uri": FILE}));
+    assert_eq!(watch_events(&mut s), [(id, "tools".into()), (id, FILE.into())]);
     s.advance(Duration::from_secs(86_400));
     s.expect_silence();
     s.client.unwatch(s.now, id);
     expect_cancelled(&mut s, &listen);
     // What crossed the cancellation concerns nobody.
     s.answer(&listen, json!({"resultType": "complete"}));
-    assert_eq!(told(&mut s), []);
+    assert_eq!(watch_events(&mut s), []);
     assert_eq!(s.client.poll_timeout(), None);
 }
 
 /// C6.1: several watches are one listen; each is told what it is interested in and nothing else.
 #[test]
 fn watches_share_a_listen_and_are_told_apart() {
-    let mut s = Scripted::modern(config());
-    let tools = watch(&mut s, Interest::new().tools());
+    let mut s = ClientHarness::modern(config());
+    let tools = watch(&mut s, WatchFilter::new().tools());
     let first = expect_listen(&mut s, json!({"toolsListChanged": true}));
     // Those that come meanwhile wait for the answer, and go together.
-    let both = watch(&mut s, Interest::new().tools().prompts());
-    let file = watch(&mut s, Interest::new().resource(FILE));
+    let both = watch(&mut s, WatchFilter::new().tools().prompts());
+    let file = watch(&mut s, WatchFilter::new().resource(FILE));
     s.expect_silence();
     acknowledge(&mut s, &first, json!({"toolsListChanged": true}));
-    assert_eq!(told(&mut s), [(tools, "on".into())]);
+    assert_eq!(watch_events(&mut s), [(tools, "on".into())]);
     let filter =
         json!({"toolsListChanged": true, "promptsListChanged": true, "resourceSubscriptions": [FILE]});
     let second = expect_listen(&mut s, filter.clone());
     acknowledge(&mut s, &second, filter);
-    assert_eq!(told(&mut s), [(both, "on".into()), (file, "on".into())]);
+    assert_eq!(watch_events(&mut s), [(both, "on".into()), (file, "on".into())]);
     expect_cancelled(&mut s, &first);
-    tell(&mut s, &second, "tools/list_changed", json!({}));
-    tell(&mut s, &second, "prompts/list_changed", json!({}));
-    tell(&mut s, &second, "resources/updated", json!({"uri": FILE}));
+    notify(&mut s, &second, "tools/list_changed", json!({}));
+    notify(&mut s, &second, "prompts/list_changed", json!({}));
+    notify(&mut s, &second, "resources/updated", json!({"uri": FILE}));
     let expected: [(WatchId, String); 4] =
         [(tools, "tools".into()), (both, "tools".into()), (both, "prompts".into()), (file, FILE.into())];
-    assert_eq!(told(&mut s), expected);
+    assert_eq!(watch_events(&mut s), expected);
     // One that is covered already costs nothing.
-    let again = watch(&mut s, Interest::new().prompts());
+    let again = watch(&mut s, WatchFilter::new().prompts());
     s.expect_silence();
-    assert_eq!(told(&mut s), [(again, "on".into())]);
+    assert_eq!(watch_events(&mut s), [(again, "on".into())]);
 }
 
 /// C6.2, C6.6: what changes while the listen is replaced is told, by the one before or by its successor.
 #[test]
 fn a_changed_interest_leaves_no_gap() {
-    let mut s = Scripted::modern(config());
-    let id = watch(&mut s, Interest::new().tools());
+    let mut s = ClientHarness::modern(config());
+    let id = watch(&mut s, WatchFilter::new().tools());
     let first = expect_listen(&mut s, json!({"toolsListChanged": true}));
     acknowledge(&mut s, &first, json!({"toolsListChanged": true}));
-    told(&mut s);
-    s.client.set_interest(s.now, id, Interest::new().tools().resources());
+    watch_events(&mut s);
+    s.client.set_interest(s.now, id, WatchFilter::new().tools().resources());
     let filter = json!({"toolsListChanged": true, "resourcesListChanged": true});
     let second = expect_listen(&mut s, filter.clone());
     s.expect_silence();
-    tell(&mut s, &first, "tools/list_changed", json!({}));
-    assert_eq!(words(told(&mut s)), ["tools"], "the first one is listened to until the second is there");
+    notify(&mut s, &first, "tools/list_changed", json!({}));
+    assert_eq!(
+        words(watch_events(&mut s)),
+        ["tools"],
+        "the first one is listened to until the second is there"
+    );
     acknowledge(&mut s, &second, filter);
     expect_cancelled(&mut s, &first);
     s.expect_silence();
-    assert_eq!(words(told(&mut s)), ["on"]);
+    assert_eq!(words(watch_events(&mut s)), ["on"]);
     // What the first one still says belongs to nothing that is open.
-    tell(&mut s, &second, "resources/list_changed", json!({}));
-    assert_eq!(words(told(&mut s)), ["resources"]);
+    notify(&mut s, &second, "resources/list_changed", json!({}));
+    assert_eq!(words(watch_events(&mut s)), ["resources"]);
     // Less is of interest: the server is told so as well.
-    s.client.set_interest(s.now, id, Interest::new().resources());
-    assert_eq!(words(told(&mut s)), ["on"]);
+    s.client.set_interest(s.now, id, WatchFilter::new().resources());
+    assert_eq!(words(watch_events(&mut s)), ["on"]);
     let third = expect_listen(&mut s, json!({"resourcesListChanged": true}));
     acknowledge(&mut s, &third, json!({"resourcesListChanged": true}));
     expect_cancelled(&mut s, &second);
-    tell(&mut s, &third, "tools/list_changed", json!({}));
-    assert_eq!(words(told(&mut s)), Vec::<String>::new(), "nobody is interested any more");
+    notify(&mut s, &third, "tools/list_changed", json!({}));
+    assert_eq!(words(watch_events(&mut s)), Vec::<String>::new(), "nobody is interested any more");
 }
 
 /// C6.3
 #[test]
 fn what_the_server_does_not_grant_is_told_to_those_who_asked_for_it() {
-    let mut s = Scripted::modern(config());
-    let tools = watch(&mut s, Interest::new().tools());
+    let mut s = ClientHarness::modern(config());
+    let tools = watch(&mut s, WatchFilter::new().tools());
     let first = expect_listen(&mut s, json!({"toolsListChanged": true}));
-    let rest = watch(&mut s, Interest::new().tools().prompts().resource(FILE).resource(OTHER));
+    let rest = watch(&mut s, WatchFilter::new().tools().prompts().resource(FILE).resource(OTHER));
     acknowledge(&mut s, &first, json!({"toolsListChanged": true}));
     s.line();
     acknowledge(
@@ -183,7 +188,7 @@ fn what_the_server_does_not_grant_is_told_to_those_who_asked_for_it() {
         json!({"toolsListChanged": true, "resourceSubscriptions": [OTHER, "file:///x"]}),
     );
     let expected = [(tools, "on".into()), (rest, format!("on without prompts, {FILE}"))];
-    assert_eq!(told(&mut s), expected);
+    assert_eq!(watch_events(&mut s), expected);
     let interest = s.client.watches().find(|(id, _)| *id == rest).unwrap().1.clone();
     assert_eq!(interest.resource_uris().collect::<Vec<_>>(), [FILE, OTHER]);
 }
@@ -200,28 +205,28 @@ fn a_graceful_end_ends_the_watches() {
         {"requestId": id}})
     };
     for order in [["result", "cancelled"], ["cancelled", "result"], ["result", ""], ["cancelled", ""]] {
-        let mut s = Scripted::modern(config());
-        let one = watch(&mut s, Interest::new().tools());
+        let mut s = ClientHarness::modern(config());
+        let one = watch(&mut s, WatchFilter::new().tools());
         let listen = expect_listen(&mut s, json!({"toolsListChanged": true}));
-        let other = watch(&mut s, Interest::new().tools());
+        let other = watch(&mut s, WatchFilter::new().tools());
         acknowledge(&mut s, &listen, json!({"toolsListChanged": true}));
-        told(&mut s);
+        watch_events(&mut s);
         for form in order {
             match form {
-                "result" => s.say(&result(&listen)),
-                "cancelled" => s.say(&cancelled(&listen)),
+                "result" => s.send(&result(&listen)),
+                "cancelled" => s.send(&cancelled(&listen)),
                 _ => {}
             }
         }
-        assert_eq!(told(&mut s), [(one, "ended".into()), (other, "ended".into())], "{order:?}");
+        assert_eq!(watch_events(&mut s), [(one, "ended".into()), (other, "ended".into())], "{order:?}");
         s.advance(Duration::from_secs(3600));
         s.expect_silence();
         assert_eq!(s.client.watches().count(), 0);
         // It may be asked again.
-        let again = watch(&mut s, Interest::new().tools());
+        let again = watch(&mut s, WatchFilter::new().tools());
         let listen = expect_listen(&mut s, json!({"toolsListChanged": true}));
         acknowledge(&mut s, &listen, json!({"toolsListChanged": true}));
-        assert_eq!(told(&mut s), [(again, "on".into())]);
+        assert_eq!(watch_events(&mut s), [(again, "on".into())]);
     }
 }
 
@@ -229,33 +234,33 @@ fn a_graceful_end_ends_the_watches() {
 #[test]
 fn after_a_graceful_end_it_is_listened_again_if_that_is_wished() {
     let mut config = config();
-    config.watch.after_end = AfterEnd::Listen;
-    let mut s = Scripted::modern(config);
-    watch(&mut s, Interest::new().tools());
+    config.watch.on_server_end = OnServerEnd::Listen;
+    let mut s = ClientHarness::modern(config);
+    watch(&mut s, WatchFilter::new().tools());
     let listen = expect_listen(&mut s, json!({"toolsListChanged": true}));
     acknowledge(&mut s, &listen, json!({"toolsListChanged": true}));
     s.answer(&listen, json!({"resultType": "complete"}));
-    assert_eq!(words(told(&mut s)), ["interrupted"], "the latest state stands for those before");
+    assert_eq!(words(watch_events(&mut s)), ["interrupted"], "the latest state stands for those before");
     s.expect_silence();
     s.advance(Duration::from_millis(500));
     let listen = expect_listen(&mut s, json!({"toolsListChanged": true}));
     acknowledge(&mut s, &listen, json!({"toolsListChanged": true}));
-    assert_eq!(words(told(&mut s)), ["on", "tools?"]);
+    assert_eq!(words(watch_events(&mut s)), ["on", "tools?"]);
 }
 
 /// C6.4: an error ends what was granted as a loss does; pauses grow, with chance in them.
 #[test]
 fn a_listen_that_breaks_is_asked_for_again_after_growing_pauses() {
-    let mut s = Scripted::modern(config());
-    watch(&mut s, Interest::new().tools().resource(FILE));
+    let mut s = ClientHarness::modern(config());
+    watch(&mut s, WatchFilter::new().tools().resource(FILE));
     let filter = json!({"toolsListChanged": true, "resourceSubscriptions": [FILE]});
     let mut listen = expect_listen(&mut s, filter.clone());
     acknowledge(&mut s, &listen, filter.clone());
-    assert_eq!(words(told(&mut s)), ["on"]);
+    assert_eq!(words(watch_events(&mut s)), ["on"]);
     let mut pauses = Vec::new();
     for _ in 0..8 {
         s.answer_error(&listen, -32603, None);
-        assert_eq!(words(told(&mut s)), ["interrupted"]);
+        assert_eq!(words(watch_events(&mut s)), ["interrupted"]);
         s.expect_silence();
         let before = s.now;
         let due = s.client.poll_timeout().unwrap();
@@ -263,7 +268,7 @@ fn a_listen_that_breaks_is_asked_for_again_after_growing_pauses() {
         pauses.push(s.now.saturating_since(before));
         listen = expect_listen(&mut s, filter.clone());
         acknowledge(&mut s, &listen, filter.clone());
-        assert_eq!(words(told(&mut s)), ["on", "tools?", &format!("{FILE}?")]);
+        assert_eq!(words(watch_events(&mut s)), ["on", "tools?", &format!("{FILE}?")]);
     }
     let mut whole = 500;
     for pause in &pauses {
@@ -280,11 +285,11 @@ fn a_listen_that_breaks_is_asked_for_again_after_growing_pauses() {
 /// C6.3: a server without subscriptions.
 #[test]
 fn a_refused_listen_ends_the_watches_with_the_servers_answer() {
-    let mut s = Scripted::modern(config());
-    let id = watch(&mut s, Interest::new().tools());
+    let mut s = ClientHarness::modern(config());
+    let id = watch(&mut s, WatchFilter::new().tools());
     let listen = expect_listen(&mut s, json!({"toolsListChanged": true}));
     s.answer_error(&listen, -32601, None);
-    let [(ended, word)] = &told(&mut s)[..] else { panic!() };
+    let [(ended, word)] = &watch_events(&mut s)[..] else { panic!() };
     assert_eq!(*ended, id);
     assert!(word.starts_with("refused: the peer answered with an error"), "{word}");
     s.advance(Duration::from_secs(3600));
@@ -295,27 +300,27 @@ fn a_refused_listen_ends_the_watches_with_the_servers_answer() {
 /// C6.3: a refusal of more leaves what was granted alone.
 #[test]
 fn a_refusal_concerns_those_alone_who_need_what_is_refused() {
-    let mut s = Scripted::modern(config());
-    let tools = watch(&mut s, Interest::new().tools());
+    let mut s = ClientHarness::modern(config());
+    let tools = watch(&mut s, WatchFilter::new().tools());
     let first = expect_listen(&mut s, json!({"toolsListChanged": true}));
     acknowledge(&mut s, &first, json!({"toolsListChanged": true}));
-    let file = watch(&mut s, Interest::new().resource("nonsense"));
+    let file = watch(&mut s, WatchFilter::new().resource("nonsense"));
     let second = s.expect("subscriptions/listen");
     s.answer_error(&second, -32602, None);
-    let told_now = told(&mut s);
+    let told_now = watch_events(&mut s);
     assert_eq!(told_now[0], (tools, "on".into()));
     assert_eq!(told_now[1].0, file);
     s.advance(Duration::from_secs(60));
     s.expect_silence();
-    tell(&mut s, &first, "tools/list_changed", json!({}));
-    assert_eq!(told(&mut s), [(tools, "tools".into())]);
+    notify(&mut s, &first, "tools/list_changed", json!({}));
+    assert_eq!(watch_events(&mut s), [(tools, "tools".into())]);
 }
 
 /// C6.3: an error that may pass is believed when it has not passed for a while.
 #[test]
 fn a_server_that_keeps_saying_no_is_believed() {
-    let mut s = Scripted::modern(config());
-    watch(&mut s, Interest::new().tools());
+    let mut s = ClientHarness::modern(config());
+    watch(&mut s, WatchFilter::new().tools());
     let mut asked = 0;
     while let Some(line) = s.try_line() {
         asked += 1;
@@ -326,15 +331,15 @@ fn a_server_that_keeps_saying_no_is_believed() {
         }
     }
     assert_eq!(asked, 6);
-    assert!(words(told(&mut s))[0].starts_with("refused"));
+    assert!(words(watch_events(&mut s))[0].starts_with("refused"));
 }
 
 /// S5.2 of the other side: an acknowledgement that does not come is not waited for for ever; one that is forgotten is
 /// made up for by what follows.
 #[test]
 fn a_missing_acknowledgement_is_noticed() {
-    let mut s = Scripted::modern(config());
-    watch(&mut s, Interest::new().tools());
+    let mut s = ClientHarness::modern(config());
+    watch(&mut s, WatchFilter::new().tools());
     let first = expect_listen(&mut s, json!({"toolsListChanged": true}));
     s.advance(Duration::from_secs(29));
     s.expect_silence();
@@ -344,29 +349,29 @@ fn a_missing_acknowledgement_is_noticed() {
     acknowledge(&mut s, &first, json!({"toolsListChanged": true}));
     let events = s.take_events();
     assert!(!events.iter().any(|event| matches!(event, Event::Watch { .. })), "{events:?}");
-    tell(&mut s, &second, "tools/list_changed", json!({}));
-    assert_eq!(words(told(&mut s)), ["on", "tools"]);
+    notify(&mut s, &second, "tools/list_changed", json!({}));
+    assert_eq!(words(watch_events(&mut s)), ["on", "tools"]);
 }
 
 /// 2025-11-25 resources: the URI may be that of a sub-resource; C6.2.
 #[test]
 fn a_change_below_a_watched_resource_is_told() {
-    let mut s = Scripted::modern(config());
-    let project = watch(&mut s, Interest::new().resource("file:///project"));
+    let mut s = ClientHarness::modern(config());
+    let project = watch(&mut s, WatchFilter::new().resource("file:///project"));
     let listen = s.expect("subscriptions/listen");
-    let notes = watch(&mut s, Interest::new().resource("file:///project/notes/"));
+    let notes = watch(&mut s, WatchFilter::new().resource("file:///project/notes/"));
     acknowledge(&mut s, &listen, json!({"resourceSubscriptions": ["file:///project"]}));
     let listen = s.expect("subscriptions/listen");
     let filter = json!({"resourceSubscriptions": ["file:///project", "file:///project/notes/"]});
     acknowledge(&mut s, &listen, filter);
-    told(&mut s);
-    tell(&mut s, &listen, "resources/updated", json!({"uri": OTHER}));
-    let mut both = told(&mut s);
+    watch_events(&mut s);
+    notify(&mut s, &listen, "resources/updated", json!({"uri": OTHER}));
+    let mut both = watch_events(&mut s);
     both.sort();
     assert_eq!(both, [(project, OTHER.into()), (notes, OTHER.into())]);
-    tell(&mut s, &listen, "resources/updated", json!({"uri": "file:///project-two/x"}));
+    notify(&mut s, &listen, "resources/updated", json!({"uri": "file:///project-two/x"}));
     assert_eq!(
-        told(&mut s).len(),
+        watch_events(&mut s).len(),
         2,
         "a name that nobody asked for may be another name for what somebody did"
     );
@@ -375,20 +380,20 @@ fn a_change_below_a_watched_resource_is_told() {
 /// R8 of the listen filter: tasks are told with what is known of them; without the extension they are not asked for.
 #[test]
 fn tasks_are_watched_where_the_client_knows_them() {
-    let mut s = Scripted::modern(config());
-    watch(&mut s, Interest::new().task("t-1"));
+    let mut s = ClientHarness::modern(config());
+    watch(&mut s, WatchFilter::new().task("t-1"));
     s.expect_silence();
-    assert_eq!(words(told(&mut s)), ["on without t-1"]);
+    assert_eq!(words(watch_events(&mut s)), ["on without t-1"]);
 
     let mut config = config();
     config.capabilities = config.capabilities.with(ClientCapability::TasksExtension);
-    let mut s = Scripted::modern(config);
-    watch(&mut s, Interest::new().task("t-1"));
+    let mut s = ClientHarness::modern(config);
+    watch(&mut s, WatchFilter::new().task("t-1"));
     let listen = expect_listen(&mut s, json!({"taskIds": ["t-1"]}));
     acknowledge(&mut s, &listen, json!({"taskIds": ["t-1"]}));
     let status = |status: &str| json!({"taskId": "t-1", "status": status, "ttlMs": 1000});
-    tell(&mut s, &listen, "tasks", status("working"));
-    tell(&mut s, &listen, "tasks", status("cancelled"));
+    notify(&mut s, &listen, "tasks", status("working"));
+    notify(&mut s, &listen, "tasks", status("cancelled"));
     let events = s.take_events();
     let [Event::Watch { .. }, Event::Changed { change: Change::Task { id, update: Some(update) }, .. }] =
         &events[..]
@@ -404,9 +409,9 @@ fn tasks_are_watched_where_the_client_knows_them() {
 #[test]
 fn watches_are_asked_for_once_the_server_is_known_and_on_each_new_connection() {
     let mut config = config();
-    config.reopen = true;
-    let mut s = Scripted::open(config.clone());
-    let id = watch(&mut s, Interest::new().tools());
+    config.can_reopen = true;
+    let mut s = ClientHarness::open(config.clone());
+    let id = watch(&mut s, WatchFilter::new().tools());
     s.expect("server/discover");
     s.expect_silence();
     s.end("exit status 1");
@@ -418,35 +423,38 @@ fn watches_are_asked_for_once_the_server_is_known_and_on_each_new_connection() {
     assert!(events.iter().any(|event| matches!(event, Event::Watch { watch, .. } if *watch == id)));
     s.end("killed");
     assert_eq!(s.client.state(), State::Disconnected);
-    assert!(matches!(s.client.watch(s.now, Interest::new().tools(), Since::Now), Err(Refusal::Closed)));
+    assert!(matches!(
+        s.client.watch(s.now, WatchFilter::new().tools(), WatchStart::Now),
+        Err(RequestError::Closed)
+    ));
 
-    let mut next = Scripted::modern(config);
+    let mut next = ClientHarness::modern(config);
     for (_, interest) in s.client.watches() {
-        next.client.watch(next.now, interest.clone(), Since::Before).unwrap();
+        next.client.watch(next.now, interest.clone(), WatchStart::Before).unwrap();
     }
     let listen = expect_listen(&mut next, json!({"toolsListChanged": true}));
     acknowledge(&mut next, &listen, json!({"toolsListChanged": true}));
-    assert_eq!(words(told(&mut next)), ["on", "tools?"]);
+    assert_eq!(words(watch_events(&mut next)), ["on", "tools?"]);
 }
 
 /// Contract 8: what the application does not take is told once, however often it happens.
 #[test]
 fn changes_that_are_not_taken_coalesce() {
-    let mut s = Scripted::modern(config());
-    let id = watch(&mut s, Interest::new().tools().resource(FILE));
+    let mut s = ClientHarness::modern(config());
+    let id = watch(&mut s, WatchFilter::new().tools().resource(FILE));
     let filter = json!({"toolsListChanged": true, "resourceSubscriptions": [FILE]});
     let listen = expect_listen(&mut s, filter.clone());
     acknowledge(&mut s, &listen, filter);
     for _ in 0..10_000 {
-        tell(&mut s, &listen, "tools/list_changed", json!({}));
-        tell(&mut s, &listen, "resources/updated", json!({"uri": FILE}));
+        notify(&mut s, &listen, "tools/list_changed", json!({}));
+        notify(&mut s, &listen, "resources/updated", json!({"uri": FILE}));
     }
     assert!(s.client.wants_read());
-    assert_eq!(words(told(&mut s)), ["on", "tools", FILE]);
+    assert_eq!(words(watch_events(&mut s)), ["on", "tools", FILE]);
     // A watch that is gone is told nothing, not even what waited.
-    tell(&mut s, &listen, "tools/list_changed", json!({}));
+    notify(&mut s, &listen, "tools/list_changed", json!({}));
     s.client.unwatch(s.now, id);
-    assert_eq!(told(&mut s), []);
+    assert_eq!(watch_events(&mut s), []);
 }
 
 /// Contract 8: resources below a watched one are as many as the server likes; they give way to the one that was asked for.
@@ -454,14 +462,14 @@ fn changes_that_are_not_taken_coalesce() {
 fn a_flood_of_sub_resources_is_bounded() {
     let mut config = config();
     config.limits.events = 64;
-    let mut s = Scripted::modern(config);
-    watch(&mut s, Interest::new().resource("file:///d"));
+    let mut s = ClientHarness::modern(config);
+    watch(&mut s, WatchFilter::new().resource("file:///d"));
     let listen = s.expect("subscriptions/listen");
     acknowledge(&mut s, &listen, json!({"resourceSubscriptions": ["file:///d"]}));
     for number in 0..10_000 {
-        tell(&mut s, &listen, "resources/updated", json!({"uri": format!("file:///d/{number}")}));
+        notify(&mut s, &listen, "resources/updated", json!({"uri": format!("file:///d/{number}")}));
     }
-    let words = words(told(&mut s));
+    let words = words(watch_events(&mut s));
     assert!(words.len() <= 64, "{}", words.len());
     assert_eq!(words.last().unwrap(), "file:///d?");
 }
@@ -469,8 +477,8 @@ fn a_flood_of_sub_resources_is_bounded() {
 /// C6.6, R1.
 #[test]
 fn closing_ends_the_listen() {
-    let mut s = Scripted::modern(config());
-    watch(&mut s, Interest::new().tools());
+    let mut s = ClientHarness::modern(config());
+    watch(&mut s, WatchFilter::new().tools());
     let listen = expect_listen(&mut s, json!({"toolsListChanged": true}));
     s.client.close(s.now);
     expect_cancelled(&mut s, &listen);

@@ -3,7 +3,7 @@
 
 use core::time::Duration;
 
-use mcp_proto::peer::client::{ClientConfig, Closed, ConnectError, Event, LinkAction, State};
+use mcp_proto::peer::client::{ClientConfig, CloseReason, ConnectError, Event, LinkAction, State};
 use mcp_proto::peer::{Outcome, RequestId};
 use mcp_proto::schema::Implementation;
 use mcp_proto::transport::StreamClient;
@@ -14,7 +14,7 @@ pub const MODERN: &str = "2026-07-28";
 pub const LEGACY: &str = "2025-11-25";
 
 /// A client whose server is the test itself.
-pub struct Scripted {
+pub struct ClientHarness {
     pub client: StreamClient,
     pub now: Instant,
     lines: std::collections::VecDeque<Value>,
@@ -25,7 +25,7 @@ pub fn config() -> ClientConfig {
     ClientConfig::new(Implementation::new("test-client", "1.0"))
 }
 
-impl Scripted {
+impl ClientHarness {
     /// A client that has not asked for its link yet.
     pub fn new(config: ClientConfig) -> Self {
         Self {
@@ -55,7 +55,7 @@ impl Scripted {
 
     /// A client that talks to a legacy server of `version` with every capability.
     pub fn legacy_at(mut config: ClientConfig, version: &str) -> Self {
-        config.mode = mcp_proto::peer::client::Mode::LegacyOnly;
+        config.era_policy = mcp_proto::peer::client::EraPolicy::LegacyOnly;
         let mut scripted = Self::open(config);
         let id = scripted.expect("initialize");
         scripted.answer(&id, initialize_result(version));
@@ -104,16 +104,16 @@ impl Scripted {
         assert_eq!(self.try_line(), None);
     }
 
-    pub fn say(&mut self, message: &Value) {
-        self.say_text(&message.to_string());
+    pub fn send(&mut self, message: &Value) {
+        self.send_text(&message.to_string());
     }
 
-    pub fn say_text(&mut self, text: &str) {
+    pub fn send_text(&mut self, text: &str) {
         self.client.handle_input(self.now, Bytes::from(format!("{text}\n")));
     }
 
     pub fn answer(&mut self, id: &Value, result: Value) {
-        self.say(&json!({"jsonrpc": "2.0", "id": id, "result": result}));
+        self.send(&json!({"jsonrpc": "2.0", "id": id, "result": result}));
     }
 
     pub fn answer_error(&mut self, id: &Value, code: i64, data: Option<Value>) {
@@ -121,11 +121,11 @@ impl Scripted {
         if let Some(data) = data {
             error["data"] = data;
         }
-        self.say(&json!({"jsonrpc": "2.0", "id": id, "error": error}));
+        self.send(&json!({"jsonrpc": "2.0", "id": id, "error": error}));
     }
 
     pub fn notify(&mut self, method: &str, params: Value) {
-        self.say(&json!({"jsonrpc": "2.0", "method": method, "params": params}));
+        self.send(&json!({"jsonrpc": "2.0", "method": method, "params": params}));
     }
 
     /// The server ends.
@@ -176,7 +176,7 @@ impl Scripted {
             _ => None,
         });
         match closed {
-            Some(Closed::Connect(error)) => error,
+            Some(CloseReason::Connect(error)) => error,
             other => panic!("expected a failure to connect, not {other:?}"),
         }
     }

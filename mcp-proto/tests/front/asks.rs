@@ -24,9 +24,9 @@ use mcp_proto::front::{
     Answered, Completion, Context, Error, HandlerError, NoArguments, Router, SingleUse, StateId, StateUse,
     UsedStates,
 };
-use mcp_proto::peer::client::{LinkAction, Mode};
+use mcp_proto::peer::client::{EraPolicy, LinkAction};
 use mcp_proto::peer::server::{SealKey, Sealer};
-use mcp_proto::peer::{Principal, Refusal};
+use mcp_proto::peer::{Principal, RequestError};
 use mcp_proto::schema::ElicitResult;
 use mcp_proto::schema::{
     CallToolParams, CompleteParams, CreateMessageParams, ElicitParams, ElicitSchema, ElicitValue,

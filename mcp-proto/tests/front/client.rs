@@ -9,7 +9,7 @@ use mcp_proto::front::{
     Client, ClientDriver, ClientHandlers, Error, Event, Events, Fault, PagesError, Request,
 };
 use mcp_proto::peer::client::CacheContext;
-use mcp_proto::peer::{CacheMode, Refusal, RequestOptions};
+use mcp_proto::peer::{CacheMode, RequestError, RequestOptions};
 use mcp_proto::schema::{CallTool, PromptReference};
 use serde_json::{Value, json};
 
@@ -114,7 +114,7 @@ fn a_capability_that_the_server_lacks_is_refused_before_sending() {
         }),
     );
     let refused = ready(poll(&mut s.client.call_tool("add", json!({})))).unwrap_err();
-    assert!(matches!(refused, Error::Refused(Refusal::Capability { .. })), "{refused}");
+    assert!(matches!(refused, Error::Refused(RequestError::Capability { .. })), "{refused}");
     s.expect_silence();
 }
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use crate::front_common::{Front, Wakes, boxed, config, notification, pending, poll, poll_with, ready, text};
 use mcp_proto::front::{Client, ClientHandlers, Error, Event, Fault, Update};
-use mcp_proto::peer::client::{Closed, LinkAction, Mode, State};
-use mcp_proto::peer::{Lost, Refusal};
+use mcp_proto::peer::client::{CloseReason, EraPolicy, LinkAction, State};
+use mcp_proto::peer::{LostReason, RequestError};
 use mcp_proto::schema::{Era, ResourceUpdated, RootsListChanged, SubscriptionFilter, ToolListChanged};
 use serde_json::json;
 
@@ -35,7 +35,7 @@ fn the_server_is_waited_for() {
 #[test]
 fn a_connection_that_fails_tells_all_who_wait() {
     let mut config = config();
-    config.mode = Mode::ModernOnly;
+    config.era_policy = EraPolicy::ModernOnly;
     let mut s = Front::open(config, ClientHandlers::new());
     let client = s.client.clone();
     let mut known = boxed(client.ready());
@@ -44,7 +44,7 @@ fn a_connection_that_fails_tells_all_who_wait() {
     pending(poll(&mut call));
     s.end("exit status 1");
     let told = ready(poll(&mut known)).unwrap_err();
-    assert!(matches!(told, Error::Closed(Closed::Connect(_))));
+    assert!(matches!(told, Error::Closed(CloseReason::Connect(_))));
     assert!(told.to_string().contains("exit status 1"), "{told}");
     let refused = ready(poll(&mut call)).unwrap_err();
     assert!(refused.was_not_sent() && refused.is_disconnect(), "{refused}");
@@ -62,7 +62,7 @@ fn a_connection_that_is_lost_ends_every_request() {
     s.end("killed");
     assert_eq!(wakes.take(), 1);
     assert!(
-        matches!(ready(poll(&mut call)), Err(Error::Lost(Lost::Disconnected(detail))) if detail == "killed")
+        matches!(ready(poll(&mut call)), Err(Error::Lost(LostReason::Disconnected(detail))) if detail == "killed")
     );
     assert!(ready(poll(&mut s.client.call_tool("add", json!({})))).unwrap_err().was_not_sent());
 }
@@ -81,18 +81,21 @@ fn dropping_the_driver_ends_everything_and_refuses_what_comes_later() {
     s.expect("tools/call");
     drop(s);
     assert_eq!(wakes.take(), 1);
-    assert!(matches!(ready(poll(&mut call)), Err(Error::Lost(Lost::DriverDropped))));
-    assert_eq!(ready(poll(&mut closed)), Closed::Lost(Lost::DriverDropped));
+    assert!(matches!(ready(poll(&mut call)), Err(Error::Lost(LostReason::DriverDropped))));
+    assert_eq!(ready(poll(&mut closed)), CloseReason::Lost(LostReason::DriverDropped));
     assert!(matches!(
         ready(poll(&mut client.call_tool("add", json!({})))),
-        Err(Error::Lost(Lost::DriverDropped))
+        Err(Error::Lost(LostReason::DriverDropped))
     ));
     assert!(matches!(
         client.notify::<RootsListChanged>(&Default::default()),
-        Err(Error::Lost(Lost::DriverDropped))
+        Err(Error::Lost(LostReason::DriverDropped))
     ));
-    assert!(matches!(events.drain().last(), Some(Event::Closed(Closed::Lost(Lost::DriverDropped)))));
-    assert_eq!(ready(poll(&mut boxed(client.close()))), Closed::Lost(Lost::DriverDropped));
+    assert!(matches!(
+        events.drain().last(),
+        Some(Event::Closed(CloseReason::Lost(LostReason::DriverDropped)))
+    ));
+    assert_eq!(ready(poll(&mut boxed(client.close()))), CloseReason::Lost(LostReason::DriverDropped));
 }
 
 #[test]
@@ -120,10 +123,10 @@ fn closing_lets_requests_finish_and_takes_no_more() {
     assert!(ready(poll(&mut call)).is_ok());
     assert_eq!(s.links, [LinkAction::CloseWrite]);
     s.end("");
-    assert_eq!(ready(poll(&mut boxed(client.closed()))), Closed::Done);
+    assert_eq!(ready(poll(&mut boxed(client.closed()))), CloseReason::Done);
     pending(poll(&mut closing));
     s.driver.handle_link_down();
-    assert_eq!(ready(poll(&mut closing)), Closed::Done, "the driver has brought down what it opened");
+    assert_eq!(ready(poll(&mut closing)), CloseReason::Done, "the driver has brought down what it opened");
 }
 
 #[test]
@@ -139,7 +142,7 @@ fn close_returns_at_once_when_the_driver_was_dropped_after_the_end() {
     wakes.take();
     drop(s);
     assert_eq!(wakes.take(), 1);
-    assert_eq!(ready(poll(&mut closing)), Closed::Done);
+    assert_eq!(ready(poll(&mut closing)), CloseReason::Done);
 }
 
 #[test]
@@ -354,7 +357,7 @@ fn events_end_with_the_connection() {
     let mut events = s.client.events();
     s.end("gone");
     let last = events.drain();
-    assert!(matches!(last.last(), Some(Event::Closed(Closed::Lost(Lost::Disconnected(_))))));
+    assert!(matches!(last.last(), Some(Event::Closed(CloseReason::Lost(LostReason::Disconnected(_))))));
     assert!(ready(poll(&mut boxed(events.next()))).is_none());
     let late = s.client.events().drain();
     assert!(matches!(late[..], [Event::Closed(_)]), "{late:?}");
@@ -364,7 +367,7 @@ fn events_end_with_the_connection() {
 fn a_notification_that_the_revision_lacks_is_refused() {
     let mut s = Front::modern();
     let refused = s.client.notify::<RootsListChanged>(&Default::default()).unwrap_err();
-    assert!(matches!(refused, Error::Refused(Refusal::Revision { .. })), "{refused}");
+    assert!(matches!(refused, Error::Refused(RequestError::Revision { .. })), "{refused}");
     s.expect_silence();
 }
 

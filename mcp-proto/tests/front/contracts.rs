@@ -12,7 +12,7 @@ use mcp_proto::Bytes;
 use mcp_proto::front::{
     self, Call, Client, ClientDriver, ClientHandlers, Context, Error, Progress, Router, ServerDriver,
 };
-use mcp_proto::peer::client::{LinkAction, Mode};
+use mcp_proto::peer::client::{EraPolicy, LinkAction};
 use mcp_proto::schema::{CallTool, Elicit, ElicitParams, ElicitResult, ElicitSchema, Map, Tool};
 use mcp_proto::transport::{StreamClient, StreamServer};
 use proptest::prelude::*;
@@ -137,7 +137,7 @@ struct World {
 }
 
 impl World {
-    fn new(mode: Mode) -> Self {
+    fn new(mode: EraPolicy) -> Self {
         let clock = Arc::new(TestClock::default());
         let contexts = Arc::new(Mutex::new(Vec::new()));
         let router = router(contexts.clone());
@@ -146,7 +146,7 @@ impl World {
         let (_, server_driver) = front::server(machine, clock.clone(), entropy, router);
         let handlers = ClientHandlers::new().elicitation(async |_, _| ElicitResult::decline());
         let mut config = config();
-        config.mode = mode;
+        config.era_policy = mode;
         config.capabilities = handlers.capabilities().clone();
         let (client, client_driver) = front::client(StreamClient::new(config), clock.clone(), handlers);
         Self {
@@ -305,7 +305,7 @@ proptest! {
     /// Contract 1, contract 2, contract 12: whatever is done in whatever order, no call is left without its one end.
     #[test]
     fn every_call_ends_once_and_with_its_own_answer(legacy: bool, ops in ops()) {
-        let mut world = World::new(if legacy { Mode::LegacyOnly } else { Mode::Auto });
+        let mut world = World::new(if legacy { EraPolicy::LegacyOnly } else { EraPolicy::Auto });
         for op in ops {
             world.apply(op);
         }
@@ -328,7 +328,7 @@ proptest! {
         kinds in proptest::collection::vec(prop_oneof![Just(Kind::Quick), Just(Kind::Busy), Just(Kind::Asking)], 1..20),
         chunk in 1_usize..200,
     ) {
-        let mut world = World::new(if legacy { Mode::LegacyOnly } else { Mode::Auto });
+        let mut world = World::new(if legacy { EraPolicy::LegacyOnly } else { EraPolicy::Auto });
         for kind in kinds {
             world.apply(Op::Call(kind));
         }

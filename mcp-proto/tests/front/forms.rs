@@ -4,7 +4,7 @@ use crate::front_common::{Front, request};
 use mcp_proto::front::ClientHandlers;
 use mcp_proto::rpc::code;
 use mcp_proto::schema::{
-    ElicitAction, ElicitParams, ElicitResult, ElicitSchema, ElicitValue, FieldProblem, Map, Revision,
+    ElicitAction, ElicitParams, ElicitResult, ElicitSchema, ElicitValue, FieldError, Map, Revision,
 };
 use serde_json::{Value, json};
 
@@ -19,7 +19,7 @@ fn content(value: Value) -> Map<ElicitValue> {
 }
 
 /// What is wrong with one field of this schema that is filled in with this.
-fn problem(field: &Value, value: Value) -> Option<FieldProblem> {
+fn problem(field: &Value, value: Value) -> Option<FieldError> {
     let checked = form(json!({"f": field}), json!([])).check(&content(json!({"f": value})));
     checked.err().map(|error| {
         assert_eq!(error.field, "f");
@@ -95,14 +95,14 @@ fn numbers_are_checked() {
     for fits in [json!(0), json!(95.5), json!(100), json!(1e1)] {
         assert_eq!(problem(&number, fits), None);
     }
-    assert_eq!(problem(&number, json!(-0.5)), Some(FieldProblem::TooSmall));
-    assert_eq!(problem(&number, json!(100.5)), Some(FieldProblem::TooLarge));
-    assert_eq!(problem(&number, json!("5")), Some(FieldProblem::Type("a number")));
+    assert_eq!(problem(&number, json!(-0.5)), Some(FieldError::TooSmall));
+    assert_eq!(problem(&number, json!(100.5)), Some(FieldError::TooLarge));
+    assert_eq!(problem(&number, json!("5")), Some(FieldError::Type("a number")));
     let integer = json!({"type": "integer"});
     assert_eq!(problem(&integer, json!(5.0)), None);
     assert_eq!(problem(&integer, json!(u64::MAX)), None);
-    assert_eq!(problem(&integer, json!(5.5)), Some(FieldProblem::Type("a whole number")));
-    assert_eq!(problem(&integer, json!(true)), Some(FieldProblem::Type("a whole number")));
+    assert_eq!(problem(&integer, json!(5.5)), Some(FieldError::Type("a whole number")));
+    assert_eq!(problem(&integer, json!(true)), Some(FieldError::Type("a whole number")));
 }
 
 /// C10.5
@@ -111,9 +111,9 @@ fn texts_are_checked() {
     let text = json!({"type": "string", "minLength": 2, "maxLength": 3});
     // Characters, not bytes.
     assert_eq!(problem(&text, json!("äöü")), None);
-    assert_eq!(problem(&text, json!("ä")), Some(FieldProblem::TooShort));
-    assert_eq!(problem(&text, json!("abcd")), Some(FieldProblem::TooLong));
-    assert_eq!(problem(&text, json!(["ab"])), Some(FieldProblem::Type("a text")));
+    assert_eq!(problem(&text, json!("ä")), Some(FieldError::TooShort));
+    assert_eq!(problem(&text, json!("abcd")), Some(FieldError::TooLong));
+    assert_eq!(problem(&text, json!(["ab"])), Some(FieldError::Type("a text")));
     for (format, fits, other) in [
         ("email", "ada@example.com", "ada"),
         ("uri", "https://example.com", "example"),
@@ -122,7 +122,7 @@ fn texts_are_checked() {
     ] {
         let text = json!({"type": "string", "format": format});
         assert_eq!(problem(&text, json!(fits)), None);
-        let Some(FieldProblem::Format(wrong)) = problem(&text, json!(other)) else { panic!("{format}") };
+        let Some(FieldError::Format(wrong)) = problem(&text, json!(other)) else { panic!("{format}") };
         assert_eq!(wrong.as_str(), format);
     }
     assert_eq!(problem(&json!({"type": "string", "format": "hostname"}), json!("any")), None);
@@ -135,21 +135,21 @@ fn choices_are_checked() {
     let titled = json!({"type": "string", "oneOf": [{"const": "on", "title": "On"}]});
     for field in [one, titled] {
         assert_eq!(problem(&field, json!("on")), None);
-        assert_eq!(problem(&field, json!("On")), Some(FieldProblem::Choice));
-        assert_eq!(problem(&field, json!(["on"])), Some(FieldProblem::Type("a text")));
+        assert_eq!(problem(&field, json!("On")), Some(FieldError::Choice));
+        assert_eq!(problem(&field, json!(["on"])), Some(FieldError::Type("a text")));
     }
     let options =
         json!([{"const": "a", "title": "A"}, {"const": "b", "title": "B"}, {"const": "c", "title": "C"}]);
     for items in [json!({"type": "string", "enum": ["a", "b", "c"]}), json!({"anyOf": options})] {
         let many = json!({"type": "array", "items": items, "minItems": 1, "maxItems": 2});
         assert_eq!(problem(&many, json!(["c", "a"])), None);
-        assert_eq!(problem(&many, json!([])), Some(FieldProblem::TooFew));
-        assert_eq!(problem(&many, json!(["a", "b", "c"])), Some(FieldProblem::TooMany));
-        assert_eq!(problem(&many, json!(["d"])), Some(FieldProblem::Choice));
-        assert_eq!(problem(&many, json!("a")), Some(FieldProblem::Type("a list of texts")));
+        assert_eq!(problem(&many, json!([])), Some(FieldError::TooFew));
+        assert_eq!(problem(&many, json!(["a", "b", "c"])), Some(FieldError::TooMany));
+        assert_eq!(problem(&many, json!(["d"])), Some(FieldError::Choice));
+        assert_eq!(problem(&many, json!("a")), Some(FieldError::Type("a list of texts")));
     }
     assert_eq!(problem(&json!({"type": "boolean"}), json!(true)), None);
-    assert_eq!(problem(&json!({"type": "boolean"}), json!("true")), Some(FieldProblem::Type("yes or no")));
+    assert_eq!(problem(&json!({"type": "boolean"}), json!("true")), Some(FieldError::Type("yes or no")));
 }
 
 /// C10.5
@@ -161,7 +161,7 @@ fn what_must_be_filled_in_must_be_there() {
     assert_eq!(error.to_string(), r#"the field "b" is missing"#);
     // A form that has no such field can not be filled in.
     let error = self::form(json!({}), json!(["c"])).check(&Map::new()).unwrap_err();
-    assert_eq!(error.problem, FieldProblem::Missing);
+    assert_eq!(error.problem, FieldError::Missing);
 }
 
 /// C10.4, C10.5: people may decline whatever the form wants.
@@ -187,7 +187,7 @@ fn one_choice_of_an_old_client_is_a_list_of_one() {
     assert_eq!(taken.content.unwrap().get("many"), Some(&ElicitValue::Strings(vec!["b".into()])));
     assert!(params.take_answer(answer, Revision::V2025_11_25).is_err());
     let other = ElicitResult::accept(content(json!({"many": "c"})));
-    assert_eq!(params.take_answer(other, Revision::V2025_06_18).unwrap_err().problem, FieldProblem::Choice);
+    assert_eq!(params.take_answer(other, Revision::V2025_06_18).unwrap_err().problem, FieldError::Choice);
 }
 
 fn asked(answer: impl Fn(&ElicitSchema) -> ElicitResult + Send + Sync + 'static) -> Value {

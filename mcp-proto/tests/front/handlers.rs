@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::front_common::{Front, config, error, notification, pending, poll, ready, request, text};
 use mcp_proto::front::{Client, ClientHandlers, Error, Fault, HandlerError, Local};
-use mcp_proto::peer::{InputFault, InputMode, Lost};
+use mcp_proto::peer::{InputError, InputMode, LostReason};
 use mcp_proto::rpc::{ErrorObject, code};
 use mcp_proto::schema::{
     ClientCapability, CreateMessageResult, ElicitAction, ElicitResult, EmptyResult, InputRequiredResult,
@@ -313,7 +313,7 @@ fn dropping_the_driver_drops_its_handlers_outside_the_lock() {
     drop(s.driver);
     assert_eq!(
         crate::front_common::ready(poll(&mut crate::front_common::boxed(client.closed()))),
-        mcp_proto::peer::client::Closed::Lost(Lost::DriverDropped)
+        mcp_proto::peer::client::CloseReason::Lost(LostReason::DriverDropped)
     );
 }
 
@@ -416,7 +416,7 @@ fn a_handler_that_fails_ends_the_call_that_asked() {
     let error = ready(poll(&mut call)).unwrap_err();
     assert_eq!(error.fault(), Fault::Local);
     match error {
-        Error::Input(InputFault::Failed { key, error }) => {
+        Error::Input(InputError::Failed { key, error }) => {
             assert_eq!((&*key, error.code), ("b", code::USER_REJECTED));
         }
         other => panic!("{other:?}"),
@@ -462,7 +462,7 @@ fn what_is_not_registered_ends_the_call_that_asked_for_it() {
     let id = s.expect("tools/call");
     s.answer(&id, required(&json!({"a": {"method": "roots/list"}})));
     let error = ready(poll(&mut call)).unwrap_err();
-    assert!(matches!(&error, Error::Input(InputFault::Undeclared { .. })), "{error:?}");
+    assert!(matches!(&error, Error::Input(InputError::Undeclared { .. })), "{error:?}");
     assert!(error.to_string().contains("roots"), "{error}");
 }
 

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use crate::http_front_common::{MODERN, Web, field, router};
 use mcp_proto::front::{Context, Error, NoArguments, Router, RouterError};
-use mcp_proto::peer::Refusal;
+use mcp_proto::peer::RequestError;
 use mcp_proto::peer::server::ListKind;
 use mcp_proto::schema::tasks::TaskUpdatedParams;
 use mcp_proto::schema::{Elicit, ElicitParams, ElicitSchema, Map, Tool};
@@ -184,7 +184,7 @@ fn a_modern_client_is_not_asked_by_requests() {
     );
     let mut web = Web::new(router);
     assert_eq!(web.call("ask", json!({})).json()["result"]["content"][0]["text"], "asked");
-    assert!(matches!(heard.recv().unwrap(), Error::Refused(Refusal::Revision { .. })));
+    assert!(matches!(heard.recv().unwrap(), Error::Refused(RequestError::Revision { .. })));
 }
 
 /// S3.15

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 use crate::front_common::{Wakes, boxed, pending, poll, poll_with, ready};
 use crate::router_common::Served;
 use mcp_proto::front::{Context, Error, HandlerError, NoArguments, Progress, Router, ServerEvent};
-use mcp_proto::peer::server::{Closed, ListKind};
-use mcp_proto::peer::{Lost, Refusal};
+use mcp_proto::peer::server::{CloseReason, ListKind};
+use mcp_proto::peer::{LostReason, RequestError};
 use mcp_proto::schema::{
     ElicitAction, ElicitParams, ElicitSchema, Era, ListRoots, ListRootsParams, LoggingLevel, Map, Revision,
     RootsListChanged, ServerCapability, Tool,
@@ -263,9 +263,9 @@ fn dropping_the_driver_ends_handlers_and_everything_else() {
     let handle = s.handle.clone();
     drop(s);
     assert!(cx.is_cancelled());
-    assert!(matches!(ready(poll(&mut roots)), Err(Error::Lost(Lost::DriverDropped))));
-    assert!(matches!(ready(poll(&mut cx.roots("more"))), Err(Error::Lost(Lost::DriverDropped))));
-    assert_eq!(ready(poll(&mut boxed(handle.closed()))), Closed::Lost(Lost::DriverDropped));
+    assert!(matches!(ready(poll(&mut roots)), Err(Error::Lost(LostReason::DriverDropped))));
+    assert!(matches!(ready(poll(&mut cx.roots("more"))), Err(Error::Lost(LostReason::DriverDropped))));
+    assert_eq!(ready(poll(&mut boxed(handle.closed()))), CloseReason::Lost(LostReason::DriverDropped));
     assert!(matches!(handle.events().drain()[..], [ServerEvent::Closed(_)]));
 }
 
@@ -279,7 +279,7 @@ fn a_client_that_ends_ends_the_connection() {
     pending(poll(&mut closed));
     s.end();
     s.advance(core::time::Duration::from_secs(10));
-    assert_eq!(ready(poll(&mut closed)), Closed::Done);
+    assert_eq!(ready(poll(&mut closed)), CloseReason::Done);
     assert!(take(&contexts).is_cancelled());
 }
 
@@ -297,5 +297,5 @@ fn a_request_that_the_revision_lacks_is_refused_with_the_reason() {
     let mut s = Served::modern(router);
     hold(&mut s, json!({}));
     let refused = ready(poll(&mut take(&contexts).request::<ListRoots>(ListRootsParams::new()))).unwrap_err();
-    assert!(matches!(refused, Error::Refused(Refusal::Revision { .. })), "{refused}");
+    assert!(matches!(refused, Error::Refused(RequestError::Revision { .. })), "{refused}");
 }

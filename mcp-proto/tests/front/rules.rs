@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use crate::front_common::{Front, answer, config, error, pending, poll, ready, request, text};
 use crate::router_common::Served;
 use mcp_proto::front::{ClientHandlers, Context, Error, HandlerError, NoArguments, Router, RouterError};
-use mcp_proto::peer::Refusal;
+use mcp_proto::peer::RequestError;
 use mcp_proto::rpc::{ErrorObject, code};
 use mcp_proto::schema::{
     CallToolParams, CallToolResult, ContentBlock, CreateMessageResult, ElicitMode, ElicitResult, Json,
@@ -169,7 +169,7 @@ fn a_server_is_told_of_new_roots_if_that_was_declared() {
     s.expect("notifications/roots/list_changed");
 
     let mut s = Front::legacy_with(roots());
-    assert!(matches!(s.client.roots_changed(), Err(Error::Refused(Refusal::Capability { .. }))));
+    assert!(matches!(s.client.roots_changed(), Err(Error::Refused(RequestError::Capability { .. }))));
     s.expect_silence();
 
     // Modern servers ask anew each time.
@@ -195,7 +195,7 @@ fn a_trace_context_of_another_form_is_not_sent() {
         let mut by_options = s.client.call_tool("add", json!({})).meta(own).into_future();
         for call in [&mut by_params, &mut by_options] {
             match ready(poll(call)) {
-                Err(Error::Refused(Refusal::Encode(error))) => assert!(error.contains(key), "{error}"),
+                Err(Error::Refused(RequestError::Encode(error))) => assert!(error.contains(key), "{error}"),
                 other => panic!("{other:?}"),
             }
         }
@@ -207,7 +207,7 @@ fn a_trace_context_of_another_form_is_not_sent() {
 #[test]
 fn nothing_but_the_handshake_goes_out_before_it_is_answered() {
     let mut config = config();
-    config.mode = mcp_proto::peer::client::Mode::LegacyOnly;
+    config.era_policy = mcp_proto::peer::client::EraPolicy::LegacyOnly;
     let mut s = Front::open(config, ClientHandlers::new());
     let id = s.expect("initialize");
     let mut call = s.client.call_tool("add", json!({}));

@@ -9,7 +9,7 @@ use mcp_proto::front::tasks::{Detached, TaskChoice, TaskConfig};
 use mcp_proto::front::{Error, Fault, HandlerError, NoArguments, OutputChecks, Router, RouterError};
 use mcp_proto::rpc::code;
 use mcp_proto::schema::{CallToolResult, Json, Tool};
-use mcp_proto::validate::{Bound, Bounds, CheckError, OutputFault, SchemaError};
+use mcp_proto::validate::{Bound, Bounds, CheckError, OutputError, SchemaError};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -239,7 +239,9 @@ mod client {
         );
         let Error::Output { tool, fault, result } = error else { panic!("{error}") };
         assert_eq!(tool, "weather");
-        assert!(matches!(fault, OutputFault::Value(CheckError::Mismatch { at, .. }) if at == "/degrees"));
+        assert!(
+            matches!(fault, OutputError::Value(CheckError::Mismatch { pointer, .. }) if pointer == "/degrees")
+        );
         assert_eq!(result.structured_content, Some(Json::from(json!({"degrees": "warm"}))));
     }
 
@@ -261,7 +263,7 @@ mod client {
             json!({"resultType": "complete", "isError": true, "content": [{"type": "text", "text": "no"}]});
         assert!(call(&mut s, failure).unwrap().failed());
         let missing = json!({"resultType": "complete", "content": [{"type": "text", "text": "yes"}]});
-        assert!(matches!(call(&mut s, missing), Err(Error::Output { fault: OutputFault::Missing, .. })));
+        assert!(matches!(call(&mut s, missing), Err(Error::Output { fault: OutputError::Missing, .. })));
     }
 
     /// C9.7
@@ -282,13 +284,13 @@ mod client {
         let error = call(&mut s, structured(json!(1))).unwrap_err();
         assert!(matches!(
             error,
-            Error::Output { fault: OutputFault::Schema(SchemaError::Reference { .. }), .. }
+            Error::Output { fault: OutputError::Schema(SchemaError::Reference { .. }), .. }
         ));
         let mut s = knowing(json!({"$schema": "https://example.com/dialect"}));
         let error = call(&mut s, structured(json!(1))).unwrap_err();
         assert!(matches!(
             error,
-            Error::Output { fault: OutputFault::Schema(SchemaError::Dialect { .. }), .. }
+            Error::Output { fault: OutputError::Schema(SchemaError::Dialect { .. }), .. }
         ));
     }
 

@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use crate::front_common::{Front, Wakes, boxed, notification, pending, poll, poll_with, ready};
 use mcp_proto::front::{Error, Watch, WatchUpdate};
-use mcp_proto::peer::client::{Change, Interest, LinkAction, Why};
+use mcp_proto::peer::client::{Change, ChangeEvidence, LinkAction, WatchFilter};
 use serde_json::{Value, json};
 
 const FILE: &str = "file:///project/config.json";
@@ -48,7 +48,9 @@ fn a_watch_tells_what_has_changed_and_nobody_else_hears_it() {
     assert!(missing.is_empty());
     quiet(&mut watch);
     tell(&mut s, &id, "resources/updated", json!({"uri": FILE}));
-    let WatchUpdate::Changed { change: Change::Resource(uri), why: Why::Told } = next(&mut watch) else {
+    let WatchUpdate::Changed { change: Change::Resource(uri), why: ChangeEvidence::Notified } =
+        next(&mut watch)
+    else {
         panic!()
     };
     assert_eq!(uri, FILE);
@@ -115,7 +117,10 @@ fn a_watch_survives_the_loss_of_its_subscription() {
     s.advance(Duration::from_secs(1));
     acknowledge(&mut s);
     assert!(matches!(next(&mut watch), WatchUpdate::On { .. }));
-    assert!(matches!(next(&mut watch), WatchUpdate::Changed { change: Change::Tools, why: Why::MayHave }));
+    assert!(matches!(
+        next(&mut watch),
+        WatchUpdate::Changed { change: Change::Tools, why: ChangeEvidence::MaybeMissed }
+    ));
     quiet(&mut watch);
 }
 
@@ -155,9 +160,12 @@ fn a_watch_is_opened_again_on_another_connection() {
     let mut next_one = Front::modern();
     let mut again = watch.again(&next_one.client).unwrap();
     acknowledge(&mut next_one);
-    assert_eq!(again.interest(), &Interest::new().tools());
+    assert_eq!(again.interest(), &WatchFilter::new().tools());
     assert!(matches!(next(&mut again), WatchUpdate::On { .. }));
-    assert!(matches!(next(&mut again), WatchUpdate::Changed { change: Change::Tools, why: Why::MayHave }));
+    assert!(matches!(
+        next(&mut again),
+        WatchUpdate::Changed { change: Change::Tools, why: ChangeEvidence::MaybeMissed }
+    ));
 }
 
 /// C6.7: the same for a legacy server, and what is of interest may change.
@@ -168,7 +176,7 @@ fn a_watch_of_a_legacy_server_subscribes_and_gives_up() {
     let id = s.expect("resources/subscribe");
     s.answer(&id, json!({}));
     assert!(matches!(next(&mut watch), WatchUpdate::On { .. }));
-    watch.set_interest(Interest::new().tools());
+    watch.set_interest(WatchFilter::new().tools());
     assert_eq!(s.line()["method"], "resources/unsubscribe");
     assert!(matches!(next(&mut watch), WatchUpdate::On { .. }));
     let mut events = s.client.events();

@@ -173,7 +173,7 @@ impl<H: Mode> Front<H> {
 
     pub fn legacy_with(handlers: ClientHandlers<H>) -> Self {
         let mut config = config();
-        config.mode = mcp_proto::peer::client::Mode::LegacyOnly;
+        config.era_policy = mcp_proto::peer::client::EraPolicy::LegacyOnly;
         let mut front = Self::open(config, handlers);
         let id = front.expect("initialize");
         front.answer(

@@ -3,13 +3,13 @@
 use std::hint::black_box;
 
 use mcp_proto::peer::RequestOptions;
-use mcp_proto::peer::client::{ClientConfig, Interest, Since};
+use mcp_proto::peer::client::{ClientConfig, WatchFilter, WatchStart};
 use mcp_proto::schema::{CallTool, CallToolParams, ClientCapability, ListTools};
 use mcp_proto::{Bytes, Limits};
 use serde_json::{Value, json};
 
 use super::{Shape, Work, commas, repeat, shape};
-use crate::common::{Scripted, config, discover_result, initialize_result};
+use crate::common::{ClientHarness, config, discover_result, initialize_result};
 
 const FORM: &str = r#"{"method":"elicitation/create","params":{"message":"","requestedSchema":{"type":"object","properties":{}}}}"#;
 
@@ -31,13 +31,16 @@ pub const SHAPES: [Shape; 23] = [
         task(format!(r#""status":"working",{}"#, commas(bytes, "\"x@\":1")))
     }),
     shape("client: news of tasks", |bytes| {
-        told(modern(), message(bytes, "notifications/tasks", r#"{"taskId":"t@","status":"working"}"#))
+        receive_lines(
+            modern(),
+            message(bytes, "notifications/tasks", r#"{"taskId":"t@","status":"working"}"#),
+        )
     }),
     shape("client: answers to nothing", |bytes| {
-        told(modern(), repeat(bytes, "\n", r#"{"jsonrpc":"2.0","id":@,"result":{}}"#))
+        receive_lines(modern(), repeat(bytes, "\n", r#"{"jsonrpc":"2.0","id":@,"result":{}}"#))
     }),
     shape("client: answers under long ids", |bytes| {
-        told(
+        receive_lines(
             modern(),
             repeat(bytes, "\n", &format!(r#"{{"jsonrpc":"2.0","id":"{}@","result":0}}"#, "x".repeat(5000))),
         )
@@ -45,69 +48,83 @@ pub const SHAPES: [Shape; 23] = [
     shape("client: progress", |bytes| {
         let mut s = modern();
         s.client.request::<CallTool>(s.now, &CallToolParams::new("t"), RequestOptions::default()).unwrap();
-        told(s, message(bytes, "notifications/progress", r#"{"progressToken":2,"progress":@}"#))
+        receive_lines(s, message(bytes, "notifications/progress", r#"{"progressToken":2,"progress":@}"#))
     }),
-    shape("client: notifications", |bytes| told(modern(), message(bytes, "notifications/x", r#"{"a":@}"#))),
+    shape("client: notifications", |bytes| {
+        receive_lines(modern(), message(bytes, "notifications/x", r#"{"a":@}"#))
+    }),
     shape("client: changes of resources", |bytes| {
-        told(watching(), message(bytes, "notifications/resources/updated", r#"{"uri":"file:///a/@"}"#))
+        receive_lines(
+            watching(),
+            message(bytes, "notifications/resources/updated", r#"{"uri":"file:///a/@"}"#),
+        )
     }),
     shape("client: a change of a resource far below", |bytes| {
         let uri = format!("file:///{}", repeat(bytes, "/", "@"));
         let params = format!(r#"{{"uri":"{uri}"}}"#);
         let line =
             format!(r#"{{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{params}}}"#);
-        told(watching(), line)
+        receive_lines(watching(), line)
     }),
     shape("client: changes of resources with a cache", |bytes| {
         let mut config = open_config();
         config.cache.bytes = 1 << 20;
-        let mut s = Scripted::modern(config);
+        let mut s = ClientHarness::modern(config);
         s.client.request::<ListTools>(s.now, &Default::default(), RequestOptions::default()).unwrap();
-        told(s, message(bytes, "notifications/resources/updated", r#"{"uri":"file:///a/@/b/c/d/e/f"}"#))
+        receive_lines(
+            s,
+            message(bytes, "notifications/resources/updated", r#"{"uri":"file:///a/@/b/c/d/e/f"}"#),
+        )
     }),
     shape("client: requests", |bytes| {
-        told(
-            Scripted::legacy(open_config()),
+        receive_lines(
+            ClientHarness::legacy(open_config()),
             repeat(bytes, "\n", r#"{"jsonrpc":"2.0","id":@,"method":"roots/list"}"#),
         )
     }),
     shape("client: requests before the handshake", |bytes| {
-        told(
-            Scripted::open(open_config()),
+        receive_lines(
+            ClientHarness::open(open_config()),
             repeat(bytes, "\n", r#"{"jsonrpc":"2.0","id":@,"method":"roots/list"}"#),
         )
     }),
     shape("client: requests that are cancelled", |bytes| {
         let request = r#"{"jsonrpc":"2.0","id":@,"method":"roots/list"}"#;
         let cancelled = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":@}}"#;
-        told(Scripted::legacy(open_config()), repeat(bytes, "\n", &format!("{request}\n{cancelled}")))
+        receive_lines(
+            ClientHarness::legacy(open_config()),
+            repeat(bytes, "\n", &format!("{request}\n{cancelled}")),
+        )
     }),
     shape("client: a batch", |bytes| {
         let pad = " ".repeat(bytes / 1000);
         let request = format!(r#"{pad}{{"jsonrpc":"2.0","id":7,"method":"ping"}}"#);
-        told(Scripted::legacy_at(open_config(), "2025-03-26"), format!("[{}]", vec![request; 1000].join(",")))
+        receive_lines(
+            ClientHarness::legacy_at(open_config(), "2025-03-26"),
+            format!("[{}]", vec![request; 1000].join(",")),
+        )
     }),
     shape("client: what is no message", |bytes| {
-        told(modern(), repeat(bytes, "\n", r#"{"jsonrpc":"2.0","id":@"#))
+        receive_lines(modern(), repeat(bytes, "\n", r#"{"jsonrpc":"2.0","id":@"#))
     }),
     shape("client: supported versions", |bytes| {
-        let mut s = Scripted::open(open_config());
+        let mut s = ClientHarness::open(open_config());
         let id = s.expect("server/discover");
         let mut result = discover_result();
         result["supportedVersions"] = json!(["\u{1}"]);
-        told(s, answer(&id, &result).replace("\"\\u0001\"", &commas(bytes, "\"v@\"")))
+        receive_lines(s, answer(&id, &result).replace("\"\\u0001\"", &commas(bytes, "\"v@\"")))
     }),
     shape("client: capabilities of a server", |bytes| {
-        let mut s = Scripted::open(legacy_only());
+        let mut s = ClientHarness::open(legacy_only());
         let id = s.expect("initialize");
         let mut result = initialize_result("2025-11-25");
         result["capabilities"]["experimental"] = json!({"\u{1}": 1});
-        told(s, answer(&id, &result).replace("\"\\u0001\":1", &commas(bytes, "\"v@\":{}")))
+        receive_lines(s, answer(&id, &result).replace("\"\\u0001\":1", &commas(bytes, "\"v@\":{}")))
     }),
     shape("client: tools as tasks", |bytes| {
         let mut config = legacy_only();
         config.limits = Limits { task_tools: usize::MAX, ..Limits::default() };
-        let mut s = Scripted::open(config);
+        let mut s = ClientHarness::open(config);
         let id = s.expect("initialize");
         let mut result = initialize_result("2025-11-25");
         result["capabilities"]["tasks"] = json!({"requests": {"tools": {"call": {}}}});
@@ -116,7 +133,7 @@ pub const SHAPES: [Shape; 23] = [
         s.client.request::<ListTools>(s.now, &Default::default(), RequestOptions::default()).unwrap();
         let id = s.expect("tools/list");
         let tools = commas(bytes, r#"{"name":"t@","inputSchema":{},"execution":{"taskSupport":"required"}}"#);
-        told(s, format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"tools":[{tools}]}}}}"#))
+        receive_lines(s, format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"tools":[{tools}]}}}}"#))
     }),
 ];
 
@@ -134,17 +151,19 @@ fn open_config() -> ClientConfig {
 
 fn legacy_only() -> ClientConfig {
     let mut config = open_config();
-    config.mode = mcp_proto::peer::client::Mode::LegacyOnly;
+    config.era_policy = mcp_proto::peer::client::EraPolicy::LegacyOnly;
     config
 }
 
-fn modern() -> Scripted {
-    Scripted::modern(open_config())
+fn modern() -> ClientHarness {
+    ClientHarness::modern(open_config())
 }
 
-fn watching() -> Scripted {
-    let mut s = Scripted::legacy(open_config());
-    s.client.watch(s.now, Interest::new().resource("file:///a").resource("file:///b"), Since::Now).unwrap();
+fn watching() -> ClientHarness {
+    let mut s = ClientHarness::legacy(open_config());
+    s.client
+        .watch(s.now, WatchFilter::new().resource("file:///a").resource("file:///b"), WatchStart::Now)
+        .unwrap();
     s
 }
 
@@ -157,7 +176,7 @@ fn answer(id: &Value, result: &Value) -> String {
 }
 
 /// The client is told these lines, and all that follows is taken from it.
-fn told(mut s: Scripted, lines: String) -> Work {
+fn receive_lines(mut s: ClientHarness, lines: String) -> Work {
     let lines = Bytes::from(lines + "\n");
     Box::new(move || {
         s.client.handle_input(s.now, lines);
@@ -170,7 +189,7 @@ fn told(mut s: Scripted, lines: String) -> Work {
     })
 }
 
-fn call(s: &mut Scripted) -> Value {
+fn call(s: &mut ClientHarness) -> Value {
     s.client.request::<CallTool>(s.now, &CallToolParams::new("t"), RequestOptions::default()).unwrap();
     s.expect("tools/call")
 }
@@ -180,15 +199,15 @@ fn input(requests: String) -> Work {
     let mut s = modern();
     let id = call(&mut s);
     let result = format!(r#"{{"resultType":"input_required","inputRequests":{{{requests}}}}}"#);
-    told(s, format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#))
+    receive_lines(s, format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#))
 }
 
 /// A call is answered by pages that the person has to visit.
 fn pages(pages: String) -> Work {
-    let mut s = Scripted::legacy(open_config());
+    let mut s = ClientHarness::legacy(open_config());
     let id = call(&mut s);
     let error = format!(r#"{{"code":-32042,"message":"","data":{{"elicitations":[{pages}]}}}}"#);
-    told(s, format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#))
+    receive_lines(s, format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#))
 }
 
 /// A call becomes a task, of which the server says this.
@@ -197,5 +216,5 @@ fn task(fields: String) -> Work {
     let id = call(&mut s);
     s.answer(&id, json!({"resultType": "task", "taskId": "t", "status": "working", "pollIntervalMs": 50}));
     let params = format!(r#"{{"taskId":"t",{fields}}}"#);
-    told(s, format!(r#"{{"jsonrpc":"2.0","method":"notifications/tasks","params":{params}}}"#))
+    receive_lines(s, format!(r#"{{"jsonrpc":"2.0","method":"notifications/tasks","params":{params}}}"#))
 }

@@ -89,7 +89,7 @@ fn headers(bytes: usize, name: &str, value: &str) -> Headers {
 /// A client that is ready, with the exchange of a request for its tools.
 fn client() -> (HttpClient, ExchangeId) {
     let mut client = crate::common::config();
-    client.mode = mcp_proto::peer::client::Mode::ModernOnly;
+    client.era_policy = mcp_proto::peer::client::EraPolicy::ModernOnly;
     client.limits = Limits { header_bytes: usize::MAX, ..Limits::default() };
     let mut config = HttpClientConfig::new(client, "http://localhost/mcp");
     config.listen = Listen::Never;

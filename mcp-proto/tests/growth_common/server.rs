@@ -7,67 +7,73 @@ use mcp_proto::schema::ServerCapability;
 use serde_json::json;
 
 use super::{Shape, Work, commas, repeat, shape};
-use crate::server_common::{Scripted, config, meta_of_request};
+use crate::server_common::{ServerHarness, config, meta_of_request};
 
 pub const SHAPES: [Shape; 14] = [
-    shape("server: requests", |bytes| told(modern(), requests(bytes, "\"r@\"", "{}"))),
+    shape("server: requests", |bytes| receive_lines(modern(), requests(bytes, "\"r@\"", "{}"))),
     shape("server: requests under long ids", |bytes| {
-        told(modern(), requests(bytes, &format!("\"{}@\"", "x".repeat(5000)), "{}"))
+        receive_lines(modern(), requests(bytes, &format!("\"{}@\"", "x".repeat(5000)), "{}"))
     }),
-    shape("server: the same id again", |bytes| told(modern(), requests(bytes, "7", "{}"))),
+    shape("server: the same id again", |bytes| receive_lines(modern(), requests(bytes, "7", "{}"))),
     shape("server: requests that are cancelled", |bytes| {
         let request = r#"{"jsonrpc":"2.0","id":@,"method":"tools/list"}"#;
         let cancelled = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":@}}"#;
-        told(Scripted::legacy_at("2025-11-25"), repeat(bytes, "\n", &format!("{request}\n{cancelled}")))
+        receive_lines(
+            ServerHarness::legacy_at("2025-11-25"),
+            repeat(bytes, "\n", &format!("{request}\n{cancelled}")),
+        )
     }),
     shape("server: resources subscribed to", |bytes| {
         let request =
             r#"{"jsonrpc":"2.0","id":@,"method":"resources/subscribe","params":{"uri":"file:///@"}}"#;
-        told(Scripted::legacy_at("2025-11-25"), repeat(bytes, "\n", request))
+        receive_lines(ServerHarness::legacy_at("2025-11-25"), repeat(bytes, "\n", request))
     }),
     shape("server: resources listened for", |bytes| {
-        told(modern(), listen(&format!(r#""resourceSubscriptions":[{}]"#, commas(bytes, "\"f:@\""))))
+        receive_lines(modern(), listen(&format!(r#""resourceSubscriptions":[{}]"#, commas(bytes, "\"f:@\""))))
     }),
     shape("server: the same resource again", |bytes| {
-        told(modern(), listen(&format!(r#""resourceSubscriptions":[{}]"#, commas(bytes, "\"f:\""))))
+        receive_lines(modern(), listen(&format!(r#""resourceSubscriptions":[{}]"#, commas(bytes, "\"f:\""))))
     }),
     shape("server: tasks listened for", |bytes| {
-        told(modern(), listen(&format!(r#""taskIds":[{}]"#, commas(bytes, "\"t@\""))))
+        receive_lines(modern(), listen(&format!(r#""taskIds":[{}]"#, commas(bytes, "\"t@\""))))
     }),
     shape("server: entries of _meta", |bytes| {
-        told(modern(), requests(0, "1", &format!("{{{}}}", commas(bytes, "\"x/a@\":1"))))
+        receive_lines(modern(), requests(0, "1", &format!("{{{}}}", commas(bytes, "\"x/a@\":1"))))
     }),
     shape("server: unknown parameters", |bytes| {
         let line = format!(
             r#"{{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{{{}}}}}"#,
             commas(bytes, "\"x@\":1")
         );
-        told(Scripted::legacy_at("2025-11-25"), line)
+        receive_lines(ServerHarness::legacy_at("2025-11-25"), line)
     }),
     shape("server: notifications", |bytes| {
-        told(modern(), repeat(bytes, "\n", r#"{"jsonrpc":"2.0","method":"x","params":{"a":@}}"#))
+        receive_lines(modern(), repeat(bytes, "\n", r#"{"jsonrpc":"2.0","method":"x","params":{"a":@}}"#))
     }),
     shape("server: a batch", |bytes| {
         let message =
             format!(r#"{}{{"jsonrpc":"2.0","id":7,"method":"tools/list"}}"#, " ".repeat(bytes / 1000));
-        told(Scripted::legacy_at("2025-03-26"), format!("[{}]", vec![message; 1000].join(",")))
+        receive_lines(ServerHarness::legacy_at("2025-03-26"), format!("[{}]", vec![message; 1000].join(",")))
     }),
     shape("server: what is no message", |bytes| {
-        told(modern(), repeat(bytes, "\n", r#"{"jsonrpc":"2.0","id":@,"params":[[1]"#))
+        receive_lines(modern(), repeat(bytes, "\n", r#"{"jsonrpc":"2.0","id":@,"params":[[1]"#))
     }),
     shape("server: capabilities of a client", |bytes| {
         let some = commas(bytes, "\"x@\":{}");
         let params = format!(
             r#"{{"protocolVersion":"2025-11-25","capabilities":{{"experimental":{{{some}}}}},"clientInfo":{{"name":"c","version":"1"}}}}"#
         );
-        told(modern(), format!(r#"{{"jsonrpc":"2.0","id":1,"method":"initialize","params":{params}}}"#))
+        receive_lines(
+            modern(),
+            format!(r#"{{"jsonrpc":"2.0","id":1,"method":"initialize","params":{params}}}"#),
+        )
     }),
 ];
 
-fn modern() -> Scripted {
+fn modern() -> ServerHarness {
     let mut config = config();
     config.capabilities = config.capabilities.with(ServerCapability::TasksExtension);
-    Scripted::new(config)
+    ServerHarness::new(config)
 }
 
 /// Modern requests, at least one, with more entries in `_meta`.
@@ -93,7 +99,7 @@ fn listen(filter: &str) -> String {
 }
 
 /// The server is told these lines, and all that follows is taken from it.
-fn told(mut s: Scripted, lines: String) -> Work {
+fn receive_lines(mut s: ServerHarness, lines: String) -> Work {
     let lines = Bytes::from(lines + "\n");
     Box::new(move || {
         s.server.handle_input(s.now, lines);

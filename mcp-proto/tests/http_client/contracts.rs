@@ -381,9 +381,9 @@ fn run(config: &HttpClientConfig, ops: &[Op], bytewise: bool) -> Vec<String> {
     world.log
 }
 
-fn small(mode: mcp_proto::peer::client::Mode) -> HttpClientConfig {
+fn small(mode: mcp_proto::peer::client::EraPolicy) -> HttpClientConfig {
     let mut config = config();
-    config.client.mode = mode;
+    config.client.era_policy = mode;
     config.client.capabilities = config.client.capabilities.with(ClientCapability::RootsListChanged);
     config.client.limits.exchanges = 3;
     config.client.limits.message_bytes = 2000;
@@ -401,8 +401,8 @@ proptest! {
         legacy in any::<bool>(),
         park in any::<bool>(),
     ) {
-        use mcp_proto::peer::client::Mode;
-        let mut config = small(if legacy { Mode::LegacyOnly } else { Mode::Auto });
+        use mcp_proto::peer::client::EraPolicy;
+        let mut config = small(if legacy { EraPolicy::LegacyOnly } else { EraPolicy::Auto });
         config.authorization = if park { Unauthorized::Park } else { Unauthorized::Report };
         let whole = run(&config, &ops, false);
         let bytes = run(&config, &ops, true);

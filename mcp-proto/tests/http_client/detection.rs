@@ -6,15 +6,15 @@
 use std::time::Duration;
 
 use crate::http_common::{LEGACY, MODERN, SESSION, Wire, config, discover_result, legacy_config, scenario};
-use mcp_proto::peer::client::{Closed, ConnectError, Diagnostic, State, Verdict};
-use mcp_proto::peer::{HttpError, Outcome, Refusal, RequestOptions};
+use mcp_proto::peer::client::{CloseReason, ConnectError, Diagnostic, KnownEra, State};
+use mcp_proto::peer::{HttpError, Outcome, RequestError, RequestOptions};
 use mcp_proto::schema::{CallTool, CallToolParams, Era, Revision};
 use mcp_proto::transport::http::Sent;
 use serde_json::json;
 
 fn connect_error(wire: &mut Wire) -> ConnectError {
     match wire.closed() {
-        Some(Closed::Connect(error)) => error,
+        Some(CloseReason::Connect(error)) => error,
         other => panic!("expected a failure to connect, not {other:?}"),
     }
 }
@@ -134,7 +134,7 @@ fn a_server_that_is_not_there_is_given_up() {
         }
         let error = connect_error(wire);
         assert!(error.to_string().contains("refused"), "{error}");
-        assert!(matches!(wire.outcome(request), Outcome::Refused(Refusal::Connect(_))));
+        assert!(matches!(wire.outcome(request), Outcome::Refused(RequestError::Connect(_))));
         assert_eq!(wire.client.poll_timeout(), None);
         wire.expect_silence();
     });
@@ -220,8 +220,8 @@ fn a_redirect_to_elsewhere_is_a_failure() {
 #[test]
 fn a_remembered_legacy_server_that_has_become_modern_is_found_out() {
     let mut config = config();
-    config.client.verdict =
-        Some(Verdict { era: Era::Legacy, version: Revision::V2025_06_18, probe_breaks_it: false });
+    config.client.known_era =
+        Some(KnownEra { era: Era::Legacy, version: Revision::V2025_06_18, probe_breaks_server: false });
     scenario(config, |wire| {
         let initialize = wire.expect("initialize");
         assert_eq!(initialize.body["params"]["protocolVersion"], "2025-06-18");
@@ -229,7 +229,7 @@ fn a_remembered_legacy_server_that_has_become_modern_is_found_out() {
         let probe = wire.expect("server/discover");
         wire.answer(&probe, discover_result());
         ready(wire, Era::Modern);
-        let dropped = |diagnostic: &Diagnostic| matches!(diagnostic, Diagnostic::VerdictDropped);
+        let dropped = |diagnostic: &Diagnostic| matches!(diagnostic, Diagnostic::KnownEraWrong);
         assert!(wire.diagnostics().iter().any(dropped));
     });
 }

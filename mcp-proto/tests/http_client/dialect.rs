@@ -2,7 +2,7 @@
 
 use crate::http_common::{Wire, config, modern};
 use mcp_proto::peer::client::Event;
-use mcp_proto::peer::{InvalidAnswer, Outcome, RequestId, RequestOptions};
+use mcp_proto::peer::{InvalidAnswerError, Outcome, RequestId, RequestOptions};
 use mcp_proto::schema::{CallTool, CallToolParams};
 use mcp_proto::transport::http::client::HttpClientConfig;
 use serde_json::json;
@@ -93,7 +93,10 @@ fn what_can_not_be_put_together_is_no_answer() {
             let call = wire.expect("tools/call");
             wire.stream(&call);
             wire.body(&call, bad);
-            assert!(matches!(wire.outcome(request), Outcome::Invalid(InvalidAnswer::Malformed(_))), "{bad}");
+            assert!(
+                matches!(wire.outcome(request), Outcome::Invalid(InvalidAnswerError::Malformed(_))),
+                "{bad}"
+            );
         }
         let request = call_tool(wire);
         let call = wire.expect("tools/call");
@@ -101,7 +104,7 @@ fn what_can_not_be_put_together_is_no_answer() {
         for _ in 0..3 {
             wire.body(&call, &format!("event: result\ndata: {{\"content\": [\"{}\"]}}\n\n", "x".repeat(500)));
         }
-        assert!(matches!(wire.outcome(request), Outcome::Invalid(InvalidAnswer::TooLong { .. })));
+        assert!(matches!(wire.outcome(request), Outcome::Invalid(InvalidAnswerError::TooLong { .. })));
     });
 }
 

@@ -5,8 +5,8 @@
 use std::time::Duration;
 
 use crate::http_common::{Exchange, Wire, config, initialize_result, legacy_config, scenario};
-use mcp_proto::peer::client::{Closed, Diagnostic, Event, State};
-use mcp_proto::peer::{InvalidAnswer, Lost, Outcome, RequestId, RequestOptions};
+use mcp_proto::peer::client::{CloseReason, Diagnostic, Event, State};
+use mcp_proto::peer::{InvalidAnswerError, LostReason, Outcome, RequestId, RequestOptions};
 use mcp_proto::schema::{CallTool, CallToolParams, ListTools, ListToolsParams};
 use mcp_proto::transport::http::Sent;
 use serde_json::json;
@@ -123,7 +123,7 @@ fn messages_go_nowhere_but_to_the_same_origin() {
             wire.body(&events, &format!("event: endpoint\ndata: {endpoint}\n\n"));
             wire.expect_abort(&events);
             wire.expect_silence();
-            assert!(matches!(wire.closed(), Some(Closed::Connect(_))));
+            assert!(matches!(wire.closed(), Some(CloseReason::Connect(_))));
         });
     }
 }
@@ -155,7 +155,7 @@ fn what_is_no_stream_is_no_server() {
         wire.reply(&initialize, 405, &[], "");
         let events = wire.expect_get();
         wire.reply(&events, 200, &[("content-type", "text/html")], "<h1>Welcome</h1>");
-        assert!(matches!(wire.closed(), Some(Closed::Connect(_))));
+        assert!(matches!(wire.closed(), Some(CloseReason::Connect(_))));
     });
 }
 
@@ -171,7 +171,7 @@ fn the_end_of_the_stream_opens_another() {
         let list = wire.expect("tools/list");
         wire.reply(&list, 202, &[], "");
         wire.cut(&events);
-        assert!(matches!(wire.outcome(accepted), Outcome::Lost(Lost::Disconnected(_))));
+        assert!(matches!(wire.outcome(accepted), Outcome::Lost(LostReason::Disconnected(_))));
         wire.expect_pending(safe);
         assert!(wire.diagnostics().iter().any(|diagnostic| matches!(diagnostic, Diagnostic::SessionLost)));
         wire.expect_silence();
@@ -197,7 +197,7 @@ fn a_stream_that_does_not_come_back_ends_the_connection() {
             let events = wire.expect_get();
             wire.fail(&events, Sent::No);
         }
-        assert!(matches!(wire.closed(), Some(Closed::Lost(Lost::Disconnected(_)))));
+        assert!(matches!(wire.closed(), Some(CloseReason::Lost(LostReason::Disconnected(_)))));
         let _ = request;
         wire.advance(Duration::from_secs(1000));
         wire.expect_silence();
@@ -210,7 +210,7 @@ fn closing_ends_the_stream() {
         wire.client.close(wire.now);
         wire.expect_abort(&events);
         wire.expect_silence();
-        assert_eq!(wire.closed(), Some(Closed::Done));
+        assert_eq!(wire.closed(), Some(CloseReason::Done));
     });
 }
 
@@ -227,7 +227,7 @@ fn an_answer_that_is_too_long_ends_its_request_on_the_one_stream_too() {
         let call = wire.expect("tools/call");
         wire.reply(&call, 202, &[], "");
         wire.event_answer(&events, &call.id(), json!({"text": "x".repeat(2000)}));
-        assert!(matches!(wire.outcome(request), Outcome::Invalid(InvalidAnswer::TooLong { .. })));
+        assert!(matches!(wire.outcome(request), Outcome::Invalid(InvalidAnswerError::TooLong { .. })));
         // The stream goes on.
         let request = call_tool(wire);
         let call = wire.expect("tools/call");

@@ -11,8 +11,8 @@ use std::time::Duration;
 use crate::http_common::{
     Exchange, LEGACY, SESSION, Wire, config, discover_result, legacy, legacy_config, modern, scenario,
 };
-use mcp_proto::peer::client::{Closed, ConnectError, Diagnostic, Event, Keepalive, State};
-use mcp_proto::peer::{Lost, Outcome, RequestId, RequestOptions};
+use mcp_proto::peer::client::{CloseReason, ConnectError, Diagnostic, Event, Keepalive, State};
+use mcp_proto::peer::{LostReason, Outcome, RequestId, RequestOptions};
 use mcp_proto::schema::{
     CallTool, CallToolParams, ClientCapabilities, ClientCapability, EmptyParams, ListTools, ListToolsParams,
     RootsListChanged,

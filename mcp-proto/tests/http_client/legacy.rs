@@ -7,8 +7,8 @@ mod lost;
 use std::time::Duration;
 
 use crate::http_common::{LEGACY, SESSION, Wire, config, legacy, legacy_at, legacy_config, scenario};
-use mcp_proto::peer::client::{Closed, Diagnostic, Event, Keepalive, State};
-use mcp_proto::peer::{Lost, Outcome, RequestId, RequestOptions};
+use mcp_proto::peer::client::{CloseReason, Diagnostic, Event, Keepalive, State};
+use mcp_proto::peer::{LostReason, Outcome, RequestId, RequestOptions};
 use mcp_proto::schema::{
     CallTool, CallToolParams, ClientCapabilities, ListRootsResult, ListTools, ListToolsParams,
     RootsCapability,
@@ -101,7 +101,7 @@ fn a_server_without_sessions_is_as_good() {
         assert!(matches!(wire.outcome(request), Outcome::Http(error) if error.status == 404));
         wire.client.close(wire.now);
         wire.expect_silence();
-        assert_eq!(wire.closed(), Some(Closed::Done));
+        assert_eq!(wire.closed(), Some(CloseReason::Done));
     });
 }
 
@@ -156,7 +156,7 @@ fn closing_ends_the_session() {
             assert_eq!(delete.header("mcp-protocol-version"), Some(LEGACY));
             assert!(!wire.client.is_closed());
             wire.reply(&delete, status, &[], "");
-            assert_eq!(wire.closed(), Some(Closed::Done));
+            assert_eq!(wire.closed(), Some(CloseReason::Done));
             assert_eq!(wire.client.poll_timeout(), None);
         });
     }
@@ -170,7 +170,7 @@ fn a_server_that_does_not_answer_the_end_is_not_waited_for() {
         let delete = wire.next().unwrap();
         wire.advance(Duration::from_secs(3));
         wire.expect_abort(&delete);
-        assert_eq!(wire.closed(), Some(Closed::Done));
+        assert_eq!(wire.closed(), Some(CloseReason::Done));
     });
 }
 
@@ -236,7 +236,7 @@ fn what_the_server_asks_is_answered_by_post() {
         let reply = wire.next().unwrap();
         wire.reply(&reply, 400, &[], "what?");
         let diagnostics = wire.diagnostics();
-        assert!(matches!(&diagnostics[..], [Diagnostic::NotTaken { .. }]), "{diagnostics:?}");
+        assert!(matches!(&diagnostics[..], [Diagnostic::MessageRejected { .. }]), "{diagnostics:?}");
     });
 }
 
@@ -324,7 +324,7 @@ fn pings_keep_watch() {
             wire.fail(&ping, Sent::Maybe);
         }
         wire.advance(Duration::from_secs(36));
-        assert_eq!(wire.closed(), Some(Closed::Lost(Lost::KeepaliveFailed)));
+        assert_eq!(wire.closed(), Some(CloseReason::Lost(LostReason::KeepaliveFailed)));
     });
 }
 
@@ -439,6 +439,6 @@ fn closing_while_connecting_breaks_everything_off() {
         wire.client.close(wire.now);
         wire.expect_abort(&probe);
         assert!(matches!(wire.outcome(request), Outcome::Refused(_)));
-        assert_eq!(wire.closed(), Some(Closed::Done));
+        assert_eq!(wire.closed(), Some(CloseReason::Done));
     });
 }

@@ -1,8 +1,8 @@
 //! A client over HTTP whose server deviates from the specification as servers in use do.
 
 use crate::http_common::{LEGACY, SESSION, Wire, config, legacy, legacy_config, modern, scenario};
-use mcp_proto::peer::client::{Closed, ConnectError, Diagnostic, State};
-use mcp_proto::peer::{Conduct, InvalidAnswer, Leniency, Outcome, RequestId, RequestOptions};
+use mcp_proto::peer::client::{CloseReason, ConnectError, Diagnostic, State};
+use mcp_proto::peer::{Conduct, InvalidAnswerError, Leniency, Outcome, RequestId, RequestOptions};
 use mcp_proto::rpc::Id;
 use mcp_proto::schema::{ListTools, ListToolsParams, Ping, PingParams, Revision};
 use mcp_proto::transport::http::client::HttpClientConfig;
@@ -32,7 +32,7 @@ fn tolerated(wire: &mut Wire) -> Vec<Leniency> {
 
 fn connect_error(wire: &mut Wire) -> ConnectError {
     match wire.closed() {
-        Some(Closed::Connect(error)) => error,
+        Some(CloseReason::Connect(error)) => error,
         other => panic!("expected a failure to connect, not {other:?}"),
     }
 }
@@ -109,7 +109,7 @@ fn a_result_with_the_id_of_another_request_is_never_the_result() {
         let text = r#"{"jsonrpc":"2.0","id":FORM,"result":PAGE}"#.replace("FORM", id);
         modern(config(), |wire| {
             let (outcome, _) = listed(wire, Carrier::Json, &text);
-            let Outcome::Invalid(InvalidAnswer::Malformed(what)) = outcome else {
+            let Outcome::Invalid(InvalidAnswerError::Malformed(what)) = outcome else {
                 panic!("{id}: {outcome:?}")
             };
             assert!(what.contains("another request"), "{what}");

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use crate::http_common::{MODERN, config, discover_result, modern, scenario};
 use mcp_proto::peer::client::{Event, State};
-use mcp_proto::peer::{HttpError, InvalidAnswer, Lost, Outcome, Refusal, Reissue, RequestOptions};
+use mcp_proto::peer::{
+    HttpError, InvalidAnswerError, LostReason, Outcome, ReissuePolicy, RequestError, RequestOptions,
+};
 use mcp_proto::schema::{
     CallTool, CallToolParams, GetPrompt, GetPromptParams, ListTools, ListToolsParams, ReadResource,
     ReadResourceParams, SubscriptionFilter, SubscriptionsListen, SubscriptionsListenParams,
@@ -276,7 +278,7 @@ fn a_lost_tool_call_is_lost_and_not_repeated() {
                     wire.end(&exchange);
                 }
             }
-            assert!(matches!(wire.outcome(request), Outcome::Lost(Lost::Disconnected(_))), "{how}");
+            assert!(matches!(wire.outcome(request), Outcome::Lost(LostReason::Disconnected(_))), "{how}");
             wire.advance(Duration::from_secs(100));
             wire.expect_silence();
         }
@@ -316,7 +318,7 @@ fn a_lost_request_that_only_asks_is_made_once_more_as_a_new_one() {
 #[test]
 fn the_caller_decides_whether_a_lost_request_is_repeated() {
     modern(config(), |wire| {
-        let always = RequestOptions::default().reissue(Reissue::Always);
+        let always = RequestOptions::default().reissue(ReissuePolicy::Always);
         let request = wire.client.request::<CallTool>(wire.now, &call("pay"), always).unwrap();
         let first = wire.expect("tools/call");
         wire.stream(&first);
@@ -325,7 +327,7 @@ fn the_caller_decides_whether_a_lost_request_is_repeated() {
         wire.answer(&second, json!({"content": []}));
         wire.result(request);
 
-        let never = RequestOptions::default().reissue(Reissue::Never);
+        let never = RequestOptions::default().reissue(ReissuePolicy::Never);
         let request = wire.client.request::<ListTools>(wire.now, &ListToolsParams::new(), never).unwrap();
         let exchange = wire.expect("tools/list");
         wire.fail(&exchange, Sent::Maybe);
@@ -353,7 +355,7 @@ fn a_request_that_never_left_goes_out_again_a_few_times() {
         }
         let exchange = wire.expect("tools/call");
         wire.fail(&exchange, Sent::No);
-        let Outcome::Lost(Lost::Disconnected(detail)) = wire.outcome(request) else { panic!() };
+        let Outcome::Lost(LostReason::Disconnected(detail)) = wire.outcome(request) else { panic!() };
         assert_eq!(detail, "refused");
         wire.advance(Duration::from_secs(100));
         wire.expect_silence();
@@ -411,20 +413,20 @@ fn an_answer_that_can_not_be_read_ends_its_request() {
         let request = wire.client.request::<CallTool>(wire.now, &call("x"), options()).unwrap();
         let exchange = wire.expect("tools/call");
         wire.reply(&exchange, 200, &[("content-type", "application/json")], "{\"jsonrpc\": oops");
-        assert!(matches!(wire.outcome(request), Outcome::Invalid(InvalidAnswer::Malformed(_))));
+        assert!(matches!(wire.outcome(request), Outcome::Invalid(InvalidAnswerError::Malformed(_))));
 
         let request = wire.client.request::<CallTool>(wire.now, &call("x"), options()).unwrap();
         let exchange = wire.expect("tools/call");
         wire.head(&exchange, 200, &[("content-type", "application/json")]);
         wire.body(&exchange, &"x".repeat(700));
         wire.expect_abort(&exchange);
-        assert!(matches!(wire.outcome(request), Outcome::Invalid(InvalidAnswer::TooLong { .. })));
+        assert!(matches!(wire.outcome(request), Outcome::Invalid(InvalidAnswerError::TooLong { .. })));
 
         let request = wire.client.request::<CallTool>(wire.now, &call("x"), options()).unwrap();
         let exchange = wire.expect("tools/call");
         wire.stream(&exchange);
         wire.event_answer(&exchange, &exchange.id(), json!({"text": "x".repeat(700)}));
-        assert!(matches!(wire.outcome(request), Outcome::Invalid(InvalidAnswer::TooLong { .. })));
+        assert!(matches!(wire.outcome(request), Outcome::Invalid(InvalidAnswerError::TooLong { .. })));
 
         let request = wire.client.request::<CallTool>(wire.now, &call("x"), options()).unwrap();
         let exchange = wire.expect("tools/call");
@@ -433,7 +435,7 @@ fn an_answer_that_can_not_be_read_ends_its_request() {
             &exchange,
             &format!("data: {{\"jsonrpc\":\"2.0\",\"id\":{},\"result\":{{]\n\n", exchange.id()),
         );
-        assert!(matches!(wire.outcome(request), Outcome::Invalid(InvalidAnswer::Malformed(_))));
+        assert!(matches!(wire.outcome(request), Outcome::Invalid(InvalidAnswerError::Malformed(_))));
     });
 }
 
@@ -478,7 +480,7 @@ fn a_header_that_no_server_takes_is_not_sent() {
         let request =
             wire.client.request::<CallTool>(wire.now, &call(&long), RequestOptions::default()).unwrap();
         wire.expect_silence();
-        assert!(matches!(wire.outcome(request), Outcome::Refused(Refusal::Encode(_))));
+        assert!(matches!(wire.outcome(request), Outcome::Refused(RequestError::Encode(_))));
     });
 }
 
@@ -534,7 +536,7 @@ fn a_subscription_that_the_server_cancels_is_over() {
             &exchange,
             &json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}),
         );
-        assert!(matches!(wire.outcome(request), Outcome::Lost(Lost::Ended)));
+        assert!(matches!(wire.outcome(request), Outcome::Lost(LostReason::Ended)));
         wire.advance(Duration::from_secs(2));
         wire.expect_abort(&exchange);
     });
@@ -544,7 +546,7 @@ fn a_subscription_that_the_server_cancels_is_over() {
 fn a_subscription_is_repeated_after_something_came_only_if_its_owner_wants_that() {
     modern(config(), |wire| {
         let params = SubscriptionsListenParams::new(SubscriptionFilter::new());
-        let options = RequestOptions::default().reissue(Reissue::Always);
+        let options = RequestOptions::default().reissue(ReissuePolicy::Always);
         let request = wire.client.request::<SubscriptionsListen>(wire.now, &params, options).unwrap();
         let exchange = wire.expect("subscriptions/listen");
         wire.stream(&exchange);

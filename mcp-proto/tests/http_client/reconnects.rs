@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::http_common::{Exchange, LEGACY, Wire, config, legacy, legacy_config, modern, scenario};
 use mcp_proto::peer::RequestOptions;
-use mcp_proto::peer::client::{Interest, Since, State};
+use mcp_proto::peer::client::{State, WatchFilter, WatchStart};
 use mcp_proto::schema::{CallTool, CallToolParams};
 use mcp_proto::transport::http::Verb;
 use serde_json::json;
@@ -136,7 +136,7 @@ fn client_gives_up_an_event_stream_of_http_sse_that_keeps_ending() {
 #[test]
 fn client_does_not_subscribe_again_without_pause() {
     modern(config(), |wire| {
-        wire.client.watch(wire.now, Interest::new().tools(), Since::Now).unwrap();
+        wire.client.watch(wire.now, WatchFilter::new().tools(), WatchStart::Now).unwrap();
         let mut listens = 0;
         gets_in_a_minute(wire, |wire, exchange, _| {
             assert_eq!(exchange.body["method"], "subscriptions/listen");

@@ -5,8 +5,8 @@ use std::time::Duration;
 use crate::http_common::{
     LEGACY, Wire, config, discover_result, initialize_result, legacy_config, modern, scenario,
 };
-use mcp_proto::peer::client::{Closed, ConnectError, Diagnostic, Mode, State};
-use mcp_proto::peer::{Outcome, Reissue, RequestId, RequestOptions};
+use mcp_proto::peer::client::{CloseReason, ConnectError, Diagnostic, EraPolicy, State};
+use mcp_proto::peer::{Outcome, ReissuePolicy, RequestId, RequestOptions};
 use mcp_proto::schema::{CallTool, CallToolParams, Era, ListTools};
 use mcp_proto::transport::http::client::HttpClientConfig;
 use mcp_proto::transport::http::{End, Verb};
@@ -20,7 +20,7 @@ fn unreachable(wire: &mut Wire, exchange: &crate::http_common::Exchange) {
 
 fn connect_error(wire: &mut Wire) -> ConnectError {
     match wire.closed() {
-        Some(Closed::Connect(error)) => error,
+        Some(CloseReason::Connect(error)) => error,
         other => panic!("expected a failure to connect, not {other:?}"),
     }
 }
@@ -44,7 +44,7 @@ fn request_that_may_be_repeated_is_sent_again_when_the_server_says() {
         let first = wire.expect("tools/list");
         wire.reply(&first, 429, &[("retry-after", "7")], "too much at once");
         let told = wire.diagnostics();
-        assert!(matches!(&told[..], [Diagnostic::Delayed { .. }]), "{told:?}");
+        assert!(matches!(&told[..], [Diagnostic::RequestDelayed { .. }]), "{told:?}");
         assert_eq!(
             told[0].to_string(),
             "tools/list is sent again in 7 s: HTTP status 429 (retry after 7 s): too much at once"
@@ -119,12 +119,12 @@ fn request_that_may_not_be_repeated_shows_when_the_server_is_back() {
             let options = RequestOptions::default().reissue(reissue);
             wire.client.request::<CallTool>(wire.now, &CallToolParams::new("pay"), options).unwrap()
         };
-        let request = call(wire, Reissue::WhereSafe);
+        let request = call(wire, ReissuePolicy::WhereSafe);
         busy(wire, "tools/call", 503, &[("retry-after", "3")]);
         let text = wire.outcome(request).to_string();
         assert_eq!(text, "HTTP status 503 (retry after 3 s): too much at once");
 
-        call(wire, Reissue::Always);
+        call(wire, ReissuePolicy::Always);
         busy(wire, "tools/call", 503, &[("retry-after", "3")]);
         assert_eq!(wire.advance_to_timeout(), Duration::from_secs(3));
         wire.expect("tools/call");
@@ -135,9 +135,9 @@ fn request_that_may_not_be_repeated_shows_when_the_server_is_back() {
 
 #[test]
 fn event_stream_with_an_endpoint_is_recognised_as_http_sse() {
-    for mode in [Mode::Auto, Mode::LegacyOnly] {
+    for mode in [EraPolicy::Auto, EraPolicy::LegacyOnly] {
         let mut config = config();
-        config.client.mode = mode;
+        config.client.era_policy = mode;
         scenario(config, |wire| {
             let first = wire.next().unwrap();
             wire.stream(&first);
@@ -154,7 +154,7 @@ fn event_stream_with_an_endpoint_is_recognised_as_http_sse() {
         });
     }
     let mut only = config();
-    only.client.mode = Mode::ModernOnly;
+    only.client.era_policy = EraPolicy::ModernOnly;
     scenario(only, |wire| {
         let probe = wire.expect("server/discover");
         wire.stream(&probe);
@@ -213,9 +213,9 @@ fn content_encoding_that_was_not_asked_for_is_named() {
 
 #[test]
 fn host_that_cannot_be_reached_fails_at_once() {
-    for mode in [Mode::Auto, Mode::LegacyOnly] {
+    for mode in [EraPolicy::Auto, EraPolicy::LegacyOnly] {
         let mut config = config();
-        config.client.mode = mode;
+        config.client.era_policy = mode;
         scenario(config, |wire| {
             let first = wire.next().unwrap();
             unreachable(wire, &first);

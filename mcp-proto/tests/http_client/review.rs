@@ -6,7 +6,7 @@ use crate::http_common::{
     legacy_config, modern, scenario,
 };
 use mcp_proto::peer::client::{ClientConfig, Keepalive, State};
-use mcp_proto::peer::{InvalidAnswer, Outcome, RequestId, RequestOptions};
+use mcp_proto::peer::{InvalidAnswerError, Outcome, RequestId, RequestOptions};
 use mcp_proto::schema::{
     CallTool, CallToolParams, ClientCapabilities, ClientCapability, Implementation, ListTools,
     ListToolsParams, RootsListChanged, SubscriptionFilter, SubscriptionsListen, SubscriptionsListenParams,
@@ -132,7 +132,7 @@ fn a_result_with_the_id_of_another_request_is_not_taken() {
             } else {
                 wire.reply_json(&first, 200, &theirs);
                 let outcome = wire.outcome(one);
-                assert!(matches!(outcome, Outcome::Invalid(InvalidAnswer::Malformed(_))), "{outcome:?}");
+                assert!(matches!(outcome, Outcome::Invalid(InvalidAnswerError::Malformed(_))), "{outcome:?}");
             }
             wire.answer(&second, result);
             wire.result(two);
@@ -377,7 +377,7 @@ fn urls_are_shown_without_what_may_be_secret() {
     let url = "http://user:password@localhost:3000/mcp?key=secret";
     let now = Instant::ORIGIN;
     let mut config = HttpClientConfig::new(ClientConfig::new(Implementation::new("test", "1")), url);
-    config.client.mode = mcp_proto::peer::client::Mode::LegacyOnly;
+    config.client.era_policy = mcp_proto::peer::client::EraPolicy::LegacyOnly;
     let mut shown = vec![format!("{config:?}")];
     let mut client = HttpClient::new(config, now).unwrap();
     let open = |client: &mut HttpClient, shown: &mut Vec<String>| {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::http_common::{Exchange, Wire, config, legacy, modern};
 use mcp_proto::peer::client::Event;
-use mcp_proto::peer::{InboundId, InputFault, Lost, Outcome, Reissue, RequestId, RequestOptions};
+use mcp_proto::peer::{InboundId, InputError, LostReason, Outcome, ReissuePolicy, RequestId, RequestOptions};
 use mcp_proto::schema::{
     CallTool, CallToolParams, ClientCapability, ElicitAction, ElicitResult, ListRootsResult, ListTools,
     ListToolsParams, ReadResource, ReadResourceParams,
@@ -177,7 +177,7 @@ fn a_second_round_that_is_too_slow_is_broken_off() {
         let second = wire.expect("tools/call");
         wire.advance(Duration::from_secs(30));
         wire.expect_abort(&second);
-        assert!(matches!(wire.outcome(request), Outcome::TimedOut { maximum: false, .. }));
+        assert!(matches!(wire.outcome(request), Outcome::TimedOut { hard: false, .. }));
     });
 }
 
@@ -188,7 +188,7 @@ fn the_hard_maximum_strikes_between_two_rounds() {
         let (request, first) = call(wire, RequestOptions::default());
         wire.answer(&first, asks());
         wire.advance(Duration::from_secs(600));
-        assert!(matches!(wire.outcome(request), Outcome::TimedOut { maximum: true, .. }));
+        assert!(matches!(wire.outcome(request), Outcome::TimedOut { hard: true, .. }));
         wire.expect_no_abort();
         wire.expect_silence();
     });
@@ -209,7 +209,7 @@ fn states_alone_are_paced_and_the_rounds_bounded() {
             exchange = wire.expect("tools/call");
         }
         wire.answer(&exchange, state_alone());
-        assert!(matches!(wire.outcome(request), Outcome::Input(InputFault::Rounds { limit: 10 })));
+        assert!(matches!(wire.outcome(request), Outcome::Input(InputError::TooManyRounds { limit: 10 })));
     });
 }
 
@@ -222,10 +222,10 @@ fn a_lost_answer_of_a_later_round_is_asked_for_again_only_where_that_is_safe() {
         let second = wire.expect("tools/call");
         wire.stream(&second);
         wire.cut(&second);
-        assert!(matches!(wire.outcome(request), Outcome::Lost(Lost::Disconnected(_))));
+        assert!(matches!(wire.outcome(request), Outcome::Lost(LostReason::Disconnected(_))));
         wire.expect_silence();
 
-        let options = RequestOptions::default().reissue(Reissue::Always);
+        let options = RequestOptions::default().reissue(ReissuePolicy::Always);
         let (request, first) = call(wire, options);
         wire.cut(&first);
         let first = wire.expect("tools/call");
@@ -293,12 +293,12 @@ fn a_connection_that_ends_takes_back_what_was_asked() {
         let (request, first) = call(wire, RequestOptions::default());
         wire.answer(&first, asks());
         let id = asked(wire);
-        wire.client.abort(wire.now, Lost::DriverDropped);
+        wire.client.abort(wire.now, LostReason::DriverDropped);
         let events = wire.take_events();
         assert!(
             events.iter().any(|event| matches!(event, Event::RequestCancelled { id: of, .. } if *of == id))
         );
-        let lost = |event: &Event| matches!(event, Event::Outcome { request: of, outcome: Outcome::Lost(Lost::DriverDropped) } if *of == request);
+        let lost = |event: &Event| matches!(event, Event::Outcome { request: of, outcome: Outcome::Lost(LostReason::DriverDropped) } if *of == request);
         assert!(events.iter().any(lost));
         respond(wire, id);
         wire.expect_silence();

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::http_common::{LEGACY, SESSION, Wire, config, legacy, legacy_config, scenario};
 use mcp_proto::peer::client::{Diagnostic, Event, State};
-use mcp_proto::peer::{Lost, Outcome, RequestId, RequestOptions};
+use mcp_proto::peer::{LostReason, Outcome, RequestId, RequestOptions};
 use mcp_proto::schema::{CallTool, CallToolParams};
 use mcp_proto::transport::http::Sent;
 use serde_json::json;
@@ -24,7 +24,9 @@ fn changed() -> serde_json::Value {
 }
 
 fn is_deaf(wire: &mut Wire) -> bool {
-    wire.diagnostics().iter().any(|diagnostic| matches!(diagnostic, Diagnostic::NotListening { .. }))
+    wire.diagnostics()
+        .iter()
+        .any(|diagnostic| matches!(diagnostic, Diagnostic::EventStreamUnavailable { .. }))
 }
 
 // --- The server's own messages ---
@@ -215,7 +217,7 @@ fn an_answer_that_can_not_be_had_any_more_is_lost() {
             wire.advance(Duration::from_secs(1));
             let rest = wire.expect_get();
             wire.reply(&rest, status, &[], "");
-            assert!(matches!(wire.outcome(request), Outcome::Lost(Lost::Disconnected(_))));
+            assert!(matches!(wire.outcome(request), Outcome::Lost(LostReason::Disconnected(_))));
             if status == 404 {
                 wire.expect("initialize");
             }
@@ -246,7 +248,7 @@ fn an_answer_whose_rest_keeps_failing_is_lost() {
                 }
             }
         }
-        assert!(matches!(wire.outcome(request), Outcome::Lost(Lost::Disconnected(_))));
+        assert!(matches!(wire.outcome(request), Outcome::Lost(LostReason::Disconnected(_))));
         wire.advance(Duration::from_secs(100));
         wire.expect_silence();
     });

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::http_common::{Exchange, Wire, config, legacy, modern};
 use mcp_proto::peer::client::Diagnostic;
-use mcp_proto::peer::{Outcome, Refusal, RequestId, RequestOptions};
+use mcp_proto::peer::{Outcome, RequestError, RequestId, RequestOptions};
 use mcp_proto::schema::{CallTool, CallToolParams, ListTools, ListToolsParams};
 use mcp_proto::transport::http::Sent;
 use serde_json::{Value, json};
@@ -201,7 +201,7 @@ fn an_argument_that_can_not_be_a_header_is_refused() {
     modern(config(), |wire| {
         list(wire, json!([query()]));
         let request = call_tool(wire, "query", json!({"limit": 9_007_199_254_740_993_u64}));
-        assert!(matches!(wire.outcome(request), Outcome::Refused(Refusal::Encode(_))));
+        assert!(matches!(wire.outcome(request), Outcome::Refused(RequestError::Encode(_))));
         wire.expect_silence();
     });
 }

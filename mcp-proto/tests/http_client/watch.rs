@@ -3,7 +3,8 @@
 
 use crate::http_common::{Exchange, LEGACY, SESSION, Wire, config, legacy, modern, scenario};
 use mcp_proto::peer::client::{
-    Change, Diagnostic, Event, Interest, Mode, Since, WatchEnd, WatchId, WatchState, Why,
+    Change, ChangeEvidence, Diagnostic, EraPolicy, Event, WatchEnd, WatchFilter, WatchId, WatchStart,
+    WatchState,
 };
 use mcp_proto::transport::http::Sent;
 use mcp_proto::transport::http::client::HttpClientConfig;
@@ -12,8 +13,8 @@ use std::time::Duration;
 
 const FILE: &str = "file:///project/config.json";
 
-fn watch(wire: &mut Wire, interest: Interest) -> WatchId {
-    let id = wire.client.watch(wire.now, interest, Since::Now).unwrap();
+fn watch(wire: &mut Wire, interest: WatchFilter) -> WatchId {
+    let id = wire.client.watch(wire.now, interest, WatchStart::Now).unwrap();
     wire.drain();
     id
 }
@@ -41,12 +42,12 @@ fn grant(wire: &mut Wire, listen: &Exchange) {
 #[track_caller]
 fn told(wire: &mut Wire) -> Vec<String> {
     let word = |event: Event| match event {
-        Event::Changed { change, why, .. } => {
+        Event::Changed { change, evidence: why, .. } => {
             let what = match change {
                 Change::Resource(uri) => uri,
                 other => format!("{other:?}").to_lowercase(),
             };
-            Some(if why == Why::MayHave { format!("{what}?") } else { what })
+            Some(if why == ChangeEvidence::MaybeMissed { format!("{what}?") } else { what })
         }
         Event::Watch { state: WatchState::On { missing }, .. } if missing.is_empty() => Some("on".into()),
         Event::Watch { state: WatchState::Interrupted, .. } => Some("interrupted".into()),
@@ -69,7 +70,7 @@ fn a_lost_stream_is_listened_to_again() {
     let ways: [fn(&mut Wire, &Exchange); 3] = [cut, end, fail];
     for lose in ways {
         modern(config(), |wire| {
-            watch(wire, Interest::new().tools().resource(FILE));
+            watch(wire, WatchFilter::new().tools().resource(FILE));
             let listen = acknowledge(wire);
             wire.event(&listen, &tagged(&listen, "tools/list_changed", json!({})));
             assert_eq!(told(wire), ["on", "tools"]);
@@ -89,7 +90,7 @@ fn a_lost_stream_is_listened_to_again() {
 #[test]
 fn a_graceful_end_is_not_a_loss() {
     modern(config(), |wire| {
-        watch(wire, Interest::new().tools());
+        watch(wire, WatchFilter::new().tools());
         let listen = acknowledge(wire);
         let meta = json!({"io.modelcontextprotocol/subscriptionId": listen.id()});
         wire.event_answer(&listen, &listen.id(), json!({"resultType": "complete", "_meta": meta}));
@@ -104,7 +105,7 @@ fn a_graceful_end_is_not_a_loss() {
 #[test]
 fn listening_is_tried_until_the_server_is_back() {
     modern(config(), |wire| {
-        watch(wire, Interest::new().tools());
+        watch(wire, WatchFilter::new().tools());
         let listen = acknowledge(wire);
         wire.cut(&listen);
         for round in 0..20 {
@@ -130,7 +131,7 @@ fn listening_is_tried_until_the_server_is_back() {
 #[test]
 fn a_server_is_left_alone_for_as_long_as_it_wants() {
     modern(config(), |wire| {
-        watch(wire, Interest::new().tools());
+        watch(wire, WatchFilter::new().tools());
         let listen = wire.expect("subscriptions/listen");
         wire.reply(&listen, 503, &[("retry-after", "7")], "");
         assert_eq!(wire.advance_to_timeout(), Duration::from_secs(7));
@@ -143,7 +144,7 @@ fn a_server_is_left_alone_for_as_long_as_it_wants() {
 fn a_status_that_will_not_change_ends_the_watch() {
     for status in [400, 403, 501] {
         modern(config(), |wire| {
-            watch(wire, Interest::new().tools());
+            watch(wire, WatchFilter::new().tools());
             let listen = wire.expect("subscriptions/listen");
             wire.refuse(&listen, status, -32601, None);
             let told = told(wire);
@@ -157,9 +158,9 @@ fn a_status_that_will_not_change_ends_the_watch() {
 #[test]
 fn a_replaced_stream_is_read_to_its_end() {
     modern(config(), |wire| {
-        let tools = watch(wire, Interest::new().tools());
+        let tools = watch(wire, WatchFilter::new().tools());
         let first = acknowledge(wire);
-        watch(wire, Interest::new().prompts());
+        watch(wire, WatchFilter::new().prompts());
         let second = wire.expect("subscriptions/listen");
         grant(wire, &second);
         assert_eq!(told(wire), ["on", "on"]);
@@ -181,9 +182,9 @@ fn a_replaced_stream_is_read_to_its_end() {
 #[test]
 fn a_replaced_stream_that_breaks_may_have_had_more() {
     modern(config(), |wire| {
-        watch(wire, Interest::new().tools());
+        watch(wire, WatchFilter::new().tools());
         let first = acknowledge(wire);
-        watch(wire, Interest::new().prompts());
+        watch(wire, WatchFilter::new().prompts());
         acknowledge(wire);
         told(wire);
         wire.cut(&first);
@@ -197,9 +198,9 @@ fn a_replaced_stream_that_breaks_may_have_had_more() {
 #[test]
 fn a_stream_that_breaks_while_it_is_replaced_is_made_up_for() {
     modern(config(), |wire| {
-        watch(wire, Interest::new().tools());
+        watch(wire, WatchFilter::new().tools());
         let first = acknowledge(wire);
-        watch(wire, Interest::new().prompts());
+        watch(wire, WatchFilter::new().prompts());
         let second = wire.expect("subscriptions/listen");
         told(wire);
         wire.cut(&first);
@@ -215,7 +216,7 @@ fn a_stream_that_breaks_while_it_is_replaced_is_made_up_for() {
 #[test]
 fn the_last_watch_closes_the_stream() {
     modern(config(), |wire| {
-        let id = watch(wire, Interest::new().tools());
+        let id = watch(wire, WatchFilter::new().tools());
         let listen = acknowledge(wire);
         wire.client.unwatch(wire.now, id);
         wire.expect_abort(&listen);
@@ -234,7 +235,7 @@ fn clients_do_not_all_come_back_at_once() {
         let mut wire = Wire::new(config, crate::http_common::Pieces::Whole);
         let probe = wire.expect("server/discover");
         wire.answer(&probe, crate::http_common::discover_result());
-        watch(&mut wire, Interest::new().tools());
+        watch(&mut wire, WatchFilter::new().tools());
         let listen = acknowledge(&mut wire);
         wire.cut(&listen);
         pauses.insert(wire.advance_to_timeout());
@@ -248,11 +249,11 @@ fn clients_do_not_all_come_back_at_once() {
 #[test]
 fn a_lost_session_is_subscribed_anew() {
     legacy(config(), |wire, _| {
-        watch(wire, Interest::new().tools().resource(FILE));
+        watch(wire, WatchFilter::new().tools().resource(FILE));
         let subscribe = wire.expect("resources/subscribe");
         wire.answer(&subscribe, json!({}));
         assert_eq!(told(wire), ["on"]);
-        let late = watch(wire, Interest::new().resource("file:///late"));
+        let late = watch(wire, WatchFilter::new().resource("file:///late"));
         let lost = wire.expect("resources/subscribe");
         wire.reply(&lost, 404, &[], "");
         let words = told(wire);
@@ -286,7 +287,7 @@ fn a_lost_session_is_subscribed_anew() {
 #[test]
 fn a_legacy_stream_that_comes_back_without_its_past_may_have_missed_something() {
     legacy(config(), |wire, listener| {
-        watch(wire, Interest::new().tools());
+        watch(wire, WatchFilter::new().tools());
         assert_eq!(told(wire), ["on"]);
         wire.event(&listener, &json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}));
         assert_eq!(told(wire), ["tools"]);
@@ -313,15 +314,15 @@ fn a_legacy_stream_that_comes_back_without_its_past_may_have_missed_something() 
 #[test]
 fn a_server_without_a_stream_of_its_own_does_not_tell() {
     let mut config = config();
-    config.client.mode = Mode::LegacyOnly;
+    config.client.era_policy = EraPolicy::LegacyOnly;
     scenario(config, |wire| {
         wire.open_session(LEGACY, SESSION);
         let listener = wire.expect_get();
-        watch(wire, Interest::new().tools());
+        watch(wire, WatchFilter::new().tools());
         assert_eq!(told(wire), ["on"], "the stream is most likely there in a moment");
         wire.reply(&listener, 405, &[], "");
         assert_eq!(told(wire), ["interrupted"]);
-        watch(wire, Interest::new().prompts());
+        watch(wire, WatchFilter::new().prompts());
         assert_eq!(told(wire), Vec::<String>::new());
     });
 }
@@ -330,7 +331,7 @@ fn a_server_without_a_stream_of_its_own_does_not_tell() {
 #[test]
 fn a_session_lost_for_good_leaves_no_outcome_behind() {
     legacy(config(), |wire, _| {
-        watch(wire, Interest::new().resource(FILE));
+        watch(wire, WatchFilter::new().resource(FILE));
         let subscribe = wire.expect("resources/subscribe");
         wire.answer(&subscribe, json!({}));
         wire.client.close(wire.now);

@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use mcp_proto::peer::client::{ClientConfig, Closed, Diagnostic, Event, Mode, State};
+use mcp_proto::peer::client::{ClientConfig, CloseReason, Diagnostic, EraPolicy, Event, State};
 use mcp_proto::peer::{Outcome, RequestId};
 use mcp_proto::schema::Implementation;
 use mcp_proto::transport::http::client::{Action, Challenge, HttpClient, HttpClientConfig, Request};
@@ -25,7 +25,7 @@ pub fn config() -> HttpClientConfig {
 
 pub fn legacy_config() -> HttpClientConfig {
     let mut config = config();
-    config.client.mode = Mode::LegacyOnly;
+    config.client.era_policy = EraPolicy::LegacyOnly;
     config
 }
 
@@ -58,7 +58,7 @@ pub fn legacy(config: HttpClientConfig, run: impl Fn(&mut Wire, Exchange)) {
 }
 
 pub fn legacy_at(version: &'static str, mut config: HttpClientConfig, run: impl Fn(&mut Wire, Exchange)) {
-    config.client.mode = Mode::LegacyOnly;
+    config.client.era_policy = EraPolicy::LegacyOnly;
     scenario(config, |wire| {
         wire.open_session(version, SESSION);
         let listener = wire.expect_get();
@@ -399,7 +399,7 @@ impl Wire {
     }
 
     /// How the connection ended, if it has.
-    pub fn closed(&mut self) -> Option<Closed> {
+    pub fn closed(&mut self) -> Option<CloseReason> {
         self.drain();
         self.events.iter().find_map(|event| match event {
             Event::Closed(closed) => Some(closed.clone()),

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use mcp_proto::Bytes;
 use mcp_proto::peer::server::{Answer, Event, ListKind};
-use mcp_proto::peer::{InboundId, Outgoing, RequestOptions};
+use mcp_proto::peer::{InboundId, OutgoingRequest, RequestOptions};
 use mcp_proto::rpc::Id;
 use mcp_proto::schema::{ListRoots, ListRootsParams, ProgressParams};
 use mcp_proto::transport::http::server::{Chunk, Intake, Posted, RequestHead, Routed, StreamId};
@@ -138,7 +138,7 @@ impl Walk {
             Step::Ask(place) => {
                 let of = Self::pick(&self.calls, *place).map(|(_, call)| call);
                 let params = ListRootsParams::new();
-                let request = Outgoing::new::<ListRoots>(&params, RequestOptions::default());
+                let request = OutgoingRequest::new::<ListRoots>(&params, RequestOptions::default());
                 let _ = self.client.session.request(now, of, request);
             }
             Step::Change => self.client.session.list_changed(now, ListKind::Tools),

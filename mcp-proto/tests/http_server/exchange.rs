@@ -2,8 +2,8 @@
 
 use core::time::Duration;
 
-use mcp_proto::peer::Lost;
-use mcp_proto::peer::server::{Answer, Closed, Event, ListKind, Topic, missing_capabilities};
+use mcp_proto::peer::LostReason;
+use mcp_proto::peer::server::{Answer, CloseReason, Event, ListKind, Topic, missing_capabilities};
 use mcp_proto::rpc::{ErrorObject, code};
 use mcp_proto::schema::{
     ClientCapabilities, ClientCapability, Json, LoggingLevel, LoggingMessageParams, ProgressParams,
@@ -172,7 +172,10 @@ fn the_clients_disconnect_cancels_its_request() {
     exchange.progress(NOW, request, &progress(1));
     exchange.handle_disconnect(NOW);
     assert!(matches!(exchange.poll_event(), Some(Event::Cancelled { id, .. }) if id == request));
-    assert!(matches!(exchange.poll_event(), Some(Event::Closed(Closed::Lost(Lost::Disconnected(_))))));
+    assert!(matches!(
+        exchange.poll_event(),
+        Some(Event::Closed(CloseReason::Lost(LostReason::Disconnected(_))))
+    ));
     assert!(!exchange.progress(NOW, request, &progress(2)));
     exchange.respond(NOW, request, Answer::Result(&result()));
     assert_eq!((exchange.poll_body(), exchange.poll_timeout()), (Chunk::End, None));
@@ -362,7 +365,7 @@ fn one_that_is_given_up_by_this_side_is_answered_that_it_has_failed() {
     let setup = setup();
     let mut exchange = call().exchange(&setup);
     asked(exchange.poll_event());
-    exchange.abort(NOW, Lost::DriverDropped);
+    exchange.abort(NOW, LostReason::DriverDropped);
     let whole = read(&mut exchange);
     assert_eq!(whole.head.status, 503);
     assert_eq!(whole.json()["error"]["code"], -32603);

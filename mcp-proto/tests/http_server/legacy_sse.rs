@@ -2,8 +2,8 @@
 
 use core::time::Duration;
 
-use mcp_proto::peer::Lost;
-use mcp_proto::peer::server::{Answer, Closed, Event, ListKind};
+use mcp_proto::peer::LostReason;
+use mcp_proto::peer::server::{Answer, CloseReason, Event, ListKind};
 use mcp_proto::transport::http::server::{Chunk, LegacyPaths, Session, SessionId, Setup, StreamId};
 use mcp_proto::transport::http::server::{Posted, Routed};
 use serde_json::{Value, json};
@@ -103,7 +103,7 @@ fn the_session_ends_with_its_stream() {
     assert!(matches!(old.client.session.poll_event(), Some(Event::Cancelled { id, .. }) if id == call));
     assert!(matches!(
         old.client.session.poll_event(),
-        Some(Event::Closed(Closed::Lost(Lost::Disconnected(_))))
+        Some(Event::Closed(CloseReason::Lost(LostReason::Disconnected(_))))
     ));
     assert_eq!(old.send(&json!({"jsonrpc": "2.0", "id": 2, "method": "ping"})), 404);
     assert_eq!(old.client.session.poll_timeout(), None);

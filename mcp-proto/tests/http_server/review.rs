@@ -1,7 +1,7 @@
 //! A server over HTTP where accepted requests, versions and polls meet in odd ways.
 
 use crate::http_server_common::{Client, MODERN, NOW, asked, meta, modern, post, read, result, setup};
-use mcp_proto::peer::Lost;
+use mcp_proto::peer::LostReason;
 use mcp_proto::peer::server::Answer;
 use mcp_proto::transport::http::server::{BodyKind, Chunk};
 use serde_json::{Value, json};
@@ -23,7 +23,7 @@ fn a_request_that_was_accepted_is_never_answered_as_if_it_had_not_been() {
         if by_the_client {
             assert_eq!(client.session.delete(NOW).status, 200);
         } else {
-            client.session.abort(NOW, Lost::DriverDropped);
+            client.session.abort(NOW, LostReason::DriverDropped);
         }
         let whole = client.read(waiting);
         assert_eq!(whole.head.status, 200);

@@ -2,10 +2,10 @@
 
 use core::time::Duration;
 
-use mcp_proto::peer::Lost;
-use mcp_proto::peer::server::{Answer, Closed, Event, ListKind};
-use mcp_proto::peer::{Outcome, Outgoing, RequestOptions};
-use mcp_proto::quota::{Owner, QuotaError};
+use mcp_proto::peer::LostReason;
+use mcp_proto::peer::server::{Answer, CloseReason, Event, ListKind};
+use mcp_proto::peer::{Outcome, OutgoingRequest, RequestOptions};
+use mcp_proto::quota::{QuotaError, QuotaOwner};
 use mcp_proto::rpc::Id;
 use mcp_proto::schema::{Elicit, ElicitParams, ElicitSchema, ListRoots, ListRootsParams, ProgressParams};
 use mcp_proto::transport::http::server::{
@@ -91,7 +91,7 @@ fn notifications_and_answers_are_taken_without_an_answer() {
 fn an_answer_that_can_not_be_read_ends_the_request_that_it_was_to_answer() {
     let mut client = Client::at("2025-11-25");
     let params = ListRootsParams::new();
-    let request = Outgoing::new::<ListRoots>(&params, RequestOptions::default());
+    let request = OutgoingRequest::new::<ListRoots>(&params, RequestOptions::default());
     let request = client.session.request(NOW, None, request).unwrap();
     let malformed =
         post(&json!(null)).body(r#"{"jsonrpc":"2.0","id":1,"result":{},"error":{"code":1,"message":""}}"#);
@@ -146,7 +146,7 @@ fn each_message_goes_to_one_stream() {
     let schema: ElicitSchema = serde_json::from_str(r#"{"type":"object","properties":{}}"#).unwrap();
     let params = ElicitParams::form("Who?", schema);
     let ask = |client: &mut Client, of| {
-        let request = Outgoing::new::<Elicit>(&params, RequestOptions::default());
+        let request = OutgoingRequest::new::<Elicit>(&params, RequestOptions::default());
         client.session.request(NOW, of, request).unwrap()
     };
     let related = ask(&mut client, Some(call));
@@ -178,7 +178,7 @@ fn a_request_that_is_given_up_is_cancelled_where_it_was_made() {
     let mut client = Client::at("2025-06-18");
     let (stream, call) = client.call(1);
     let params = ListRootsParams::new();
-    let request = Outgoing::new::<ListRoots>(&params, RequestOptions::default());
+    let request = OutgoingRequest::new::<ListRoots>(&params, RequestOptions::default());
     let request = client.session.request(NOW, Some(call), request).unwrap();
     client.session.cancel(NOW, request, Some("never mind"));
     let messages = client.read(stream).messages();
@@ -231,7 +231,7 @@ fn a_client_that_takes_json_alone_is_told_nothing_else() {
     assert!(client.session.poll_head(stream).is_none());
     // A question has to reach somebody all the same.
     let params = ListRootsParams::new();
-    let request = Outgoing::new::<ListRoots>(&params, RequestOptions::default());
+    let request = OutgoingRequest::new::<ListRoots>(&params, RequestOptions::default());
     client.session.request(client.now, Some(call), request).unwrap();
     let listening = client.listen(None);
     assert_eq!(client.read(listening).messages()[0]["method"], "roots/list");
@@ -252,7 +252,7 @@ fn a_session_that_was_ended_is_over_for_everybody() {
     loop {
         match client.session.poll_event() {
             Some(Event::Cancelled { id, .. }) => cancelled.push(id),
-            Some(Event::Closed(closed)) => break assert_eq!(closed, Closed::Done),
+            Some(Event::Closed(closed)) => break assert_eq!(closed, CloseReason::Done),
             other => panic!("{other:?}"),
         }
     }
@@ -332,7 +332,7 @@ fn a_client_that_reads_nothing_loses_its_connection_and_not_its_session() {
 fn a_session_ends_as_its_driver_does() {
     let mut client = Client::at("2025-11-25");
     let (stream, _) = client.call(1);
-    client.session.abort(seconds(1), Lost::DriverDropped);
+    client.session.abort(seconds(1), LostReason::DriverDropped);
     assert_eq!(client.read(stream).json()["error"]["code"], -32603);
 }
 
@@ -341,21 +341,21 @@ fn the_table_makes_room_for_a_new_session_by_one_that_is_idle() {
     let id = |number| SessionId::from_entropy([number; 16]);
     let mut sessions = Sessions::new(2);
     assert_eq!(
-        (sessions.insert(id(1), &Owner::LOCAL, 1), sessions.insert(id(2), &Owner::LOCAL, 2)),
+        (sessions.insert(id(1), &QuotaOwner::LOCAL, 1), sessions.insert(id(2), &QuotaOwner::LOCAL, 2)),
         (Ok(None), Ok(None))
     );
-    assert_eq!(sessions.insert(id(3), &Owner::LOCAL, 3), Err(QuotaError));
+    assert_eq!(sessions.insert(id(3), &QuotaOwner::LOCAL, 3), Err(QuotaError));
     sessions.set_idle(id(2), Some(seconds(5)));
     sessions.set_idle(id(1), Some(seconds(6)));
     sessions.set_idle(id(9), Some(seconds(0)));
     assert_eq!((sessions.idle_since(), sessions.pop_idle(seconds(4))), (Some(seconds(5)), None));
-    assert_eq!(sessions.insert(id(3), &Owner::LOCAL, 3), Ok(Some((id(2), 2))));
+    assert_eq!(sessions.insert(id(3), &QuotaOwner::LOCAL, 3), Ok(Some((id(2), 2))));
     assert_eq!((sessions.get(id(2)), sessions.get(id(3)), sessions.len()), (None, Some(&3), 2));
     sessions.set_idle(id(1), None);
-    assert_eq!(sessions.insert(id(4), &Owner::LOCAL, 4), Err(QuotaError));
+    assert_eq!(sessions.insert(id(4), &QuotaOwner::LOCAL, 4), Err(QuotaError));
     sessions.set_idle(id(3), Some(seconds(1)));
     assert_eq!(sessions.pop_idle(seconds(1)), Some((id(3), 3)));
-    assert_eq!(sessions.insert(id(1), &Owner::LOCAL, 10), Ok(Some((id(1), 1))));
+    assert_eq!(sessions.insert(id(1), &QuotaOwner::LOCAL, 10), Ok(Some((id(1), 1))));
     assert_eq!(sessions.remove(id(1)), Some(10));
     assert!(sessions.is_empty() && sessions.idle_since().is_none());
 }

@@ -4,8 +4,8 @@ use core::time::Duration;
 use std::collections::BTreeSet;
 
 use mcp_proto::peer::server::{Answer, ListKind};
-use mcp_proto::peer::{InboundId, Outgoing, RequestOptions};
-use mcp_proto::quota::{ByteBudget, ByteLimits, Owner};
+use mcp_proto::peer::{InboundId, OutgoingRequest, RequestOptions};
+use mcp_proto::quota::{ByteBudget, ByteLimits, QuotaOwner};
 use mcp_proto::rpc::Id;
 use mcp_proto::schema::{ListRoots, ListRootsParams, ProgressParams};
 use mcp_proto::transport::http::server::Chunk;
@@ -146,7 +146,7 @@ fn what_belongs_to_no_request_waits_for_somebody_to_listen() {
     let mut client = Client::at("2025-11-25");
     client.session.list_changed(NOW, ListKind::Tools);
     let params = ListRootsParams::new();
-    let request = Outgoing::new::<ListRoots>(&params, RequestOptions::default());
+    let request = OutgoingRequest::new::<ListRoots>(&params, RequestOptions::default());
     client.session.request(NOW, None, request).unwrap();
     let (call_stream, call) = client.call(5);
     client.session.handle_disconnect(NOW, call_stream);
@@ -427,7 +427,7 @@ fn stream_that_ends_before_its_answer_is_not_delivered() {
 fn stored_events_do_not_grow_while_the_byte_budget_is_full() {
     let limits = ByteLimits { total: 100_000, unauthenticated: 100_000, owner: 4_000 };
     let mut budget = ByteBudget::new(limits);
-    let account = budget.account(&Owner::LOCAL);
+    let account = budget.account(&QuotaOwner::LOCAL);
     let mut client = Client::at("2025-06-18");
     client.session.charge(&account);
     let (stream, call) = client.call(1);

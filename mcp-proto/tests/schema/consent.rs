@@ -3,7 +3,7 @@
 use mcp_proto::consent::{
     Behaviour, IconFault, IconPolicy, IconSource, ImageKind, Trust, UrlConsent, UrlFault, UrlWarning,
 };
-use mcp_proto::schema::{ElicitUrlParams, Icon, Root, RootFault, Tool, ToolAnnotations, apps};
+use mcp_proto::schema::{ElicitUrlParams, Icon, Root, RootError, Tool, ToolAnnotations, apps};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -290,10 +290,10 @@ fn a_page_is_html_of_its_profile_with_what_it_asks_for() {
     let blob = json!({"uri": "ui://t", "mimeType": apps::MEDIA_TYPE, "blob": "PHA+"});
     assert_eq!(apps::Page::of(&contents(blob)).unwrap().html, "<p>");
     for (json, fault) in [
-        (json!({"uri": "https://t", "mimeType": apps::MEDIA_TYPE, "text": ""}), apps::PageFault::Uri),
-        (json!({"uri": "ui://t", "mimeType": "text/html", "text": ""}), apps::PageFault::MediaType),
-        (json!({"uri": "ui://t", "text": ""}), apps::PageFault::MediaType),
-        (json!({"uri": "ui://t", "mimeType": apps::MEDIA_TYPE, "blob": "/w=="}), apps::PageFault::Text),
+        (json!({"uri": "https://t", "mimeType": apps::MEDIA_TYPE, "text": ""}), apps::PageError::Uri),
+        (json!({"uri": "ui://t", "mimeType": "text/html", "text": ""}), apps::PageError::MediaType),
+        (json!({"uri": "ui://t", "text": ""}), apps::PageError::MediaType),
+        (json!({"uri": "ui://t", "mimeType": apps::MEDIA_TYPE, "blob": "/w=="}), apps::PageError::Text),
     ] {
         assert_eq!(apps::Page::of(&contents(json)), Err(fault));
     }
@@ -345,24 +345,24 @@ fn a_root_is_a_file_uri_that_leads_nowhere_else() {
         assert_eq!(Root::of_path(path).unwrap().uri, uri);
     }
     for path in ["relative", "", "./here", "C:", "C:relative", "~/project"] {
-        assert_eq!(Root::of_path(path), Err(RootFault::NotAbsolute), "{path}");
+        assert_eq!(Root::of_path(path), Err(RootError::NotAbsolute), "{path}");
     }
     for path in ["/home/../etc", "/home/.", r"C:\a\..\b", r"/a\b", "/a\0"] {
-        assert_eq!(Root::of_path(path), Err(RootFault::Traversal), "{path}");
+        assert_eq!(Root::of_path(path), Err(RootError::Traversal), "{path}");
     }
     for (uri, fault) in [
-        ("https://example.com/", RootFault::Scheme),
-        ("/home/me", RootFault::Scheme),
-        ("file://server/share", RootFault::Host),
-        ("file:relative", RootFault::NotAbsolute),
-        ("file://", RootFault::NotAbsolute),
-        ("file:///a?b", RootFault::NotAbsolute),
-        ("file:///a/%zz", RootFault::NotAbsolute),
-        ("file:///a/../b", RootFault::Traversal),
-        ("file:///a/%2e%2E/b", RootFault::Traversal),
-        ("file:///a/..%2fb", RootFault::Traversal),
-        ("file:///a%5c..", RootFault::Traversal),
-        ("file:///a%00", RootFault::Traversal),
+        ("https://example.com/", RootError::Scheme),
+        ("/home/me", RootError::Scheme),
+        ("file://server/share", RootError::Host),
+        ("file:relative", RootError::NotAbsolute),
+        ("file://", RootError::NotAbsolute),
+        ("file:///a?b", RootError::NotAbsolute),
+        ("file:///a/%zz", RootError::NotAbsolute),
+        ("file:///a/../b", RootError::Traversal),
+        ("file:///a/%2e%2E/b", RootError::Traversal),
+        ("file:///a/..%2fb", RootError::Traversal),
+        ("file:///a%5c..", RootError::Traversal),
+        ("file:///a%00", RootError::Traversal),
     ] {
         assert_eq!(Root::new(uri).check(), Err(fault), "{uri}");
     }

@@ -1,8 +1,8 @@
 //! Rules that no type expresses: trace context, extensions, conversations with a model, bytes.
 
 use mcp_proto::schema::{
-    ClientCapabilities, ContentBlock, CreateMessageParams, CreateMessageResult, Json, Meta, SamplingFault,
-    ServerCapabilities, TraceContext, TraceFault, apps, meta, tasks,
+    ClientCapabilities, ContentBlock, CreateMessageParams, CreateMessageResult, Json, Meta, SamplingError,
+    ServerCapabilities, TraceContext, TraceError, apps, meta, tasks,
 };
 use serde_json::{Value, json};
 
@@ -32,7 +32,7 @@ fn a_traceparent_has_the_form_of_w3c() {
         PARENT.replace('-', "_"),
         format!(" {PARENT}"),
     ] {
-        assert_eq!(TraceContext::new(bad.clone()), Err(TraceFault::Parent), "{bad}");
+        assert_eq!(TraceContext::new(bad.clone()), Err(TraceError::Parent), "{bad}");
     }
 }
 
@@ -52,10 +52,10 @@ fn a_tracestate_is_a_list_of_at_most_32_distinct_members() {
     }
     assert!(with(&many(32)).is_ok());
     for bad in ["Key=1", "a", "=1", "a=", "a=b=c", "a=1,a=2", "a=ü", "a=\t", "@a=1"] {
-        assert_eq!(with(bad), Err(TraceFault::State), "{bad}");
+        assert_eq!(with(bad), Err(TraceError::State), "{bad}");
     }
     for bad in [many(33), format!("{}=1", "a".repeat(257)), format!("a={}", "x".repeat(257))] {
-        assert_eq!(with(&bad), Err(TraceFault::State));
+        assert_eq!(with(&bad), Err(TraceError::State));
     }
 }
 
@@ -70,7 +70,7 @@ fn a_baggage_is_a_list_of_names_and_values() {
     let long = format!("a={}", "x".repeat(8192));
     let many = vec!["a=1"; 181].join(",");
     for bad in ["", "a", "=1", "a=1,", "a b=1", "a=\"x\"", "a=ü", "a=x\\y", "a=1;=2", &long, &many] {
-        assert_eq!(own.set_baggage(bad), Err(TraceFault::Baggage), "{bad}");
+        assert_eq!(own.set_baggage(bad), Err(TraceError::Baggage), "{bad}");
     }
     assert_eq!(own.baggage().as_deref(), Some("a="));
 }
@@ -209,25 +209,25 @@ fn calls_and_their_results_go_together() {
     }
     let id = |id: &str| String::from(id);
     for (bad, fault) in [
-        (json!([model(call("1")), user(json!([result("1"), text()]))]), SamplingFault::Mixed { index: 1 }),
-        (json!([model(call("1")), model(result("1"))]), SamplingFault::Mixed { index: 1 }),
-        (json!([user(text()), model(call("1"))]), SamplingFault::Unanswered { id: id("1") }),
-        (json!([model(call("1")), user(text())]), SamplingFault::Unanswered { id: id("1") }),
+        (json!([model(call("1")), user(json!([result("1"), text()]))]), SamplingError::Mixed { index: 1 }),
+        (json!([model(call("1")), model(result("1"))]), SamplingError::Mixed { index: 1 }),
+        (json!([user(text()), model(call("1"))]), SamplingError::Unanswered { id: id("1") }),
+        (json!([model(call("1")), user(text())]), SamplingError::Unanswered { id: id("1") }),
         (
             json!([model(json!([call("1"), call("2")])), user(result("1"))]),
-            SamplingFault::Unanswered { id: id("2") },
+            SamplingError::Unanswered { id: id("2") },
         ),
-        (json!([user(result("1"))]), SamplingFault::NoCall { id: id("1") }),
+        (json!([user(result("1"))]), SamplingError::NoCall { id: id("1") }),
         (
             json!([model(call("1")), user(json!([result("1"), result("1")]))]),
-            SamplingFault::NoCall { id: id("1") },
+            SamplingError::NoCall { id: id("1") },
         ),
         (
             json!([model(json!([call("1"), call("1")])), user(result("1"))]),
-            SamplingFault::Call { id: id("1") },
+            SamplingError::Call { id: id("1") },
         ),
-        (json!([user(call("1")), user(result("1"))]), SamplingFault::Call { id: id("1") }),
-        (json!([user(text()), {"role": "system", "content": text()}]), SamplingFault::Message { index: 1 }),
+        (json!([user(call("1")), user(result("1"))]), SamplingError::Call { id: id("1") }),
+        (json!([user(text()), {"role": "system", "content": text()}]), SamplingError::Message { index: 1 }),
     ] {
         assert_eq!(conversation(bad.clone()).check(), Err(fault), "{bad}");
     }
@@ -247,7 +247,7 @@ fn rule(tools: &[&str], mode: Option<&str>, messages: Value) -> mcp_proto::schem
     params.tool_rule()
 }
 
-fn said(content: Value, stop_reason: &str) -> CreateMessageResult {
+fn sampling_result(content: Value, stop_reason: &str) -> CreateMessageResult {
     let text = json!({"role": "assistant", "content": content, "model": "m", "stopReason": stop_reason});
     serde_json::from_str(&text.to_string()).unwrap()
 }
@@ -256,12 +256,12 @@ fn said(content: Value, stop_reason: &str) -> CreateMessageResult {
 #[test]
 fn a_model_calls_the_tools_that_it_may_and_one_if_it_must() {
     let asked = json!([user(text())]);
-    let tool = SamplingFault::Tool { name: "add".into() };
-    let (calls, talks) = (said(json!([call("1")]), "toolUse"), said(text(), "endTurn"));
+    let tool = SamplingError::Tool { name: "add".into() };
+    let (calls, talks) = (sampling_result(json!([call("1")]), "toolUse"), sampling_result(text(), "endTurn"));
     for (tools, mode, calling, talking) in [
         (&["add"][..], None, Ok(()), Ok(())),
         (&["add"], Some("auto"), Ok(()), Ok(())),
-        (&["add"], Some("required"), Ok(()), Err(SamplingFault::NoTool)),
+        (&["add"], Some("required"), Ok(()), Err(SamplingError::NoTool)),
         (&["add"], Some("none"), Err(tool.clone()), Ok(())),
         (&["sub"], None, Err(tool.clone()), Ok(())),
         (&[], None, Err(tool), Ok(())),
@@ -273,7 +273,7 @@ fn a_model_calls_the_tools_that_it_may_and_one_if_it_must() {
     // It has called one, or was cut off before it could.
     let done = json!([user(text()), model(call("1")), user(result("1"))]);
     assert_eq!(rule(&["add"], Some("required"), done).check(&talks), Ok(()));
-    assert_eq!(rule(&["add"], Some("required"), asked).check(&said(text(), "maxTokens")), Ok(()));
+    assert_eq!(rule(&["add"], Some("required"), asked).check(&sampling_result(text(), "maxTokens")), Ok(()));
 }
 
 /// C11.5: hints are respected in their order, whatever the order of the models.

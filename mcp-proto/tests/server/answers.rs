@@ -11,7 +11,7 @@ use mcp_proto::schema::{
 };
 use serde_json::{Value, json};
 
-use crate::server_common::{Scripted, config, tools};
+use crate::server_common::{ServerHarness, config, tools};
 
 const TASKS: &str = "io.modelcontextprotocol/tasks";
 
@@ -24,7 +24,7 @@ fn task() -> CreateTaskResult {
         .stamped()
 }
 
-fn answer(s: &mut Scripted, method: &str, params: Value, result: &dyn AnyResult) -> Value {
+fn answer(s: &mut ServerHarness, method: &str, params: Value, result: &dyn AnyResult) -> Value {
     s.modern(1, method, params);
     let request = s.request();
     s.server.respond(s.now, request, Answer::Result(result));
@@ -34,7 +34,7 @@ fn answer(s: &mut Scripted, method: &str, params: Value, result: &dyn AnyResult)
 /// S11.2
 #[test]
 fn a_result_keeps_the_kind_that_an_extension_gives_it() {
-    let mut s = Scripted::new(config());
+    let mut s = ServerHarness::new(config());
     let params = with_capabilities(json!({"extensions": {TASKS: {}}}));
     let line = answer(&mut s, "tools/call", params, &task());
     assert_eq!(line["result"]["resultType"], "task");
@@ -44,7 +44,7 @@ fn a_result_keeps_the_kind_that_an_extension_gives_it() {
 /// S11.1
 #[test]
 fn a_task_is_made_only_for_a_client_that_knows_tasks() {
-    let mut s = Scripted::new(config());
+    let mut s = ServerHarness::new(config());
     let line = answer(&mut s, "tools/call", json!({}), &task());
     assert_eq!(line["error"]["code"], -32021);
     assert_eq!(line["error"]["data"]["requiredCapabilities"]["extensions"], json!({TASKS: {}}));
@@ -53,14 +53,14 @@ fn a_task_is_made_only_for_a_client_that_knows_tasks() {
 /// S4.1
 #[test]
 fn a_result_that_asks_for_input_is_held_to_the_rules_of_one() {
-    let mut s = Scripted::new(config());
+    let mut s = ServerHarness::new(config());
     let mut needed = InputRequiredResult::requests(InputRequests::new());
     needed.request_state = Some("x".into());
     assert_eq!(answer(&mut s, "tools/list", json!({}), &needed)["error"]["code"], -32603);
     assert_eq!(answer(&mut s, "tools/call", json!({}), &needed)["result"]["resultType"], "input_required");
 
-    let mut s = Scripted::legacy_at("2025-11-25");
-    s.ask(2, "tools/call", json!({"name": "t"}));
+    let mut s = ServerHarness::legacy_at("2025-11-25");
+    s.request_with_id(2, "tools/call", json!({"name": "t"}));
     let request = s.request();
     s.server.respond(s.now, request, Answer::Result(&needed));
     assert_eq!(s.code(), -32603);
@@ -69,7 +69,7 @@ fn a_result_that_asks_for_input_is_held_to_the_rules_of_one() {
 /// S4.3, S1.6
 #[test]
 fn everything_that_input_needs_and_the_client_lacks_is_named_at_once() {
-    let mut s = Scripted::new(config());
+    let mut s = ServerHarness::new(config());
     let message: SamplingMessage =
         serde_json::from_str(r#"{"role":"user","content":{"type":"text","text":"hi"}}"#).unwrap();
     let mut sampling = CreateMessageParams::new(vec![message], 100u64);
@@ -90,7 +90,7 @@ fn everything_that_input_needs_and_the_client_lacks_is_named_at_once() {
 /// S4.3
 #[test]
 fn what_is_no_request_of_the_protocol_is_never_asked() {
-    let mut s = Scripted::new(config());
+    let mut s = ServerHarness::new(config());
     let unknown = Json::new(r#"{"method":"tools/list"}"#).unwrap();
     let requests: InputRequests = [("a", InputRequest::Unknown(unknown))].into();
     s.modern(1, "tools/call", with_capabilities(json!({"roots": {}})));
@@ -102,7 +102,7 @@ fn what_is_no_request_of_the_protocol_is_never_asked() {
 /// S7.1
 #[test]
 fn a_result_that_is_passed_on_as_it_came_keeps_its_own_hints() {
-    let mut s = Scripted::new(config());
+    let mut s = ServerHarness::new(config());
     let upstream: EmptyResult =
         serde_json::from_str(r#"{"resultType":"complete","tools":[],"ttlMs":5,"cacheScope":"public"}"#)
             .unwrap();
@@ -120,7 +120,7 @@ fn a_result_that_is_passed_on_as_it_came_keeps_its_own_hints() {
 /// S7.1
 #[test]
 fn only_complete_results_of_cacheable_methods_carry_hints() {
-    let mut s = Scripted::new(config());
+    let mut s = ServerHarness::new(config());
     let line = answer(&mut s, "tools/list", json!({}), &tools());
     assert_eq!((&line["result"]["ttlMs"], &line["result"]["cacheScope"]), (&json!(0), &json!("private")));
 
@@ -146,8 +146,8 @@ fn only_complete_results_of_cacheable_methods_carry_hints() {
 fn each_method_may_have_hints_of_its_own() {
     let mut config = config();
     config.cache = CacheHint { ttl_ms: 10, scope: CacheScope::Private };
-    config.cache_of.insert(Discover::NAME, CacheHint { ttl_ms: 3_600_000, scope: CacheScope::Public });
-    let mut s = Scripted::new(config);
+    config.cache_by_method.insert(Discover::NAME, CacheHint { ttl_ms: 3_600_000, scope: CacheScope::Public });
+    let mut s = ServerHarness::new(config);
     s.modern(1, "server/discover", json!({}));
     let result = s.line()["result"].take();
     assert_eq!((&result["ttlMs"], &result["cacheScope"]), (&json!(3_600_000), &json!("public")));
@@ -160,12 +160,12 @@ fn each_method_may_have_hints_of_its_own() {
 fn a_custom_method_may_bear_the_name_of_one_that_the_revision_lacks() {
     let mut config = config();
     config.custom_methods.push("logging/setLevel".into());
-    let mut s = Scripted::new(config);
+    let mut s = ServerHarness::new(config);
     let line = answer(&mut s, "logging/setLevel", json!({"level": 5}), &EmptyResult::new());
     assert_eq!(line["result"]["resultType"], "complete");
 }
 
-fn error_at(s: &mut Scripted, code: i64) -> Value {
+fn error_at(s: &mut ServerHarness, code: i64) -> Value {
     let request = s.request();
     s.server.respond(s.now, request, Answer::Error(ErrorObject::new(code, "no")));
     s.code()
@@ -174,7 +174,7 @@ fn error_at(s: &mut Scripted, code: i64) -> Value {
 /// S1.10
 #[test]
 fn codes_that_the_modern_revision_forbids_are_replaced() {
-    let mut s = Scripted::new(config());
+    let mut s = ServerHarness::new(config());
     let cases = [
         (code::RESOURCE_NOT_FOUND, -32602),
         (code::URL_ELICITATION_REQUIRED, -32603),
@@ -199,8 +199,8 @@ fn codes_of_legacy_revisions_are_left_to_them() {
         ("2025-06-18", code::URL_ELICITATION_REQUIRED, -32603),
         ("2024-11-05", -32_050, -32_050),
     ] {
-        let mut s = Scripted::legacy_at(version);
-        s.ask(2, "tools/call", json!({"name": "t"}));
+        let mut s = ServerHarness::legacy_at(version);
+        s.request_with_id(2, "tools/call", json!({"name": "t"}));
         assert_eq!(error_at(&mut s, given), sent, "{version} {given}");
     }
 }

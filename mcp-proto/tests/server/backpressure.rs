@@ -3,11 +3,11 @@
 use core::time::Duration;
 
 use mcp_proto::peer::RequestOptions;
-use mcp_proto::peer::server::{Answer, Closed, Event, ServerConfig};
+use mcp_proto::peer::server::{Answer, CloseReason, Event, ServerConfig};
 use mcp_proto::schema::{CallToolResult, EmptyParams, ListRoots};
 use serde_json::{Value, json};
 
-use crate::server_common::{Scripted, config, initialize, tools};
+use crate::server_common::{ServerHarness, config, initialize, tools};
 
 /// Over so many bytes of unread answers, requests are held.
 const MARK: usize = 1000;
@@ -19,19 +19,19 @@ fn small() -> ServerConfig {
     config
 }
 
-fn legacy(config: ServerConfig) -> Scripted {
-    Scripted::legacy_with(config, "2025-03-26", json!({"roots": {}}))
+fn legacy(config: ServerConfig) -> ServerHarness {
+    ServerHarness::legacy_with(config, "2025-03-26", json!({"roots": {}}))
 }
 
 /// Leaves an answer unread that is over the mark.
-fn fill(s: &mut Scripted) {
+fn fill(s: &mut ServerHarness) {
     s.modern(99, "tools/call", json!({}));
     let request = s.request();
     s.server.respond(s.now, request, Answer::Result(&CallToolResult::text("x".repeat(MARK + 1))));
 }
 
 /// Takes what is queued, and lets the server act on that.
-fn take(s: &mut Scripted) -> Vec<Value> {
+fn take(s: &mut ServerHarness) -> Vec<Value> {
     let mut lines = s.lines();
     s.advance(Duration::ZERO);
     lines.extend(s.lines());
@@ -39,7 +39,7 @@ fn take(s: &mut Scripted) -> Vec<Value> {
 }
 
 /// The tokens of the requests that reached the application, in order; each is answered.
-fn dispatched(s: &mut Scripted) -> Vec<String> {
+fn dispatched(s: &mut ServerHarness) -> Vec<String> {
     let mut seen = Vec::new();
     for event in s.events() {
         if let Event::Request { id, context, .. } = event {
@@ -50,7 +50,7 @@ fn dispatched(s: &mut Scripted) -> Vec<String> {
     seen
 }
 
-fn ask(s: &mut Scripted, id: i64) {
+fn ask(s: &mut ServerHarness, id: i64) {
     s.modern(id, "tools/list", json!({"_meta": {"progressToken": id}}));
 }
 
@@ -60,25 +60,25 @@ fn ids(lines: &[Value]) -> Vec<i64> {
 
 #[test]
 fn server_holds_requests_while_answers_are_unread_and_dispatches_them_in_order() {
-    let mut s = Scripted::new(small());
+    let mut s = ServerHarness::new(small());
     fill(&mut s);
     for id in 1..=3 {
         ask(&mut s, id);
     }
     assert!(s.events().is_empty(), "nothing is dispatched");
-    assert_eq!(s.server.peer().held(), 3);
+    assert_eq!(s.server.peer().backlog_len(), 3);
     assert!(s.server.wants_read(), "there is room for more");
     assert_eq!(ids(&s.lines()), [99]);
     assert!(s.server.poll_timeout().is_some_and(|due| due <= s.now), "held requests are due at once");
     s.advance(Duration::ZERO);
     assert_eq!(dispatched(&mut s), ["1", "2", "3"]);
     assert_eq!(ids(&take(&mut s)), [1, 2, 3]);
-    assert_eq!(s.server.peer().held(), 0);
+    assert_eq!(s.server.peer().backlog_len(), 0);
 }
 
 #[test]
 fn requests_queue_behind_those_that_are_held() {
-    let mut s = Scripted::new(small());
+    let mut s = ServerHarness::new(small());
     fill(&mut s);
     ask(&mut s, 1);
     s.lines();
@@ -95,8 +95,8 @@ fn server_handles_pings_cancellations_and_responses_while_it_holds_requests() {
     ask(&mut s, 1);
     ask(&mut s, 2);
     s.notify("notifications/cancelled", json!({"requestId": 1}));
-    s.say(&json!({"jsonrpc": "2.0", "id": wire, "result": {"roots": []}}).to_string());
-    s.ask(3, "ping", json!({}));
+    s.send(&json!({"jsonrpc": "2.0", "id": wire, "result": {"roots": []}}).to_string());
+    s.request_with_id(3, "ping", json!({}));
     let events = s.events();
     assert!(matches!(&*events, [Event::Outcome { request, .. }] if *request == asked), "{events:?}");
     assert_eq!(ids(&s.lines()), [99, 3]);
@@ -107,7 +107,7 @@ fn server_handles_pings_cancellations_and_responses_while_it_holds_requests() {
 
 #[test]
 fn server_stops_reading_only_when_the_window_is_full() {
-    let mut s = Scripted::new(small());
+    let mut s = ServerHarness::new(small());
     fill(&mut s);
     let mut asked = Vec::new();
     while s.server.wants_read() {
@@ -117,7 +117,7 @@ fn server_stops_reading_only_when_the_window_is_full() {
         assert!(asked.len() < 10, "the window is bounded");
     }
     assert!(asked.len() >= 4, "it holds as much as one message may be long: {}", asked.len());
-    s.say("{}");
+    s.send("{}");
     take(&mut s);
     assert!(s.server.wants_read());
     assert_eq!(dispatched(&mut s), asked);
@@ -125,10 +125,10 @@ fn server_stops_reading_only_when_the_window_is_full() {
 
 #[test]
 fn server_refuses_requests_of_a_driver_that_reads_on() {
-    let mut s = Scripted::new(small());
+    let mut s = ServerHarness::new(small());
     fill(&mut s);
     let mut id = 0;
-    while s.server.peer().held() == id as usize {
+    while s.server.peer().backlog_len() == id as usize {
         id += 1;
         s.modern(id, "tools/call", json!({"padding": "x".repeat(9000)}));
         assert!(id < 1000, "what is held is bounded");
@@ -140,7 +140,7 @@ fn server_refuses_requests_of_a_driver_that_reads_on() {
 
 #[test]
 fn requests_of_one_read_are_never_refused_for_a_full_window() {
-    let mut s = Scripted::new(small());
+    let mut s = ServerHarness::new(small());
     fill(&mut s);
     let mut read = String::new();
     for id in 1..=1000 {
@@ -149,14 +149,14 @@ fn requests_of_one_read_are_never_refused_for_a_full_window() {
     }
     s.server.handle_input(s.now, read.into());
     assert!(!s.server.wants_read());
-    assert_eq!(s.server.peer().held(), 1000);
+    assert_eq!(s.server.peer().backlog_len(), 1000);
 }
 
 #[test]
 fn release_never_exceeds_the_limit_of_unanswered_requests() {
     let mut config = small();
     config.limits.requests_in = 3;
-    let mut s = Scripted::new(config);
+    let mut s = ServerHarness::new(config);
     fill(&mut s);
     for id in 1..=10 {
         ask(&mut s, id);
@@ -175,9 +175,9 @@ fn release_never_exceeds_the_limit_of_unanswered_requests() {
 
 #[test]
 fn handshake_that_is_held_is_still_followed_by_its_notification() {
-    let mut s = Scripted::new(small());
+    let mut s = ServerHarness::new(small());
     fill(&mut s);
-    s.ask(1, "initialize", initialize("2025-11-25"));
+    s.request_with_id(1, "initialize", initialize("2025-11-25"));
     s.notify("notifications/initialized", json!({}));
     assert!(s.server.session().is_none());
     assert_eq!(ids(&take(&mut s)), [99, 1]);
@@ -190,7 +190,7 @@ fn batch_that_is_held_is_answered_as_one() {
     fill(&mut s);
     let request = |id: i64| json!({"jsonrpc": "2.0", "id": id, "method": "tools/list", "params": {}});
     let ping = json!({"jsonrpc": "2.0", "id": 3, "method": "ping"});
-    s.say(&json!([request(1), ping, request(2)]).to_string());
+    s.send(&json!([request(1), ping, request(2)]).to_string());
     s.notify("notifications/cancelled", json!({"requestId": 2}));
     assert_eq!(ids(&take(&mut s)), [99]);
     assert_eq!(dispatched(&mut s).len(), 1);
@@ -200,7 +200,7 @@ fn batch_that_is_held_is_answered_as_one() {
 
 #[test]
 fn server_does_not_answer_a_second_request_with_the_id_of_one_that_is_held_twice() {
-    let mut s = Scripted::new(small());
+    let mut s = ServerHarness::new(small());
     fill(&mut s);
     ask(&mut s, 1);
     ask(&mut s, 1);
@@ -210,7 +210,7 @@ fn server_does_not_answer_a_second_request_with_the_id_of_one_that_is_held_twice
 
 #[test]
 fn requests_before_the_end_of_input_are_served_however_slowly_the_client_reads() {
-    let mut s = Scripted::new(small());
+    let mut s = ServerHarness::new(small());
     fill(&mut s);
     for id in 1..=3 {
         ask(&mut s, id);
@@ -221,12 +221,12 @@ fn requests_before_the_end_of_input_are_served_however_slowly_the_client_reads()
     assert_eq!(ids(&take(&mut s)), [99]);
     assert_eq!(dispatched(&mut s), ["1", "2", "3"]);
     assert_eq!(ids(&s.lines()), [1, 2, 3]);
-    assert!(matches!(&*s.events(), [Event::Closed(Closed::Done)]));
+    assert!(matches!(&*s.events(), [Event::Closed(CloseReason::Done)]));
 }
 
 #[test]
 fn close_timeout_does_not_run_while_the_client_has_to_read() {
-    let mut s = Scripted::new(small());
+    let mut s = ServerHarness::new(small());
     ask(&mut s, 1);
     let request = s.request();
     fill(&mut s);
@@ -236,14 +236,14 @@ fn close_timeout_does_not_run_while_the_client_has_to_read() {
     s.advance(Duration::from_secs(1));
     s.server.respond(s.now, request, Answer::Result(&tools()));
     assert_eq!(ids(&s.lines()), [1]);
-    assert!(matches!(&*s.events(), [Event::Closed(Closed::Done)]));
+    assert!(matches!(&*s.events(), [Event::Closed(CloseReason::Done)]));
 }
 
 #[test]
 fn held_requests_are_answered_with_an_error_if_the_application_does_not_answer() {
     let mut config = small();
     config.limits.requests_in = 1;
-    let mut s = Scripted::new(config);
+    let mut s = ServerHarness::new(config);
     fill(&mut s);
     for id in 1..=3 {
         ask(&mut s, id);
@@ -259,7 +259,7 @@ fn held_requests_are_answered_with_an_error_if_the_application_does_not_answer()
 
 #[test]
 fn closing_server_refuses_what_it_holds() {
-    let mut s = Scripted::new(small());
+    let mut s = ServerHarness::new(small());
     fill(&mut s);
     ask(&mut s, 1);
     s.server.close(s.now);
@@ -272,7 +272,7 @@ fn closing_server_refuses_what_it_holds() {
 #[test]
 fn client_that_takes_nothing_ends_the_connection_by_the_write_deadline() {
     for ends_input in [false, true] {
-        let mut s = Scripted::new(small());
+        let mut s = ServerHarness::new(small());
         fill(&mut s);
         ask(&mut s, 1);
         if ends_input {
@@ -282,13 +282,13 @@ fn client_that_takes_nothing_ends_the_connection_by_the_write_deadline() {
         assert!(!s.server.is_closed());
         s.advance(Duration::from_secs(2));
         assert!(s.server.is_closed());
-        assert!(matches!(&*s.events(), [Event::Closed(Closed::Lost(_))]));
+        assert!(matches!(&*s.events(), [Event::Closed(CloseReason::Lost(_))]));
     }
 }
 
 #[test]
 fn client_that_takes_a_large_answer_slowly_is_no_client_that_takes_nothing() {
-    let mut s = Scripted::new(small());
+    let mut s = ServerHarness::new(small());
     fill(&mut s);
     for _ in 0..10 {
         s.advance(Duration::from_secs(40));

@@ -12,7 +12,7 @@ use mcp_proto::schema::ProgressParams;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::server_common::{Scripted, config, initialize, meta_of_request, tools};
+use crate::server_common::{ServerHarness, config, initialize, meta_of_request, tools};
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -99,7 +99,7 @@ impl Ledger {
     }
 }
 
-fn events(s: &mut Scripted, asked: &mut Vec<InboundId>) {
+fn events(s: &mut ServerHarness, asked: &mut Vec<InboundId>) {
     for event in s.events() {
         if let Event::Request { id, .. } = event {
             assert!(!asked.contains(&id), "{id:?} is told twice");
@@ -121,17 +121,17 @@ proptest! {
         let mut config = config();
         // Little of it makes the server hold requests.
         config.limits.queued_bytes = config.limits.queued_bytes.min(unread);
-        let mut s = Scripted::new(config);
+        let mut s = ServerHarness::new(config);
         let mut ledger = Ledger::default();
         let mut asked = Vec::new();
         let id = ledger.ask();
-        s.ask(id, "initialize", initialize("2025-03-26"));
+        s.request_with_id(id, "initialize", initialize("2025-03-26"));
         s.notify("notifications/initialized", json!({}));
         for step in steps {
             match step {
                 Step::Ask { method, modern } => {
                     let id = ledger.ask();
-                    s.ask(id, METHODS[method], params(method, modern));
+                    s.request_with_id(id, METHODS[method], params(method, modern));
                 }
                 Step::Batch { methods } => {
                     let messages: Vec<Value> = methods
@@ -141,13 +141,13 @@ proptest! {
                             json!({"jsonrpc": "2.0", "id": ledger.ask(), "method": name, "params": params})
                         })
                         .collect();
-                    s.say(&Value::from(messages).to_string());
+                    s.send(&Value::from(messages).to_string());
                 }
                 Step::Malformed { with_id: true } => {
                     let id = ledger.ask();
-                    s.say(&format!(r#"{{"jsonrpc":"2.0","id":{id},"method":7}}"#));
+                    s.send(&format!(r#"{{"jsonrpc":"2.0","id":{id},"method":7}}"#));
                 }
-                Step::Malformed { with_id: false } => s.say(r#"{"jsonrpc":"2.0","id":1.5,"method":"ping"}"#),
+                Step::Malformed { with_id: false } => s.send(r#"{"jsonrpc":"2.0","id":1.5,"method":"ping"}"#),
                 Step::CancelNewest => {
                     s.notify("notifications/cancelled", json!({"requestId": ledger.next}));
                     ledger.cancelled.push(ledger.next);
@@ -183,7 +183,7 @@ proptest! {
         }
         s.lines().iter().for_each(|line| ledger.read(line));
         prop_assert!(s.server.is_closed());
-        prop_assert_eq!(s.server.peer().held(), 0);
+        prop_assert_eq!(s.server.peer().backlog_len(), 0);
         for (id, answers) in &ledger.answers {
             let expected = *answers == 1 || (*answers == 0 && ledger.cancelled.contains(id));
             prop_assert!(expected, "{id} is answered {answers} times");

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use mcp_proto::peer::server::{Answer, Diagnostic, Eras, Event, ListKind};
-use mcp_proto::peer::{Lost, Outcome, Refusal, RequestOptions};
+use mcp_proto::peer::{LostReason, Outcome, RequestError, RequestOptions};
 use mcp_proto::rpc::{ErrorObject, Id};
 use mcp_proto::schema::{
     CallToolResult, ClientCapability, Elicit, InputRequest, InputRequests, InputRequiredResult, ListRoots,
@@ -11,12 +11,12 @@ use mcp_proto::schema::{
 };
 use serde_json::{Value, json};
 
-use crate::server_common::{MODERN, Scripted, config, initialize, tools};
+use crate::server_common::{MODERN, ServerHarness, config, initialize, tools};
 
 /// S1.2, S1.3, S7.1
 #[test]
 fn a_modern_result_says_what_it_is_who_made_it_and_how_long_it_may_be_kept() {
-    let mut s = Scripted::new(config());
+    let mut s = ServerHarness::new(config());
     s.modern("a", "tools/list", json!({}));
     let request = s.request();
     s.server.respond(s.now, request, Answer::Result(&tools()));
@@ -40,7 +40,7 @@ fn a_modern_result_says_what_it_is_who_made_it_and_how_long_it_may_be_kept() {
 /// S1.14, S1.15
 #[test]
 fn discovery_lists_modern_versions_capabilities_and_instructions() {
-    let mut s = Scripted::new(config());
+    let mut s = ServerHarness::new(config());
     s.modern(0, "server/discover", json!({}));
     let result = s.line()["result"].take();
     assert_eq!(result["supportedVersions"], json!([MODERN]));
@@ -55,7 +55,7 @@ fn each_modern_request_speaks_for_itself_whatever_the_one_before_said() {
     let info = "io.modelcontextprotocol/clientInfo";
     let capabilities = "io.modelcontextprotocol/clientCapabilities";
     let level = "io.modelcontextprotocol/logLevel";
-    let mut s = Scripted::new(config());
+    let mut s = ServerHarness::new(config());
     let mut id = 0;
     let mut heard = |own: Value| {
         id += 1;
@@ -87,7 +87,7 @@ fn each_modern_request_speaks_for_itself_whatever_the_one_before_said() {
 #[test]
 fn an_unsupported_version_is_refused_with_those_that_are_spoken() {
     for version in ["1900-01-01", "2025-11-25", ""] {
-        let mut s = Scripted::new(config());
+        let mut s = ServerHarness::new(config());
         s.modern(1, "tools/list", json!({"_meta": {"io.modelcontextprotocol/protocolVersion": version}}));
         let error = s.line()["error"].take();
         assert_eq!(error["code"], -32022);
@@ -98,32 +98,32 @@ fn an_unsupported_version_is_refused_with_those_that_are_spoken() {
 /// S1.4
 #[test]
 fn missing_metadata_is_an_invalid_parameter_that_is_named() {
-    let mut s = Scripted::new(config());
-    s.ask(1, "tools/list", json!({"_meta": {"io.modelcontextprotocol/protocolVersion": MODERN}}));
+    let mut s = ServerHarness::new(config());
+    s.request_with_id(1, "tools/list", json!({"_meta": {"io.modelcontextprotocol/protocolVersion": MODERN}}));
     let error = s.line()["error"].take();
     assert_eq!(error["code"], -32602);
     assert!(error["message"].as_str().unwrap().contains("clientCapabilities"), "{error}");
     for bare in ["tools/list", "server/discover", "resources/list"] {
-        s.ask(2, bare, json!({}));
+        s.request_with_id(2, bare, json!({}));
         let error = s.line()["error"].take();
         assert_eq!(error["code"], -32602, "{bare}");
         assert!(error["message"].as_str().unwrap().contains("protocolVersion"), "{error}");
     }
-    s.say(r#"{"jsonrpc":"2.0","id":3,"method":"tools/list"}"#);
+    s.send(r#"{"jsonrpc":"2.0","id":3,"method":"tools/list"}"#);
     assert_eq!(s.code(), -32602);
 }
 
 /// S1.20
 #[test]
 fn a_bare_ping_is_answered_before_the_handshake() {
-    let mut s = Scripted::new(config());
-    s.say(r#"{"jsonrpc":"2.0","id":"p","method":"ping"}"#);
+    let mut s = ServerHarness::new(config());
+    s.send(r#"{"jsonrpc":"2.0","id":"p","method":"ping"}"#);
     assert_eq!(s.line(), json!({"jsonrpc": "2.0", "id": "p", "result": {}}));
 }
 
 #[test]
 fn legacy_methods_with_a_modern_envelope_are_unknown() {
-    let mut s = Scripted::legacy_at("2025-11-25");
+    let mut s = ServerHarness::legacy_at("2025-11-25");
     for method in ["initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"] {
         s.modern(method, method, json!({"uri": "x", "level": "info"}));
         assert_eq!(s.code(), -32601, "{method}");
@@ -136,8 +136,8 @@ fn the_handshake_answers_the_version_asked_for_or_the_newest_legacy_one() {
     let versions = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
     let others = [("2026-07-28", "2025-11-25"), ("1999-01-01", "2025-11-25")];
     for (asked, answered) in versions.map(|version| (version, version)).into_iter().chain(others) {
-        let mut s = Scripted::new(config());
-        s.ask(1, "initialize", initialize(asked));
+        let mut s = ServerHarness::new(config());
+        s.request_with_id(1, "initialize", initialize(asked));
         let result = s.line()["result"].take();
         assert_eq!(result["protocolVersion"], answered);
         assert_eq!(result["serverInfo"]["name"], "test-server");
@@ -148,8 +148,8 @@ fn the_handshake_answers_the_version_asked_for_or_the_newest_legacy_one() {
 
 #[test]
 fn a_second_handshake_is_answered_again() {
-    let mut s = Scripted::legacy_at("2025-11-25");
-    s.ask(2, "initialize", initialize("2025-06-18"));
+    let mut s = ServerHarness::legacy_at("2025-11-25");
+    s.request_with_id(2, "initialize", initialize("2025-06-18"));
     assert_eq!(s.line()["result"]["protocolVersion"], "2025-06-18");
     assert!(!s.server.session().unwrap().initialized);
 }
@@ -157,8 +157,8 @@ fn a_second_handshake_is_answered_again() {
 /// R10
 #[test]
 fn a_legacy_result_carries_nothing_modern() {
-    let mut s = Scripted::legacy_at("2025-11-25");
-    s.ask(2, "tools/list", json!({}));
+    let mut s = ServerHarness::legacy_at("2025-11-25");
+    s.request_with_id(2, "tools/list", json!({}));
     let request = s.request();
     s.server.respond(s.now, request, Answer::Result(&tools()));
     let result = s.line()["result"].take();
@@ -168,12 +168,12 @@ fn a_legacy_result_carries_nothing_modern() {
 /// S1.7, S1.8
 #[test]
 fn modern_requests_are_served_beside_a_legacy_session() {
-    let mut s = Scripted::legacy_at("2025-06-18");
+    let mut s = ServerHarness::legacy_at("2025-06-18");
     s.modern(2, "tools/list", json!({}));
     let request = s.request();
     s.server.respond(s.now, request, Answer::Result(&tools()));
     assert_eq!(s.line()["result"]["resultType"], "complete");
-    s.ask(3, "server/discover", json!({}));
+    s.request_with_id(3, "server/discover", json!({}));
     assert_eq!(s.code(), -32602);
 }
 
@@ -182,8 +182,8 @@ fn modern_requests_are_served_beside_a_legacy_session() {
 fn a_modern_only_server_names_its_versions_to_a_handshake() {
     let mut config = config();
     config.eras = Eras::ModernOnly;
-    let mut s = Scripted::new(config);
-    s.ask(1, "initialize", initialize("2025-11-25"));
+    let mut s = ServerHarness::new(config);
+    s.request_with_id(1, "initialize", initialize("2025-11-25"));
     let error = s.line()["error"].take();
     assert_eq!((&error["code"], &error["data"]["supported"]), (&json!(-32022), &json!([MODERN])));
     assert_eq!(error["data"]["requested"], "2025-11-25");
@@ -193,10 +193,10 @@ fn a_modern_only_server_names_its_versions_to_a_handshake() {
 fn a_legacy_only_server_does_not_know_discovery() {
     let mut config = config();
     config.eras = Eras::LegacyOnly;
-    let mut s = Scripted::new(config);
+    let mut s = ServerHarness::new(config);
     s.modern(1, "server/discover", json!({}));
     assert!(s.code().as_i64().is_some_and(|code| code != -32022 && code != -32021 && code != -32020));
-    s.ask(2, "initialize", initialize("2025-11-25"));
+    s.request_with_id(2, "initialize", initialize("2025-11-25"));
     assert_eq!(s.line()["result"]["protocolVersion"], "2025-11-25");
     s.modern(3, "server/discover", json!({}));
     assert_eq!(s.code(), -32601);
@@ -205,7 +205,7 @@ fn a_legacy_only_server_does_not_know_discovery() {
 /// S1.11, S1.19
 #[test]
 fn what_is_not_declared_or_not_known_is_an_unknown_method() {
-    let mut s = Scripted::new(config());
+    let mut s = ServerHarness::new(config());
     for method in ["completion/complete", "nonsense", "tasks/get", ""] {
         s.modern(1, method, json!({}));
         assert_eq!(s.code(), -32601, "{method}");
@@ -214,7 +214,7 @@ fn what_is_not_declared_or_not_known_is_an_unknown_method() {
 
 #[test]
 fn server_does_not_answer_a_request_whose_id_is_in_flight() {
-    let mut s = Scripted::new(config());
+    let mut s = ServerHarness::new(config());
     s.modern(7, "tools/list", json!({}));
     let first = s.request();
     s.modern(7, "tools/list", json!({}));
@@ -233,7 +233,7 @@ fn server_does_not_answer_a_request_whose_id_is_in_flight() {
 /// S1.11, S1.12
 #[test]
 fn what_is_no_request_is_answered_as_such() {
-    let mut s = Scripted::new(config());
+    let mut s = ServerHarness::new(config());
     let cases = [
         ("{", -32700, Value::Null),
         ("nonsense", -32700, Value::Null),
@@ -245,7 +245,7 @@ fn what_is_no_request_is_answered_as_such() {
         (r#"{"jsonrpc":"2.0","id":9,"method":"tools/list","params":[1]}"#, -32602, json!(9)),
     ];
     for (text, code, id) in cases {
-        s.say(text);
+        s.send(text);
         let line = s.line();
         assert_eq!((&line["error"]["code"], &line["id"]), (&json!(code), &id), "{text}");
         s.expect_silence();
@@ -258,7 +258,7 @@ fn what_is_no_request_is_answered_as_such() {
 /// S2.3, S6.1
 #[test]
 fn nothing_more_is_sent_for_a_cancelled_request() {
-    let mut s = Scripted::new(config());
+    let mut s = ServerHarness::new(config());
     s.modern(1, "tools/call", json!({"name": "t", "_meta": {"progressToken": "p"}}));
     let request = s.request();
     s.notify("notifications/cancelled", json!({"requestId": 1, "reason": "enough"}));
@@ -273,7 +273,7 @@ fn nothing_more_is_sent_for_a_cancelled_request() {
 /// S6.2
 #[test]
 fn progress_needs_a_token_rises_and_ends_with_the_answer() {
-    let mut s = Scripted::new(config());
+    let mut s = ServerHarness::new(config());
     s.modern(1, "tools/call", json!({"name": "t"}));
     let without = s.request();
     assert!(!s.server.progress(s.now, without, &ProgressParams::new(0, 1)));
@@ -295,7 +295,7 @@ fn progress_needs_a_token_rises_and_ends_with_the_answer() {
 /// S8.18
 #[test]
 fn a_modern_request_is_logged_for_only_as_it_asks() {
-    let mut s = Scripted::new(config());
+    let mut s = ServerHarness::new(config());
     let message = |level| LoggingMessageParams::new(level, "text");
     s.modern(1, "tools/call", json!({"name": "t"}));
     let silent = s.request();
@@ -311,22 +311,22 @@ fn a_modern_request_is_logged_for_only_as_it_asks() {
 
 #[test]
 fn a_legacy_session_is_logged_to_from_the_level_it_sets() {
-    let mut s = Scripted::legacy_at("2025-06-18");
+    let mut s = ServerHarness::legacy_at("2025-06-18");
     let message = |level| LoggingMessageParams::new(level, "text");
     assert!(!s.server.log(s.now, None, &message(LoggingLevel::Debug)));
     assert!(s.server.log(s.now, None, &message(LoggingLevel::Info)));
     s.line();
-    s.ask(2, "logging/setLevel", json!({"level": "error"}));
+    s.request_with_id(2, "logging/setLevel", json!({"level": "error"}));
     assert_eq!(s.line()["result"], json!({}));
     assert!(!s.server.log(s.now, None, &message(LoggingLevel::Warning)));
-    s.ask(3, "logging/setLevel", json!({"level": "loud"}));
+    s.request_with_id(3, "logging/setLevel", json!({"level": "loud"}));
     assert_eq!(s.code(), -32602);
 }
 
 /// S5.1, S5.2, S5.3
 #[test]
 fn a_subscription_is_acknowledged_first_and_told_only_what_it_asked() {
-    let mut s = Scripted::new(config());
+    let mut s = ServerHarness::new(config());
     let filter =
         json!({"toolsListChanged": true, "resourcesListChanged": true, "resourceSubscriptions": ["a://b"]});
     s.modern("sub", "subscriptions/listen", json!({"notifications": filter}));
@@ -357,7 +357,7 @@ fn a_subscription_is_acknowledged_first_and_told_only_what_it_asked() {
 /// S5.4, S5.5, R4
 #[test]
 fn a_server_that_closes_ends_its_subscriptions_by_result_and_notification() {
-    let mut s = Scripted::new(config());
+    let mut s = ServerHarness::new(config());
     s.modern(5, "subscriptions/listen", json!({"notifications": {"toolsListChanged": true}}));
     s.line();
     s.server.close(s.now);
@@ -375,14 +375,14 @@ fn a_server_that_closes_ends_its_subscriptions_by_result_and_notification() {
 /// S5.8
 #[test]
 fn a_legacy_session_subscribes_to_single_resources() {
-    let mut s = Scripted::legacy_at("2025-11-25");
+    let mut s = ServerHarness::legacy_at("2025-11-25");
     s.server.resource_updated(s.now, "a://b");
     s.expect_silence();
-    s.ask(2, "resources/subscribe", json!({"uri": "a://b"}));
+    s.request_with_id(2, "resources/subscribe", json!({"uri": "a://b"}));
     assert_eq!(s.line()["result"], json!({}));
     s.server.resource_updated(s.now, "a://b");
     assert_eq!(s.line()["params"], json!({"uri": "a://b"}));
-    s.ask(3, "resources/unsubscribe", json!({"uri": "a://b"}));
+    s.request_with_id(3, "resources/unsubscribe", json!({"uri": "a://b"}));
     s.line();
     s.server.resource_updated(s.now, "a://b");
     s.expect_silence();
@@ -393,17 +393,17 @@ fn a_legacy_session_subscribes_to_single_resources() {
 /// S1.9, S1.18
 #[test]
 fn only_a_legacy_client_that_is_ready_is_asked_and_only_what_it_declared() {
-    let mut s = Scripted::new(config());
-    let ask = |s: &mut Scripted| {
+    let mut s = ServerHarness::new(config());
+    let ask = |s: &mut ServerHarness| {
         s.server.request::<ListRoots>(s.now, &Default::default(), RequestOptions::default())
     };
     s.modern(1, "tools/list", json!({}));
-    assert_eq!(ask(&mut s), Err(Refusal::NotReady));
-    let mut s = Scripted::legacy_at("2025-11-25");
+    assert_eq!(ask(&mut s), Err(RequestError::NotReady));
+    let mut s = ServerHarness::legacy_at("2025-11-25");
     let request = ask(&mut s).unwrap();
     let line = s.line();
     assert_eq!(line["method"], "roots/list");
-    s.say(&json!({"jsonrpc": "2.0", "id": line["id"], "result": {"roots": []}}).to_string());
+    s.send(&json!({"jsonrpc": "2.0", "id": line["id"], "result": {"roots": []}}).to_string());
     assert!(
         matches!(&s.events()[..], [Event::Outcome { request: ended, outcome: Outcome::Result(_) }] if *ended == request)
     );
@@ -411,12 +411,12 @@ fn only_a_legacy_client_that_is_ready_is_asked_and_only_what_it_declared() {
         serde_json::from_str(r#"{"mode":"url","message":"m","url":"https://e.com","elicitationId":"e"}"#)
             .unwrap();
     let refused = s.server.request::<Elicit>(s.now, &url, RequestOptions::default());
-    assert!(matches!(refused, Err(Refusal::Capability { .. })), "only forms were declared");
+    assert!(matches!(refused, Err(RequestError::Capability { .. })), "only forms were declared");
 }
 
 #[test]
 fn a_request_to_the_client_times_out_and_is_cancelled() {
-    let mut s = Scripted::legacy_at("2025-11-25");
+    let mut s = ServerHarness::legacy_at("2025-11-25");
     s.server.request::<ListRoots>(s.now, &Default::default(), RequestOptions::default()).unwrap();
     s.line();
     s.now = s.server.poll_timeout().unwrap();
@@ -432,7 +432,7 @@ fn input_is_asked_for_only_where_it_may_be_and_of_what_was_declared() {
     let mut requests = InputRequests::new();
     requests.insert("roots", InputRequest::ListRoots(Default::default()));
     let roots = InputRequiredResult::requests(requests);
-    let mut s = Scripted::new(config());
+    let mut s = ServerHarness::new(config());
     s.modern(1, "tools/call", json!({"name": "t"}));
     let request = s.request();
     s.server.respond(s.now, request, Answer::InputRequired(&roots));
@@ -458,14 +458,14 @@ fn input_is_asked_for_only_where_it_may_be_and_of_what_was_declared() {
 /// R1
 #[test]
 fn a_batch_is_answered_by_one_array_once_all_of_it_is_there() {
-    let mut s = Scripted::legacy_at("2025-03-26");
+    let mut s = ServerHarness::legacy_at("2025-03-26");
     let ping = json!({"jsonrpc": "2.0", "id": "p", "method": "ping"});
     let list = json!({"jsonrpc": "2.0", "id": "l", "method": "tools/list"});
     let nonsense = json!({"jsonrpc": "2.0", "id": "n", "method": "nonsense"});
     let again =
         json!({"jsonrpc": "2.0", "id": "i", "method": "initialize", "params": initialize("2025-03-26")});
     let note = json!({"jsonrpc": "2.0", "method": "notifications/x"});
-    s.say(&json!([ping, list, nonsense, again, note, 5]).to_string());
+    s.send(&json!([ping, list, nonsense, again, note, 5]).to_string());
     s.expect_silence();
     let request = s.request();
     s.server.respond(s.now, request, Answer::Result(&tools()));
@@ -474,16 +474,16 @@ fn a_batch_is_answered_by_one_array_once_all_of_it_is_there() {
     assert_eq!(ids, [json!("p"), json!("n"), json!("i"), Value::Null, json!("l")]);
     assert_eq!(answers[2]["error"]["code"], -32600, "initialize must not be part of a batch");
 
-    s.say(&json!([note, note]).to_string());
+    s.send(&json!([note, note]).to_string());
     s.expect_silence();
-    s.say("[]");
+    s.send("[]");
     assert_eq!(s.code(), -32600);
 }
 
 /// S2.4
 #[test]
 fn what_is_in_flight_at_the_end_of_input_may_finish_for_a_while() {
-    let mut s = Scripted::new(config());
+    let mut s = ServerHarness::new(config());
     s.modern(1, "tools/list", json!({}));
     s.modern(2, "tools/list", json!({}));
     let requests: Vec<_> = s
@@ -506,13 +506,13 @@ fn what_is_in_flight_at_the_end_of_input_may_finish_for_a_while() {
 
 #[test]
 fn the_end_of_input_ends_an_idle_server_at_once() {
-    let mut s = Scripted::legacy_at("2025-11-25");
+    let mut s = ServerHarness::legacy_at("2025-11-25");
     s.server.request::<ListRoots>(s.now, &Default::default(), RequestOptions::default()).unwrap();
     s.server.handle_eof(s.now, "");
     assert!(s.server.is_closed());
     assert!(matches!(
         &s.events()[..],
-        [Event::Outcome { outcome: Outcome::Lost(Lost::Disconnected(_)), .. }, Event::Closed(_)]
+        [Event::Outcome { outcome: Outcome::Lost(LostReason::Disconnected(_)), .. }, Event::Closed(_)]
     ));
 }
 
@@ -522,10 +522,10 @@ fn a_client_that_does_not_read_its_answers_is_given_up() {
     let mut config = config();
     config.limits.queued_bytes = 2000;
     config.limits.reply_bytes = 2000;
-    let mut s = Scripted::new(config);
+    let mut s = ServerHarness::new(config);
     // Pings are answered at once, however many answers wait.
     for id in 0..1000 {
-        s.say(&format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping"}}"#));
+        s.send(&format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping"}}"#));
     }
     assert!(s.server.is_closed());
     assert!(s.server.queued() <= 4500);
@@ -536,7 +536,7 @@ fn a_client_that_does_not_read_its_answers_is_given_up() {
 fn requests_beyond_the_limit_are_refused() {
     let mut config = config();
     config.limits.requests_in = 2;
-    let mut s = Scripted::new(config);
+    let mut s = ServerHarness::new(config);
     for id in 0..3 {
         s.modern(id, "tools/list", json!({}));
     }
@@ -546,7 +546,7 @@ fn requests_beyond_the_limit_are_refused() {
 
 #[test]
 fn an_error_is_passed_on_with_its_data() {
-    let mut s = Scripted::new(config());
+    let mut s = ServerHarness::new(config());
     s.modern(1, "resources/read", json!({"uri": "x://y"}));
     let asked = s.request();
     let error = mcp_proto::peer::server::resource_not_found("x://y", mcp_proto::schema::Revision::LATEST);

@@ -2,20 +2,20 @@
 
 use core::time::Duration;
 
-use crate::server_common::{Scripted, config, initialize};
+use crate::server_common::{ServerHarness, config, initialize};
 use mcp_proto::peer::server::{Diagnostic, Event};
 use mcp_proto::peer::{Conduct, Leniency, Outcome, ProgressOption, RequestOptions};
 use mcp_proto::schema::{EmptyResult, ListRoots, Ping};
 use serde_json::{Value, json};
 
-fn strict() -> Scripted {
+fn strict() -> ServerHarness {
     let mut config = config();
     config.conduct = Conduct::Strict;
-    Scripted::new(config)
+    ServerHarness::new(config)
 }
 
-fn handshake(mut s: Scripted) -> Scripted {
-    s.ask(1, "initialize", initialize("2025-11-25"));
+fn handshake(mut s: ServerHarness) -> ServerHarness {
+    s.request_with_id(1, "initialize", initialize("2025-11-25"));
     s.line();
     s.notify("notifications/initialized", json!({}));
     s.events();
@@ -23,7 +23,7 @@ fn handshake(mut s: Scripted) -> Scripted {
 }
 
 /// What the events since the last call tell: the deviations that were tolerated, and the outcomes.
-fn told(s: &mut Scripted) -> (Vec<Leniency>, Vec<Outcome>) {
+fn take_reports(s: &mut ServerHarness) -> (Vec<Leniency>, Vec<Outcome>) {
     let (mut tolerated, mut outcomes) = (Vec::new(), Vec::new());
     for event in s.events() {
         match event {
@@ -35,19 +35,19 @@ fn told(s: &mut Scripted) -> (Vec<Leniency>, Vec<Outcome>) {
     (tolerated, outcomes)
 }
 
-fn answer(s: &mut Scripted, id: &str, outcome: &str) {
-    s.say(&format!(r#"{{"jsonrpc":"2.0","id":{id},{outcome}}}"#));
+fn answer(s: &mut ServerHarness, id: &str, outcome: &str) {
+    s.send(&format!(r#"{{"jsonrpc":"2.0","id":{id},{outcome}}}"#));
 }
 
 #[test]
 fn server_takes_the_decimal_string_and_the_float_of_its_id() {
     for form in ["\"ID\"", "ID.0"] {
         for lenient in [true, false] {
-            let mut s = handshake(if lenient { Scripted::new(config()) } else { strict() });
+            let mut s = handshake(if lenient { ServerHarness::new(config()) } else { strict() });
             s.server.request::<ListRoots>(s.now, &Default::default(), RequestOptions::default()).unwrap();
             let id = s.line()["id"].to_string();
             answer(&mut s, &form.replace("ID", &id), r#""result":{"roots":[]}"#);
-            let (tolerated, outcomes) = told(&mut s);
+            let (tolerated, outcomes) = take_reports(&mut s);
             assert_eq!(
                 (tolerated.len(), outcomes.len()),
                 (usize::from(lenient), usize::from(lenient)),
@@ -59,11 +59,11 @@ fn server_takes_the_decimal_string_and_the_float_of_its_id() {
 
 #[test]
 fn server_keeps_the_words_of_a_malformed_error() {
-    let mut s = handshake(Scripted::new(config()));
+    let mut s = handshake(ServerHarness::new(config()));
     s.server.request::<ListRoots>(s.now, &Default::default(), RequestOptions::default()).unwrap();
     let id = s.line()["id"].to_string();
     answer(&mut s, &id, r#""error":"no roots here""#);
-    let (tolerated, outcomes) = told(&mut s);
+    let (tolerated, outcomes) = take_reports(&mut s);
     let ([Leniency::Response(_)], [Outcome::Error(error)]) = (&tolerated[..], &outcomes[..]) else {
         panic!("{tolerated:?} {outcomes:?}")
     };
@@ -73,49 +73,51 @@ fn server_keeps_the_words_of_a_malformed_error() {
     s.server.request::<ListRoots>(s.now, &Default::default(), RequestOptions::default()).unwrap();
     let id = s.line()["id"].to_string();
     answer(&mut s, &id, r#""error":"no roots here""#);
-    assert!(matches!(told(&mut s).1[..], [Outcome::Invalid(_)]));
+    assert!(matches!(take_reports(&mut s).1[..], [Outcome::Invalid(_)]));
 }
 
 #[test]
 fn a_log_line_with_the_id_of_a_request_does_not_end_the_request_of_the_server() {
-    let mut s = handshake(Scripted::new(config()));
+    let mut s = handshake(ServerHarness::new(config()));
     s.server.request::<ListRoots>(s.now, &Default::default(), RequestOptions::default()).unwrap();
     let id = s.line()["id"].to_string();
-    s.say(&format!(r#"{{"level":"info","id":{id}}}"#));
-    assert!(told(&mut s).1.is_empty());
+    s.send(&format!(r#"{{"level":"info","id":{id}}}"#));
+    assert!(take_reports(&mut s).1.is_empty());
 }
 
 #[test]
 fn a_request_of_the_server_that_times_out_quotes_the_error_without_id() {
-    let mut s = handshake(Scripted::new(config()));
+    let mut s = handshake(ServerHarness::new(config()));
     s.server.request::<ListRoots>(s.now, &Default::default(), RequestOptions::default()).unwrap();
     assert_eq!(s.line()["method"], "roots/list");
-    s.say(r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"what?"}}"#);
+    s.send(r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"what?"}}"#);
     s.advance(Duration::from_secs(600));
-    let (_, outcomes) = told(&mut s);
-    let [Outcome::TimedOut { unaddressed: Some(error), .. }] = &outcomes[..] else { panic!("{outcomes:?}") };
+    let (_, outcomes) = take_reports(&mut s);
+    let [Outcome::TimedOut { error_without_id: Some(error), .. }] = &outcomes[..] else {
+        panic!("{outcomes:?}")
+    };
     assert_eq!(error.message, "what?");
 }
 
 #[test]
 fn a_null_result_of_ping_is_an_empty_object() {
-    let mut s = handshake(Scripted::new(config()));
+    let mut s = handshake(ServerHarness::new(config()));
     s.server.request::<Ping>(s.now, &Default::default(), RequestOptions::default()).unwrap();
     let id = s.line()["id"].to_string();
     answer(&mut s, &id, r#""result":null"#);
-    let (tolerated, mut outcomes) = told(&mut s);
+    let (tolerated, mut outcomes) = take_reports(&mut s);
     assert_eq!(tolerated, [Leniency::NullResult { method: "ping" }]);
     assert_eq!(outcomes.remove(0).decode::<Ping>().unwrap(), EmptyResult::new());
 }
 
 #[test]
 fn server_takes_progress_whose_token_became_a_string() {
-    let mut s = handshake(Scripted::new(config()));
+    let mut s = handshake(ServerHarness::new(config()));
     s.server
         .request::<ListRoots>(
             s.now,
             &Default::default(),
-            RequestOptions::default().progress(ProgressOption::Ask),
+            RequestOptions::default().progress(ProgressOption::Always),
         )
         .unwrap();
     let token = s.line()["params"]["_meta"]["progressToken"].to_string();
@@ -135,21 +137,21 @@ fn server_completes_the_client_info_that_lacks_members() {
     ] {
         let mut params = initialize("2025-06-18");
         params["clientInfo"] = info;
-        let mut s = Scripted::new(config());
-        s.ask(1, "initialize", params.clone());
+        let mut s = ServerHarness::new(config());
+        s.request_with_id(1, "initialize", params.clone());
         assert_eq!(s.line()["result"]["protocolVersion"], "2025-06-18");
-        assert_eq!(told(&mut s).0, [Leniency::ClientInfo]);
+        assert_eq!(take_reports(&mut s).0, [Leniency::ClientInfo]);
         let info = &s.server.peer().session().unwrap().info;
         assert_eq!((&*info.name, &*info.version), (name, version));
 
         let mut s = strict();
-        s.ask(1, "initialize", params);
+        s.request_with_id(1, "initialize", params);
         assert_eq!(s.code(), -32602);
     }
     let mut absent = initialize("2025-06-18");
     absent.as_object_mut().unwrap().remove("clientInfo");
-    let mut s = Scripted::new(config());
-    s.ask(1, "initialize", absent);
+    let mut s = ServerHarness::new(config());
+    s.request_with_id(1, "initialize", absent);
     assert!(s.line()["result"].is_object());
 }
 
@@ -158,14 +160,14 @@ fn server_refuses_client_info_of_the_wrong_type() {
     for info in [json!("c"), json!({"name": 7}), json!({"name": 7, "version": "1"}), json!([])] {
         let mut params = initialize("2025-06-18");
         params["clientInfo"] = info.clone();
-        let mut s = Scripted::new(config());
-        s.ask(1, "initialize", params);
+        let mut s = ServerHarness::new(config());
+        s.request_with_id(1, "initialize", params);
         assert_eq!(s.code(), -32602, "{info}");
     }
     let mut params = initialize("2025-06-18");
     params["clientInfo"] = json!({});
     params["protocolVersion"] = json!(7);
-    let mut s = Scripted::new(config());
-    s.ask(1, "initialize", params);
+    let mut s = ServerHarness::new(config());
+    s.request_with_id(1, "initialize", params);
     assert_eq!(s.code(), -32602);
 }

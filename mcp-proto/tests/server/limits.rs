@@ -5,7 +5,7 @@ use core::time::Duration;
 use mcp_proto::peer::server::{Answer, Event, ListKind, ServerConfig};
 use serde_json::{Value, json};
 
-use crate::server_common::{Scripted, config};
+use crate::server_common::{ServerHarness, config};
 
 /// More events than this wait in no test with `few_events`, whatever the client does.
 const BOUND: usize = 64;
@@ -16,8 +16,8 @@ fn few_events() -> ServerConfig {
     config
 }
 
-fn legacy(config: ServerConfig) -> Scripted {
-    Scripted::legacy_with(config, "2025-11-25", json!({"roots": {}}))
+fn legacy(config: ServerConfig) -> ServerHarness {
+    ServerHarness::legacy_with(config, "2025-11-25", json!({"roots": {}}))
 }
 
 #[test]
@@ -25,8 +25,8 @@ fn subscribing_over_and_over_fills_nothing() {
     let mut s = legacy(few_events());
     for round in 0..500 {
         let uri = format!("x://{round}");
-        s.ask(round, "resources/subscribe", json!({"uri": uri}));
-        s.ask(round, "resources/unsubscribe", json!({"uri": uri}));
+        s.request_with_id(round, "resources/subscribe", json!({"uri": uri}));
+        s.request_with_id(round, "resources/unsubscribe", json!({"uri": uri}));
     }
     assert_eq!(s.lines().len(), 1000, "each is answered");
     assert!(s.events().len() < BOUND);
@@ -36,18 +36,18 @@ fn subscribing_over_and_over_fills_nothing() {
 fn setting_the_level_over_and_over_fills_nothing() {
     let mut s = legacy(few_events());
     for round in 0..500 {
-        s.ask(round, "logging/setLevel", json!({"level": "debug"}));
+        s.request_with_id(round, "logging/setLevel", json!({"level": "debug"}));
     }
     assert_eq!(s.lines().len(), 500);
     assert!(s.events().len() < BOUND);
-    assert_eq!(s.server.session().unwrap().level, Some(mcp_proto::schema::LoggingLevel::Debug));
+    assert_eq!(s.server.session().unwrap().log_level, Some(mcp_proto::schema::LoggingLevel::Debug));
 }
 
 #[test]
 fn shaking_hands_over_and_over_fills_nothing() {
     let mut s = legacy(few_events());
     for round in 0..500 {
-        s.ask(round, "initialize", crate::server_common::initialize("2025-11-25"));
+        s.request_with_id(round, "initialize", crate::server_common::initialize("2025-11-25"));
         s.notify("notifications/initialized", json!({}));
     }
     assert_eq!(s.lines().len(), 500);
@@ -57,7 +57,7 @@ fn shaking_hands_over_and_over_fills_nothing() {
 
 #[test]
 fn listening_and_leaving_over_and_over_fills_nothing() {
-    let mut s = Scripted::new(few_events());
+    let mut s = ServerHarness::new(few_events());
     for round in 0..500 {
         let uri = format!("x://{round}");
         s.modern(round, "subscriptions/listen", json!({"notifications": {"resourceSubscriptions": [uri]}}));
@@ -70,7 +70,7 @@ fn listening_and_leaving_over_and_over_fills_nothing() {
 fn what_is_kept_of_requests_is_bounded_in_bytes() {
     let mut config = config();
     config.limits.event_bytes = 100_000;
-    let mut s = Scripted::new(config);
+    let mut s = ServerHarness::new(config);
     let mut taken = 0;
     for round in 0..100 {
         let id = format!("{round}{}", "x".repeat(5_000));
@@ -87,7 +87,7 @@ fn what_is_kept_of_requests_is_bounded_in_bytes() {
 fn an_answer_makes_room_for_the_next_request() {
     let mut config = config();
     config.limits.event_bytes = 20_000;
-    let mut s = Scripted::new(config);
+    let mut s = ServerHarness::new(config);
     for round in 0..50 {
         s.modern(format!("{round}{}", "x".repeat(3_000)), "tools/list", json!({}));
         let request = s.request();
@@ -103,7 +103,11 @@ fn what_is_kept_of_subscriptions_is_bounded_in_bytes() {
     let mut s = legacy(config);
     let mut taken = 0;
     for round in 0..100 {
-        s.ask(round, "resources/subscribe", json!({"uri": format!("{round}{}", "x".repeat(5_000))}));
+        s.request_with_id(
+            round,
+            "resources/subscribe",
+            json!({"uri": format!("{round}{}", "x".repeat(5_000))}),
+        );
         taken += usize::from(s.line()["result"].is_object());
         s.events();
     }
@@ -116,7 +120,7 @@ fn subscriptions_of_both_eras_share_one_limit() {
     config.limits.subscriptions = 4;
     let mut s = legacy(config);
     for uri in ["a:", "b:"] {
-        s.ask(1, "resources/subscribe", json!({"uri": uri}));
+        s.request_with_id(1, "resources/subscribe", json!({"uri": uri}));
         assert!(s.line()["result"].is_object());
     }
     s.modern(
@@ -127,11 +131,11 @@ fn subscriptions_of_both_eras_share_one_limit() {
     assert_eq!(s.code(), -32603);
     s.modern(2, "subscriptions/listen", json!({"notifications": {"resourceSubscriptions": ["c:"]}}));
     assert_eq!(s.line()["method"], "notifications/subscriptions/acknowledged");
-    s.ask(3, "resources/subscribe", json!({"uri": "d:"}));
+    s.request_with_id(3, "resources/subscribe", json!({"uri": "d:"}));
     assert!(s.line()["result"].is_object());
-    s.ask(4, "resources/subscribe", json!({"uri": "e:"}));
+    s.request_with_id(4, "resources/subscribe", json!({"uri": "e:"}));
     assert_eq!(s.code(), -32603);
-    s.ask(5, "resources/subscribe", json!({"uri": "d:"}));
+    s.request_with_id(5, "resources/subscribe", json!({"uri": "d:"}));
     assert!(s.line()["result"].is_object(), "it is held already");
 }
 
@@ -139,7 +143,7 @@ fn subscriptions_of_both_eras_share_one_limit() {
 fn those_who_listen_leave_room_for_requests() {
     let mut config = config();
     config.limits.requests_in = 1;
-    let mut s = Scripted::new(config);
+    let mut s = ServerHarness::new(config);
     for id in 1..=3 {
         s.modern(id, "subscriptions/listen", json!({"notifications": {"toolsListChanged": true}}));
         assert_eq!(s.line()["method"], "notifications/subscriptions/acknowledged", "{id}");
@@ -151,7 +155,7 @@ fn those_who_listen_leave_room_for_requests() {
 }
 
 /// Leaves an answer unread that is longer than the limit.
-fn fill(s: &mut Scripted) {
+fn fill(s: &mut ServerHarness) {
     let limit = s.server.peer().config().limits.queued_bytes;
     s.modern(99, "tools/call", json!({}));
     let request = s.request();
@@ -188,7 +192,7 @@ fn a_change_that_finds_no_room_is_told_once_there_is_some() {
 fn the_next_input_brings_out_what_found_no_room() {
     let mut config = config();
     config.limits.queued_bytes = 1000;
-    let mut s = Scripted::new(config);
+    let mut s = ServerHarness::new(config);
     let filter = json!({"notifications": {"resourceSubscriptions": ["x://y"]}});
     s.modern(1, "subscriptions/listen", filter);
     s.line();
@@ -206,7 +210,7 @@ fn the_next_input_brings_out_what_found_no_room() {
 fn a_long_reason_does_not_wait_in_full_beside_others() {
     let mut config = config();
     config.limits.event_bytes = 10_000;
-    let mut s = Scripted::new(config);
+    let mut s = ServerHarness::new(config);
     for id in 0..5 {
         s.modern(id, "tools/list", json!({}));
     }

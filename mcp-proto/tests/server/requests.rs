@@ -3,7 +3,9 @@
 use core::time::Duration;
 
 use mcp_proto::peer::server::{Diagnostic, Eras, Event};
-use mcp_proto::peer::{InvalidAnswer, Lost, Needed, Outcome, Refusal, RequestId, RequestOptions};
+use mcp_proto::peer::{
+    InvalidAnswerError, LostReason, Outcome, RequestError, RequestId, RequestOptions, RequiredCapability,
+};
 use mcp_proto::rpc::Id;
 use mcp_proto::schema::{
     ClientCapability, CreateMessage, CreateMessageParams, Elicit, ElicitParams, ElicitSchema, IncludeContext,
@@ -11,12 +13,12 @@ use mcp_proto::schema::{
 };
 use serde_json::{Value, json};
 
-use crate::server_common::{Scripted, config};
+use crate::server_common::{ServerHarness, config};
 
 const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
 
-fn at(version: &str, capabilities: Value) -> Scripted {
-    Scripted::legacy_with(config(), version, capabilities)
+fn at(version: &str, capabilities: Value) -> ServerHarness {
+    ServerHarness::legacy_with(config(), version, capabilities)
 }
 
 fn form() -> ElicitParams {
@@ -30,19 +32,19 @@ fn sampling() -> CreateMessageParams {
     CreateMessageParams::new(vec![message], 100u64)
 }
 
-fn roots(s: &mut Scripted, options: RequestOptions) -> (RequestId, Value) {
+fn roots(s: &mut ServerHarness, options: RequestOptions) -> (RequestId, Value) {
     let request = s.server.request::<ListRoots>(s.now, &ListRootsParams::new(), options).unwrap();
     (request, s.line()["id"].clone())
 }
 
-fn outcomes(s: &mut Scripted) -> Vec<Outcome> {
+fn outcomes(s: &mut ServerHarness) -> Vec<Outcome> {
     let outcome = |event| if let Event::Outcome { outcome, .. } = event { Some(outcome) } else { None };
     s.events().into_iter().filter_map(outcome).collect()
 }
 
-fn needs(refused: Result<RequestId, Refusal>) -> ClientCapability {
+fn required_capability(refused: Result<RequestId, RequestError>) -> ClientCapability {
     match refused {
-        Err(Refusal::Capability { needed: Needed::Client(capability), .. }) => capability,
+        Err(RequestError::Capability { needed: RequiredCapability::Client(capability), .. }) => capability,
         other => panic!("{other:?}"),
     }
 }
@@ -60,7 +62,7 @@ fn what_waits_for_a_person_or_a_model_has_no_timeout_of_its_own() {
     let limited = RequestOptions::default().timeout(Duration::from_secs(5));
     s.server.request::<Elicit>(s.now, &form(), limited).unwrap();
     s.advance(Duration::from_secs(5));
-    assert!(matches!(outcomes(&mut s)[..], [Outcome::TimedOut { maximum: false, .. }]));
+    assert!(matches!(outcomes(&mut s)[..], [Outcome::TimedOut { hard: false, .. }]));
 }
 
 /// S1.19, S9.8
@@ -71,7 +73,7 @@ fn tools_are_not_dropped_where_the_revision_has_none() {
     for version in ["2025-06-18", "2025-11-25"] {
         let mut s = at(version, json!({"sampling": {}}));
         let refused = s.server.request::<CreateMessage>(s.now, &params, RequestOptions::default());
-        assert_eq!(needs(refused), ClientCapability::SamplingTools, "{version}");
+        assert_eq!(required_capability(refused), ClientCapability::SamplingTools, "{version}");
         s.expect_silence();
     }
     let mut s = at("2025-11-25", json!({"sampling": {"tools": {}}}));
@@ -88,11 +90,11 @@ fn a_page_on_the_web_needs_its_own_capability() {
     {
         let mut s = at(version, capabilities);
         let refused = s.server.request::<Elicit>(s.now, &params, RequestOptions::default());
-        assert_eq!(needs(refused), ClientCapability::ElicitationUrl, "{version}");
+        assert_eq!(required_capability(refused), ClientCapability::ElicitationUrl, "{version}");
     }
     let mut s = at("2025-11-25", json!({"elicitation": {"url": {}}}));
     let refused = s.server.request::<Elicit>(s.now, &form(), RequestOptions::default());
-    assert_eq!(needs(refused), ClientCapability::ElicitationForm);
+    assert_eq!(required_capability(refused), ClientCapability::ElicitationForm);
 }
 
 /// S8.20
@@ -102,7 +104,7 @@ fn context_of_servers_needs_its_capability_where_there_is_one() {
     params.include_context = Some(IncludeContext::AllServers);
     let mut s = at("2025-11-25", json!({"sampling": {}}));
     let refused = s.server.request::<CreateMessage>(s.now, &params, RequestOptions::default());
-    assert_eq!(needs(refused), ClientCapability::SamplingContext);
+    assert_eq!(required_capability(refused), ClientCapability::SamplingContext);
     let mut s = at("2025-06-18", json!({"sampling": {}}));
     s.server.request::<CreateMessage>(s.now, &params, RequestOptions::default()).unwrap();
     assert_eq!(s.line()["params"]["includeContext"], "allServers");
@@ -112,7 +114,10 @@ fn context_of_servers_needs_its_capability_where_there_is_one() {
 fn a_server_does_not_ask_what_only_clients_ask() {
     let mut s = at("2025-11-25", json!({}));
     let refused = s.server.request::<ListTools>(s.now, &PaginatedParams::new(), RequestOptions::default());
-    assert!(matches!(refused, Err(Refusal::Revision { revision: Revision::V2025_11_25, .. })), "{refused:?}");
+    assert!(
+        matches!(refused, Err(RequestError::Revision { revision: Revision::V2025_11_25, .. })),
+        "{refused:?}"
+    );
     s.expect_silence();
 }
 
@@ -121,21 +126,24 @@ fn a_server_does_not_ask_what_only_clients_ask() {
 fn a_modern_only_server_asks_nothing() {
     let mut config = config();
     config.eras = Eras::ModernOnly;
-    let mut s = Scripted::new(config);
+    let mut s = ServerHarness::new(config);
     let refused = s.server.request::<ListRoots>(s.now, &ListRootsParams::new(), RequestOptions::default());
-    assert!(matches!(refused, Err(Refusal::Revision { revision: Revision::V2026_07_28, .. })), "{refused:?}");
+    assert!(
+        matches!(refused, Err(RequestError::Revision { revision: Revision::V2026_07_28, .. })),
+        "{refused:?}"
+    );
 }
 
 /// S1.18
 #[test]
 fn before_it_is_ready_a_client_may_be_pinged_and_nothing_else() {
-    let mut s = Scripted::new(config());
+    let mut s = ServerHarness::new(config());
     let ping = s.server.request::<Ping>(s.now, &PingParams::new(), RequestOptions::default());
-    assert!(matches!(ping, Err(Refusal::NotReady)));
-    s.ask(1, "initialize", crate::server_common::initialize("2025-11-25"));
+    assert!(matches!(ping, Err(RequestError::NotReady)));
+    s.request_with_id(1, "initialize", crate::server_common::initialize("2025-11-25"));
     s.line();
     let asked = s.server.request::<ListRoots>(s.now, &ListRootsParams::new(), RequestOptions::default());
-    assert!(matches!(asked, Err(Refusal::NotReady)));
+    assert!(matches!(asked, Err(RequestError::NotReady)));
     s.server.request::<Ping>(s.now, &PingParams::new(), RequestOptions::default()).unwrap();
     assert_eq!(s.line()["method"], "ping");
 }
@@ -145,8 +153,8 @@ fn progress_of_the_client_extends_the_wait() {
     let mut s = at("2025-11-25", json!({"roots": {}}));
     let options = RequestOptions::default()
         .timeout(Duration::from_secs(10))
-        .maximum(Duration::from_secs(25))
-        .progress(mcp_proto::peer::ProgressOption::Ask);
+        .hard_timeout(Duration::from_secs(25))
+        .progress(mcp_proto::peer::ProgressOption::Always);
     let (_, id) = roots(&mut s, options);
     for step in 1..=2 {
         s.advance(Duration::from_secs(9));
@@ -154,7 +162,7 @@ fn progress_of_the_client_extends_the_wait() {
     }
     assert!(outcomes(&mut s).is_empty());
     s.advance(Duration::from_secs(7));
-    assert!(matches!(outcomes(&mut s)[..], [Outcome::TimedOut { maximum: true, .. }]));
+    assert!(matches!(outcomes(&mut s)[..], [Outcome::TimedOut { hard: true, .. }]));
 }
 
 /// S6.1
@@ -165,9 +173,9 @@ fn late_and_unknown_answers_change_nothing() {
     s.server.cancel(s.now, request, Some("never mind"));
     assert_eq!(s.line()["params"], json!({"requestId": id, "reason": "never mind"}));
     assert!(matches!(outcomes(&mut s)[..], [Outcome::Cancelled]));
-    s.say(&json!({"jsonrpc": "2.0", "id": id, "result": {"roots": []}}).to_string());
+    s.send(&json!({"jsonrpc": "2.0", "id": id, "result": {"roots": []}}).to_string());
     assert!(s.events().is_empty(), "it crossed the cancellation");
-    s.say(r#"{"jsonrpc":"2.0","id":4711,"result":{}}"#);
+    s.send(r#"{"jsonrpc":"2.0","id":4711,"result":{}}"#);
     let events = s.events();
     let [Event::Diagnostic(Diagnostic::UnknownAnswer(Some(Id::Number(4711))))] = &events[..] else {
         panic!("{events:?}")
@@ -180,16 +188,16 @@ fn late_and_unknown_answers_change_nothing() {
 fn an_answer_that_can_not_be_read_ends_its_request() {
     let mut s = at("2025-11-25", json!({"roots": {}}));
     let (_, id) = roots(&mut s, RequestOptions::default());
-    s.say(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"roots":[}}"#));
+    s.send(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"roots":[}}"#));
     let ended = outcomes(&mut s);
-    assert!(matches!(&ended[..], [Outcome::Invalid(InvalidAnswer::Malformed(_))]), "{ended:?}");
+    assert!(matches!(&ended[..], [Outcome::Invalid(InvalidAnswerError::Malformed(_))]), "{ended:?}");
     s.expect_silence();
 
     // Cut off before anything says what it is: its id says so.
     let (_, id) = roots(&mut s, RequestOptions::default());
-    s.say(&format!(r#"{{"jsonrpc":"2.0","id":{id},"#));
+    s.send(&format!(r#"{{"jsonrpc":"2.0","id":{id},"#));
     let ended = outcomes(&mut s);
-    assert!(matches!(&ended[..], [Outcome::Invalid(InvalidAnswer::Malformed(_))]), "{ended:?}");
+    assert!(matches!(&ended[..], [Outcome::Invalid(InvalidAnswerError::Malformed(_))]), "{ended:?}");
     s.expect_silence();
 }
 
@@ -200,7 +208,7 @@ fn the_end_of_the_connection_is_told_to_every_request_with_its_reason() {
     s.server.handle_eof(s.now, "exit status 3");
     let ended = outcomes(&mut s);
     assert!(
-        matches!(&ended[..], [Outcome::Lost(Lost::Disconnected(why))] if why == "exit status 3"),
+        matches!(&ended[..], [Outcome::Lost(LostReason::Disconnected(why))] if why == "exit status 3"),
         "{ended:?}"
     );
 }
@@ -212,5 +220,5 @@ fn closing_gives_requests_up_on_the_wire() {
     s.server.close(s.now);
     let line = s.line();
     assert_eq!((&line["method"], &line["params"]["requestId"]), (&json!("notifications/cancelled"), &id));
-    assert!(matches!(outcomes(&mut s)[..], [Outcome::Lost(Lost::Closed)]));
+    assert!(matches!(outcomes(&mut s)[..], [Outcome::Lost(LostReason::Closed)]));
 }

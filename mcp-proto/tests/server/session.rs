@@ -2,10 +2,10 @@
 
 use core::time::Duration;
 
-use mcp_proto::peer::server::{Answer, Closed, Eras, Event, ListKind};
+use mcp_proto::peer::server::{Answer, CloseReason, Eras, Event, ListKind};
 use serde_json::{Value, json};
 
-use crate::server_common::{Scripted, config, initialize, tools};
+use crate::server_common::{ServerHarness, config, initialize, tools};
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
@@ -15,7 +15,7 @@ enum Step {
 }
 
 /// What the server shows of its session.
-fn phase(s: &Scripted) -> &'static str {
+fn phase(s: &ServerHarness) -> &'static str {
     match s.server.session() {
         None => "none",
         Some(session) if session.initialized => "operating",
@@ -39,12 +39,12 @@ fn a_session_goes_through_its_phases() {
         (&[Initialize, Initialized], Request, "request", "operating"),
     ];
     for (before, comes, answer, follows) in table {
-        let mut s = Scripted::new(config());
-        let take = |s: &mut Scripted, step| {
+        let mut s = ServerHarness::new(config());
+        let take = |s: &mut ServerHarness, step| {
             match step {
-                Initialize => s.ask(1, "initialize", initialize("2025-06-18")),
+                Initialize => s.request_with_id(1, "initialize", initialize("2025-06-18")),
                 Initialized => s.notify("notifications/initialized", json!({})),
-                Request => s.ask(2, "tools/list", json!({})),
+                Request => s.request_with_id(2, "tools/list", json!({})),
             }
             let asked = s.events().into_iter().any(|event| matches!(event, Event::Request { .. }));
             match s.try_line() {
@@ -65,7 +65,7 @@ fn a_session_goes_through_its_phases() {
 fn a_legacy_only_server_has_no_modern_methods_before_the_handshake_either() {
     let mut config = config();
     config.eras = Eras::LegacyOnly;
-    let mut s = Scripted::new(config);
+    let mut s = ServerHarness::new(config);
     s.modern(1, "server/discover", json!({}));
     assert_eq!(s.code(), -32601);
     s.modern(2, "tools/list", json!({}));
@@ -76,12 +76,12 @@ fn a_legacy_only_server_has_no_modern_methods_before_the_handshake_either() {
 /// S1.11
 #[test]
 fn parameters_are_an_object_of_valid_json() {
-    let mut s = Scripted::new(config());
+    let mut s = ServerHarness::new(config());
     // Not what its first element would be by name.
     let positional = json!([crate::server_common::meta_of_request()]);
-    s.ask(1, "server/discover", positional);
+    s.request_with_id(1, "server/discover", positional);
     assert_eq!(s.code(), -32602);
-    s.say(r#"{"jsonrpc":"2.0","id":2,"method":"server/discover","params":{"a":tru}}"#);
+    s.send(r#"{"jsonrpc":"2.0","id":2,"method":"server/discover","params":{"a":tru}}"#);
     let line = s.line();
     assert_eq!((&line["id"], &line["error"]["code"]), (&json!(2), &json!(-32700)), "{line}");
 }
@@ -95,10 +95,10 @@ fn request(id: i64, method: &str, params: Value) -> Value {
 /// R1
 #[test]
 fn a_modern_request_has_no_place_in_a_batch() {
-    let mut s = Scripted::legacy_at("2025-03-26");
+    let mut s = ServerHarness::legacy_at("2025-03-26");
     let modern = request(2, "tools/list", json!({"_meta": crate::server_common::meta_of_request()}));
     let batch = json!([request(1, "ping", json!({})), modern]);
-    s.say(&batch.to_string());
+    s.send(&batch.to_string());
     let line = s.line();
     assert_eq!((&line[0]["result"], &line[1]["error"]["code"]), (&json!({}), &json!(-32600)), "{line}");
 }
@@ -106,14 +106,14 @@ fn a_modern_request_has_no_place_in_a_batch() {
 /// R1
 #[test]
 fn a_batch_is_answered_in_full_while_the_server_closes() {
-    let mut s = Scripted::legacy_at("2025-03-26");
-    s.ask(9, "tools/list", json!({}));
+    let mut s = ServerHarness::legacy_at("2025-03-26");
+    s.request_with_id(9, "tools/list", json!({}));
     s.request();
     s.server.close(s.now);
     let cancelled =
         json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 9}});
     let batch = json!([request(1, "tools/list", json!({})), cancelled, request(2, "tools/list", json!({}))]);
-    s.say(&batch.to_string());
+    s.send(&batch.to_string());
     let line = s.line();
     assert_eq!(
         (&line[0]["error"]["code"], &line[1]["error"]["code"]),
@@ -126,8 +126,8 @@ fn a_batch_is_answered_in_full_while_the_server_closes() {
 /// R1
 #[test]
 fn a_batch_may_mix_what_is_broken_what_is_answered_and_what_is_not() {
-    let mut s = Scripted::legacy_at("2025-03-26");
-    s.say(
+    let mut s = ServerHarness::legacy_at("2025-03-26");
+    s.send(
         r#"[{"jsonrpc":"2.0","id":1,"method":"ping"},5,{"jsonrpc":"2.0","method":"notifications/nonsense"},
             {"jsonrpc":"2.0","id":2,"method":7},{"jsonrpc":"2.0","id":3,"result":{}},
             {"jsonrpc":"2.0","id":4,"method":"tools/list"}]"#
@@ -148,11 +148,11 @@ fn a_batch_may_mix_what_is_broken_what_is_answered_and_what_is_not() {
 /// R1, contract 9
 #[test]
 fn an_answer_in_a_batch_that_can_not_be_read_ends_its_request() {
-    let mut s = Scripted::legacy_at("2025-03-26");
+    let mut s = ServerHarness::legacy_at("2025-03-26");
     let options = mcp_proto::peer::RequestOptions::default();
     s.server.request::<mcp_proto::schema::Ping>(s.now, &Default::default(), options).unwrap();
     let id = s.line()["id"].clone();
-    s.say(
+    s.send(
         &json!([{"jsonrpc": "2.0", "id": id, "result": {}, "error": {"code": 1, "message": "m"}}])
             .to_string(),
     );
@@ -162,7 +162,7 @@ fn an_answer_in_a_batch_that_can_not_be_read_ends_its_request() {
     assert!(s.events().iter().any(invalid));
 }
 
-fn closed(s: &mut Scripted) -> Option<Closed> {
+fn closed(s: &mut ServerHarness) -> Option<CloseReason> {
     let closed = |event| if let Event::Closed(closed) = event { Some(closed) } else { None };
     s.events().into_iter().find_map(closed)
 }
@@ -171,7 +171,7 @@ fn closed(s: &mut Scripted) -> Option<Closed> {
 #[test]
 fn what_the_application_leaves_unanswered_is_answered_with_an_error_at_the_end() {
     for closing in [true, false] {
-        let mut s = Scripted::new(config());
+        let mut s = ServerHarness::new(config());
         s.modern(1, "tools/list", json!({}));
         let asked = s.request();
         if closing {
@@ -191,11 +191,11 @@ fn what_the_application_leaves_unanswered_is_answered_with_an_error_at_the_end()
 
 #[test]
 fn nothing_is_answered_once_the_connection_is_over() {
-    let mut s = Scripted::new(config());
+    let mut s = ServerHarness::new(config());
     s.server.close(s.now);
-    assert_eq!(closed(&mut s), Some(Closed::Done));
+    assert_eq!(closed(&mut s), Some(CloseReason::Done));
     s.modern(1, "tools/list", json!({}));
-    s.say("nonsense");
+    s.send("nonsense");
     s.server.handle_timeout(s.now);
     s.expect_silence();
     assert!(s.events().is_empty());
@@ -204,8 +204,8 @@ fn nothing_is_answered_once_the_connection_is_over() {
 /// S5.7, S1.3: what changes between the two halves of the handshake is told after the second.
 #[test]
 fn a_change_during_the_handshake_is_told_after_it() {
-    let mut s = Scripted::new(config());
-    s.ask(1, "initialize", initialize("2025-11-25"));
+    let mut s = ServerHarness::new(config());
+    s.request_with_id(1, "initialize", initialize("2025-11-25"));
     s.line();
     let now = s.now;
     s.server.list_changed(now, ListKind::Tools);

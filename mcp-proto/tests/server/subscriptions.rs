@@ -5,17 +5,17 @@ use mcp_proto::schema::ServerCapability;
 use mcp_proto::schema::tasks::{TaskStatus, TaskUpdatedParams};
 use serde_json::{Value, json};
 
-use crate::server_common::{Scripted, config};
+use crate::server_common::{ServerHarness, config};
 
 const TASKS: &str = "io.modelcontextprotocol/tasks";
 const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 
-fn listen(s: &mut Scripted, id: impl Into<Value>, filter: Value) -> Value {
+fn listen(s: &mut ServerHarness, id: impl Into<Value>, filter: Value) -> Value {
     s.modern(id, "subscriptions/listen", json!({"notifications": filter}));
     s.line()
 }
 
-fn told(s: &mut Scripted) -> Vec<(String, Value)> {
+fn notifications(s: &mut ServerHarness) -> Vec<(String, Value)> {
     let told = |line: Value| {
         let subscription = line["params"]["_meta"][SUBSCRIPTION].clone();
         (line["method"].as_str().unwrap_or_default().to_string(), subscription)
@@ -26,7 +26,7 @@ fn told(s: &mut Scripted) -> Vec<(String, Value)> {
 /// S5.2, S5.3
 #[test]
 fn each_subscription_is_told_under_its_own_id() {
-    let mut s = Scripted::new(config());
+    let mut s = ServerHarness::new(config());
     assert_eq!(
         listen(&mut s, "one", json!({"toolsListChanged": true}))["params"]["_meta"][SUBSCRIPTION],
         "one"
@@ -35,10 +35,10 @@ fn each_subscription_is_told_under_its_own_id() {
     listen(&mut s, "", json!({"promptsListChanged": true}));
     s.server.list_changed(s.now, ListKind::Tools);
     let changed = "notifications/tools/list_changed".to_string();
-    assert_eq!(told(&mut s), [(changed.clone(), json!("one")), (changed, json!(0))]);
+    assert_eq!(notifications(&mut s), [(changed.clone(), json!("one")), (changed, json!(0))]);
     s.server.list_changed(s.now, ListKind::Prompts);
     let changed = "notifications/prompts/list_changed".to_string();
-    assert_eq!(told(&mut s), [(changed.clone(), json!(0)), (changed, json!(""))]);
+    assert_eq!(notifications(&mut s), [(changed.clone(), json!(0)), (changed, json!(""))]);
 }
 
 /// S5.1
@@ -46,7 +46,7 @@ fn each_subscription_is_told_under_its_own_id() {
 fn what_the_server_does_not_declare_is_not_granted() {
     let mut config = ServerConfig::new(mcp_proto::schema::Implementation::new("s", "1"));
     config.capabilities = config.capabilities.with(ServerCapability::Tools);
-    let mut s = Scripted::new(config);
+    let mut s = ServerHarness::new(config);
     let asked = json!({
         "toolsListChanged": true, "promptsListChanged": true, "resourcesListChanged": true,
         "resourceSubscriptions": ["x://y"], "taskIds": ["t"], "somethingNew": true,
@@ -58,7 +58,7 @@ fn what_the_server_does_not_declare_is_not_granted() {
 
 #[test]
 fn a_resource_named_twice_is_granted_and_told_once() {
-    let mut s = Scripted::new(config());
+    let mut s = ServerHarness::new(config());
     let acknowledged = listen(&mut s, 1, json!({"resourceSubscriptions": ["a:", "b:", "a:"]}));
     assert_eq!(acknowledged["params"]["notifications"]["resourceSubscriptions"], json!(["a:", "b:"]));
     s.server.resource_updated(s.now, "a:");
@@ -68,7 +68,7 @@ fn a_resource_named_twice_is_granted_and_told_once() {
 /// S6.1, S5.1
 #[test]
 fn a_subscription_that_its_client_ends_is_told_nothing_more() {
-    let mut s = Scripted::new(config());
+    let mut s = ServerHarness::new(config());
     listen(&mut s, 1, json!({"toolsListChanged": true, "resourceSubscriptions": ["a:"]}));
     s.notify("notifications/cancelled", json!({"requestId": 1}));
     s.server.list_changed(s.now, ListKind::Tools);
@@ -80,8 +80,8 @@ fn a_subscription_that_its_client_ends_is_told_nothing_more() {
 
 #[test]
 fn the_application_learns_which_resources_matter_to_anybody() {
-    let mut s = Scripted::legacy_at("2025-11-25");
-    let edges = |s: &mut Scripted| -> Vec<(bool, String)> {
+    let mut s = ServerHarness::legacy_at("2025-11-25");
+    let edges = |s: &mut ServerHarness| -> Vec<(bool, String)> {
         let edge = |event| match event {
             Event::Subscribed { uri } => Some((true, uri)),
             Event::Unsubscribed { uri } => Some((false, uri)),
@@ -89,12 +89,12 @@ fn the_application_learns_which_resources_matter_to_anybody() {
         };
         s.events().into_iter().filter_map(edge).collect()
     };
-    s.ask(1, "resources/subscribe", json!({"uri": "a:"}));
+    s.request_with_id(1, "resources/subscribe", json!({"uri": "a:"}));
     assert_eq!(edges(&mut s), [(true, "a:".into())]);
-    s.ask(2, "resources/subscribe", json!({"uri": "a:"}));
+    s.request_with_id(2, "resources/subscribe", json!({"uri": "a:"}));
     s.modern(3, "subscriptions/listen", json!({"notifications": {"resourceSubscriptions": ["a:", "b:"]}}));
     assert_eq!(edges(&mut s), [(true, "b:".into())], "the first is known already");
-    s.ask(4, "resources/unsubscribe", json!({"uri": "a:"}));
+    s.request_with_id(4, "resources/unsubscribe", json!({"uri": "a:"}));
     assert_eq!(edges(&mut s), [], "one still listens");
     s.notify("notifications/cancelled", json!({"requestId": 3}));
     assert_eq!(edges(&mut s), [(false, "a:".into()), (false, "b:".into())]);
@@ -102,10 +102,10 @@ fn the_application_learns_which_resources_matter_to_anybody() {
 
 // --- Tasks ---
 
-fn with_tasks() -> Scripted {
+fn with_tasks() -> ServerHarness {
     let mut config = config();
     config.capabilities = config.capabilities.with(ServerCapability::TasksExtension);
-    Scripted::new(config)
+    ServerHarness::new(config)
 }
 
 fn task(id: &str) -> TaskUpdatedParams {

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 pub const MODERN: &str = "2026-07-28";
 
 /// A server whose client is the test itself.
-pub struct Scripted {
+pub struct ServerHarness {
     pub server: StreamServer,
     pub now: Instant,
     lines: std::collections::VecDeque<Value>,
@@ -41,26 +41,28 @@ pub fn meta_of_request() -> Value {
     })
 }
 
-impl Scripted {
+impl ServerHarness {
     pub fn new(config: ServerConfig) -> Self {
         Self { server: StreamServer::new(config), now: Instant::ORIGIN, lines: Default::default() }
     }
 
     pub fn legacy_at(version: &str) -> Self {
         let mut s = Self::new(config());
-        s.ask(1, "initialize", initialize(version));
+        s.request_with_id(1, "initialize", initialize(version));
         assert_eq!(s.line()["result"]["protocolVersion"], version);
         s.notify("notifications/initialized", json!({}));
         s.events();
         s
     }
 
-    pub fn say(&mut self, text: &str) {
+    pub fn send(&mut self, text: &str) {
         self.server.handle_input(self.now, Bytes::from(format!("{text}\n")));
     }
 
-    pub fn ask(&mut self, id: impl Into<Value>, method: &str, params: Value) {
-        self.say(&json!({"jsonrpc": "2.0", "id": id.into(), "method": method, "params": params}).to_string());
+    pub fn request_with_id(&mut self, id: impl Into<Value>, method: &str, params: Value) {
+        self.send(
+            &json!({"jsonrpc": "2.0", "id": id.into(), "method": method, "params": params}).to_string(),
+        );
     }
 
     pub fn modern(&mut self, id: impl Into<Value>, method: &str, mut params: Value) {
@@ -69,11 +71,11 @@ impl Scripted {
         for (key, value) in own.as_object().into_iter().flatten() {
             params["_meta"][key] = value.clone();
         }
-        self.ask(id, method, params);
+        self.request_with_id(id, method, params);
     }
 
     pub fn notify(&mut self, method: &str, params: Value) {
-        self.say(&json!({"jsonrpc": "2.0", "method": method, "params": params}).to_string());
+        self.send(&json!({"jsonrpc": "2.0", "method": method, "params": params}).to_string());
     }
 
     pub fn try_line(&mut self) -> Option<Value> {
@@ -122,12 +124,12 @@ pub fn tools() -> ListToolsResult {
     ListToolsResult::new(List::from(vec![Tool::new("t", "A tool", json!({"type": "object"}))]))
 }
 
-impl Scripted {
+impl ServerHarness {
     pub fn legacy_with(config: ServerConfig, version: &str, capabilities: Value) -> Self {
         let mut s = Self::new(config);
         let mut params = initialize(version);
         params["capabilities"] = capabilities;
-        s.ask(1, "initialize", params);
+        s.request_with_id(1, "initialize", params);
         assert_eq!(s.line()["result"]["protocolVersion"], version);
         s.notify("notifications/initialized", json!({}));
         s.events();

@@ -30,7 +30,9 @@ fn a_schema_is_held_to_the_dialect_that_it_names() {
         assert_eq!(mismatch(&schema, json!([1])).0, "/0", "{uri}");
     }
     let newest = "https://json-schema.org/draft/2020-12/schema";
-    assert!(matches!(compile(tuple(newest)), Err(SchemaError::Invalid { at, .. }) if at == "/items"));
+    assert!(
+        matches!(compile(tuple(newest)), Err(SchemaError::Invalid { pointer, .. }) if pointer == "/items")
+    );
 }
 
 /// C1.23
@@ -57,7 +59,9 @@ fn a_schema_must_be_valid_in_its_dialect() {
         (json!("text"), ""),
         (json!(null), ""),
     ] {
-        let Err(SchemaError::Invalid { at, .. }) = compile(invalid.clone()) else { panic!("{invalid}") };
+        let Err(SchemaError::Invalid { pointer: at, .. }) = compile(invalid.clone()) else {
+            panic!("{invalid}")
+        };
         assert_eq!(at, place, "{invalid}");
     }
 }

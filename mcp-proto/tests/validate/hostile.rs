@@ -174,7 +174,7 @@ fn a_long_chain_of_references_does_not_use_the_stack_up() {
             assert!(
                 match &outcome {
                     Err(SchemaError::Bound(bound)) | Ok(Err(CheckError::Bound(bound))) => deep(*bound),
-                    Ok(Err(CheckError::Mismatch { why, .. })) => !why.contains("guard"),
+                    Ok(Err(CheckError::Mismatch { reason, .. })) => !reason.contains("guard"),
                     _ => false,
                 },
                 "{outcome:?}"

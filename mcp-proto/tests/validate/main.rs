@@ -12,7 +12,7 @@ use std::sync::mpsc;
 
 use mcp_proto::schema::{CallToolResult, Json, Tool};
 use mcp_proto::validate::{
-    Bound, Bounds, CheckError, Dialect, OutputFault, OutputSchemas, Schema, SchemaError,
+    Bound, Bounds, CheckError, Dialect, OutputError, OutputSchemas, Schema, SchemaError,
 };
 use serde_json::{Map, Value, json};
 
@@ -28,7 +28,7 @@ fn schema(schema: Value) -> Schema {
 #[track_caller]
 fn mismatch(schema: &Schema, value: Value) -> (String, String) {
     match schema.check(&value.into()) {
-        Err(CheckError::Mismatch { at, why }) => (at, why),
+        Err(CheckError::Mismatch { pointer: at, reason: why }) => (at, why),
         other => panic!("{other:?}"),
     }
 }

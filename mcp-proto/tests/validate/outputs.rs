@@ -23,7 +23,7 @@ fn a_result_is_checked_against_the_schema_listed_last() {
     schemas.learn(&[tool("t", Some(json!({"required": ["a"]})))]);
     assert_eq!(schemas.check("t", &result), Ok(()));
     schemas.learn(&[tool("t", Some(json!({"required": ["b"]})))]);
-    assert!(matches!(schemas.check("t", &result), Err(OutputFault::Value(CheckError::Mismatch { .. }))));
+    assert!(matches!(schemas.check("t", &result), Err(OutputError::Value(CheckError::Mismatch { .. }))));
     // Another page.
     schemas.learn(&[tool("u", None)]);
     assert!(schemas.check("t", &result).is_err());
@@ -54,9 +54,9 @@ fn a_failure_needs_no_structure_and_a_result_does() {
     schemas
         .learn(&[tool("t", Some(json!({"type": "object"}))), tool("odd", Some(json!({"$schema": "urn:x"})))]);
     assert_eq!(schemas.check("t", &CallToolResult::error("no")), Ok(()));
-    assert_eq!(schemas.check("t", &CallToolResult::text("yes")), Err(OutputFault::Missing));
+    assert_eq!(schemas.check("t", &CallToolResult::text("yes")), Err(OutputError::Missing));
     assert_eq!(schemas.check("odd", &CallToolResult::error("no")), Ok(()));
-    let unusable = OutputFault::Schema(SchemaError::Dialect { uri: "urn:x".into() });
+    let unusable = OutputError::Schema(SchemaError::Dialect { uri: "urn:x".into() });
     assert_eq!(schemas.check("odd", &structured(json!({}))), Err(unusable.clone()));
     assert_eq!(
         unusable.to_string(),

@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use mcp_proto::rpc::{
-    Batch, ErrorObject, Flaw, Frame, Id, Kind, Malformed, MalformedKind, Message, Recovered, code, read,
-    recover, recover_ends,
+    Batch, ErrorObject, Frame, Id, InvalidMessageKind, Kind, Malformed, MalformedKind, Message, Recovered,
+    code, read, recover, recover_ends,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -194,31 +194,43 @@ fn strings_of_the_envelope_are_valid_strings() {
 #[test]
 fn what_is_not_a_message_says_why() {
     let cases = [
-        ("5", Flaw::NotAnObject, 0),
-        (" \"text\"", Flaw::NotAnObject, 1),
-        ("{}", Flaw::VersionMissing, 0),
-        (r#"{"id":1,"method":"ping"}"#, Flaw::VersionMissing, 0),
-        (r#"{"jsonrpc":2.0,"id":1,"method":"ping"}"#, Flaw::VersionUnknown, 11),
-        (r#"{"jsonrpc":"1.0","id":1,"method":"ping"}"#, Flaw::VersionUnknown, 11),
-        (r#"{"jsonrpc":"2.0"}"#, Flaw::Purposeless, 0),
-        (r#"{"jsonrpc":"2.0","id":1}"#, Flaw::Purposeless, 0),
-        (r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#, Flaw::IdNull, 22),
-        (r#"{"jsonrpc":"2.0","id":1.5,"method":"ping"}"#, Flaw::IdNotInteger, 22),
-        (r#"{"jsonrpc":"2.0","id":1.0,"method":"ping"}"#, Flaw::IdNotInteger, 22),
-        (r#"{"jsonrpc":"2.0","id":1e3,"method":"ping"}"#, Flaw::IdNotInteger, 22),
-        (r#"{"jsonrpc":"2.0","id":9223372036854775808,"method":"ping"}"#, Flaw::IdNotInteger, 22),
-        (r#"{"jsonrpc":"2.0","id":[1],"method":"ping"}"#, Flaw::IdType, 22),
-        (r#"{"jsonrpc":"2.0","id":true,"method":"ping"}"#, Flaw::IdType, 22),
-        (r#"{"jsonrpc":"2.0","id":1,"method":7}"#, Flaw::MethodType, 33),
-        (r#"{"jsonrpc":"2.0","id":1,"method":null}"#, Flaw::MethodType, 33),
-        (r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":7}"#, Flaw::ParamsType, 49),
-        (r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":"a"}"#, Flaw::ParamsType, 49),
-        (r#"{"jsonrpc":"2.0","id":1,"method":"ping","result":{}}"#, Flaw::MethodAndOutcome, 49),
-        (r#"{"jsonrpc":"2.0","result":{}}"#, Flaw::IdMissing, 0),
-        (r#"{"jsonrpc":"2.0","id":null,"result":{}}"#, Flaw::IdNull, 22),
-        (r#"{"jsonrpc":"2.0","id":1,"result":{},"error":{"code":1,"message":""}}"#, Flaw::ResultAndError, 44),
-        (r#"{"jsonrpc":"2.0","id":1,"error":null}"#, Flaw::ErrorType, 32),
-        (r#"{"jsonrpc":"2.0","id":1,"error":{"code":1,"code":2}}"#, Flaw::Duplicate("code"), 42),
+        ("5", InvalidMessageKind::NotAnObject, 0),
+        (" \"text\"", InvalidMessageKind::NotAnObject, 1),
+        ("{}", InvalidMessageKind::VersionMissing, 0),
+        (r#"{"id":1,"method":"ping"}"#, InvalidMessageKind::VersionMissing, 0),
+        (r#"{"jsonrpc":2.0,"id":1,"method":"ping"}"#, InvalidMessageKind::VersionUnknown, 11),
+        (r#"{"jsonrpc":"1.0","id":1,"method":"ping"}"#, InvalidMessageKind::VersionUnknown, 11),
+        (r#"{"jsonrpc":"2.0"}"#, InvalidMessageKind::NoMethodOrOutcome, 0),
+        (r#"{"jsonrpc":"2.0","id":1}"#, InvalidMessageKind::NoMethodOrOutcome, 0),
+        (r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#, InvalidMessageKind::IdNull, 22),
+        (r#"{"jsonrpc":"2.0","id":1.5,"method":"ping"}"#, InvalidMessageKind::IdNotInteger, 22),
+        (r#"{"jsonrpc":"2.0","id":1.0,"method":"ping"}"#, InvalidMessageKind::IdNotInteger, 22),
+        (r#"{"jsonrpc":"2.0","id":1e3,"method":"ping"}"#, InvalidMessageKind::IdNotInteger, 22),
+        (
+            r#"{"jsonrpc":"2.0","id":9223372036854775808,"method":"ping"}"#,
+            InvalidMessageKind::IdNotInteger,
+            22,
+        ),
+        (r#"{"jsonrpc":"2.0","id":[1],"method":"ping"}"#, InvalidMessageKind::IdType, 22),
+        (r#"{"jsonrpc":"2.0","id":true,"method":"ping"}"#, InvalidMessageKind::IdType, 22),
+        (r#"{"jsonrpc":"2.0","id":1,"method":7}"#, InvalidMessageKind::MethodType, 33),
+        (r#"{"jsonrpc":"2.0","id":1,"method":null}"#, InvalidMessageKind::MethodType, 33),
+        (r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":7}"#, InvalidMessageKind::ParamsType, 49),
+        (r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":"a"}"#, InvalidMessageKind::ParamsType, 49),
+        (r#"{"jsonrpc":"2.0","id":1,"method":"ping","result":{}}"#, InvalidMessageKind::MethodAndOutcome, 49),
+        (r#"{"jsonrpc":"2.0","result":{}}"#, InvalidMessageKind::IdMissing, 0),
+        (r#"{"jsonrpc":"2.0","id":null,"result":{}}"#, InvalidMessageKind::IdNull, 22),
+        (
+            r#"{"jsonrpc":"2.0","id":1,"result":{},"error":{"code":1,"message":""}}"#,
+            InvalidMessageKind::ResultAndError,
+            44,
+        ),
+        (r#"{"jsonrpc":"2.0","id":1,"error":null}"#, InvalidMessageKind::ErrorType, 32),
+        (
+            r#"{"jsonrpc":"2.0","id":1,"error":{"code":1,"code":2}}"#,
+            InvalidMessageKind::Duplicate("code"),
+            42,
+        ),
     ];
     for (text, flaw, offset) in cases {
         let found = malformed(text);
@@ -230,17 +242,22 @@ fn what_is_not_a_message_says_why() {
 #[test]
 fn malformed_errors_keep_the_words_of_the_peer() {
     for (error, code, text, flaw) in [
-        (r#""no""#, 0, "no", Flaw::ErrorType),
-        (r#"["no"]"#, 0, r#"["no"]"#, Flaw::ErrorType),
-        (r#"{"message":"no"}"#, 0, "no", Flaw::ErrorCode),
-        (r#"{"code":1.5,"message":"no"}"#, 0, "no (code 1.5)", Flaw::ErrorCode),
-        (r#"{"code":"E_GONE","message":"no"}"#, 0, "no (code E_GONE)", Flaw::ErrorCode),
-        (r#"{"code":"-32601","message":"no"}"#, -32601, "no", Flaw::ErrorCode),
-        (r#"{"code":-32601.0,"message":"no"}"#, -32601, "no", Flaw::ErrorCode),
-        (r#"{"code":-1}"#, -1, r#"{"code":-1}"#, Flaw::ErrorMessage),
-        (r#"{"code":-1,"message":null}"#, -1, r#"{"code":-1,"message":null}"#, Flaw::ErrorMessage),
-        (r#"{"code":-1,"message":["no"]}"#, -1, r#"["no"]"#, Flaw::ErrorMessage),
-        (r#"{}"#, 0, "{}", Flaw::ErrorMessage),
+        (r#""no""#, 0, "no", InvalidMessageKind::ErrorType),
+        (r#"["no"]"#, 0, r#"["no"]"#, InvalidMessageKind::ErrorType),
+        (r#"{"message":"no"}"#, 0, "no", InvalidMessageKind::ErrorCode),
+        (r#"{"code":1.5,"message":"no"}"#, 0, "no (code 1.5)", InvalidMessageKind::ErrorCode),
+        (r#"{"code":"E_GONE","message":"no"}"#, 0, "no (code E_GONE)", InvalidMessageKind::ErrorCode),
+        (r#"{"code":"-32601","message":"no"}"#, -32601, "no", InvalidMessageKind::ErrorCode),
+        (r#"{"code":-32601.0,"message":"no"}"#, -32601, "no", InvalidMessageKind::ErrorCode),
+        (r#"{"code":-1}"#, -1, r#"{"code":-1}"#, InvalidMessageKind::ErrorMessage),
+        (
+            r#"{"code":-1,"message":null}"#,
+            -1,
+            r#"{"code":-1,"message":null}"#,
+            InvalidMessageKind::ErrorMessage,
+        ),
+        (r#"{"code":-1,"message":["no"]}"#, -1, r#"["no"]"#, InvalidMessageKind::ErrorMessage),
+        (r#"{}"#, 0, "{}", InvalidMessageKind::ErrorMessage),
     ] {
         let Message::Response(response) = message(format!(r#"{{"jsonrpc":"2.0","id":7,"error":{error}}}"#))
         else {
@@ -260,7 +277,7 @@ fn the_id_of_a_response_may_be_an_integral_float() {
     let id = |id: &str| match frame(format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#)) {
         Ok(Frame::Single(Message::Response(response))) => {
             let deviation = response.deviation.expect("a float is a deviation");
-            assert_eq!(deviation.kind, MalformedKind::NotAMessage(Flaw::IdNotInteger));
+            assert_eq!(deviation.kind, MalformedKind::NotAMessage(InvalidMessageKind::IdNotInteger));
             assert_eq!(deviation.recovered.id, None, "a strict reader knows no id");
             response.id
         }
@@ -284,7 +301,7 @@ fn no_member_that_counts_may_come_twice() {
     for name in ["jsonrpc", "id", "method", "params", "result", "error"] {
         let found =
             malformed(format!(r#"{{"{name}":"2.0","\u00{:x}{}":"2.0"}}"#, name.as_bytes()[0], &name[1..]));
-        assert_eq!(found.kind, MalformedKind::NotAMessage(Flaw::Duplicate(name)));
+        assert_eq!(found.kind, MalformedKind::NotAMessage(InvalidMessageKind::Duplicate(name)));
         assert_eq!(found.offset, name.len() + 10);
     }
 }
@@ -363,12 +380,12 @@ fn a_malformed_message_does_not_cost_the_rest_of_its_batch() {
         r#"[1,{"jsonrpc":"2.0","id":1.5,"method":"a"},{"x" 1},{"jsonrpc":"2.0","id":3,"method":"b"},[]]"#,
     );
     let mut next = || batch.next().unwrap();
-    assert_eq!(next().unwrap_err().kind, MalformedKind::NotAMessage(Flaw::NotAnObject));
+    assert_eq!(next().unwrap_err().kind, MalformedKind::NotAMessage(InvalidMessageKind::NotAnObject));
     let fraction = next().unwrap_err();
     assert_eq!((fraction.offset, fraction.recovered.kind), (25, Some(Kind::Request)));
     assert_eq!(next().unwrap_err().kind, MalformedKind::Syntax { expected: "a colon" });
     assert_eq!(parts(&next().unwrap())["method"], "b");
-    assert_eq!(next().unwrap_err().kind, MalformedKind::NotAMessage(Flaw::NotAnObject));
+    assert_eq!(next().unwrap_err().kind, MalformedKind::NotAMessage(InvalidMessageKind::NotAnObject));
     assert!(batch.next().is_none());
 }
 

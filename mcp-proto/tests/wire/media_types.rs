@@ -1,6 +1,6 @@
 //! What a body is, and which a client takes.
 
-use mcp_proto::codec::media::{accepts, is};
+use mcp_proto::codec::media::{accepts, is_type};
 
 const JSON: &str = "application/json";
 const EVENTS: &str = "text/event-stream";
@@ -14,7 +14,7 @@ fn a_type_is_compared_without_case_and_parameters() {
         " application/json ; charset=\"utf-8;\"",
         "application/json;",
     ] {
-        assert!(is(content_type.as_bytes(), JSON), "{content_type}");
+        assert!(is_type(content_type.as_bytes(), JSON), "{content_type}");
     }
 }
 
@@ -31,7 +31,7 @@ fn another_type_is_another_type() {
         "text/html; a=application/json",
         "application / json",
     ] {
-        assert!(!is(content_type.as_bytes(), JSON), "{content_type}");
+        assert!(!is_type(content_type.as_bytes(), JSON), "{content_type}");
     }
 }
 

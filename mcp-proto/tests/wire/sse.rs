@@ -16,20 +16,20 @@ fn message(data: &'static str) -> SseItem {
 
 /// What a stream says: its items, each with the id that counts after it, and how it ends.
 #[derive(Debug, PartialEq)]
-struct Seen {
+struct DecodedStream {
     items: Vec<(SseItem, Option<String>)>,
     id: Option<String>,
     retry: Option<Duration>,
     lost: Option<usize>,
 }
 
-impl Seen {
+impl DecodedStream {
     fn items(&self) -> Vec<SseItem> {
         self.items.iter().map(|(item, _)| item.clone()).collect()
     }
 }
 
-fn see<'a>(limit: usize, chunks: impl IntoIterator<Item = &'a [u8]>) -> Seen {
+fn decode_chunks<'a>(limit: usize, chunks: impl IntoIterator<Item = &'a [u8]>) -> DecodedStream {
     let mut events = Sse::new(limit);
     let mut items = Vec::new();
     for chunk in chunks {
@@ -40,13 +40,13 @@ fn see<'a>(limit: usize, chunks: impl IntoIterator<Item = &'a [u8]>) -> Seen {
     }
     let lost = events.handle_eof();
     assert_eq!(events.poll_item(), None);
-    Seen { items, id: events.last_event_id().map(Into::into), retry: events.retry(), lost }
+    DecodedStream { items, id: events.last_event_id().map(Into::into), retry: events.retry(), lost }
 }
 
 /// Sees the stream as a whole and by single bytes, which has to be the same.
-fn decode(stream: &str) -> Seen {
-    let seen = see(99, [stream.as_bytes()]);
-    assert_eq!(seen, see(99, stream.as_bytes().chunks(1)), "by single bytes");
+fn decode(stream: &str) -> DecodedStream {
+    let seen = decode_chunks(99, [stream.as_bytes()]);
+    assert_eq!(seen, decode_chunks(99, stream.as_bytes().chunks(1)), "by single bytes");
     seen
 }
 
@@ -160,13 +160,13 @@ fn a_byte_order_mark_is_skipped_at_the_very_start_only() {
     assert_eq!(decode("\u{FEFF}\u{FEFF}data: a\n\n").items(), []);
     assert_eq!(decode("\u{FEFF}\ndata: a\n\n").items(), [message("a")]);
     let half = b"\xEF\xBBdata: a\ndata: b\n\n";
-    assert_eq!(see(99, [&half[..]]).items(), [message("b")]);
-    assert_eq!(see(99, half.chunks(1)).items(), [message("b")]);
+    assert_eq!(decode_chunks(99, [&half[..]]).items(), [message("b")]);
+    assert_eq!(decode_chunks(99, half.chunks(1)).items(), [message("b")]);
 }
 
 #[test]
 fn bytes_that_are_not_utf8_are_replaced_in_names_and_ids_and_kept_in_data() {
-    let seen = see(99, [&b"id: \xFF\nevent: \xFF\ndata: \xFF\n\n"[..]]);
+    let seen = decode_chunks(99, [&b"id: \xFF\nevent: \xFF\ndata: \xFF\n\n"[..]]);
     assert_eq!(seen.id.as_deref(), Some("\u{FFFD}"));
     let data = Bytes::from_static(b"\xFF");
     assert_eq!(seen.items(), [SseItem::Event(SseEvent { name: "\u{FFFD}".into(), data })]);
@@ -224,7 +224,7 @@ fn data_in_one_chunk_is_not_copied() {
 #[test]
 fn an_event_of_exactly_the_limit_is_whole() {
     assert_eq!(
-        see(3, [&b"data: abc\n\ndata: a\ndata: b\n\n"[..]]).items(),
+        decode_chunks(3, [&b"data: abc\n\ndata: a\ndata: b\n\n"[..]]).items(),
         [message("abc"), message("a\nb")]
     );
 }
@@ -239,7 +239,7 @@ fn an_over_long_event_is_reported_once_and_the_next_one_is_read() {
     };
     let expected = [too_long("abc", "def"), too_long("a\nb", "\n"), message("ok")];
     for size in 1..stream.len() {
-        let seen = see(3, stream.chunks(size));
+        let seen = decode_chunks(3, stream.chunks(size));
         assert_eq!(seen.items(), expected, "chunks of {size}");
         assert_eq!(seen.id.as_deref(), Some("1"));
     }
@@ -257,9 +257,9 @@ fn an_over_long_event_keeps_both_ends_of_its_data() {
         bytes: data.len(),
     };
     for size in [1, 7, 1024, 4096, 65_536, stream.len()] {
-        let seen = see(60_000, stream.chunks(size));
+        let seen = decode_chunks(60_000, stream.chunks(size));
         assert_eq!(seen.items(), std::slice::from_ref(&expected), "chunks of {size}");
-        assert_eq!(see(60_000, stream[..stream.len() - 1].chunks(size)).lost, Some(data.len()));
+        assert_eq!(decode_chunks(60_000, stream[..stream.len() - 1].chunks(size)).lost, Some(data.len()));
     }
 }
 
@@ -293,10 +293,10 @@ fn other_values_count_up_to_four_kibibytes() {
         format!("id: old\n\nid: {value}\nevent: {value}\nretry: {zeros}\ndata: a\n\n")
     };
     for size in [1, 5000, usize::MAX] {
-        let longest = see(99, stream(4096).as_bytes().chunks(size));
+        let longest = decode_chunks(99, stream(4096).as_bytes().chunks(size));
         assert_eq!(longest.id.map(|id| id.len()), Some(4096));
         assert_eq!(longest.retry, Some(Duration::ZERO));
-        let longer = see(99, stream(4097).as_bytes().chunks(size));
+        let longer = decode_chunks(99, stream(4097).as_bytes().chunks(size));
         assert_eq!((longer.id.as_deref(), longer.retry), (Some("old"), None));
         let [SseItem::Event(event)] = &longer.items()[..] else { panic!() };
         assert_eq!(event.name, "7".repeat(4096));
@@ -335,7 +335,7 @@ fn line_breaks_in_data_make_several_lines() {
 fn line_breaks_in_names_and_ids_forge_nothing() {
     let mut out = Vec::new();
     write::event(&mut out, Some("1\ndata: no\r\0"), Some("x\r\n\r\ndata: no"), b"yes");
-    assert_eq!(see(99, [&out[..]]).items(), [event("xdata: no", "yes")]);
+    assert_eq!(decode_chunks(99, [&out[..]]).items(), [event("xdata: no", "yes")]);
 }
 
 /// C4.25, S3.15
@@ -345,7 +345,7 @@ fn a_comment_that_is_written_is_no_event() {
     write::comment(&mut out);
     write::event(&mut out, None, None, b"a");
     write::comment(&mut out);
-    assert_eq!(see(99, [&out[..]]).items(), [message("a")]);
+    assert_eq!(decode_chunks(99, [&out[..]]).items(), [message("a")]);
 }
 
 /// S3.21
@@ -353,7 +353,7 @@ fn a_comment_that_is_written_is_no_event() {
 fn a_priming_event_gives_an_id_and_a_delay_and_is_no_message() {
     let mut out = Vec::new();
     write::priming(&mut out, "7", Some(Duration::from_millis(1500)));
-    let seen = see(99, [&out[..]]);
+    let seen = decode_chunks(99, [&out[..]]);
     assert_eq!((seen.items().len(), seen.id.as_deref()), (0, Some("7")));
     assert_eq!(seen.retry, Some(Duration::from_millis(1500)));
     out.clear();
@@ -391,9 +391,9 @@ proptest! {
     fn events_do_not_depend_on_chunks(
         stream in noise(), limit in 0usize..30, sizes in proptest::collection::vec(1usize..20, 1..200)
     ) {
-        let expected = see(limit, [&stream[..]]);
-        prop_assert_eq!(&see(limit, chop(&stream, &sizes)), &expected);
-        prop_assert_eq!(&see(limit, stream.chunks(1)), &expected);
+        let expected = decode_chunks(limit, [&stream[..]]);
+        prop_assert_eq!(&decode_chunks(limit, chop(&stream, &sizes)), &expected);
+        prop_assert_eq!(&decode_chunks(limit, stream.chunks(1)), &expected);
     }
 
     #[test]
@@ -404,10 +404,10 @@ proptest! {
         let mut out = Vec::new();
         write::comment(&mut out);
         write::event(&mut out, Some(&id), Some(&name), data.as_bytes());
-        let seen = see(usize::MAX, chop(&out, &sizes));
+        let seen = decode_chunks(usize::MAX, chop(&out, &sizes));
         let name = if name == "message" { String::new() } else { name };
         let event = SseItem::Event(SseEvent { name: name.into(), data: data.into() });
-        prop_assert_eq!(seen, Seen { items: vec![(event, Some(id.clone()))], id: Some(id), retry: None, lost: None });
+        prop_assert_eq!(seen, DecodedStream { items: vec![(event, Some(id.clone()))], id: Some(id), retry: None, lost: None });
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_lite::{AsyncRead, AsyncWrite};
 use mcp_proto::front::{Client, ClientHandlers, Mode, Multi};
-use mcp_proto::peer::client::{self, ClientConfig, ConnectTimeouts, Verdict};
+use mcp_proto::peer::client::{self, ClientConfig, ConnectTimeouts, KnownEra};
 use mcp_proto::schema::Implementation;
 
 use super::{ChildLink, ClientDriver, StreamLink};
@@ -94,14 +94,14 @@ impl From<ClientConfig> for ClientOptions {
 
 impl<H: Mode> ClientOptions<H> {
     /// Which eras to speak. Default: the server's, which is found out.
-    pub fn mode(mut self, mode: client::Mode) -> Self {
-        self.config.mode = mode;
+    pub fn mode(mut self, mode: client::EraPolicy) -> Self {
+        self.config.era_policy = mode;
         self
     }
 
     /// What an [earlier connection](Client::verdict) to the same server found out, which saves the probe.
-    pub fn verdict(mut self, verdict: Option<Verdict>) -> Self {
-        self.config.verdict = verdict;
+    pub fn verdict(mut self, verdict: Option<KnownEra>) -> Self {
+        self.config.known_era = verdict;
         self
     }
 

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use mcp_proto::Instant;
 use mcp_proto::peer::client::{
-    Change, ClientConfig, Closed, Diagnostic, Event, Interest, Mode, Since, State, TaskCommand, WatchId,
-    WatchState,
+    Change, ClientConfig, CloseReason, Diagnostic, EraPolicy, Event, State, TaskCommand, WatchFilter,
+    WatchId, WatchStart, WatchState,
 };
-use mcp_proto::peer::{CacheMode, InboundId, Lost, Reissue, RequestId, RequestOptions, TaskMode};
+use mcp_proto::peer::{CacheMode, InboundId, LostReason, ReissuePolicy, RequestId, RequestOptions, TaskMode};
 use mcp_proto::schema::{
     CallTool, CallToolParams, ClientCapability, EmptyParams, Era, Implementation, ListTools, PaginatedParams,
     Ping, SubscriptionFilter, SubscriptionsListen, SubscriptionsListenParams,
@@ -169,7 +169,8 @@ impl<'a> World<'a> {
         let mut client = ClientConfig::new(Implementation::new("host", "1"));
         client.capabilities.roots = Some(Default::default());
         client.capabilities = client.capabilities.with(ClientCapability::ElicitationForm);
-        client.mode = if era == Era::Legacy && dice.chance(200) { Mode::LegacyOnly } else { Mode::Auto };
+        client.era_policy =
+            if era == Era::Legacy && dice.chance(200) { EraPolicy::LegacyOnly } else { EraPolicy::Auto };
         client.limits.exchanges = usize::try_from(2 + dice.below(6)).unwrap();
         let mut config = HttpClientConfig::new(client, URL);
         config.seed = dice.below(u64::MAX);
@@ -286,7 +287,7 @@ impl<'a> World<'a> {
             }
             28 => {
                 // The host has had enough, and begins anew.
-                self.pair.client.abort(now, Lost::Closed);
+                self.pair.client.abort(now, LostReason::Closed);
                 self.take_events();
             }
             29 => self.pair.weather = self.storm(),
@@ -334,11 +335,11 @@ impl<'a> World<'a> {
     /// Begins to watch, ends that, or watches something else beside.
     fn watch(&mut self) {
         let now = self.pair.now();
-        let interest = if self.dice.chance(500) { Interest::new() } else { Interest::new().prompts() };
+        let interest = if self.dice.chance(500) { WatchFilter::new() } else { WatchFilter::new().prompts() };
         let interest = interest.tools();
         match &self.watched {
             None => {
-                let id = self.pair.client.watch(now, interest, Since::Now).ok();
+                let id = self.pair.client.watch(now, interest, WatchStart::Now).ok();
                 self.watched = id.map(|id| Watched { id, on: false, known: 0 });
             }
             Some(watched) if self.dice.chance(200) => {
@@ -365,9 +366,9 @@ impl<'a> World<'a> {
         });
         let mut options = RequestOptions::default();
         options.reissue = match self.dice.below(8) {
-            0 => Reissue::Always,
-            1 => Reissue::Never,
-            _ => Reissue::WhereSafe,
+            0 => ReissuePolicy::Always,
+            1 => ReissuePolicy::Never,
+            _ => ReissuePolicy::WhereSafe,
         };
         if self.dice.chance(200) {
             options.timeout = Some(Duration::from_millis(self.dice.below(5000)));
@@ -393,8 +394,8 @@ impl<'a> World<'a> {
         };
         let safe = matches!(name, "look" | "set");
         let most = match options.reissue {
-            Reissue::Always => 2,
-            Reissue::WhereSafe if safe => 2,
+            ReissuePolicy::Always => 2,
+            ReissuePolicy::WhereSafe if safe => 2,
             _ => 1,
         };
         let request = self.pair.client.request::<CallTool>(self.pair.now(), &params, options);
@@ -437,7 +438,7 @@ impl<'a> World<'a> {
                     self.was_ready = false;
                     self.unsaid = false;
                 }
-                Event::Diagnostic(Diagnostic::NotTaken { .. }) => self.unsaid = true,
+                Event::Diagnostic(Diagnostic::MessageRejected { .. }) => self.unsaid = true,
                 Event::Changed { watch, change, .. } => {
                     assert!(matches!(change, Change::Tools | Change::Prompts), "nobody asked for {change:?}");
                     if matches!(change, Change::Tools) {
@@ -462,7 +463,7 @@ impl<'a> World<'a> {
                 }
                 Event::Closed(closed) => {
                     self.closed = true;
-                    let never = !matches!(closed, Closed::Connect(_));
+                    let never = !matches!(closed, CloseReason::Connect(_));
                     assert!(never || !self.was_ready, "{closed:?} of a client that was ready");
                 }
                 _ => {}

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use mcp_proto::consent::shell_word;
 use mcp_proto::front::{Client, Error};
-use mcp_proto::peer::client::{ClientConfig, ConnectTimeouts, Mode, ServerInfo};
+use mcp_proto::peer::client::{ClientConfig, ConnectTimeouts, EraPolicy, ServerInfo};
 use mcp_proto::schema::{Era, LoggingLevel};
 use mcp_smol::{ClientOptions, Command, Environment, Killer, Wire};
 use smol::future::or;
@@ -178,18 +178,18 @@ fn program(command: &[OsString], common: &Common) -> Result<Command, Failure> {
     Ok(command.envs(common.variables.iter().map(|(name, value)| (name, value))))
 }
 
-fn mode(common: &Common) -> Mode {
+fn mode(common: &Common) -> EraPolicy {
     match common.era {
-        EraOption::Auto => Mode::Auto,
-        EraOption::Modern => Mode::ModernOnly,
-        EraOption::Legacy => Mode::LegacyOnly,
+        EraOption::Auto => EraPolicy::Auto,
+        EraOption::Modern => EraPolicy::ModernOnly,
+        EraOption::Legacy => EraPolicy::LegacyOnly,
     }
 }
 
 fn configure(config: &mut ClientConfig, common: &Common) {
     if let Some(timeout) = common.timeout {
         config.request_timeout = timeout;
-        config.request_maximum = config.request_maximum.max(timeout);
+        config.request_hard_timeout = config.request_hard_timeout.max(timeout);
         config.connect = ConnectTimeouts::within(timeout);
     }
 }

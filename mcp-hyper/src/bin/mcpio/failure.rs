@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use mcp_proto::auth::{Demand, Scopes};
 use mcp_proto::front;
 use mcp_proto::peer::HttpError;
-use mcp_proto::peer::client::{Closed, ConnectError};
+use mcp_proto::peer::client::{CloseReason, ConnectError};
 use mcp_proto::rpc::ErrorObject;
 use serde_json::{Value, json};
 
@@ -175,7 +175,7 @@ impl From<front::Error> for Failure {
             front::Error::Peer(object) => report.peer(object),
             front::Error::Http(http) => report.http(http),
             front::Error::TimedOut { .. } => timeout(report),
-            front::Error::Closed(Closed::Connect(error)) => connecting(report, error),
+            front::Error::Closed(CloseReason::Connect(error)) => connecting(report, error),
             error if error.is_disconnect() => report.of_kind("connection"),
             front::Error::Invalid(_) | front::Error::Decode { .. } | front::Error::Pages(_) => {
                 report.of_kind("invalid")
@@ -191,7 +191,7 @@ fn connecting(report: Report, error: &ConnectError) -> Report {
         ConnectError::Refused { error, .. } | ConnectError::HeadersChanged { error } => report.peer(error),
         ConnectError::Http { error, .. } => report.http(error),
         error if error.is_timeout() => timeout(report),
-        ConnectError::Tried(tried) => match tried.last() {
+        ConnectError::AllFailed(tried) => match tried.last() {
             Some(last) => connecting(report, last),
             None => report,
         },

@@ -1,7 +1,7 @@
 //! `mcpio watch`: what changes on a server, as it happens.
 
 use mcp_proto::front::WatchUpdate;
-use mcp_proto::peer::client::{Change, Interest, Why};
+use mcp_proto::peer::client::{Change, ChangeEvidence, WatchFilter};
 use serde_json::{Value, json};
 
 use crate::connect::Connection;
@@ -17,8 +17,8 @@ pub(crate) async fn watch(
     screen: &mut Screen,
     json: bool,
 ) -> Result<(), Failure> {
-    let lists = Interest::new().tools().prompts().resources();
-    let interest = uris.iter().fold(lists, Interest::resource);
+    let lists = WatchFilter::new().tools().prompts().resources();
+    let interest = uris.iter().fold(lists, WatchFilter::resource);
     let mut watch = connection.client.watch().interest(interest).open()?;
     let mut told = 0;
     while most.is_none_or(|most| told < most) {
@@ -39,7 +39,7 @@ pub(crate) async fn watch(
 }
 
 /// The lists and the resources that an interest is in.
-fn parts(interest: &Interest) -> Vec<String> {
+fn parts(interest: &WatchFilter) -> Vec<String> {
     let lists = [
         (interest.has_tools(), "tools"),
         (interest.has_prompts(), "prompts"),
@@ -68,10 +68,10 @@ fn in_words(update: &WatchUpdate) -> Text {
             styled(QUIET, format_args!("watching; the server does not tell of {missing}"))
         }
         WatchUpdate::Interrupted => styled(QUIET, "the server is not heard; asking it again"),
-        WatchUpdate::Changed { change, why: Why::Told } => {
+        WatchUpdate::Changed { change, why: ChangeEvidence::Notified } => {
             styled(GOOD, "changed:").and(" ").and(subject(change))
         }
-        WatchUpdate::Changed { change, why: Why::MayHave } => {
+        WatchUpdate::Changed { change, why: ChangeEvidence::MaybeMissed } => {
             styled(QUIET, "may have changed:").and(" ").and(subject(change))
         }
         WatchUpdate::Missed { count } => Text::from(format!("{count} changes were missed")),
@@ -84,7 +84,7 @@ fn as_json(update: &WatchUpdate) -> Value {
         WatchUpdate::On { missing } => json!({ "update": "on", "missing": parts(missing) }),
         WatchUpdate::Interrupted => json!({ "update": "interrupted" }),
         WatchUpdate::Changed { change, why } => {
-            json!({ "update": "changed", "what": subject(change), "told": *why == Why::Told })
+            json!({ "update": "changed", "what": subject(change), "told": *why == ChangeEvidence::Notified })
         }
         WatchUpdate::Missed { count } => json!({ "update": "missed", "count": count }),
         _ => json!({ "update": "other" }),
@@ -97,12 +97,12 @@ mod tests {
 
     #[test]
     fn updates_are_told_in_words_and_as_json() {
-        let missing = Interest::new().prompts().resource("demo://logo");
+        let missing = WatchFilter::new().prompts().resource("demo://logo");
         let on = WatchUpdate::On { missing };
         assert!(in_words(&on).plain().contains("does not tell of prompts, demo://logo"));
         assert_eq!(as_json(&on), json!({ "update": "on", "missing": ["prompts", "demo://logo"] }));
         let change = Change::Resource("demo://\x1b[2Jlogo".to_owned());
-        let changed = WatchUpdate::Changed { change, why: Why::Told };
+        let changed = WatchUpdate::Changed { change, why: ChangeEvidence::Notified };
         assert!(in_words(&changed).plain().ends_with("demo://\\u{1b}[2Jlogo"));
         assert_eq!(as_json(&changed)["told"], true);
     }

@@ -5,7 +5,7 @@
 //!    │
 //!    ├─ the token ended, and can be renewed ──────────────────┐
 //!    ▼                                                        ▼
-//! Resource ──▶ Server ──▶ Registering ──▶ Page ──▶ Granting   Server ──▶ Watching ⇄ Leasing ──▶ Renewing
+//! Resource ──▶ Server ──▶ Registering ──▶ Page ──▶ Granting   Server ──▶ WatchRegistry ⇄ Leasing ──▶ Renewing
 //!                │                                   ▲  │                                      │
 //!                └──▶ Asking ──▶ Provider ──▶ Exchanging  └──────────────▶ Saving ◀──────────────┘
 //! ```

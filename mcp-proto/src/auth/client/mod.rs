@@ -89,7 +89,7 @@ use save::Awaits;
 /// let mut client = AuthClient::new(config, "https://example.com/mcp", [7; 32])?;
 ///
 /// let refused = Refused { status: 401, header: Some("Bearer"), used: None, attempt: 0, nonce: None };
-/// assert_eq!(client.challenged(now, &refused), Standing::Wait);
+/// assert_eq!(client.challenged(now, &refused), Standing::ResultWait);
 /// assert!(matches!(client.poll_action(), Some(Action::Load)));
 /// # Ok::<(), mcp_proto::auth::client::AuthConfigError>(())
 /// ```

@@ -9,19 +9,19 @@ use super::Access;
 #[cfg(feature = "auth-jwt")]
 use super::jwt::{Signed, WRONG_SIGNATURE};
 use crate::auth::{Fetch, FetchId, Now, Reach, Secret, text};
-use crate::quota::Owner;
+use crate::quota::QuotaOwner;
 
 /// Verifies tokens, with what is fetched on its behalf.
 ///
 /// ```text
 /// check(token) → Verdict::Good | Verdict::Refused
 ///              | Verdict::Signed: verify it, for which the checker is not needed; if it is wrong, recheck
-///              | Verdict::Wait(id): ask again once the exchange `id` has ended
+///              | Verdict::ResultWait(id): ask again once the exchange `id` has ended
 /// drain poll_fetch → make the exchange, then handle_answer or handle_failed
 /// ```
 pub trait Checker: Send {
     /// Says what a token allows. What is fetched for it uses the quota of `owner`.
-    fn check(&mut self, now: Now, owner: &Owner, token: &Secret) -> Verdict;
+    fn check(&mut self, now: Now, owner: &QuotaOwner, token: &Secret) -> Verdict;
 
     /// Says what a token allows whose signature is wrong by the keys that `failed` has tried. Default: it is refused.
     #[cfg(feature = "auth-jwt")]
@@ -32,7 +32,7 @@ pub trait Checker: Send {
 
     /// The owner that a token is known to have had lately. Its quota is used for a token whose sender has no quota left, so
     /// that no one can keep known tokens from being verified. Default: it is not known.
-    fn known_owner(&self, now: Now, token: &Secret) -> Option<Owner> {
+    fn known_owner(&self, now: Now, token: &Secret) -> Option<QuotaOwner> {
         let _ = (now, token);
         None
     }

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use super::refusal::{Fault, Scheme};
 use crate::auth::{Now, Secret, TokenKind};
-use crate::quota::Owner;
+use crate::quota::QuotaOwner;
 use crate::rpc::ErrorId;
 use crate::transport::http::Fields;
 use crate::transport::http::server::RequestHead;
@@ -25,7 +25,7 @@ pub struct Presented {
     /// When it came.
     pub now: Now,
     /// Whose quota its verification uses: the address that the request came from.
-    pub owner: Owner,
+    pub owner: QuotaOwner,
     /// The proof that the key of the token is held.
     #[cfg_attr(not(feature = "auth-jwt"), allow(dead_code, reason = "proofs are not looked at"))]
     pub(super) proof: Option<Secret>,

@@ -19,7 +19,7 @@ use super::refusal::{Fault, Scheme};
 use super::{Presented, Proofs};
 use crate::UnixTime;
 use crate::auth::{canonical_resource, dpop::thumbprint};
-use crate::quota::Owner;
+use crate::quota::QuotaOwner;
 
 /// Whether tokens that are bound to keys are taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,7 +38,7 @@ pub enum DpopPolicy {
 /// ```
 /// use mcp_proto::auth::server::Dpop;
 ///
-/// // Each proof is to have a nonce, which all instances that share this key make alike.
+/// // MembersVisitor proof is to have a nonce, which all instances that share this key make alike.
 /// let dpop = Dpop::required().nonces([7; 32]);
 /// # drop(dpop);
 /// ```
@@ -113,7 +113,7 @@ impl Dpop {
         &self,
         (origin, resource): (&str, &str),
         presented: &Presented,
-        (owner, key): (&Owner, &str),
+        (owner, key): (&QuotaOwner, &str),
         proofs: &Proofs,
     ) -> Result<(), Fault> {
         let proof = presented.proof.as_ref().ok_or(Fault::Proof("the proof is missing"))?;

@@ -18,7 +18,7 @@ use super::recent::{Digest, Recent, digest};
 use super::{Access, Checker, Verdict, VerifyError};
 use crate::Instant;
 use crate::auth::{Fetch, FetchId, Now, PrivateNetworks, Reach, ReachError, Secret};
-use crate::quota::{Owner, Shares};
+use crate::quota::{QuotaOwner, Shares};
 use crate::schema::Json;
 use crate::transport::http::Verb;
 
@@ -126,9 +126,9 @@ struct PendingToken {
     name: Digest,
     since: Instant,
     /// Whose quota it uses.
-    owner: Owner,
+    owner: QuotaOwner,
     /// Who has sent it.
-    sender: Owner,
+    sender: QuotaOwner,
 }
 
 /// What an issuer answers (RFC 7662, section 2.2).
@@ -181,7 +181,7 @@ impl IntrospectionChecker {
         }
     }
 
-    fn ask(&mut self, now: Instant, name: Digest, sender: &Owner, token: &Secret) -> Verdict {
+    fn ask(&mut self, now: Instant, name: Digest, sender: &QuotaOwner, token: &Secret) -> Verdict {
         let Some(owner) = self.take_share(now, &name, sender) else {
             return Verdict::Refused(VerifyError::over_quota("too many tokens are being asked about"));
         };
@@ -208,11 +208,11 @@ impl IntrospectionChecker {
     }
 
     /// Takes a share of what may be asked at once: of the sender, or of whom the token is known to name. Returns whose.
-    fn take_share(&mut self, now: Instant, name: &Digest, sender: &Owner) -> Option<Owner> {
+    fn take_share(&mut self, now: Instant, name: &Digest, sender: &QuotaOwner) -> Option<QuotaOwner> {
         if self.shares.try_take(sender, 1).is_ok() {
             return Some(sender.clone());
         }
-        let named = self.good.get(now, name).map(|good| Owner::from(good.access.principal.clone()))?;
+        let named = self.good.get(now, name).map(|good| QuotaOwner::from(good.access.principal.clone()))?;
         self.shares.try_take(&named, 1).ok().map(|()| named)
     }
 
@@ -233,7 +233,7 @@ impl IntrospectionChecker {
         match known {
             Ok(access) => {
                 let until = now + self.config.keep.max(KEPT_AT_LEAST);
-                let owner = Owner::from(access.principal.clone());
+                let owner = QuotaOwner::from(access.principal.clone());
                 self.refused.remove(&name);
                 self.good.keep(now, &owner, name, until.max(now + REMEMBERED), Good { until, access });
             }
@@ -289,7 +289,7 @@ impl IntrospectionChecker {
 }
 
 impl Checker for IntrospectionChecker {
-    fn check(&mut self, now: Now, owner: &Owner, token: &Secret) -> Verdict {
+    fn check(&mut self, now: Now, owner: &QuotaOwner, token: &Secret) -> Verdict {
         let name = digest([token.expose()]);
         let now = now.instant;
         if let Some(error) = self.refused.get(now, &name) {
@@ -305,9 +305,9 @@ impl Checker for IntrospectionChecker {
         }
     }
 
-    fn known_owner(&self, now: Now, token: &Secret) -> Option<Owner> {
+    fn known_owner(&self, now: Now, token: &Secret) -> Option<QuotaOwner> {
         let good = self.good.get(now.instant, &digest([token.expose()]))?;
-        Some(Owner::from(good.access.principal.clone()))
+        Some(QuotaOwner::from(good.access.principal.clone()))
     }
 
     fn handle_answer(&mut self, now: Now, id: FetchId, status: u16, body: &[u8]) {

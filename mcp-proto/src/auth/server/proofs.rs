@@ -9,7 +9,7 @@ use super::recent::{Digest, digest};
 #[cfg(feature = "auth-jwt")]
 use crate::Instant;
 #[cfg(feature = "auth-jwt")]
-use crate::quota::{Owner, QuotaError};
+use crate::quota::{QuotaError, QuotaOwner};
 
 /// The proofs of possession that came lately, by a hash: each is good once (RFC 9449, section 11.1).
 ///
@@ -43,7 +43,7 @@ impl Proofs {
 
     /// Records the proof of this id, by this key, which is good until then.
     #[cfg(feature = "auth-jwt")]
-    pub(super) fn take(&self, now: Instant, owner: &Owner, key: &str, id: &str, until: Instant) -> Use {
+    pub(super) fn take(&self, now: Instant, owner: &QuotaOwner, key: &str, id: &str, until: Instant) -> Use {
         let name: Digest = digest([key, id]);
         let mut recent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if recent.get(now, &name).is_some() {

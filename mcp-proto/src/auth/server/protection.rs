@@ -15,7 +15,7 @@ use super::{Access, Authorized, Presented, Proofs, VerifyError};
 use crate::auth::url;
 use crate::auth::{Now, ReachError, ResourceMetadata, Scopes, canonical_resource, check_page_url};
 #[cfg(feature = "auth-jwt")]
-use crate::quota::Owner;
+use crate::quota::QuotaOwner;
 use crate::transport::http::server::{Answer, RequestHead, unnamed};
 
 /// That a server is protected: by whom tokens for it are issued, what it is called in them, and what they have to be good
@@ -333,7 +333,7 @@ impl Rules {
 
     #[cfg(feature = "auth-jwt")]
     fn prove(&self, presented: &Presented, access: &Access, key: &str, proofs: &Proofs) -> Result<(), Fault> {
-        let owner = Owner::from(access.principal.clone());
+        let owner = QuotaOwner::from(access.principal.clone());
         self.dpop.check((&self.origin, &self.resource), presented, (&owner, key), proofs)
     }
 

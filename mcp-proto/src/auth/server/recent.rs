@@ -5,7 +5,7 @@ use sha2::{Digest as _, Sha256};
 use crate::Instant;
 #[cfg(feature = "auth-jwt")]
 use crate::quota::QuotaError;
-use crate::quota::{FairTable, Owner};
+use crate::quota::{FairTable, QuotaOwner};
 
 /// What things are known by: of what is secret, nothing else is kept.
 pub(super) type Digest = [u8; 32];
@@ -43,7 +43,7 @@ impl<V> Recent<V> {
     }
 
     /// Keeps a value. If there is no room, one of its owner goes, or one of the owner that has most.
-    pub(super) fn keep(&mut self, now: Instant, owner: &Owner, key: Digest, until: Instant, value: V) {
+    pub(super) fn keep(&mut self, now: Instant, owner: &QuotaOwner, key: Digest, until: Instant, value: V) {
         self.expire(now);
         if !self.0.has_room(owner) {
             // Every owner has its share. It is a cache: what lapses first goes.
@@ -63,7 +63,7 @@ impl<V> Recent<V> {
     pub(super) fn try_keep(
         &mut self,
         now: Instant,
-        owner: &Owner,
+        owner: &QuotaOwner,
         key: Digest,
         until: Instant,
         value: V,
@@ -90,8 +90,8 @@ mod tests {
         Instant::from_origin(Duration::from_secs(seconds))
     }
 
-    fn owner(number: u8) -> Owner {
-        Owner::from(core::net::IpAddr::from([192, 0, 2, number]))
+    fn owner(number: u8) -> QuotaOwner {
+        QuotaOwner::from(core::net::IpAddr::from([192, 0, 2, number]))
     }
 
     #[test]

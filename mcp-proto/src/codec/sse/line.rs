@@ -40,7 +40,7 @@ impl Field {
 
 /// A line whose end has not come, as far as it has.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Unended {
+pub(super) enum PartialLine {
     /// So many bytes of a byte order mark, which the first line may begin with.
     Mark(usize),
     /// The beginning of the name of a field, perhaps nothing of it.
@@ -54,7 +54,7 @@ pub(super) enum Unended {
 }
 
 /// What one more byte of a line is.
-pub(super) enum Step {
+pub(super) enum ByteStep {
     /// Nothing to do about it.
     Taken,
     /// The colon of a field, whose value begins behind it.
@@ -66,7 +66,7 @@ pub(super) enum Step {
 }
 
 /// What a line was.
-pub(super) enum End {
+pub(super) enum LineEnd {
     /// The end of an event.
     Blank,
     /// A field without a colon.
@@ -77,30 +77,30 @@ pub(super) enum End {
     Ignored,
 }
 
-impl Default for Unended {
+impl Default for PartialLine {
     fn default() -> Self {
         Self::Name([0; NAME_BYTES], 0)
     }
 }
 
-impl Unended {
+impl PartialLine {
     /// The very first line of a stream.
     pub(super) const FIRST: Self = Self::Mark(0);
 
     /// Whether something is known of the line, be it that it is the first one.
-    pub(super) fn is_begun(&self) -> bool {
+    pub(super) fn has_started(&self) -> bool {
         !matches!(self, Self::Name(_, 0))
     }
 
     /// Goes on by one byte.
-    pub(super) fn step(&mut self, byte: u8) -> Step {
+    pub(super) fn step(&mut self, byte: u8) -> ByteStep {
         match self {
             Self::Mark(length) if BYTE_ORDER_MARK.get(*length) == Some(&byte) => {
                 *length = length.saturating_add(1);
                 if *length == BYTE_ORDER_MARK.len() {
                     *self = Self::default();
                 }
-                Step::Taken
+                ByteStep::Taken
             }
             Self::Mark(0) => {
                 *self = Self::default();
@@ -109,37 +109,37 @@ impl Unended {
             Self::Name(name, length) if byte == b':' => {
                 let field = Field::named(name.get(..*length).unwrap_or_default());
                 *self = field.map_or(Self::Ignored, Self::Colon);
-                field.map_or(Step::Ignored, Step::Colon)
+                field.map_or(ByteStep::Ignored, ByteStep::Colon)
             }
             Self::Name(name, length) if *length < NAME_BYTES => {
                 if let Some(place) = name.get_mut(*length) {
                     *place = byte;
                 }
                 *length = length.saturating_add(1);
-                Step::Taken
+                ByteStep::Taken
             }
             Self::Colon(field) => {
                 let field = *field;
                 *self = Self::Value(field);
-                if byte == b' ' { Step::Taken } else { Step::Value(field) }
+                if byte == b' ' { ByteStep::Taken } else { ByteStep::Value(field) }
             }
-            Self::Value(field) => Step::Value(*field),
+            Self::Value(field) => ByteStep::Value(*field),
             Self::Mark(_) | Self::Name(..) | Self::Ignored => {
                 *self = Self::Ignored;
-                Step::Ignored
+                ByteStep::Ignored
             }
         }
     }
 
     /// Ends the line here.
-    pub(super) fn end(self) -> End {
+    pub(super) fn end(self) -> LineEnd {
         match self {
-            Self::Mark(0) | Self::Name(_, 0) => End::Blank,
+            Self::Mark(0) | Self::Name(_, 0) => LineEnd::Blank,
             Self::Name(name, length) => {
-                Field::named(name.get(..length).unwrap_or_default()).map_or(End::Ignored, End::Bare)
+                Field::named(name.get(..length).unwrap_or_default()).map_or(LineEnd::Ignored, LineEnd::Bare)
             }
-            Self::Colon(field) | Self::Value(field) => End::Value(field),
-            Self::Mark(_) | Self::Ignored => End::Ignored,
+            Self::Colon(field) | Self::Value(field) => LineEnd::Value(field),
+            Self::Mark(_) | Self::Ignored => LineEnd::Ignored,
         }
     }
 }

@@ -15,7 +15,7 @@ use memchr::memchr2;
 
 use super::Line;
 use super::partial::Partial;
-use line::{End, Field, Step, Unended};
+use line::{ByteStep, Field, LineEnd, PartialLine};
 
 /// How long the value of a field other than `data` may be, in bytes: ids travel back in a header, where no server takes
 /// more.
@@ -59,9 +59,9 @@ pub struct Sse {
     /// The chunks behind it.
     chunks: VecDeque<Bytes>,
     /// The line that has not ended.
-    line: Unended,
+    line: PartialLine,
     /// Whether the last line ended with a carriage return, to which a line feed may belong.
-    returned: bool,
+    after_carriage_return: bool,
     /// The value of a field other than `data`, of the line that has not ended.
     value: Vec<u8>,
     data: Data,
@@ -75,7 +75,7 @@ pub struct Sse {
     id: String,
     retry: Option<Duration>,
     /// Whether the input has ended.
-    over: bool,
+    at_eof: bool,
 }
 
 /// What is known of the data of the event that has not ended.
@@ -124,8 +124,8 @@ impl Sse {
             front: Bytes::new(),
             at: 0,
             chunks: VecDeque::new(),
-            line: Unended::FIRST,
-            returned: false,
+            line: PartialLine::FIRST,
+            after_carriage_return: false,
             value: Vec::new(),
             data: Data::None,
             joined: Partial::new(event_bytes),
@@ -134,14 +134,14 @@ impl Sse {
             has_id: false,
             id: String::new(),
             retry: None,
-            over: false,
+            at_eof: false,
         }
     }
 
     /// Takes what was read. Several chunks may wait for [`poll_item`](Self::poll_item). After the end of the input
     /// nothing is taken.
     pub fn handle_input(&mut self, chunk: Bytes) {
-        if self.over || chunk.is_empty() {
+        if self.at_eof || chunk.is_empty() {
             return;
         }
         if self.at >= self.front.len() && self.chunks.is_empty() {
@@ -166,17 +166,17 @@ impl Sse {
             };
             let end = start.saturating_add(length);
             self.at = end.saturating_add(1);
-            let returned = core::mem::take(&mut self.returned);
+            let returned = core::mem::take(&mut self.after_carriage_return);
             if rest.get(length) == Some(&b'\r') {
                 match rest.get(length.saturating_add(1)) {
                     Some(b'\n') => self.at = end.saturating_add(2),
                     Some(_) => {}
-                    None => self.returned = true,
+                    None => self.after_carriage_return = true,
                 }
             } else if returned && length == 0 {
                 continue;
             }
-            if !self.line.is_begun() {
+            if !self.line.has_started() {
                 if length == 0 {
                     if let Some(item) = self.end_of_event() {
                         return Some(item);
@@ -195,13 +195,13 @@ impl Sse {
     ///
     /// Events that had ended before are still polled.
     pub fn handle_eof(&mut self) -> Option<usize> {
-        if core::mem::replace(&mut self.over, true) {
+        if core::mem::replace(&mut self.at_eof, true) {
             return None;
         }
         // Counts what is left without holding it.
         let counting = Partial::counting(self.joined.len());
         let joined = core::mem::replace(&mut self.joined, counting);
-        let mut rest = Self { over: false, ..self.clone() };
+        let mut rest = Self { at_eof: false, ..self.clone() };
         self.joined = joined;
         while rest.poll_item().is_some() {}
         if self.at >= self.front.len() && self.chunks.is_empty() {
@@ -249,11 +249,11 @@ impl Sse {
     fn next_chunk(&mut self) -> Option<()> {
         let chunk = core::mem::take(&mut self.front);
         if let Some(piece) = chunk.get(core::mem::take(&mut self.at)..).filter(|piece| !piece.is_empty()) {
-            self.returned = false;
+            self.after_carriage_return = false;
             self.extend_line(piece);
         }
         if self.chunks.is_empty() {
-            if self.over {
+            if self.at_eof {
                 self.discard();
             }
             return None;
@@ -264,7 +264,7 @@ impl Sse {
 
     /// Drops the event that has not ended.
     fn discard(&mut self) {
-        self.line = Unended::default();
+        self.line = PartialLine::default();
         self.value = Vec::new();
         self.data = Data::None;
         let _ = self.joined.take();
@@ -302,13 +302,13 @@ impl Sse {
         self.extend_line(chunk.get(piece).unwrap_or_default());
         self.front = chunk;
         match core::mem::take(&mut self.line).end() {
-            End::Blank => return self.end_of_event(),
-            End::Bare(field) => {
+            LineEnd::Blank => return self.end_of_event(),
+            LineEnd::Bare(field) => {
                 self.begin_value(field);
                 self.end_value(field);
             }
-            End::Value(field) => self.end_value(field),
-            End::Ignored => {}
+            LineEnd::Value(field) => self.end_value(field),
+            LineEnd::Ignored => {}
         }
         None
     }
@@ -317,14 +317,14 @@ impl Sse {
     fn extend_line(&mut self, mut piece: &[u8]) {
         while let Some((byte, rest)) = piece.split_first() {
             match self.line.step(*byte) {
-                Step::Taken => {}
-                Step::Colon(field) => self.begin_value(field),
-                Step::Value(Field::Data) => return self.joined.push(piece),
-                Step::Value(_) => {
+                ByteStep::Taken => {}
+                ByteStep::Colon(field) => self.begin_value(field),
+                ByteStep::Value(Field::Data) => return self.joined.push(piece),
+                ByteStep::Value(_) => {
                     let room = FIELD_BYTES.saturating_add(1).saturating_sub(self.value.len());
                     return self.value.extend_from_slice(piece.get(..room).unwrap_or(piece));
                 }
-                Step::Ignored => return,
+                ByteStep::Ignored => return,
             }
             piece = rest;
         }

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::{Client, Pages, Subscription};
 use crate::front::error::Error;
 use crate::front::request::Request;
-use crate::peer::Refusal;
+use crate::peer::RequestError;
 use crate::schema::{
     CallTool, CallToolParams, Complete, CompleteParams, CompletionArgument, GetPrompt, GetPromptParams, Json,
     ListPrompts, ListResourceTemplates, ListResources, ListTools, LoggingLevel, Map, PaginatedParams, Ping,
@@ -54,7 +54,7 @@ impl Client {
             });
         self.prepare(match arguments {
             Ok(json) => Ok(CallToolParams::new(name).with_arguments(json)),
-            Err(why) => Err(Error::Refused(Refusal::Encode(why))),
+            Err(why) => Err(Error::Refused(RequestError::Encode(why))),
         })
     }
 

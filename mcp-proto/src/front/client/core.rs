@@ -12,8 +12,8 @@ use crate::front::shared::Core;
 use crate::front::signal::{Waiters, Wakers};
 use crate::front::slots::{Follow, Slots};
 use crate::front::{Error, Notification};
-use crate::peer::client::{self, Closed, ServerInfo, State, TaskCommand};
-use crate::peer::{InboundId, Lost, Outgoing, RequestId, RequestOptions};
+use crate::peer::client::{self, CloseReason, ServerInfo, State, TaskCommand};
+use crate::peer::{InboundId, LostReason, OutgoingRequest, RequestId, RequestOptions};
 use crate::rpc::Raw;
 use crate::schema::MethodInfo;
 
@@ -34,7 +34,7 @@ pub(crate) struct ClientCore {
     pub(crate) slots: Slots,
     pub(super) watched: Watched,
     pub(crate) server: Option<Arc<ServerInfo>>,
-    pub(crate) closed: Option<Closed>,
+    pub(crate) closed: Option<CloseReason>,
     /// Whether there is nobody left to carry out what the machine wants.
     driver_gone: bool,
     /// Whether the driver has brought down everything that it had opened.
@@ -50,7 +50,7 @@ impl ClientCore {
         &mut self,
         machine: &mut M,
         now: Instant,
-        request: Outgoing<'_>,
+        request: OutgoingRequest<'_>,
         follow: Follow,
     ) -> Result<RequestId, Error> {
         self.admit()?;
@@ -80,7 +80,9 @@ impl ClientCore {
         }
         // A driver that went because the connection had ended is not what explains it.
         match &self.closed {
-            None | Some(Closed::Lost(Lost::DriverDropped)) => Err(Error::Lost(Lost::DriverDropped)),
+            None | Some(CloseReason::Lost(LostReason::DriverDropped)) => {
+                Err(Error::Lost(LostReason::DriverDropped))
+            }
             Some(closed) => Err(Error::Closed(closed.clone())),
         }
     }
@@ -89,15 +91,15 @@ impl ClientCore {
     pub(crate) fn abandon(&mut self, wakers: &mut Wakers) {
         self.driver_gone = true;
         self.work.clear();
-        self.slots.settle_all(&Lost::DriverDropped, wakers);
+        self.slots.settle_all(&LostReason::DriverDropped, wakers);
         if self.closed.is_none() {
-            self.finish(Closed::Lost(Lost::DriverDropped), wakers);
+            self.finish(CloseReason::Lost(LostReason::DriverDropped), wakers);
         }
         wakers.wake_all(&mut self.waiters);
     }
 
     /// How the connection ended, once the driver has released its link.
-    pub(crate) fn released(&self) -> Option<Closed> {
+    pub(crate) fn released(&self) -> Option<CloseReason> {
         self.closed.clone().filter(|_| self.link_down || self.driver_gone)
     }
 
@@ -115,7 +117,7 @@ impl ClientCore {
         self.listeners.publish(event, event.bytes(), wakers);
     }
 
-    fn finish(&mut self, closed: Closed, wakers: &mut Wakers) {
+    fn finish(&mut self, closed: CloseReason, wakers: &mut Wakers) {
         self.watched.end_all(&closed, wakers);
         self.listeners.finish(Event::Closed(closed.clone()), wakers);
         self.closed = Some(closed);
@@ -154,7 +156,7 @@ impl<M: ClientMachine + ?Sized> Core<M> for ClientCore {
                         self.publish(&Event::Notification(notification), wakers);
                     }
                 }
-                client::Event::Changed { watch, change, why } => {
+                client::Event::Changed { watch, change, evidence: why } => {
                     self.watched.change(watch, change, why, wakers);
                 }
                 client::Event::Watch { watch, state } => self.watched.state(watch, state, wakers),

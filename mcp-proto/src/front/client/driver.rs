@@ -13,10 +13,10 @@ use crate::front::handling::{Tasks, contain};
 use crate::front::reply::Reply;
 use crate::front::shared::Shared;
 use crate::front::{Mode, Multi};
-use crate::peer::client::Closed;
-use crate::peer::{AnyResult, InboundId, Lost};
+use crate::inline_map::InlineQueue;
+use crate::peer::client::CloseReason;
+use crate::peer::{AnyResult, InboundId, LostReason};
 use crate::rpc::Raw;
-use crate::small::SmallQueue;
 
 /// Drives one connection of a client: what an adapter's future holds beside its transport.
 ///
@@ -28,7 +28,7 @@ use crate::small::SmallQueue;
 /// 3. returns `Pending` once `poll` does and the transport has nothing either.
 ///
 /// Dropping it ends the connection: whatever is in flight is lost as
-/// [`DriverDropped`](crate::peer::Lost::DriverDropped), and later requests are refused.
+/// [`DriverDropped`](crate::peer::LostReason::DriverDropped), and later requests are refused.
 #[must_use = "nothing happens unless the driver is polled"]
 pub struct ClientDriver<M: ClientMachine, H: Mode = Multi> {
     shared: Arc<Shared<ClientCore, M>>,
@@ -81,14 +81,14 @@ impl<M: ClientMachine, H: Mode> ClientDriver<M, H> {
 
     /// How the connection ended, once it is over.
     #[must_use]
-    pub fn closed(&self) -> Option<Closed> {
+    pub fn closed(&self) -> Option<CloseReason> {
         self.shared.look(|core, _| core.closed.clone())
     }
 
     fn run_handlers(&mut self) {
         let (work, server, now) =
             self.shared.with(|core, _, now, _| (core.take_work(), core.server.clone(), now));
-        let mut replies: SmallQueue<(InboundId, Reply)> = SmallQueue::default();
+        let mut replies: InlineQueue<(InboundId, Reply)> = InlineQueue::default();
         for item in work {
             match item {
                 Work::Stop(id) if self.received.stop_waiting(id) => {}
@@ -141,7 +141,7 @@ impl<M: ClientMachine, H: Mode> ClientDriver<M, H> {
         method: &'static str,
         params: Option<Raw>,
         context: ClientContext,
-        replies: &mut SmallQueue<(InboundId, Reply)>,
+        replies: &mut InlineQueue<(InboundId, Reply)>,
     ) {
         let received = match self.handlers.take_tasks(context.server()) {
             true => {
@@ -197,7 +197,7 @@ impl fmt::Debug for CacheContextEnder {
 impl<M: ClientMachine, H: Mode> Drop for ClientDriver<M, H> {
     fn drop(&mut self) {
         self.shared.with(|core, machine, now, wakers| {
-            machine.abort(now, Lost::DriverDropped);
+            machine.abort(now, LostReason::DriverDropped);
             crate::front::shared::Core::drain(core, machine, wakers);
             core.abandon(wakers);
         });

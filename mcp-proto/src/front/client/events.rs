@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 
 use crate::front::Notification;
 use crate::front::events::Told;
-use crate::peer::client::{Closed, ConnectProgress, Diagnostic, State};
+use crate::peer::client::{CloseReason, ConnectProgress, Diagnostic, State};
 use crate::peer::{RequestId, TaskReport};
 #[cfg(feature = "http")]
 use crate::rpc::Raw;
@@ -45,7 +45,7 @@ pub enum Event {
         count: u64,
     },
     /// The connection is over; nothing follows.
-    Closed(Closed),
+    Closed(CloseReason),
 }
 
 impl Event {
@@ -77,7 +77,7 @@ impl Told for Event {
             Self::Notification(notification) => notification.keep(),
             #[cfg(feature = "http")]
             Self::PartialResult { fragment, .. } => *fragment = fragment.detached(),
-            Self::Diagnostic(diagnostic) => diagnostic.keep(),
+            Self::Diagnostic(diagnostic) => diagnostic.make_owned(),
             _ => {}
         }
     }

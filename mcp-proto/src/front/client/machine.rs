@@ -2,10 +2,11 @@
 
 use crate::Instant;
 use crate::peer::client::{
-    self, CacheContext, ConnectProgress, Interest, ServerInfo, Since, TaskCommand, Verdict, WatchId,
+    self, CacheContext, ConnectProgress, KnownEra, ServerInfo, TaskCommand, WatchFilter, WatchId, WatchStart,
 };
 use crate::peer::{
-    AnyParams, AnyResult, InboundId, Leniency, Lost, Outgoing, Refusal, RequestId, RequestOptions,
+    AnyParams, AnyResult, InboundId, Leniency, LostReason, OutgoingRequest, RequestError, RequestId,
+    RequestOptions,
 };
 use crate::rpc::ErrorObject;
 #[cfg(feature = "http")]
@@ -21,7 +22,7 @@ pub trait ClientMachine {
     ///
     /// # Errors
     /// If it can not be sent; nothing has changed then.
-    fn request(&mut self, now: Instant, request: Outgoing<'_>) -> Result<RequestId, Refusal>;
+    fn request(&mut self, now: Instant, request: OutgoingRequest<'_>) -> Result<RequestId, RequestError>;
 
     /// Follows a task, asks for it or gives it up, by its identifier alone.
     ///
@@ -33,13 +34,13 @@ pub trait ClientMachine {
         id: &str,
         command: TaskCommand,
         options: RequestOptions,
-    ) -> Result<RequestId, Refusal>;
+    ) -> Result<RequestId, RequestError>;
 
     /// Tells the server something.
     ///
     /// # Errors
     /// If it can not be sent; nothing has changed then.
-    fn notify(&mut self, now: Instant, method: &str, params: &dyn AnyParams) -> Result<(), Refusal>;
+    fn notify(&mut self, now: Instant, method: &str, params: &dyn AnyParams) -> Result<(), RequestError>;
 
     /// Stops waiting for a request, and tells the server so.
     fn cancel(&mut self, now: Instant, request: RequestId, reason: Option<&str>);
@@ -69,10 +70,15 @@ pub trait ClientMachine {
     ///
     /// # Errors
     /// If the connection is over, or closing.
-    fn watch(&mut self, now: Instant, interest: Interest, since: Since) -> Result<WatchId, Refusal>;
+    fn watch(
+        &mut self,
+        now: Instant,
+        interest: WatchFilter,
+        since: WatchStart,
+    ) -> Result<WatchId, RequestError>;
 
     /// Changes what a watch is interested in.
-    fn set_interest(&mut self, now: Instant, watch: WatchId, interest: Interest);
+    fn set_interest(&mut self, now: Instant, watch: WatchId, interest: WatchFilter);
 
     /// Ends a watch.
     fn unwatch(&mut self, now: Instant, watch: WatchId);
@@ -84,7 +90,7 @@ pub trait ClientMachine {
     fn close(&mut self, now: Instant);
 
     /// Ends everything at once.
-    fn abort(&mut self, now: Instant, why: Lost);
+    fn abort(&mut self, now: Instant, why: LostReason);
 
     /// Time has passed.
     fn handle_timeout(&mut self, now: Instant);
@@ -99,7 +105,7 @@ pub trait ClientMachine {
     fn server(&self) -> Option<&ServerInfo>;
 
     /// What the connection found out about the server's era.
-    fn verdict(&self) -> Option<Verdict>;
+    fn verdict(&self) -> Option<KnownEra>;
 
     /// How far the connection has come.
     fn state(&self) -> client::State;
@@ -111,7 +117,7 @@ pub trait ClientMachine {
 /// The methods of a [`ClientMachine`] that are those of the machine itself.
 macro_rules! as_it_is {
     () => {
-        fn request(&mut self, now: Instant, request: Outgoing<'_>) -> Result<RequestId, Refusal> {
+        fn request(&mut self, now: Instant, request: OutgoingRequest<'_>) -> Result<RequestId, RequestError> {
             self.send(now, request)
         }
 
@@ -121,11 +127,11 @@ macro_rules! as_it_is {
             id: &str,
             command: TaskCommand,
             options: RequestOptions,
-        ) -> Result<RequestId, Refusal> {
+        ) -> Result<RequestId, RequestError> {
             Self::task(self, now, id, command, options)
         }
 
-        fn notify(&mut self, now: Instant, method: &str, params: &dyn AnyParams) -> Result<(), Refusal> {
+        fn notify(&mut self, now: Instant, method: &str, params: &dyn AnyParams) -> Result<(), RequestError> {
             self.notify_custom(now, method, params)
         }
 
@@ -157,11 +163,16 @@ macro_rules! as_it_is {
             Self::clear_cache(self);
         }
 
-        fn watch(&mut self, now: Instant, interest: Interest, since: Since) -> Result<WatchId, Refusal> {
+        fn watch(
+            &mut self,
+            now: Instant,
+            interest: WatchFilter,
+            since: WatchStart,
+        ) -> Result<WatchId, RequestError> {
             Self::watch(self, now, interest, since)
         }
 
-        fn set_interest(&mut self, now: Instant, watch: WatchId, interest: Interest) {
+        fn set_interest(&mut self, now: Instant, watch: WatchId, interest: WatchFilter) {
             Self::set_interest(self, now, watch, interest);
         }
 
@@ -193,7 +204,7 @@ macro_rules! as_it_is {
             Self::server(self)
         }
 
-        fn verdict(&self) -> Option<Verdict> {
+        fn verdict(&self) -> Option<KnownEra> {
             Self::verdict(self)
         }
 
@@ -210,7 +221,7 @@ macro_rules! as_it_is {
 impl<F: Framing> ClientMachine for Transport<client::Client, F> {
     as_it_is!();
 
-    fn abort(&mut self, _: Instant, why: Lost) {
+    fn abort(&mut self, _: Instant, why: LostReason) {
         Self::abort(self, why);
     }
 }
@@ -219,7 +230,7 @@ impl<F: Framing> ClientMachine for Transport<client::Client, F> {
 impl ClientMachine for HttpClient {
     as_it_is!();
 
-    fn abort(&mut self, now: Instant, why: Lost) {
+    fn abort(&mut self, now: Instant, why: LostReason) {
         Self::abort(self, now, why);
     }
 }

@@ -28,8 +28,10 @@ use super::request::Request;
 use super::shared::Shared;
 use super::slots::{Follow, Link, Subscribed};
 use super::{Clock, Mode};
-use crate::peer::client::{CacheContext, Closed, ConnectProgress, ServerInfo, State, TaskCommand, Verdict};
-use crate::peer::{Leniency, Lost, Outcome, Outgoing, Refusal, RequestId, RequestOptions};
+use crate::peer::client::{
+    CacheContext, CloseReason, ConnectProgress, KnownEra, ServerInfo, State, TaskCommand,
+};
+use crate::peer::{Leniency, LostReason, Outcome, OutgoingRequest, RequestError, RequestId, RequestOptions};
 use crate::schema::{Method, Notification as Notifies, ProgressParams};
 
 use self::core::ClientCore;
@@ -115,7 +117,7 @@ impl Client {
     /// Waits until the server is known.
     ///
     /// # Errors
-    /// [`Error::Closed`] if the connection can not be made, or is over.
+    /// [`Error::CloseReason`] if the connection can not be made, or is over.
     pub async fn ready(&self) -> Result<Arc<ServerInfo>, Error> {
         self.wait(|core| match (&core.closed, &core.server) {
             (Some(closed), _) => Some(Err(Error::Closed(closed.clone()))),
@@ -127,7 +129,7 @@ impl Client {
 
     /// Waits until the connection is over, without closing it. What carried it may still be coming down: see
     /// [`close`](Self::close).
-    pub async fn closed(&self) -> Closed {
+    pub async fn closed(&self) -> CloseReason {
         self.wait(|core| core.closed.clone()).await
     }
 
@@ -136,14 +138,14 @@ impl Client {
     ///
     /// It returns when the driver has brought down what it opened: a child process has ended and is reaped, which the
     /// steps of its shutdown bound; an HTTP session is deleted. Where the driver was dropped, it returns at once.
-    pub async fn close(&self) -> Closed {
+    pub async fn close(&self) -> CloseReason {
         self.handle.connection.command(|_, machine, now, _| machine.close(now));
         self.wait(ClientCore::released).await
     }
 
     /// Ends the connection at once: requests in flight are lost.
     pub fn abort(&self) {
-        self.handle.connection.command(|_, machine, now, _| machine.abort(now, Lost::Closed));
+        self.handle.connection.command(|_, machine, now, _| machine.abort(now, LostReason::Closed));
     }
 
     /// What is known of the server, once the connection is ready.
@@ -162,7 +164,7 @@ impl Client {
     }
 
     /// What the connection found out about the era of the server, for the configuration of the next connection to it.
-    pub fn verdict(&self) -> Option<Verdict> {
+    pub fn verdict(&self) -> Option<KnownEra> {
         self.handle.connection.look(|_, machine| machine.verdict())
     }
 
@@ -196,7 +198,7 @@ impl Client {
             core.admit()?;
             match &core.server {
                 Some(server) if !N::INFO.revisions.contains(server.revision) => {
-                    Err(Refusal::Revision { method: N::NAME.into(), revision: server.revision }.into())
+                    Err(RequestError::Revision { method: N::NAME.into(), revision: server.revision }.into())
                 }
                 _ => Ok(machine.notify(now, N::NAME, params)?),
             }
@@ -308,7 +310,7 @@ impl Source<Event> for Hearing {
 }
 
 impl Link for Handle {
-    fn send(&self, request: Outgoing<'_>, follow: Follow) -> Result<RequestId, Error> {
+    fn send(&self, request: OutgoingRequest<'_>, follow: Follow) -> Result<RequestId, Error> {
         self.connection.command(|core, machine, now, _| core.send(machine, now, request, follow))
     }
 

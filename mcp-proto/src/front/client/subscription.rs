@@ -11,7 +11,7 @@ use super::Client;
 use crate::front::Notification;
 use crate::front::error::Error;
 use crate::front::slots::{Follow, Link, Subscribed};
-use crate::peer::{Outcome, Outgoing, RequestId, RequestOptions};
+use crate::peer::{Outcome, OutgoingRequest, RequestId, RequestOptions};
 use crate::schema::{
     SubscriptionFilter, SubscriptionsAcknowledged, SubscriptionsListen, SubscriptionsListenParams,
 };
@@ -51,7 +51,7 @@ enum State {
 impl Subscription {
     pub(super) fn open(client: Client, filter: SubscriptionFilter) -> Result<Self, Error> {
         let params = SubscriptionsListenParams::new(filter);
-        let outgoing = Outgoing::new::<SubscriptionsListen>(&params, RequestOptions::default());
+        let outgoing = OutgoingRequest::new::<SubscriptionsListen>(&params, RequestOptions::default());
         let id = client.handle.send(outgoing, Follow::Subscription)?;
         Ok(Self { client, id, state: State::Open })
     }

@@ -10,7 +10,7 @@ use crate::front::error::Error;
 use crate::front::request::{Call, Called, Request};
 use crate::front::slots::Link;
 use crate::peer::client::TaskCommand;
-use crate::peer::{InvalidAnswer, Outcome, RequestOptions, TaskMode, TaskReport};
+use crate::peer::{InvalidAnswerError, Outcome, RequestOptions, TaskMode, TaskReport};
 use crate::schema::{CallTool, CallToolResult};
 
 /// What a tool call has come to that may become a task.
@@ -100,7 +100,7 @@ impl TaskHandle {
     pub async fn status(&self) -> Result<TaskReport, Error> {
         match self.ask(TaskCommand::Status)?.outcome().await {
             Outcome::Result(raw) => {
-                TaskReport::read(&raw).map_err(|what| Error::Invalid(InvalidAnswer::Malformed(what)))
+                TaskReport::read(&raw).map_err(|what| Error::Invalid(InvalidAnswerError::Malformed(what)))
             }
             outcome => Err(outcome.into()),
         }

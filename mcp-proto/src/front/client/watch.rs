@@ -10,7 +10,7 @@ use futures_core::Stream;
 use super::Client;
 use super::watched::Heard;
 use crate::front::error::Error;
-use crate::peer::client::{Change, Interest, Since, WatchId, Why};
+use crate::peer::client::{Change, ChangeEvidence, WatchFilter, WatchId, WatchStart};
 
 /// What a watch has to tell.
 #[derive(Clone, Debug)]
@@ -19,7 +19,7 @@ pub enum WatchUpdate {
     /// Changes are told from now on: what is fetched after this is kept up to date.
     On {
         /// What the server does not tell of, of what is of interest.
-        missing: Interest,
+        missing: WatchFilter,
     },
     /// The server is not heard for now, and is asked again. Once it is heard, everything is told as what may have changed.
     Interrupted,
@@ -28,7 +28,7 @@ pub enum WatchUpdate {
         /// What.
         change: Change,
         /// How that is known.
-        why: Why,
+        why: ChangeEvidence,
     },
     /// So many updates were lost here, because they were not taken in time: anything may have changed.
     Missed {
@@ -65,7 +65,7 @@ impl Client {
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/subscriptions>
     pub fn watch(&self) -> WatchRequest {
-        WatchRequest { client: self.clone(), interest: Interest::new(), since: Since::Now }
+        WatchRequest { client: self.clone(), interest: WatchFilter::new(), since: WatchStart::Now }
     }
 }
 
@@ -73,24 +73,24 @@ impl Client {
 #[must_use = "nothing is watched before `open`"]
 pub struct WatchRequest {
     client: Client,
-    interest: Interest,
-    since: Since,
+    interest: WatchFilter,
+    since: WatchStart,
 }
 
 impl WatchRequest {
     /// Watches the list of tools.
     pub fn tools(self) -> Self {
-        self.with(Interest::tools)
+        self.with(WatchFilter::tools)
     }
 
     /// Watches the list of prompts.
     pub fn prompts(self) -> Self {
-        self.with(Interest::prompts)
+        self.with(WatchFilter::prompts)
     }
 
     /// Watches the lists of resources and templates.
     pub fn resources(self) -> Self {
-        self.with(Interest::resources)
+        self.with(WatchFilter::resources)
     }
 
     /// Watches the resource `uri`, with what lies below it.
@@ -104,12 +104,12 @@ impl WatchRequest {
     }
 
     /// Watches this, and nothing that was said before.
-    pub fn interest(self, interest: Interest) -> Self {
+    pub fn interest(self, interest: WatchFilter) -> Self {
         self.with(|_| interest)
     }
 
     /// Says what the application knows already.
-    pub fn since(mut self, since: Since) -> Self {
+    pub fn since(mut self, since: WatchStart) -> Self {
         self.since = since;
         self
     }
@@ -130,7 +130,7 @@ impl WatchRequest {
         Ok(Watch { client, id, interest: kept, state: State::Open })
     }
 
-    fn with(mut self, change: impl FnOnce(Interest) -> Interest) -> Self {
+    fn with(mut self, change: impl FnOnce(WatchFilter) -> WatchFilter) -> Self {
         self.interest = change(self.interest);
         self
     }
@@ -152,7 +152,7 @@ impl fmt::Debug for WatchRequest {
 pub struct Watch {
     client: Client,
     id: WatchId,
-    interest: Interest,
+    interest: WatchFilter,
     state: State,
 }
 
@@ -169,13 +169,13 @@ impl Watch {
     }
 
     /// What is watched.
-    pub fn interest(&self) -> &Interest {
+    pub fn interest(&self) -> &WatchFilter {
         &self.interest
     }
 
     /// Watches this from now on. What is watched before and after is told without a gap; an [`On`](WatchUpdate::On)
     /// says when the rest is told too.
-    pub fn set_interest(&mut self, interest: Interest) {
+    pub fn set_interest(&mut self, interest: WatchFilter) {
         self.interest = interest.clone();
         let id = self.id;
         self.client.handle.connection.command(|_, machine, now, _| machine.set_interest(now, id, interest));
@@ -186,7 +186,7 @@ impl Watch {
     /// # Errors
     /// If that connection is over, or closing.
     pub fn again(&self, client: &Client) -> Result<Self, Error> {
-        client.watch().interest(self.interest.clone()).since(Since::Before).open()
+        client.watch().interest(self.interest.clone()).since(WatchStart::Before).open()
     }
 
     /// How the watch ended, once it has: `Ok` if the server did it in good order. The answer can be had once.

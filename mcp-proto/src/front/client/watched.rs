@@ -7,8 +7,8 @@ use super::watch::WatchUpdate;
 use crate::front::Error;
 use crate::front::queue::BYTES;
 use crate::front::signal::Wakers;
-use crate::peer::client::{Change, Closed, Topic, WatchEnd, WatchId, WatchState, Why};
-use crate::small::SmallMap;
+use crate::inline_map::InlineMap;
+use crate::peer::client::{Change, ChangeEvidence, CloseReason, Topic, WatchEnd, WatchId, WatchState};
 
 /// How many updates wait for one watch. Each change waits once, so only a server that names ever more resources below
 /// those asked for can bring as many.
@@ -44,7 +44,9 @@ impl Slot {
         if let WatchUpdate::Changed { change, why } = &update {
             let topic = change.topic();
             if let Some(waiting) = self.places.get(&topic).and_then(|place| self.updates.get_mut(place)) {
-                if *why == Why::MayHave || matches!(change, Change::Task { update: Some(_), .. }) {
+                if *why == ChangeEvidence::MaybeMissed
+                    || matches!(change, Change::Task { update: Some(_), .. })
+                {
                     self.bytes =
                         self.bytes.saturating_sub(bytes_of(waiting)).saturating_add(bytes_of(&update));
                     *waiting = update;
@@ -102,7 +104,7 @@ fn bytes_of(update: &WatchUpdate) -> usize {
 
 /// The watches of a connection that somebody holds.
 #[derive(Default)]
-pub(super) struct Watched(SmallMap<WatchId, Slot>);
+pub(super) struct Watched(InlineMap<WatchId, Slot>);
 
 impl Watched {
     pub(super) fn open(&mut self, watch: WatchId) {
@@ -115,7 +117,13 @@ impl Watched {
         }
     }
 
-    pub(super) fn change(&mut self, watch: WatchId, change: Change, why: Why, wakers: &mut Wakers) {
+    pub(super) fn change(
+        &mut self,
+        watch: WatchId,
+        change: Change,
+        why: ChangeEvidence,
+        wakers: &mut Wakers,
+    ) {
         self.push(watch, WatchUpdate::Changed { change, why }, wakers);
     }
 
@@ -135,7 +143,7 @@ impl Watched {
     }
 
     /// The connection is over, and every watch with it.
-    pub(super) fn end_all(&mut self, closed: &Closed, wakers: &mut Wakers) {
+    pub(super) fn end_all(&mut self, closed: &CloseReason, wakers: &mut Wakers) {
         for slot in self.0.values_mut() {
             slot.end.get_or_insert_with(|| Err(Error::Closed(closed.clone())));
             wakers.wake(slot.waker.take());

@@ -19,7 +19,7 @@ use crate::auth::server::{
 use crate::auth::server::{JwtChecker, JwtConfig, Signed};
 use crate::auth::{Fetch, FetchId, Now, Reach, ReachError, Secret};
 use crate::front::signal::{Waiters, Wakers, lock};
-use crate::quota::{Owner, Shares};
+use crate::quota::{QuotaOwner, Shares};
 
 /// How many requests wait for what is fetched. They cost some KiB each. A sender with more than its share of the places is
 /// answered with 429.
@@ -151,12 +151,12 @@ struct WaitingPlace {
     fetch: FetchId,
     key: Option<u64>,
     /// Whose quota it uses.
-    owner: Owner,
+    owner: QuotaOwner,
 }
 
 impl<C: Checker> Asking<C> {
     /// Gives up its place. Returns whose quota it used.
-    fn leave(&mut self, state: &mut State<C>, wakers: &mut Wakers) -> Option<Owner> {
+    fn leave(&mut self, state: &mut State<C>, wakers: &mut Wakers) -> Option<QuotaOwner> {
         let WaitingPlace { fetch, key, owner } = self.place.take()?;
         state.shares.give_back(&owner, 1);
         if let Some(waiters) = state.waiting.get_mut(&fetch) {
@@ -166,7 +166,7 @@ impl<C: Checker> Asking<C> {
     }
 
     /// Takes a share of the places: of the sender, or of whom the token is known to name. Returns whose.
-    fn take_share(&self, state: &mut State<C>) -> Option<Owner> {
+    fn take_share(&self, state: &mut State<C>) -> Option<QuotaOwner> {
         let Presented { owner, token, now, .. } = &self.presented;
         if state.shares.try_take(owner, 1).is_ok() {
             return Some(owner.clone());
@@ -226,7 +226,13 @@ type Unverified = core::convert::Infallible;
 type Failed<'a> = Option<&'a Unverified>;
 
 #[cfg(feature = "auth-jwt")]
-fn check(checker: &mut impl Checker, now: Now, owner: &Owner, token: &Secret, failed: Failed<'_>) -> Verdict {
+fn check(
+    checker: &mut impl Checker,
+    now: Now,
+    owner: &QuotaOwner,
+    token: &Secret,
+    failed: Failed<'_>,
+) -> Verdict {
     match failed {
         Some(failed) => checker.recheck(now, token, failed),
         None => checker.check(now, owner, token),
@@ -234,7 +240,7 @@ fn check(checker: &mut impl Checker, now: Now, owner: &Owner, token: &Secret, fa
 }
 
 #[cfg(not(feature = "auth-jwt"))]
-fn check(checker: &mut impl Checker, now: Now, owner: &Owner, token: &Secret, _: Failed<'_>) -> Verdict {
+fn check(checker: &mut impl Checker, now: Now, owner: &QuotaOwner, token: &Secret, _: Failed<'_>) -> Verdict {
     checker.check(now, owner, token)
 }
 

@@ -13,7 +13,7 @@ use crate::front::router::Router;
 use crate::front::server::{Allowed, Caller};
 use crate::front::{Mode, Multi};
 use crate::peer::Principal;
-use crate::quota::Owner;
+use crate::quota::QuotaOwner;
 use crate::transport::http::server::{
     Answer, Chunk, Intake, Posted, RequestHead, ResponseHead, Routed, Session, SessionId, StreamId,
 };
@@ -208,7 +208,7 @@ impl<H: Mode> HttpExchange<H> {
 
     /// Whose quota the request uses. One that was [answered](super::HttpServer::answered) before it was authenticated
     /// uses none.
-    pub fn owner(&self) -> &Owner {
+    pub fn owner(&self) -> &QuotaOwner {
         &self.caller.owner
     }
 

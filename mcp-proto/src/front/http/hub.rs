@@ -15,9 +15,9 @@ use crate::Instant;
 use crate::front::ServerMachine;
 use crate::front::events::{Heard, Listeners, Source};
 use crate::front::signal::{Signal, Wakers, lock};
+use crate::inline_map::InlineMap;
 use crate::peer::server::{self, ListKind};
 use crate::schema::tasks::TaskUpdatedParams;
-use crate::small::SmallMap;
 
 /// Something that changes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -47,7 +47,7 @@ pub(super) struct Mailbox {
 }
 
 /// The changed topics; of tasks, with the latest that was said of them.
-pub(super) type Changes = SmallMap<Topic, Option<Arc<TaskUpdatedParams>>>;
+pub(super) type Changes = InlineMap<Topic, Option<Arc<TaskUpdatedParams>>>;
 
 impl Mailbox {
     fn mark(&self, topic: Topic, task: Option<Arc<TaskUpdatedParams>>) {
@@ -93,7 +93,7 @@ pub(super) struct Hub(Mutex<Index>);
 
 #[derive(Default)]
 struct Index {
-    topics: BTreeMap<Topic, SmallMap<u64, Arc<Mailbox>>>,
+    topics: BTreeMap<Topic, InlineMap<u64, Arc<Mailbox>>>,
     next: u64,
     /// Who wants to know which resources are of interest.
     listeners: Listeners<HttpServerEvent>,
@@ -101,7 +101,7 @@ struct Index {
 
 impl Hub {
     /// Takes in a subscriber to these topics, to be woken by `signal`.
-    pub(super) fn join(self: &Arc<Self>, signal: &Arc<Signal>, topics: SmallMap<Topic, ()>) -> Subscriber {
+    pub(super) fn join(self: &Arc<Self>, signal: &Arc<Signal>, topics: InlineMap<Topic, ()>) -> Subscriber {
         let mut wakers = Wakers::default();
         let subscriber = self.enter(&mut lock(&self.0), signal, topics, &mut wakers);
         wakers.release();
@@ -113,7 +113,7 @@ impl Hub {
     pub(super) fn open<R>(
         self: &Arc<Self>,
         signal: &Arc<Signal>,
-        open: impl FnOnce() -> (R, SmallMap<Topic, ()>),
+        open: impl FnOnce() -> (R, InlineMap<Topic, ()>),
     ) -> (R, Option<Subscriber>) {
         let mut wakers = Wakers::default();
         let mut index = lock(&self.0);
@@ -128,7 +128,7 @@ impl Hub {
         self: &Arc<Self>,
         index: &mut Index,
         signal: &Arc<Signal>,
-        topics: SmallMap<Topic, ()>,
+        topics: InlineMap<Topic, ()>,
         wakers: &mut Wakers,
     ) -> Subscriber {
         let key = index.next;
@@ -180,7 +180,7 @@ impl Hub {
     fn publish(&self, topics: &[Topic], changed: &Topic, task: Option<&Arc<TaskUpdatedParams>>) {
         let interested: Vec<Arc<Mailbox>> = {
             let index = lock(&self.0);
-            let of = |topic| index.topics.get(topic).into_iter().flat_map(SmallMap::values);
+            let of = |topic| index.topics.get(topic).into_iter().flat_map(InlineMap::values);
             topics.iter().flat_map(of).cloned().collect()
         };
         for mailbox in interested {
@@ -194,7 +194,7 @@ pub(super) struct Subscriber {
     hub: Arc<Hub>,
     key: u64,
     mailbox: Arc<Mailbox>,
-    topics: SmallMap<Topic, ()>,
+    topics: InlineMap<Topic, ()>,
 }
 
 impl Subscriber {

@@ -6,7 +6,7 @@ use super::session::SessionMachine;
 use crate::Instant;
 use crate::front::server::ServerMachine;
 use crate::peer::server::{self, Answer, ListKind, Session};
-use crate::peer::{AnyParams, Denial, InboundId, Lost, Outgoing, Refusal, RequestId};
+use crate::peer::{AnyParams, Denial, InboundId, LostReason, OutgoingRequest, RequestError, RequestId};
 use crate::rpc::ErrorObject;
 use crate::schema::tasks::TaskUpdatedParams;
 use crate::schema::{LoggingMessageParams, NotificationInfo, ProgressParams};
@@ -55,8 +55,8 @@ macro_rules! as_it_is {
             &mut self,
             now: Instant,
             of: Option<InboundId>,
-            request: Outgoing<'_>,
-        ) -> Result<RequestId, Refusal> {
+            request: OutgoingRequest<'_>,
+        ) -> Result<RequestId, RequestError> {
             self$(.$part)?.request(now, of, request)
         }
 
@@ -68,7 +68,7 @@ macro_rules! as_it_is {
             self$(.$part)?.close(now);
         }
 
-        fn abort(&mut self, now: Instant, why: Lost) {
+        fn abort(&mut self, now: Instant, why: LostReason) {
             self$(.$part)?.abort(now, why);
         }
 

@@ -10,8 +10,8 @@ use crate::front::Mode;
 use crate::front::router::Router;
 use crate::front::server::{Caller, ServerCore, ServerDriver};
 use crate::front::shared::Shared;
+use crate::inline_map::InlineMap;
 use crate::schema::{Method, SubscriptionsListen};
-use crate::small::SmallMap;
 use crate::transport::http::server::{Exchange, ModernRequest};
 
 pub(super) struct Running<H: Mode> {
@@ -36,7 +36,7 @@ impl<H: Mode> Running<H> {
         let signal = Arc::default();
         let open = || {
             let exchange = Exchange::open(&service.setup, request, now);
-            let topics: SmallMap<Topic, ()> =
+            let topics: InlineMap<Topic, ()> =
                 exchange.topics().filter_map(Topic::of).map(|topic| (topic, ())).collect();
             (exchange, topics)
         };

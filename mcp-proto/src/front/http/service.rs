@@ -13,7 +13,7 @@ use crate::front::signal::{Signal, lock};
 use crate::front::tasks::{Desk, Home};
 use crate::front::{Clock, Entropy};
 use crate::peer::Principal;
-use crate::quota::{ByteAccount, ByteBudget, Owner, QuotaError};
+use crate::quota::{ByteAccount, ByteBudget, QuotaError, QuotaOwner};
 use crate::schema::tasks::TaskUpdatedParams;
 use crate::transport::http::server::{
     Answer, HttpServerConfig, Post, Session, SessionId, Sessions, Setup, StreamId,
@@ -86,7 +86,7 @@ impl Service {
     }
 
     /// The account of an owner in the byte budget.
-    pub(super) fn account(&self, owner: &Owner) -> ByteAccount {
+    pub(super) fn account(&self, owner: &QuotaOwner) -> ByteAccount {
         lock(&self.bytes).account(owner)
     }
 
@@ -150,7 +150,7 @@ impl Service {
     pub(super) fn open_session(
         self: &Arc<Self>,
         post: Post,
-        owner: Owner,
+        owner: QuotaOwner,
         principal: Option<Principal>,
     ) -> Answer {
         if !self.has_room(&owner) {
@@ -171,7 +171,7 @@ impl Service {
     /// Opens a session for a client of 2024-11-05, which has one stream.
     pub(super) fn open_legacy_session(
         self: &Arc<Self>,
-        owner: Owner,
+        owner: QuotaOwner,
         principal: Option<Principal>,
     ) -> Result<(Arc<SessionCell>, StreamId), Answer> {
         if !self.has_room(&owner) {
@@ -193,7 +193,7 @@ impl Service {
     }
 
     /// Whether an owner can open a session now, so that the work is done only then.
-    fn has_room(&self, owner: &Owner) -> bool {
+    fn has_room(&self, owner: &QuotaOwner) -> bool {
         let table = lock(&self.table);
         !table.refusing && table.sessions.has_room(owner)
     }

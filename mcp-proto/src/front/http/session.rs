@@ -9,8 +9,8 @@ use super::service::Service;
 use crate::front::server::{Caller, ServerCore};
 use crate::front::shared::Shared;
 use crate::front::signal::Wakers;
-use crate::peer::{Lost, Principal, server};
-use crate::quota::Owner;
+use crate::peer::{LostReason, Principal, server};
+use crate::quota::QuotaOwner;
 use crate::transport::http::server::{Chunk, Post, Posted, ResponseHead, Session, SessionId, StreamId};
 use crate::{Bytes, Instant};
 
@@ -18,7 +18,7 @@ use crate::{Bytes, Instant};
 pub(super) struct SessionCell {
     id: SessionId,
     /// Whose quota it uses.
-    owner: Owner,
+    owner: QuotaOwner,
     /// To whom it belongs.
     principal: Option<Principal>,
     mailbox: Arc<Mailbox>,
@@ -30,7 +30,7 @@ impl SessionCell {
         service: &Service,
         id: SessionId,
         mut session: Session,
-        owner: Owner,
+        owner: QuotaOwner,
         principal: Option<Principal>,
     ) -> Arc<Self> {
         session.set_principal(principal.clone());
@@ -55,7 +55,7 @@ impl SessionCell {
         self.id
     }
 
-    pub(super) fn owner(&self) -> &Owner {
+    pub(super) fn owner(&self) -> &QuotaOwner {
         &self.owner
     }
 
@@ -92,7 +92,7 @@ impl SessionCell {
 
     /// Ends the session: another one is to have its place.
     pub(super) fn end(&self) {
-        self.input(|session, now| session.abort(now, Lost::LimitExceeded));
+        self.input(|session, now| session.abort(now, LostReason::LimitExceeded));
     }
 
     // --- Streams ---

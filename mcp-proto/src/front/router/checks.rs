@@ -14,7 +14,7 @@ use crate::{
     front::{Context, reply::HandlerError},
     rpc::{ErrorObject, code},
     schema::{CallToolParams, CallToolResult},
-    validate::{Bounds, Schema, conforms},
+    validate::{Bounds, Schema, check_structured},
 };
 
 /// The schema of a tool's arguments, whose `type` is `object`: arguments are nothing else, so it need not be written.
@@ -61,7 +61,7 @@ impl OutputCheck {
     #[cfg(feature = "schema-validate")]
     fn hold(&self, result: &CallToolResult) -> Result<(), HandlerError> {
         let Some(schema) = &self.schema else { return Ok(()) };
-        conforms(schema, result).map_err(|fault| {
+        check_structured(schema, result).map_err(|fault| {
             ErrorObject::new(code::INTERNAL_ERROR, format!("the tool has failed: {fault}")).into()
         })
     }

@@ -442,7 +442,7 @@ impl<M: Mode> Router<M> {
         config.instructions.clone_from(&self.instructions);
         config.capabilities = self.capabilities.clone();
         config.custom_methods.clone_from(&self.custom_methods);
-        config.cache_of.clone_from(&self.cache_of);
+        config.cache_by_method.clone_from(&self.cache_of);
         config.task_access = self.task_access();
         config
     }

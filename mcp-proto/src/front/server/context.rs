@@ -21,8 +21,8 @@ use crate::auth::Scopes;
 use crate::front::tasks::Live;
 use crate::front::{Entropy, Error, HandlerError, Request};
 use crate::peer::server::RequestContext;
-use crate::peer::{InboundId, Principal, Refusal};
-use crate::quota::Owner;
+use crate::peer::{InboundId, Principal, RequestError};
+use crate::quota::QuotaOwner;
 use crate::schema::{
     ClientCapabilities, CreateMessage, CreateMessageParams, Elicit, ElicitParams, Era, Implementation, Json,
     ListRoots, ListRootsParams, LoggingLevel, LoggingMessageParams, Method, Number, ProgressParams, Revision,
@@ -113,7 +113,7 @@ impl Context {
     }
 
     /// Whose quota the request uses: its principal's, or that of the address which it came from.
-    pub fn owner(&self) -> Owner {
+    pub fn owner(&self) -> QuotaOwner {
         self.principal()
             .map_or_else(|| self.served.caller.owner.clone(), |principal| principal.clone().into())
     }
@@ -349,9 +349,10 @@ impl Context {
         // A session may be open on the same connection; it is not the one that this request belongs to.
         let params = match self.era() {
             Era::Legacy => Ok(params),
-            Era::Modern => {
-                Err(Error::Refused(Refusal::Revision { method: M::NAME.into(), revision: self.revision() }))
-            }
+            Era::Modern => Err(Error::Refused(RequestError::Revision {
+                method: M::NAME.into(),
+                revision: self.revision(),
+            })),
         };
         let link = Link { connection: self.connection.clone(), of: Some(self.id) };
         let request = Request::new(Arc::new(link), params);

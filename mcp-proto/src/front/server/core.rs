@@ -9,11 +9,11 @@ use crate::front::shared::Core;
 use crate::front::signal::{Waiters, Wakers};
 use crate::front::slots::{Follow, Slots};
 use crate::front::{Error, Notification};
-use crate::peer::server::{self, Closed, RequestContext};
-use crate::peer::{InboundId, Lost, Outgoing, RequestId};
-use crate::quota::Owner;
+use crate::inline_map::{InlineMap, InlineQueue};
+use crate::peer::server::{self, CloseReason, RequestContext};
+use crate::peer::{InboundId, LostReason, OutgoingRequest, RequestId};
+use crate::quota::QuotaOwner;
 use crate::rpc::{Raw, Text};
-use crate::small::{SmallMap, SmallQueue};
 
 /// What the driver has to do for the client's requests.
 pub(crate) enum Work {
@@ -34,7 +34,7 @@ pub(crate) struct NewRequest {
 #[derive(Clone, Default)]
 pub(crate) struct Caller {
     /// The owner of requests without a principal.
-    pub(crate) owner: Owner,
+    pub(crate) owner: QuotaOwner,
     /// What their token allows.
     #[cfg_attr(not(feature = "auth"), allow(dead_code, reason = "there are no tokens"))]
     pub(crate) allowed: Allowed,
@@ -43,14 +43,14 @@ pub(crate) struct Caller {
 #[derive(Default)]
 pub(crate) struct ServerCore {
     pub(crate) slots: Slots,
-    pub(crate) closed: Option<Closed>,
+    pub(crate) closed: Option<CloseReason>,
     driver_gone: bool,
     /// Those who wait for the connection to be over.
     pub(crate) waiters: Waiters,
     pub(crate) listeners: Listeners<ServerEvent>,
     /// The requests that are being answered, and those who wait for their cancellation.
-    pub(crate) live: SmallMap<InboundId, Waiters>,
-    work: SmallQueue<Work>,
+    pub(crate) live: InlineMap<InboundId, Waiters>,
+    work: InlineQueue<Work>,
     /// Who makes the requests that come now.
     pub(crate) caller: Caller,
 }
@@ -61,11 +61,11 @@ impl ServerCore {
         machine: &mut M,
         now: Instant,
         of: Option<InboundId>,
-        request: Outgoing<'_>,
+        request: OutgoingRequest<'_>,
         follow: Follow,
     ) -> Result<RequestId, Error> {
         if self.driver_gone {
-            return Err(Error::Lost(Lost::DriverDropped));
+            return Err(Error::Lost(LostReason::DriverDropped));
         }
         let request = machine.request(now, of, request)?;
         self.slots.open(request, follow);
@@ -76,13 +76,13 @@ impl ServerCore {
     pub(crate) fn abandon(&mut self, wakers: &mut Wakers) {
         self.driver_gone = true;
         self.work.clear();
-        self.slots.settle_all(&Lost::DriverDropped, wakers);
+        self.slots.settle_all(&LostReason::DriverDropped, wakers);
         if self.closed.is_none() {
-            self.finish(Closed::Lost(Lost::DriverDropped), wakers);
+            self.finish(CloseReason::Lost(LostReason::DriverDropped), wakers);
         }
     }
 
-    pub(crate) fn take_work(&mut self) -> SmallQueue<Work> {
+    pub(crate) fn take_work(&mut self) -> InlineQueue<Work> {
         core::mem::take(&mut self.work)
     }
 
@@ -97,7 +97,7 @@ impl ServerCore {
         self.listeners.publish(event, event.bytes(), wakers);
     }
 
-    fn finish(&mut self, closed: Closed, wakers: &mut Wakers) {
+    fn finish(&mut self, closed: CloseReason, wakers: &mut Wakers) {
         for mut waiters in core::mem::take(&mut self.live).into_iter().map(|(_, waiters)| waiters) {
             wakers.wake_all(&mut waiters);
         }
@@ -126,7 +126,7 @@ impl<M: ServerMachine + ?Sized> Core<M> for ServerCore {
                     self.publish(&ServerEvent::Notification(Notification { method, params }), wakers);
                 }
                 server::Event::Initialized => self.publish(&ServerEvent::Initialized, wakers),
-                server::Event::LevelSet(level) => self.publish(&ServerEvent::LevelSet(level), wakers),
+                server::Event::LogLevelSet(level) => self.publish(&ServerEvent::LevelSet(level), wakers),
                 server::Event::Subscribed { uri } => self.publish(&ServerEvent::Subscribed { uri }, wakers),
                 server::Event::Unsubscribed { uri } => {
                     self.publish(&ServerEvent::Unsubscribed { uri }, wakers)

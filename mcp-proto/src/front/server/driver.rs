@@ -19,12 +19,12 @@ use crate::front::router::{Dispatch, Router};
 use crate::front::shared::{Core, Shared};
 use crate::front::tasks::{Home, Runner};
 use crate::front::{Entropy, Mode, Multi};
-use crate::peer::server::{Answer, Closed, RequestContext};
-use crate::peer::{InboundId, Lost};
+use crate::inline_map::InlineMap;
+use crate::peer::server::{Answer, CloseReason, RequestContext};
+use crate::peer::{InboundId, LostReason};
 use crate::rpc::{Raw, Text};
 #[cfg(feature = "seal")]
 use crate::schema::Era;
-use crate::small::SmallMap;
 
 /// Drives one connection of a server: what an adapter's future holds beside its transport.
 ///
@@ -49,7 +49,7 @@ pub struct ServerDriver<M: ServerMachine, H: Mode = Multi> {
     entropy: Arc<dyn Entropy>,
     router: Arc<Router<H>>,
     /// Requests whose handlers have not been started yet, because the client leaves too many answers unread.
-    waiting: SmallMap<InboundId, NewRequest>,
+    waiting: InlineMap<InboundId, NewRequest>,
     tasks: Tasks<Handled<H::Answering>>,
     /// Where calls that become tasks go, and who runs them if they run here.
     home: Option<Arc<Home>>,
@@ -65,7 +65,7 @@ impl<M: ServerMachine + Send + 'static, H: Mode> ServerDriver<M, H> {
         home: Option<Arc<Home>>,
     ) -> Self {
         let tasks = Tasks::new(shared.signal().clone());
-        let waiting = SmallMap::new();
+        let waiting = InlineMap::new();
         Self { connection: shared.clone(), shared, entropy, router, waiting, tasks, home, runner: None }
     }
 
@@ -108,7 +108,7 @@ impl<M: ServerMachine, H: Mode> ServerDriver<M, H> {
 
     /// How the connection ended, once it is over.
     #[must_use]
-    pub fn closed(&self) -> Option<Closed> {
+    pub fn closed(&self) -> Option<CloseReason> {
         self.shared.look(|core, _| core.closed.clone())
     }
 
@@ -218,7 +218,7 @@ impl<M: ServerMachine, H: Mode> ServerDriver<M, H> {
 impl<M: ServerMachine, H: Mode> Drop for ServerDriver<M, H> {
     fn drop(&mut self) {
         self.shared.with(|core, machine, now, wakers| {
-            machine.abort(now, Lost::DriverDropped);
+            machine.abort(now, LostReason::DriverDropped);
             core.drain(machine, wakers);
             core.abandon(wakers);
         });

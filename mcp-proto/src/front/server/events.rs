@@ -4,7 +4,7 @@ use alloc::string::String;
 
 use crate::front::Notification;
 use crate::front::events::Told;
-use crate::peer::server::{Closed, Diagnostic};
+use crate::peer::server::{CloseReason, Diagnostic};
 use crate::schema::LoggingLevel;
 
 /// Something that concerns the connection rather than one request.
@@ -37,7 +37,7 @@ pub enum ServerEvent {
         count: u64,
     },
     /// The connection is over; nothing follows.
-    Closed(Closed),
+    Closed(CloseReason),
 }
 
 impl ServerEvent {
@@ -64,7 +64,7 @@ impl Told for ServerEvent {
     fn keep(&mut self) {
         match self {
             Self::Notification(notification) => notification.keep(),
-            Self::Diagnostic(diagnostic) => diagnostic.keep(),
+            Self::Diagnostic(diagnostic) => diagnostic.make_owned(),
             _ => {}
         }
     }

@@ -4,7 +4,7 @@ use core::task::Waker;
 
 use crate::Instant;
 use crate::peer::server::{self, Answer, ListKind, Session};
-use crate::peer::{AnyParams, Denial, InboundId, Lost, Outgoing, Refusal, RequestId};
+use crate::peer::{AnyParams, Denial, InboundId, LostReason, OutgoingRequest, RequestError, RequestId};
 use crate::rpc::ErrorObject;
 use crate::schema::tasks::TaskUpdatedParams;
 use crate::schema::{LoggingMessageParams, NotificationInfo, ProgressParams};
@@ -63,8 +63,8 @@ pub trait ServerMachine {
         &mut self,
         now: Instant,
         of: Option<InboundId>,
-        request: Outgoing<'_>,
-    ) -> Result<RequestId, Refusal>;
+        request: OutgoingRequest<'_>,
+    ) -> Result<RequestId, RequestError>;
 
     /// Stops waiting for a request, and tells the client so.
     fn cancel(&mut self, now: Instant, request: RequestId, reason: Option<&str>);
@@ -77,7 +77,7 @@ pub trait ServerMachine {
     fn close(&mut self, now: Instant);
 
     /// Ends everything at once.
-    fn abort(&mut self, now: Instant, why: Lost);
+    fn abort(&mut self, now: Instant, why: LostReason);
 
     /// Time has passed.
     fn handle_timeout(&mut self, now: Instant);
@@ -145,8 +145,8 @@ impl<F: Framing> ServerMachine for Transport<server::Server, F> {
         &mut self,
         now: Instant,
         _of: Option<InboundId>,
-        request: Outgoing<'_>,
-    ) -> Result<RequestId, Refusal> {
+        request: OutgoingRequest<'_>,
+    ) -> Result<RequestId, RequestError> {
         // All messages share one stream.
         self.send(now, request)
     }
@@ -159,7 +159,7 @@ impl<F: Framing> ServerMachine for Transport<server::Server, F> {
         Self::close(self, now);
     }
 
-    fn abort(&mut self, _: Instant, why: Lost) {
+    fn abort(&mut self, _: Instant, why: LostReason) {
         Self::abort(self, why);
     }
 

@@ -27,8 +27,8 @@ use super::shared::Shared;
 use super::slots::{self, Follow};
 use super::tasks::Home;
 use super::{Clock, Entropy, Mode};
-use crate::peer::server::{Closed, ListKind, Session};
-use crate::peer::{InboundId, Outcome, Outgoing, RequestId};
+use crate::peer::server::{CloseReason, ListKind, Session};
+use crate::peer::{InboundId, Outcome, OutgoingRequest, RequestId};
 use crate::schema::tasks::TaskUpdatedParams;
 use crate::schema::{Json, LoggingLevel, LoggingMessageParams, Method, ProgressParams};
 
@@ -129,13 +129,13 @@ impl ServerHandle {
     }
 
     /// Waits until the connection is over, without closing it.
-    pub async fn closed(&self) -> Closed {
+    pub async fn closed(&self) -> CloseReason {
         let mut waiting = Waiting { connection: &self.link.connection, key: None };
         poll_fn(|cx| waiting.poll(cx.waker())).await
     }
 
     /// Closes the connection in an orderly way, and waits until it is over.
-    pub async fn close(&self) -> Closed {
+    pub async fn close(&self) -> CloseReason {
         self.link.connection.command(|_, machine, now, _| machine.close(now));
         self.closed().await
     }
@@ -154,7 +154,7 @@ struct Waiting<'a> {
 }
 
 impl Waiting<'_> {
-    fn poll(&mut self, waker: &Waker) -> Poll<Closed> {
+    fn poll(&mut self, waker: &Waker) -> Poll<CloseReason> {
         let left = waker.clone();
         self.connection.with(|core, _, _, wakers| match &core.closed {
             Some(closed) => {
@@ -191,7 +191,7 @@ impl Source<ServerEvent> for Hearing {
 }
 
 impl slots::Link for Link {
-    fn send(&self, request: Outgoing<'_>, follow: Follow) -> Result<RequestId, Error> {
+    fn send(&self, request: OutgoingRequest<'_>, follow: Follow) -> Result<RequestId, Error> {
         self.connection.command(|core, machine, now, _| core.send(machine, now, self.of, request, follow))
     }
 

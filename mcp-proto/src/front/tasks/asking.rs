@@ -6,8 +6,8 @@ use alloc::sync::Arc;
 use super::Live;
 use crate::front::server::Link;
 use crate::front::{Context, Error, Request};
-use crate::peer::server::needs;
-use crate::peer::{Needed, Refusal};
+use crate::peer::server::required_capability;
+use crate::peer::{RequestError, RequiredCapability};
 use crate::rpc::Raw;
 use crate::schema::{CreateMessage, Elicit, Era, InputRequest, ListRoots, Meta, Method, ResultFields};
 
@@ -19,10 +19,12 @@ pub(crate) async fn ask_by_task(
     request: InputRequest,
 ) -> Result<Raw, Error> {
     let method = request.method().unwrap_or_default();
-    if let Some(needed) = needs(&request).filter(|needed| !context.client_capabilities().has(*needed)) {
-        return Err(Error::Refused(Refusal::Capability {
+    if let Some(needed) =
+        required_capability(&request).filter(|needed| !context.client_capabilities().has(*needed))
+    {
+        return Err(Error::Refused(RequestError::Capability {
             method: method.into(),
-            needed: Needed::Client(needed),
+            needed: RequiredCapability::Client(needed),
         }));
     }
     // The task has ended, and its handler is about to be dropped.
@@ -45,7 +47,7 @@ async fn by_request(task: &Arc<Live>, context: &Context, request: InputRequest) 
         InputRequest::CreateMessage(params) => send::<CreateMessage>(link, params, related).await,
         InputRequest::ListRoots(params) => send::<ListRoots>(link, params, related).await,
         InputRequest::Unknown(_) => {
-            let refusal = Refusal::Revision { method: "".into(), revision: context.revision() };
+            let refusal = RequestError::Revision { method: "".into(), revision: context.revision() };
             Err(Error::Refused(refusal))
         }
     }
@@ -57,5 +59,5 @@ async fn send<M: Method<Result: ResultFields>>(
     related: Meta,
 ) -> Result<Raw, Error> {
     let result = Request::<M>::new(link, Ok(params)).meta(related).await?;
-    Raw::encode(&result).map_err(|error| Error::Refused(Refusal::Encode(alloc::format!("{error}"))))
+    Raw::encode(&result).map_err(|error| Error::Refused(RequestError::Encode(alloc::format!("{error}"))))
 }

@@ -13,7 +13,7 @@ use crate::UnixTime;
 use crate::front::reply::Reply;
 use crate::front::signal::lock;
 use crate::peer::{Denial, Principal};
-use crate::quota::{Owner, QuotaError, Shares};
+use crate::quota::{QuotaError, QuotaOwner, Shares};
 use crate::rpc::{ErrorObject, code};
 
 /// The tasks of a router, over all its connections: how it has them, and those that run.
@@ -38,7 +38,7 @@ impl Desk {
         let owner = live.quota_owner();
         let mut index = lock(&self.running);
         // All who are on this machine are one owner.
-        if *owner != Owner::LOCAL && index.shares.held(owner) >= self.config.running_each {
+        if *owner != QuotaOwner::LOCAL && index.shares.held(owner) >= self.config.running_each {
             return Err(QuotaError);
         }
         index.shares.try_take(owner, 1)?;

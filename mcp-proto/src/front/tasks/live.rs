@@ -20,7 +20,7 @@ use crate::front::Clock;
 use crate::front::signal::{TaskWaker, Waiters, Wakers, lock};
 use crate::peer::server::exceeds;
 use crate::peer::{InboundId, Principal};
-use crate::quota::Owner;
+use crate::quota::QuotaOwner;
 use crate::rpc::{ErrorObject, Raw};
 use crate::schema::{InputRequest, InputRequests, InputResponses, Json, Meta, Number, meta};
 
@@ -121,7 +121,7 @@ impl Live {
     }
 
     /// Whose quota it uses.
-    pub(super) fn quota_owner(&self) -> &Owner {
+    pub(super) fn quota_owner(&self) -> &QuotaOwner {
         &self.seed.quota_owner
     }
 

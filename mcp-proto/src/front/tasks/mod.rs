@@ -22,7 +22,7 @@
 //! | | 2026-07-28, extension `io.modelcontextprotocol/tasks` | 2025-11-25 |
 //! |---|---|---|
 //! | who asks for a task | nobody: the server decides, for clients that declare the extension | the client, by `task` |
-//! | a client that can't have one | the tool runs as any other, or -32021 if it is [required](TaskChoice::Required) | the same, or -32601 |
+//! | a client that can't have one | the tool runs as any other, or -32021 if it is [required](TaskChoice::InputRequirement) | the same, or -32601 |
 //! | input | `tasks/get` shows what is asked for, `tasks/update` answers | requests of the server, on the stream of `tasks/result` over HTTP |
 //! | the result | in `tasks/get` | by `tasks/result`, which waits |
 //! | the client is told | by `notifications/tasks`, if it listens | by `notifications/tasks/status`, and of progress |

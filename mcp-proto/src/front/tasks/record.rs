@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::UnixTime;
 use crate::peer::Principal;
-use crate::quota::Owner;
+use crate::quota::QuotaOwner;
 use crate::rpc::{ErrorObject, Raw};
 use crate::schema::tasks::{TaskError, TaskStatus};
 use crate::schema::{InputRequests, InputRequiredResult, Json};
@@ -23,7 +23,7 @@ pub struct TaskRecord {
     pub owner: Option<Principal>,
     /// Whose quota it uses in this process: that of `owner`, or of the address which the call came from. It is no part of
     /// the [JSON](Self::to_json).
-    pub quota_owner: Owner,
+    pub quota_owner: QuotaOwner,
     /// How often it has changed in the store.
     pub version: u64,
     /// When it began.
@@ -145,7 +145,7 @@ impl TaskRecord {
         let owner = kept.owner.map(Principal::new);
         Ok(Self {
             id: kept.id,
-            quota_owner: Owner::of(owner.as_ref(), None),
+            quota_owner: QuotaOwner::of(owner.as_ref(), None),
             owner,
             version: kept.version,
             created_at: UnixTime::from_epoch(Duration::from_millis(kept.created_at)),

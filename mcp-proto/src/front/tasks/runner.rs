@@ -17,7 +17,7 @@ use crate::front::reply::Reply;
 use crate::front::router::Router;
 use crate::front::signal::{TaskWaker, Wakers};
 use crate::front::{Context, Mode};
-use crate::peer::server::at_revision;
+use crate::peer::server::adapt_error;
 use crate::rpc::{ErrorObject, code};
 use crate::schema::tasks::TaskStatus;
 use crate::schema::{Era, ResultType};
@@ -305,7 +305,7 @@ impl<H: Mode> Run<H> {
     fn finish(&self, reply: Reply) {
         let revision = self.context.revision();
         let failed = |message| {
-            Standing::Failed(at_revision(ErrorObject::new(code::INTERNAL_ERROR, message), revision))
+            Standing::Failed(adapt_error(ErrorObject::new(code::INTERNAL_ERROR, message), revision))
         };
         self.live.end(match reply {
             Reply::Result(result) => match result.result_type() {
@@ -316,7 +316,7 @@ impl<H: Mode> Run<H> {
                 },
                 Some(_) => failed("the result of a task is of a kind that has no place there".into()),
             },
-            Reply::Error(error) | Reply::Denied(error, _) => Standing::Failed(at_revision(error, revision)),
+            Reply::Error(error) | Reply::Denied(error, _) => Standing::Failed(adapt_error(error, revision)),
             Reply::InputRequired(_) | Reply::Detached(_) => {
                 failed("a task asks for input by its context, not by its result".into())
             }

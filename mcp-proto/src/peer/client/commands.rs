@@ -7,16 +7,16 @@ use core::time::Duration;
 use crate::Instant;
 use crate::peer::encode::MetaEntries;
 use crate::peer::{
-    About, AnyParams, Entry, Kept, Needed, Outbox, Outcome, Outgoing, ProgressOption, Refusal, RequestId,
-    RequestOptions, Stage, TaskMode, TaskWish,
+    AnyParams, MessageKind, OutboundEntry, Outbox, Outcome, OutgoingRequest, ProgressOption, RequestError,
+    RequestId, RequestOptions, RequiredCapability, Stage, StoredParams, TaskMode, TaskOptions,
 };
 use crate::rpc::{Id, write};
 use crate::schema::{
     CallTool, Direction, Method, MethodInfo, Notification, NotificationInfo, Revision, SubscriptionsListen,
 };
 
-use super::cache::Look;
-use super::{Client, Closed, LinkAction, Phase};
+use super::cache::CacheLookup;
+use super::{Client, CloseReason, LinkAction, Phase};
 
 impl Client {
     /// Asks the server. Before the connection is ready the request waits, and its time runs.
@@ -29,8 +29,8 @@ impl Client {
         params: &M::Params,
         options: RequestOptions,
         out: &mut dyn Outbox,
-    ) -> Result<RequestId, Refusal> {
-        self.send(now, Outgoing::new::<M>(params, options), out)
+    ) -> Result<RequestId, RequestError> {
+        self.send(now, OutgoingRequest::new::<M>(params, options), out)
     }
 
     /// Asks the server, where the method is not known at compile time. As [`request`](Self::request) otherwise.
@@ -40,22 +40,22 @@ impl Client {
     pub fn send(
         &mut self,
         now: Instant,
-        request: Outgoing<'_>,
+        request: OutgoingRequest<'_>,
         out: &mut dyn Outbox,
-    ) -> Result<RequestId, Refusal> {
+    ) -> Result<RequestId, RequestError> {
         self.check_room(out)?;
         self.note_time(now);
         match self.phase {
             Phase::Ready => {
                 self.admit_application(request.method, request.info)?;
-                let fill = match self.look(now, &request) {
-                    Look::Hit(result) => {
+                let fill = match self.look_up(now, &request) {
+                    CacheLookup::Hit(result) => {
                         let number = self.outbound.mint();
-                        self.end(number, Outcome::Result(result));
+                        self.resolve(number, Outcome::Result(result));
                         return Ok(RequestId::new(number));
                     }
-                    Look::Miss(fill) => Some(fill),
-                    Look::Not => None,
+                    CacheLookup::Miss(fill) => Some(fill),
+                    CacheLookup::Uncacheable => None,
                 };
                 let number = self.outbound.mint();
                 let entry = self.entry(now, request.info, &request.options);
@@ -64,18 +64,18 @@ impl Client {
                 Ok(RequestId::new(number))
             }
             Phase::Disconnected | Phase::Connecting | Phase::Detecting => {
-                let template = request.template().map_err(|error| Refusal::Encode(error.to_string()))?;
+                let template = request.template().map_err(|error| RequestError::Encode(error.to_string()))?;
                 let number = self.outbound.mint();
                 let entry = self.entry(now, request.info, &request.options);
                 self.queued_bytes = self.queued_bytes.saturating_add(template.bytes());
                 self.outbound.insert(number, entry);
                 self.queued.insert(number, template);
-                if let Look::Miss(fill) = self.look(now, &request) {
+                if let CacheLookup::Miss(fill) = self.look_up(now, &request) {
                     self.cache.note_sent(number, Some(fill));
                 }
                 Ok(RequestId::new(number))
             }
-            Phase::Finishing { .. } | Phase::Ending { .. } | Phase::Closed => Err(Refusal::Closed),
+            Phase::Finishing { .. } | Phase::Ending { .. } | Phase::Closed => Err(RequestError::Closed),
         }
     }
 
@@ -87,11 +87,11 @@ impl Client {
         &mut self,
         params: &N::Params,
         out: &mut dyn Outbox,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), RequestError> {
         let revision =
-            self.revision().filter(|_| matches!(self.phase, Phase::Ready)).ok_or(Refusal::NotReady)?;
+            self.revision().filter(|_| matches!(self.phase, Phase::Ready)).ok_or(RequestError::NotReady)?;
         if !N::INFO.revisions.contains(revision) {
-            return Err(Refusal::Revision { method: N::NAME.to_string(), revision });
+            return Err(RequestError::Revision { method: N::NAME.to_string(), revision });
         }
         self.notify_custom(N::NAME, params, out)
     }
@@ -105,21 +105,24 @@ impl Client {
         method: &str,
         params: &dyn AnyParams,
         out: &mut dyn Outbox,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), RequestError> {
         let revision =
-            self.revision().filter(|_| matches!(self.phase, Phase::Ready)).ok_or(Refusal::NotReady)?;
+            self.revision().filter(|_| matches!(self.phase, Phase::Ready)).ok_or(RequestError::NotReady)?;
         let needed = NotificationInfo::all().find(|info| info.name == method).and_then(|info| info.client);
         if let Some(needed) = needed.filter(|needed| !self.config.capabilities.has(*needed)) {
-            return Err(Refusal::Capability { method: method.to_string(), needed: Needed::Client(needed) });
+            return Err(RequestError::Capability {
+                method: method.to_string(),
+                needed: RequiredCapability::Client(needed),
+            });
         }
         if out.queued() > self.config.limits.queued_bytes {
-            return Err(Refusal::Overloaded { limit: self.config.limits.queued_bytes });
+            return Err(RequestError::Overloaded { limit: self.config.limits.queued_bytes });
         }
         write::notification(out.buffer(), method, |buffer| {
             params.write_params(buffer, revision, MetaEntries::default())
         })
-        .map_err(|error| Refusal::Encode(error.to_string()))?;
-        out.commit(About::Notification { method, request: None, revision });
+        .map_err(|error| RequestError::Encode(error.to_string()))?;
+        out.commit(MessageKind::Notification { method, request: None, revision });
         Ok(())
     }
 
@@ -129,15 +132,17 @@ impl Client {
     /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/cancellation>
     pub fn cancel(&mut self, now: Instant, request: RequestId, reason: Option<&str>, out: &mut dyn Outbox) {
         let number = request.number();
-        let Some(entry) = self.outbound.get(number).filter(|_| !self.tasks.is_part(number)) else { return };
-        if entry.stage == Stage::Sent && entry.task.asked {
+        let Some(entry) = self.outbound.get(number).filter(|_| !self.tasks.is_own_request(number)) else {
+            return;
+        };
+        if entry.stage == Stage::Sent && entry.task.requested {
             self.make_orphan(number);
-            return self.tell_end(number, Outcome::Cancelled);
+            return self.push_outcome(number, Outcome::Cancelled);
         }
-        self.give_task_up(now, number, out);
-        let Some(entry) = self.take(number) else { return };
-        tell_cancelled(number, &entry, reason, out);
-        self.end(number, Outcome::Cancelled);
+        self.abandon_task(now, number, out);
+        let Some(entry) = self.take_outbound(number) else { return };
+        notify_cancelled(number, &entry, reason, out);
+        self.resolve(number, Outcome::Cancelled);
         self.advance_close(now);
     }
 
@@ -156,13 +161,13 @@ impl Client {
                 }
                 self.advance_close(now);
             }
-            Phase::Disconnected | Phase::Connecting | Phase::Detecting => self.abort(Closed::Done),
+            Phase::Disconnected | Phase::Connecting | Phase::Detecting => self.abort(CloseReason::Done),
             Phase::Finishing { .. } | Phase::Ending { .. } | Phase::Closed => {}
         }
     }
 
     /// Ends everything at once.
-    pub fn abort(&mut self, closed: Closed) {
+    pub fn abort(&mut self, closed: CloseReason) {
         if !self.is_closed() {
             self.finish(closed);
             self.link.push_back(LinkAction::Abort);
@@ -172,13 +177,13 @@ impl Client {
     // --- What the other files share ---
 
     /// Whether one more request may be made.
-    pub(super) fn check_room(&self, out: &dyn Outbox) -> Result<(), Refusal> {
+    pub(super) fn check_room(&self, out: &dyn Outbox) -> Result<(), RequestError> {
         let limits = &self.config.limits;
         if self.outbound.len() >= limits.requests_out {
-            return Err(Refusal::InFlight { limit: limits.requests_out });
+            return Err(RequestError::InFlight { limit: limits.requests_out });
         }
         if out.queued().saturating_add(self.queued_bytes) > limits.queued_bytes {
-            return Err(Refusal::Overloaded { limit: limits.queued_bytes });
+            return Err(RequestError::Overloaded { limit: limits.queued_bytes });
         }
         Ok(())
     }
@@ -205,22 +210,22 @@ impl Client {
             let Some(entry) = self.outbound.get(number) else { continue };
             let (progress, mode) = (entry.progress.then_some(number), entry.task.mode);
             let mut asked = false;
-            let goes_round = self.goes_round(template.info, template.options.input, revision);
+            let goes_round = self.has_rounds(template.info, template.options.input, revision);
             let mut kept = None;
             let sent = self.admit_application(&template.method, template.info).and_then(|()| {
-                let entries = self.entries(progress, &template.options);
+                let entries = self.meta_entries(progress, &template.options);
                 write::request(out.buffer(), &Id::Number(number), &template.method, |buffer| {
                     let start = buffer.len();
                     template.write(buffer, revision, entries)?;
-                    asked = self.ask_for_task(template.info, mode, buffer, start);
-                    kept = goes_round.then(|| keep(buffer, start, revision));
+                    asked = self.request_task(template.info, mode, buffer, start);
+                    kept = goes_round.then(|| store_params(buffer, start, revision));
                     Ok(())
                 })
-                .map_err(|error| Refusal::Encode(error.to_string()))
+                .map_err(|error| RequestError::Encode(error.to_string()))
             });
             match sent {
                 Ok(()) => {
-                    out.commit(About::Request {
+                    out.commit(MessageKind::Request {
                         id: number,
                         method: &template.method,
                         related: None,
@@ -228,41 +233,45 @@ impl Client {
                     });
                     if let Some(entry) = self.outbound.get_mut(number) {
                         entry.stage = Stage::Sent;
-                        entry.task.asked = asked;
-                        entry.kept = kept;
+                        entry.task.requested = asked;
+                        entry.stored_params = kept;
                     }
                 }
                 Err(refusal) => {
                     self.outbound.remove(number);
-                    self.end(number, Outcome::Refused(refusal));
+                    self.resolve(number, Outcome::Refused(refusal));
                 }
             }
         }
     }
 
     /// Whether the server, as far as it is known, can be asked this.
-    pub(super) fn admit(&self, method: &str, info: Option<&'static MethodInfo>) -> Result<(), Refusal> {
+    pub(super) fn admit(&self, method: &str, info: Option<&'static MethodInfo>) -> Result<(), RequestError> {
         let (Some(info), Some(server)) = (info, &self.server) else { return Ok(()) };
         if !info.revisions.contains(server.revision) || !info.direction.includes(Direction::ClientToServer) {
-            return Err(Refusal::Revision { method: method.to_string(), revision: server.revision });
+            return Err(RequestError::Revision { method: method.to_string(), revision: server.revision });
         }
         match (info.server, &server.capabilities) {
             (Some(needed), Some(capabilities)) if !capabilities.allows(needed, server.revision) => {
-                Err(Refusal::Capability { method: method.to_string(), needed: Needed::Server(needed) })
+                Err(RequestError::Capability {
+                    method: method.to_string(),
+                    needed: RequiredCapability::Server(needed),
+                })
             }
             _ => Ok(()),
         }
     }
 
     /// Has a tool call that was just written ask for a task, if it is to become one (2025-11-25).
-    fn ask_for_task(
+    fn request_task(
         &self,
         info: Option<&'static MethodInfo>,
         mode: TaskMode,
         buffer: &mut Vec<u8>,
         start: usize,
     ) -> bool {
-        info.is_some_and(|info| info.name == CallTool::NAME) && self.tasks.support.ask(mode, buffer, start)
+        info.is_some_and(|info| info.name == CallTool::NAME)
+            && self.tasks.support.request_task(mode, buffer, start)
     }
 
     pub(super) fn entry(
@@ -270,24 +279,25 @@ impl Client {
         now: Instant,
         info: Option<&'static MethodInfo>,
         options: &RequestOptions,
-    ) -> Entry {
+    ) -> OutboundEntry {
         let progress = match options.progress {
             ProgressOption::WhereLong => info.is_some_and(|info| info.long),
-            ProgressOption::Ask => true,
-            ProgressOption::No => false,
+            ProgressOption::Always => true,
+            ProgressOption::Never => false,
         };
         let lasting = info.is_some_and(|info| info.unbounded);
         let default = |ordinary: Duration| if lasting { Duration::MAX } else { ordinary };
         let timeout = options.timeout.unwrap_or(default(self.config.request_timeout));
-        let maximum = options.maximum.unwrap_or(default(self.config.request_maximum.max(timeout)));
-        let mut entry = Entry::new(info, now, timeout, maximum, progress);
+        let maximum = options.hard_timeout.unwrap_or(default(self.config.request_hard_timeout.max(timeout)));
+        let mut entry = OutboundEntry::new(info, now, timeout, maximum, progress);
         entry.reissue = options.reissue;
         let mode = options.task.unwrap_or(self.config.tasks);
-        entry.task = TaskWish { mode, asked: false, maximum: options.maximum, input: options.input };
+        entry.task =
+            TaskOptions { mode, requested: false, hard_timeout: options.hard_timeout, input: options.input };
         entry
     }
 
-    fn entries<'a>(&'a self, progress: Option<i64>, options: &'a RequestOptions) -> MetaEntries<'a> {
+    fn meta_entries<'a>(&'a self, progress: Option<i64>, options: &'a RequestOptions) -> MetaEntries<'a> {
         let never = options.task.unwrap_or(self.config.tasks) == TaskMode::Never;
         MetaEntries {
             protocol: if never { self.protocol_without_tasks.as_ref() } else { self.protocol.as_ref() },
@@ -300,26 +310,26 @@ impl Client {
     pub(super) fn transmit(
         &mut self,
         number: i64,
-        mut entry: Entry,
+        mut entry: OutboundEntry,
         method: &str,
         params: &dyn AnyParams,
         options: &RequestOptions,
         out: &mut dyn Outbox,
-    ) -> Result<(), Refusal> {
-        let entries = self.entries(entry.progress.then_some(number), options);
+    ) -> Result<(), RequestError> {
+        let entries = self.meta_entries(entry.progress.then_some(number), options);
         let revision = self.revision().unwrap_or(Revision::LATEST);
-        let goes_round = self.goes_round(entry.info, options.input, revision);
+        let goes_round = self.has_rounds(entry.info, options.input, revision);
         let mut asked = false;
         write::request(out.buffer(), &Id::Number(number), method, |buffer| {
             let start = buffer.len();
             params.write_params(buffer, revision, entries)?;
-            asked = self.ask_for_task(entry.info, entry.task.mode, buffer, start);
-            entry.kept = goes_round.then(|| keep(buffer, start, revision));
+            asked = self.request_task(entry.info, entry.task.mode, buffer, start);
+            entry.stored_params = goes_round.then(|| store_params(buffer, start, revision));
             Ok(())
         })
-        .map_err(|error| Refusal::Encode(error.to_string()))?;
-        out.commit(About::Request { id: number, method, related: None, revision });
-        entry.task.asked = asked;
+        .map_err(|error| RequestError::Encode(error.to_string()))?;
+        out.commit(MessageKind::Request { id: number, method, related: None, revision });
+        entry.task.requested = asked;
         entry.stage = Stage::Sent;
         self.outbound.insert(number, entry);
         Ok(())
@@ -327,16 +337,21 @@ impl Client {
 }
 
 /// Tells the server that nobody waits for a request any more, if it is with the server.
-pub(super) fn tell_cancelled(number: i64, entry: &Entry, reason: Option<&str>, out: &mut dyn Outbox) {
+pub(super) fn notify_cancelled(
+    number: i64,
+    entry: &OutboundEntry,
+    reason: Option<&str>,
+    out: &mut dyn Outbox,
+) {
     match entry.stage {
         // That would have to be said of the task, which is not known.
-        Stage::Sent if entry.task.asked => out.forget(number),
-        Stage::Sent => out.cancel_again(number, entry.wire(number), reason),
-        Stage::Queued | Stage::Between | Stage::Task => {}
+        Stage::Sent if entry.task.requested => out.forget(number),
+        Stage::Sent => out.cancel_retry(number, entry.wire_id(number), reason),
+        Stage::Queued | Stage::AwaitingInput | Stage::Task => {}
     }
 }
 
 /// Keeps the parameters that begin at `start`, as they are written.
-fn keep(buffer: &[u8], start: usize, revision: Revision) -> Kept {
-    Kept { params: buffer.get(start..).unwrap_or_default().into(), revision }
+fn store_params(buffer: &[u8], start: usize, revision: Revision) -> StoredParams {
+    StoredParams { params: buffer.get(start..).unwrap_or_default().into(), revision }
 }

@@ -19,7 +19,7 @@ use crate::schema::{CompleteParams, Completion, CompletionArgument, CompletionCo
 /// How many values an answer has at most; what comes beyond is left out.
 ///
 /// <https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/completion#completion-results>
-const VALUES: usize = 100;
+const MAX_VALUES: usize = 100;
 
 /// How a [`Completer`] behaves.
 #[derive(Clone, Debug)]
@@ -27,9 +27,9 @@ const VALUES: usize = 100;
 pub struct CompleterConfig {
     /// How long nothing must have been typed before the server is asked. Default 150 ms: longer than between two keys,
     /// shorter than a person waits knowingly.
-    pub pause: Duration,
+    pub debounce: Duration,
     /// For how long an answer is kept: servers do not say. Default 30 s.
-    pub fresh: Duration,
+    pub answer_ttl: Duration,
     /// How many answers are kept; the oldest go first. Default 32.
     pub answers: usize,
     /// The longest answer that is kept and shown, in bytes; of a longer one the values that fit. Default 64 KiB.
@@ -39,8 +39,8 @@ pub struct CompleterConfig {
 impl Default for CompleterConfig {
     fn default() -> Self {
         Self {
-            pause: Duration::from_millis(150),
-            fresh: Duration::from_secs(30),
+            debounce: Duration::from_millis(150),
+            answer_ttl: Duration::from_secs(30),
             answers: 32,
             bytes: 64 * 1024,
         }
@@ -76,18 +76,18 @@ pub struct Completer {
     reference: Reference,
     argument: String,
     /// The other arguments, as far as they are settled.
-    settled: Map<String>,
+    other_arguments: Map<String>,
     text: String,
     /// When the server is to be asked about the text.
     due: Option<Instant>,
     /// What the server was asked and has not answered.
-    asked: Option<CompleteParams>,
+    in_flight: Option<CompleteParams>,
     /// Answers, oldest first.
-    answers: VecDeque<Answer>,
+    answers: VecDeque<CachedCompletion>,
 }
 
 #[derive(Debug)]
-struct Answer {
+struct CachedCompletion {
     text: String,
     completion: Completion,
     until: Instant,
@@ -117,10 +117,10 @@ impl Completer {
             config,
             reference: reference.into(),
             argument: argument.into(),
-            settled: Map::new(),
+            other_arguments: Map::new(),
             text: String::new(),
             due: None,
-            asked: None,
+            in_flight: None,
             answers: VecDeque::new(),
         }
     }
@@ -132,15 +132,15 @@ impl Completer {
         self.text = text.into();
         self.answers.retain(|answer| now < answer.until);
         let known = self.answer().is_some()
-            || self.asked.as_ref().is_some_and(|asked| asked.argument.value == self.text);
-        self.due = (!known).then(|| now + self.config.pause);
+            || self.in_flight.as_ref().is_some_and(|asked| asked.argument.value == self.text);
+        self.due = (!known).then(|| now + self.config.debounce);
     }
 
     /// What stands in the other arguments, which the server may look at. What was known is forgotten.
-    pub fn set_settled(&mut self, now: Instant, arguments: Map<String>) {
-        self.settled = arguments;
+    pub fn set_other_arguments(&mut self, now: Instant, arguments: Map<String>) {
+        self.other_arguments = arguments;
         self.answers.clear();
-        self.asked = None;
+        self.in_flight = None;
         let text = core::mem::take(&mut self.text);
         self.set_text(now, text);
     }
@@ -150,13 +150,13 @@ impl Completer {
     /// What the server has said to a request that was made; `None` if nothing, whatever the reason.
     pub fn handle_answer(&mut self, now: Instant, request: &CompleteParams, completion: Option<Completion>) {
         // Nobody waits for what another request has brought.
-        let Some(asked) = self.asked.take_if(|asked| asked == request) else { return };
+        let Some(asked) = self.in_flight.take_if(|asked| asked == request) else { return };
         let Some(mut completion) = completion else { return };
         if self.config.answers == 0 {
             return;
         }
         let mut room = self.config.bytes;
-        let fits = completion.values.iter().take(VALUES).take_while(|value| {
+        let fits = completion.values.iter().take(MAX_VALUES).take_while(|value| {
             let left = room.checked_sub(value.len());
             room = left.unwrap_or_default();
             left.is_some()
@@ -172,8 +172,8 @@ impl Completer {
         if self.answers.len() >= self.config.answers {
             self.answers.pop_front();
         }
-        let until = now + self.config.fresh;
-        self.answers.push_back(Answer { text, completion, until });
+        let until = now + self.config.answer_ttl;
+        self.answers.push_back(CachedCompletion { text, completion, until });
     }
 
     // --- Outputs ---
@@ -184,12 +184,12 @@ impl Completer {
         self.due.take_if(|due| *due <= now)?;
         let argument = CompletionArgument::new(self.argument.clone(), self.text.clone());
         let mut params = CompleteParams::new(self.reference.clone(), argument);
-        if !self.settled.is_empty() {
+        if !self.other_arguments.is_empty() {
             let mut context = CompletionContext::new();
-            context.arguments = Some(self.settled.clone());
+            context.arguments = Some(self.other_arguments.clone());
             params.context = Some(context);
         }
-        self.asked = Some(params.clone());
+        self.in_flight = Some(params.clone());
         Some(params)
     }
 
@@ -203,7 +203,7 @@ impl Completer {
 
     /// What could be typed, as far as it is known.
     pub fn suggestions(&self) -> Suggestions<'_> {
-        if let Some(Answer { completion, .. }) = self.answer() {
+        if let Some(CachedCompletion { completion, .. }) = self.answer() {
             let values: Vec<&str> = completion.values.iter().map(String::as_str).collect();
             let sent = u64::try_from(values.len()).unwrap_or(u64::MAX);
             let more =
@@ -221,7 +221,7 @@ impl Completer {
     }
 
     /// The answer to what stands there.
-    fn answer(&self) -> Option<&Answer> {
+    fn answer(&self) -> Option<&CachedCompletion> {
         self.answers.iter().find(|answer| answer.text == self.text)
     }
 }
@@ -326,7 +326,7 @@ mod tests {
         let mut completer = completer();
         completer.set_text(at(0), "r");
         let before = asked(&mut completer, 150);
-        completer.set_settled(at(200), [("framework", "axum".into())].into());
+        completer.set_other_arguments(at(200), [("framework", "axum".into())].into());
         let after = asked(&mut completer, 350);
         completer.handle_answer(at(400), &before, found(&["of the former question"]));
         assert_eq!(completer.suggestions(), Suggestions::default());

@@ -28,11 +28,11 @@ pub struct ClientConfig {
     /// What the server may ask of this client. Declare only what the application answers; the default is nothing.
     pub capabilities: ClientCapabilities,
     /// Which eras to speak. Default: detect the server's.
-    pub mode: Mode,
+    pub era_policy: EraPolicy,
     /// What an earlier connection to the same server found out. Default: nothing.
-    pub verdict: Option<Verdict>,
+    pub known_era: Option<KnownEra>,
     /// Whether the link can be opened a second time, as a child process can be started afresh. Default: no.
-    pub reopen: bool,
+    pub can_reopen: bool,
     /// Whether to go on with a legacy server that answers with a version unknown to this client. Default: no.
     pub tolerate_unknown_version: bool,
     /// How strictly to hold the server to the specification. Default: lenient, because servers in use deviate from it;
@@ -41,7 +41,7 @@ pub struct ClientConfig {
     /// How long a request waits for its answer or for progress. Default 30 s, as users of other clients expect.
     pub request_timeout: Duration,
     /// How long a request waits at most, whatever progress is reported. Default 10 min: longer work belongs in a task.
-    pub request_maximum: Duration,
+    pub request_hard_timeout: Duration,
     /// The times of connecting.
     pub connect: ConnectTimeouts,
     /// How long [`close`](super::Client::close) lets requests in flight finish. Default 2 s.
@@ -72,13 +72,13 @@ impl ClientConfig {
             info,
             send_info: true,
             capabilities: ClientCapabilities::default(),
-            mode: Mode::Auto,
-            verdict: None,
-            reopen: false,
+            era_policy: EraPolicy::Auto,
+            known_era: None,
+            can_reopen: false,
             tolerate_unknown_version: false,
             conduct: Conduct::Lenient,
             request_timeout: Duration::from_secs(30),
-            request_maximum: Duration::from_secs(600),
+            request_hard_timeout: Duration::from_secs(600),
             connect: ConnectTimeouts::default(),
             close_timeout: Duration::from_secs(2),
             write_timeout: Duration::from_secs(60),
@@ -94,7 +94,7 @@ impl ClientConfig {
 
 /// Which eras a client speaks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Mode {
+pub enum EraPolicy {
     /// Probe for a modern server; fall back to the legacy handshake.
     #[default]
     Auto,
@@ -106,13 +106,13 @@ pub enum Mode {
 
 /// What a connection found out about the era of a server, for the next connection to the same server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Verdict {
+pub struct KnownEra {
     /// The era to try first.
     pub era: Era,
     /// The version that was agreed on.
     pub version: Revision,
     /// Whether the server ends when it is probed.
-    pub probe_breaks_it: bool,
+    pub probe_breaks_server: bool,
 }
 
 /// How long the steps of connecting may take, and all of it.

@@ -27,7 +27,7 @@
 //!
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/stdio#backward-compatibility>
 
-mod late;
+mod both_eras;
 mod links;
 
 use alloc::boxed::Box;
@@ -41,21 +41,21 @@ use crate::peer::{Conduct, Leniency};
 use crate::rpc::{ErrorObject, Raw, code};
 use crate::schema::{ClientCapabilities, Era, Json, Revision};
 
-use super::handshake::{self, Discovered, Initialized, SelfDescription};
-use super::{ClientConfig, ConnectError, ConnectProgress, ConnectStep, ConnectTimeouts, Mode, Verdict};
-use links::Ending;
+use super::handshake::{self, DiscoverAnswer, InitializeAnswer, ServerDescription};
+use super::{ClientConfig, ConnectError, ConnectProgress, ConnectStep, ConnectTimeouts, EraPolicy, KnownEra};
+use links::LinkEnd;
 
 const PROBE: &str = ConnectStep::Probe.as_str();
 const INITIALIZE: &str = ConnectStep::Initialize.as_str();
 /// More answers of "ask again" than any honest server has use for.
-const MOST_PROBES: u8 = 3;
+const MAX_PROBES: u8 = 3;
 /// How long the probe's answer is waited for once `initialize` was accepted: servers answer in the order of the requests,
 /// or nearly so.
 const ACCEPTED_GRACE: Duration = Duration::from_millis(500);
 
 /// What is to be done next.
 #[derive(Debug)]
-pub(super) enum Act {
+pub(super) enum DetectAction {
     /// Nothing yet.
     Wait,
     /// Send `server/discover` with this version.
@@ -65,23 +65,23 @@ pub(super) enum Act {
     /// Get a fresh link.
     Reopen,
     /// Go on in this era.
-    Settle { era: Era, revision: Revision, server: Option<Box<SelfDescription>> },
+    Finish { era: Era, revision: Revision, server: Option<Box<ServerDescription>> },
     /// Give up.
     Fail(ConnectError),
 }
 
 /// What became of the probe when the handshake is under way.
 #[derive(Debug)]
-enum Probe {
+enum ProbeStatus {
     NotSent,
     Outstanding,
     /// Answered with something that is not modern.
     Refused,
-    Answered(Discovered),
+    Answered(DiscoverAnswer),
 }
 
 #[derive(Debug)]
-enum Step {
+enum DetectStep {
     /// No link is open.
     Idle,
     Probing {
@@ -90,7 +90,7 @@ enum Step {
     },
     Handshake {
         asked: Revision,
-        probe: Probe,
+        probe: ProbeStatus,
     },
     /// `initialize` was refused, and the probe may still be answered.
     LateProbe {
@@ -99,14 +99,14 @@ enum Step {
     /// `initialize` was accepted, and the probe may still be answered.
     Accepted {
         asked: Revision,
-        initialized: Initialized,
+        initialized: InitializeAnswer,
     },
-    Settled,
+    Finished,
 }
 
 /// Why the present link was opened, which decides the first request on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Opening {
+enum LinkReason {
     /// The first link: the probe.
     First,
     /// The server is known to be modern, and the link before served legacy already: the probe at this version alone.
@@ -117,71 +117,72 @@ enum Opening {
 
 /// The detection of one connection.
 #[derive(Debug)]
-pub(super) struct Detect {
-    mode: Mode,
-    verdict: Option<Verdict>,
+pub(super) struct EraDetection {
+    era_policy: EraPolicy,
+    known_era: Option<KnownEra>,
     capabilities: ClientCapabilities,
     can_reopen: bool,
-    tolerate: bool,
+    tolerates_unknown_version: bool,
     conduct: Conduct,
     timeouts: ConnectTimeouts,
-    step: Step,
+    step: DetectStep,
     probes: u8,
-    opening: Opening,
+    opening: LinkReason,
     /// When the present link was opened.
-    opened: Option<Instant>,
+    opened_at: Option<Instant>,
     /// How each step ended that led to another one.
-    tried: Vec<ConnectError>,
+    failed_attempts: Vec<ConnectError>,
     /// Whether an error has already chosen the version of the handshake.
-    chosen: bool,
+    version_chosen: bool,
     /// What was tolerated and is not reported yet.
     leniency: Option<Leniency>,
     /// The modern version of a server that answered the probe, and then accepted `initialize`.
     also_modern: Option<Revision>,
     /// The supplied verdict was wrong.
-    pub(super) verdict_dropped: bool,
+    pub(super) known_era_wrong: bool,
     timer: Option<Instant>,
     /// How long the timer was set for.
-    patience: Duration,
-    end: Option<Instant>,
+    timeout: Duration,
+    total_deadline: Option<Instant>,
 }
 
-impl Detect {
+impl EraDetection {
     pub(super) fn new(config: &ClientConfig) -> Self {
         Self {
-            mode: config.mode,
-            verdict: config.verdict,
+            era_policy: config.era_policy,
+            known_era: config.known_era,
             capabilities: config.capabilities.clone(),
-            can_reopen: config.reopen,
-            tolerate: config.tolerate_unknown_version,
+            can_reopen: config.can_reopen,
+            tolerates_unknown_version: config.tolerate_unknown_version,
             conduct: config.conduct,
             timeouts: config.connect,
-            step: Step::Idle,
+            step: DetectStep::Idle,
             probes: 0,
-            opening: Opening::First,
-            opened: None,
-            tried: Vec::new(),
-            chosen: false,
+            opening: LinkReason::First,
+            opened_at: None,
+            failed_attempts: Vec::new(),
+            version_chosen: false,
             leniency: None,
             also_modern: None,
-            verdict_dropped: false,
+            known_era_wrong: false,
             timer: None,
-            patience: Duration::ZERO,
-            end: None,
+            timeout: Duration::ZERO,
+            total_deadline: None,
         }
     }
 
     /// When [`handle_timeout`](Self::handle_timeout) is due.
     pub(super) fn deadline(&self) -> Option<Instant> {
-        match (self.timer, self.end) {
+        match (self.timer, self.total_deadline) {
             (Some(timer), Some(end)) => Some(timer.min(end)),
             (timer, end) => timer.or(end),
         }
     }
 
     /// Whether the server was found to end when it is probed.
-    pub(super) fn probe_breaks_it(&self) -> bool {
-        self.opening == Opening::Handshake || self.verdict.is_some_and(|verdict| verdict.probe_breaks_it)
+    pub(super) fn probe_breaks_server(&self) -> bool {
+        self.opening == LinkReason::Handshake
+            || self.known_era.is_some_and(|verdict| verdict.probe_breaks_server)
     }
 
     /// The modern version to begin with next time, of a server that speaks both eras.
@@ -197,81 +198,81 @@ impl Detect {
     /// A report on the present step; `None` between steps.
     pub(super) fn progress(&self, now: Instant) -> Option<ConnectProgress> {
         let step = match self.step {
-            Step::Probing { .. } | Step::LateProbe { .. } => ConnectStep::Probe,
-            Step::Handshake { .. } | Step::Accepted { .. } => ConnectStep::Initialize,
-            Step::Idle | Step::Settled => return None,
+            DetectStep::Probing { .. } | DetectStep::LateProbe { .. } => ConnectStep::Probe,
+            DetectStep::Handshake { .. } | DetectStep::Accepted { .. } => ConnectStep::Initialize,
+            DetectStep::Idle | DetectStep::Finished => return None,
         };
-        let remaining = self.end.map(|end| end.saturating_since(now));
+        let remaining = self.total_deadline.map(|end| end.saturating_since(now));
         Some(ConnectProgress { remaining, ..self.report(step) })
     }
 
     /// The link is being opened.
-    pub(super) fn opening(&self) -> ConnectProgress {
+    pub(super) fn opening_progress(&self) -> ConnectProgress {
         self.report(ConnectStep::Open)
     }
 
     fn report(&self, step: ConnectStep) -> ConnectProgress {
-        let reason = self.tried.last().cloned().map(Box::new);
+        let reason = self.failed_attempts.last().cloned().map(Box::new);
         ConnectProgress { reason, ..ConnectProgress::new(step) }
     }
 
     /// The time for connecting begins: a link was asked for, or opened.
     pub(super) fn begin(&mut self, now: Instant) {
-        self.end.get_or_insert(now + self.timeouts.total);
+        self.total_deadline.get_or_insert(now + self.timeouts.total);
     }
 
     /// A link is open.
-    pub(super) fn handle_open(&mut self, now: Instant) -> Act {
-        self.opened = Some(now);
-        if let Opening::Modern(version) = self.opening {
+    pub(super) fn handle_open(&mut self, now: Instant) -> DetectAction {
+        self.opened_at = Some(now);
+        if let LinkReason::Modern(version) = self.opening {
             return self.probe(now, version, false);
         }
-        let remembered = self.verdict.map(|verdict| verdict.era);
-        let handshake_first = self.opening == Opening::Handshake
-            || self.mode == Mode::LegacyOnly
-            || (remembered == Some(Era::Legacy) && self.mode == Mode::Auto);
+        let remembered = self.known_era.map(|verdict| verdict.era);
+        let handshake_first = self.opening == LinkReason::Handshake
+            || self.era_policy == EraPolicy::LegacyOnly
+            || (remembered == Some(Era::Legacy) && self.era_policy == EraPolicy::Auto);
         if handshake_first {
-            let version = match self.verdict {
-                Some(Verdict { era: Era::Legacy, version, .. }) => version,
+            let version = match self.known_era {
+                Some(KnownEra { era: Era::Legacy, version, .. }) => version,
                 _ => Revision::LATEST_LEGACY,
             };
-            self.handshake(now, version, Probe::NotSent)
+            self.handshake(now, version, ProbeStatus::NotSent)
         } else {
             self.probe(now, Revision::LATEST, false)
         }
     }
 
     /// The answer to the probe.
-    pub(super) fn handle_probe(&mut self, now: Instant, answer: Result<Raw, ErrorObject>) -> Act {
+    pub(super) fn handle_probe(&mut self, now: Instant, answer: Result<Raw, ErrorObject>) -> DetectAction {
         let discovered = match &answer {
-            Ok(result) => handshake::discovered(result),
+            Ok(result) => handshake::read_discover(result),
             Err(_) => None,
         };
-        match core::mem::replace(&mut self.step, Step::Settled) {
-            Step::Probing { asked, repeated } => {
+        match core::mem::replace(&mut self.step, DetectStep::Finished) {
+            DetectStep::Probing { asked, repeated } => {
                 self.handle_probe_answer(now, asked, repeated, answer, discovered)
             }
-            Step::Handshake { asked, .. } => {
+            DetectStep::Handshake { asked, .. } => {
                 if discovered.is_some() {
                     // The server is up, and reads: what it says to `initialize` comes soon, if ever.
                     let soon = now + self.timeouts.probe_within_total();
                     self.timer = self.timer.map(|timer| timer.min(soon));
                 }
-                let probe = discovered.map_or(Probe::Refused, Probe::Answered);
-                self.step = Step::Handshake { asked, probe };
-                Act::Wait
+                let probe = discovered.map_or(ProbeStatus::Refused, ProbeStatus::Answered);
+                self.step = DetectStep::Handshake { asked, probe };
+                DetectAction::Wait
             }
-            Step::Accepted { asked, initialized } => match discovered {
+            DetectStep::Accepted { asked, initialized } => match discovered {
                 Some(discovered) => self.handle_both_answered(now, asked, initialized, &discovered),
-                None => self.settle_initialized(asked, initialized),
+                None => self.finish_initialized(asked, initialized),
             },
-            Step::LateProbe { refusal } => match discovered {
-                Some(discovered) => self.settle_discovered(now, discovered),
-                None => self.fresh(now, INITIALIZE, Ending::Refused(refusal)),
+            DetectStep::LateProbe { refusal } => match discovered {
+                Some(discovered) => self.finish_discovered(now, discovered),
+                None => self.replace_link(now, INITIALIZE, LinkEnd::Refused(refusal)),
             },
-            step @ (Step::Idle | Step::Settled) => {
+            step @ (DetectStep::Idle | DetectStep::Finished) => {
                 self.step = step;
-                Act::Wait
+                DetectAction::Wait
             }
         }
     }
@@ -282,25 +283,25 @@ impl Detect {
         asked: Revision,
         repeated: bool,
         answer: Result<Raw, ErrorObject>,
-        discovered: Option<Discovered>,
-    ) -> Act {
+        discovered: Option<DiscoverAnswer>,
+    ) -> DetectAction {
         if let Some(discovered) = discovered {
-            return self.settle_discovered(now, discovered);
+            return self.finish_discovered(now, discovered);
         }
         let error = match answer {
             Ok(result) => {
                 let what = excerpt(result.as_str());
-                return self.not_modern(
+                return self.fall_back(
                     now,
-                    Probe::Refused,
-                    ConnectError::Unexpected { during: PROBE, what },
+                    ProbeStatus::Refused,
+                    ConnectError::Unexpected { during: PROBE, reason: what },
                 );
             }
             Err(error) => error,
         };
         match error.code {
             code::UNSUPPORTED_PROTOCOL_VERSION => {
-                let Some(versions) = handshake::offered(error.data.as_ref()) else {
+                let Some(versions) = handshake::offered_versions(error.data.as_ref()) else {
                     return self.fail(ConnectError::Refused { during: PROBE, error });
                 };
                 if versions.iter().any(|version| version == asked.as_str()) {
@@ -309,31 +310,39 @@ impl Detect {
                     }
                     return self.probe(now, asked, true);
                 }
-                match handshake::choose(&versions) {
+                match handshake::choose_version(&versions) {
                     Some(version) if version.era() == Era::Modern => self.probe(now, version, false),
-                    Some(version) if self.mode == Mode::Auto => self.handshake(now, version, Probe::Refused),
+                    Some(version) if self.era_policy == EraPolicy::Auto => {
+                        self.handshake(now, version, ProbeStatus::Refused)
+                    }
                     _ => self.no_common_version(versions),
                 }
             }
-            code::MISSING_REQUIRED_CLIENT_CAPABILITY => match handshake::required(error.data.as_ref()) {
-                Some((names, _)) if !repeated && names.iter().all(|name| self.has_capability(name)) => {
-                    self.probe(now, asked, true)
+            code::MISSING_REQUIRED_CLIENT_CAPABILITY => {
+                match handshake::required_capabilities(error.data.as_ref()) {
+                    Some((names, _)) if !repeated && names.iter().all(|name| self.has_capability(name)) => {
+                        self.probe(now, asked, true)
+                    }
+                    Some((_, required)) => self.fail(ConnectError::MissingCapabilities { required }),
+                    None => self.fail(ConnectError::Refused { during: PROBE, error }),
                 }
-                Some((_, required)) => self.fail(ConnectError::MissingCapabilities { required }),
-                None => self.fail(ConnectError::Refused { during: PROBE, error }),
-            },
-            code::HEADER_MISMATCH => self.settle(Era::Modern, asked, None),
-            _ => self.not_modern(now, Probe::Refused, ConnectError::Refused { during: PROBE, error }),
+            }
+            code::HEADER_MISMATCH => self.finish(Era::Modern, asked, None),
+            _ => self.fall_back(now, ProbeStatus::Refused, ConnectError::Refused { during: PROBE, error }),
         }
     }
 
     /// The answer to `initialize`.
-    pub(super) fn handle_initialize(&mut self, now: Instant, answer: Result<Raw, ErrorObject>) -> Act {
-        let (asked, probe) = match core::mem::replace(&mut self.step, Step::Settled) {
-            Step::Handshake { asked, probe } => (asked, probe),
+    pub(super) fn handle_initialize(
+        &mut self,
+        now: Instant,
+        answer: Result<Raw, ErrorObject>,
+    ) -> DetectAction {
+        let (asked, probe) = match core::mem::replace(&mut self.step, DetectStep::Finished) {
+            DetectStep::Handshake { asked, probe } => (asked, probe),
             other => {
                 self.step = other;
-                return Act::Wait;
+                return DetectAction::Wait;
             }
         };
         self.timer = None;
@@ -343,74 +352,95 @@ impl Detect {
         };
         let other_version = error.code == code::UNSUPPORTED_PROTOCOL_VERSION;
         if other_version
-            && !self.chosen
+            && !self.version_chosen
             && let Some(act) = self.choose_after_refusal(now, &error, &probe)
         {
             return act;
         }
         if !other_version
-            && !self.chosen
-            && !matches!(probe, Probe::Answered(_))
+            && !self.version_chosen
+            && !matches!(probe, ProbeStatus::Answered(_))
             && self.conduct == Conduct::Lenient
-            && let Some(offered) = handshake::alternative(error.data.as_ref(), asked)
+            && let Some(offered) = handshake::alternative_version(error.data.as_ref(), asked)
         {
-            self.chosen = true;
+            self.version_chosen = true;
             self.leniency = Some(Leniency::VersionRetried { refused: asked, offered });
             return self.handshake(now, offered, probe);
         }
         match probe {
-            Probe::Answered(discovered) => self.settle_discovered(now, discovered),
-            Probe::Outstanding => {
-                self.step = Step::LateProbe { refusal: error };
+            ProbeStatus::Answered(discovered) => self.finish_discovered(now, discovered),
+            ProbeStatus::Outstanding => {
+                self.step = DetectStep::LateProbe { refusal: error };
                 self.wait(now, self.timeouts.late_probe);
-                Act::Wait
+                DetectAction::Wait
             }
             // A list that can not be read is no reason to try the same elsewhere.
-            Probe::Refused if other_version && handshake::offered(error.data.as_ref()).is_none() => {
+            ProbeStatus::Refused
+                if other_version && handshake::offered_versions(error.data.as_ref()).is_none() =>
+            {
                 self.fail(ConnectError::Refused { during: INITIALIZE, error })
             }
-            Probe::NotSent | Probe::Refused => self.fresh(now, INITIALIZE, Ending::Refused(error)),
+            ProbeStatus::NotSent | ProbeStatus::Refused => {
+                self.replace_link(now, INITIALIZE, LinkEnd::Refused(error))
+            }
         }
     }
 
-    fn handle_initialize_result(&mut self, now: Instant, asked: Revision, probe: Probe, result: &Raw) -> Act {
-        let Some(initialized) = handshake::initialized(result) else {
+    fn handle_initialize_result(
+        &mut self,
+        now: Instant,
+        asked: Revision,
+        probe: ProbeStatus,
+        result: &Raw,
+    ) -> DetectAction {
+        let Some(initialized) = handshake::read_initialize(result) else {
             let what = format!("no protocolVersion in {}", excerpt(result.as_str()));
-            return self.fresh(now, INITIALIZE, Ending::Unexpected(what));
+            return self.replace_link(now, INITIALIZE, LinkEnd::Unexpected(what));
         };
         match probe {
-            Probe::Answered(discovered) => self.handle_both_answered(now, asked, initialized, &discovered),
-            Probe::Outstanding if self.may_start_again_as_modern() => {
-                self.step = Step::Accepted { asked, initialized };
-                self.wait(now, self.timeouts.late_probe.min(ACCEPTED_GRACE));
-                Act::Wait
+            ProbeStatus::Answered(discovered) => {
+                self.handle_both_answered(now, asked, initialized, &discovered)
             }
-            Probe::NotSent | Probe::Outstanding | Probe::Refused => {
-                self.settle_initialized(asked, initialized)
+            ProbeStatus::Outstanding if self.can_restart_as_modern() => {
+                self.step = DetectStep::Accepted { asked, initialized };
+                self.wait(now, self.timeouts.late_probe.min(ACCEPTED_GRACE));
+                DetectAction::Wait
+            }
+            ProbeStatus::NotSent | ProbeStatus::Outstanding | ProbeStatus::Refused => {
+                self.finish_initialized(asked, initialized)
             }
         }
     }
 
-    fn settle_initialized(&mut self, asked: Revision, initialized: Initialized) -> Act {
+    fn finish_initialized(&mut self, asked: Revision, initialized: InitializeAnswer) -> DetectAction {
         match Revision::parse(&initialized.version) {
-            Some(revision) => self.settle(revision.era(), revision, Some(initialized.server)),
-            None if self.tolerate => self.settle(Era::Legacy, asked, Some(initialized.server)),
+            Some(revision) => self.finish(revision.era(), revision, Some(initialized.server)),
+            None if self.tolerates_unknown_version => {
+                self.finish(Era::Legacy, asked, Some(initialized.server))
+            }
             None => self.no_common_version([initialized.version].into()),
         }
     }
 
     /// An unsupported-version error to `initialize` names other versions: take the newest common one, once.
-    fn choose_after_refusal(&mut self, now: Instant, error: &ErrorObject, probe: &Probe) -> Option<Act> {
-        if matches!(probe, Probe::Answered(_)) {
+    fn choose_after_refusal(
+        &mut self,
+        now: Instant,
+        error: &ErrorObject,
+        probe: &ProbeStatus,
+    ) -> Option<DetectAction> {
+        if matches!(probe, ProbeStatus::Answered(_)) {
             return None;
         }
-        let versions = handshake::offered(error.data.as_ref())?;
-        self.chosen = true;
-        Some(match handshake::choose(&versions) {
-            Some(version) if version.era() == Era::Modern && self.mode == Mode::Auto => {
-                self.settle(Era::Modern, version, None)
+        let versions = handshake::offered_versions(error.data.as_ref())?;
+        self.version_chosen = true;
+        Some(match handshake::choose_version(&versions) {
+            Some(version) if version.era() == Era::Modern && self.era_policy == EraPolicy::Auto => {
+                self.finish(Era::Modern, version, None)
             }
-            Some(version) if version.era() == Era::Legacy => self.handshake(now, version, Probe::Refused),
+            Some(version) if version.era() == Era::Legacy => {
+                self.handshake(now, version, ProbeStatus::Refused)
+            }
             _ => self.no_common_version(versions),
         })
     }
@@ -418,138 +448,158 @@ impl Detect {
     /// An error whose id could not be read by the server: it can only mean what is outstanding.
     ///
     /// Returns whether it was taken as an answer.
-    pub(super) fn handle_error_without_id(&mut self, now: Instant, error: &ErrorObject) -> Option<Act> {
+    pub(super) fn handle_error_without_id(
+        &mut self,
+        now: Instant,
+        error: &ErrorObject,
+    ) -> Option<DetectAction> {
         match &self.step {
-            Step::Probing { .. } | Step::Accepted { .. } => Some(self.handle_probe(now, Err(error.clone()))),
-            Step::Handshake { probe: Probe::NotSent | Probe::Refused | Probe::Answered(_), .. } => {
-                Some(self.handle_initialize(now, Err(error.clone())))
+            DetectStep::Probing { .. } | DetectStep::Accepted { .. } => {
+                Some(self.handle_probe(now, Err(error.clone())))
             }
+            DetectStep::Handshake {
+                probe: ProbeStatus::NotSent | ProbeStatus::Refused | ProbeStatus::Answered(_),
+                ..
+            } => Some(self.handle_initialize(now, Err(error.clone()))),
             _ => None,
         }
     }
 
     /// The link has ended.
-    pub(super) fn handle_end(&mut self, now: Instant, detail: &str) -> Act {
+    pub(super) fn handle_end(&mut self, now: Instant, detail: &str) -> DetectAction {
         self.timer = None;
-        match core::mem::replace(&mut self.step, Step::Settled) {
-            Step::Probing { .. } if self.mode == Mode::ModernOnly => {
+        match core::mem::replace(&mut self.step, DetectStep::Finished) {
+            DetectStep::Probing { .. } if self.era_policy == EraPolicy::ModernOnly => {
                 self.fail(ConnectError::Ended { during: PROBE, detail: detail.into() })
             }
-            Step::Probing { .. } => self.fresh(now, PROBE, Ending::Ended(detail.into())),
-            Step::LateProbe { refusal } => self.fresh(now, INITIALIZE, Ending::Refused(refusal)),
-            Step::Handshake { .. } | Step::Accepted { .. } => {
-                self.fresh(now, INITIALIZE, Ending::Ended(detail.into()))
+            DetectStep::Probing { .. } => self.replace_link(now, PROBE, LinkEnd::Ended(detail.into())),
+            DetectStep::LateProbe { refusal } => {
+                self.replace_link(now, INITIALIZE, LinkEnd::Refused(refusal))
             }
-            Step::Idle | Step::Settled => {
+            DetectStep::Handshake { .. } | DetectStep::Accepted { .. } => {
+                self.replace_link(now, INITIALIZE, LinkEnd::Ended(detail.into()))
+            }
+            DetectStep::Idle | DetectStep::Finished => {
                 self.fail(ConnectError::Ended { during: INITIALIZE, detail: detail.into() })
             }
         }
     }
 
     /// A timer may be due.
-    pub(super) fn handle_timeout(&mut self, now: Instant) -> Act {
-        if self.end.is_some_and(|end| end <= now) {
+    pub(super) fn handle_timeout(&mut self, now: Instant) -> DetectAction {
+        if self.total_deadline.is_some_and(|end| end <= now) {
             return self.fail_not_ready();
         }
         if self.timer.is_none_or(|timer| timer > now) {
-            return Act::Wait;
+            return DetectAction::Wait;
         }
         self.timer = None;
-        match core::mem::replace(&mut self.step, Step::Settled) {
-            Step::Probing { .. } => {
-                let late = ConnectError::TimedOut { during: PROBE, after: self.patience };
-                self.not_modern(now, Probe::Outstanding, late)
+        match core::mem::replace(&mut self.step, DetectStep::Finished) {
+            DetectStep::Probing { .. } => {
+                let late = ConnectError::TimedOut { during: PROBE, after: self.timeout };
+                self.fall_back(now, ProbeStatus::Outstanding, late)
             }
-            Step::Handshake { probe: Probe::Answered(discovered), .. } => {
-                self.settle_discovered(now, discovered)
+            DetectStep::Handshake { probe: ProbeStatus::Answered(discovered), .. } => {
+                self.finish_discovered(now, discovered)
             }
-            Step::Handshake { .. } => self.fresh(now, INITIALIZE, Ending::TimedOut(self.patience)),
-            Step::LateProbe { refusal } => self.fresh(now, INITIALIZE, Ending::Refused(refusal)),
-            Step::Accepted { asked, initialized } => self.settle_initialized(asked, initialized),
-            step @ (Step::Idle | Step::Settled) => {
+            DetectStep::Handshake { .. } => {
+                self.replace_link(now, INITIALIZE, LinkEnd::TimedOut(self.timeout))
+            }
+            DetectStep::LateProbe { refusal } => {
+                self.replace_link(now, INITIALIZE, LinkEnd::Refused(refusal))
+            }
+            DetectStep::Accepted { asked, initialized } => self.finish_initialized(asked, initialized),
+            step @ (DetectStep::Idle | DetectStep::Finished) => {
                 self.step = step;
-                Act::Wait
+                DetectAction::Wait
             }
         }
     }
 
     /// The time for connecting is over.
-    fn fail_not_ready(&mut self) -> Act {
+    fn fail_not_ready(&mut self) -> DetectAction {
         let step = match self.step {
-            Step::Idle => ConnectStep::Open,
-            Step::Probing { .. } | Step::LateProbe { .. } => ConnectStep::Probe,
-            Step::Handshake { .. } | Step::Accepted { .. } | Step::Settled => ConnectStep::Initialize,
+            DetectStep::Idle => ConnectStep::Open,
+            DetectStep::Probing { .. } | DetectStep::LateProbe { .. } => ConnectStep::Probe,
+            DetectStep::Handshake { .. } | DetectStep::Accepted { .. } | DetectStep::Finished => {
+                ConnectStep::Initialize
+            }
         };
-        let mut tried = core::mem::take(&mut self.tried);
+        let mut tried = core::mem::take(&mut self.failed_attempts);
         let within = self.timeouts.total;
         let late = ConnectError::NotReady { during: step.as_str(), within, last: None };
         if tried.is_empty() {
             return self.fail(late);
         }
         tried.push(late);
-        self.fail(ConnectError::Tried(tried))
+        self.fail(ConnectError::AllFailed(tried))
     }
 
     fn wait(&mut self, now: Instant, patience: Duration) {
-        self.patience = patience;
+        self.timeout = patience;
         self.timer = Some(now + patience);
     }
 
-    fn probe(&mut self, now: Instant, version: Revision, repeated: bool) -> Act {
-        if self.probes >= MOST_PROBES {
+    fn probe(&mut self, now: Instant, version: Revision, repeated: bool) -> DetectAction {
+        if self.probes >= MAX_PROBES {
             return self.fail(ConnectError::Unexpected {
                 during: PROBE,
-                what: format!("it asked for another version {MOST_PROBES} times"),
+                reason: format!("it asked for another version {MAX_PROBES} times"),
             });
         }
         self.probes = self.probes.saturating_add(1);
-        let known_modern = matches!(self.opening, Opening::Modern(_))
-            || self.verdict.is_some_and(|verdict| verdict.era == Era::Modern);
-        match self.mode {
+        let known_modern = matches!(self.opening, LinkReason::Modern(_))
+            || self.known_era.is_some_and(|verdict| verdict.era == Era::Modern);
+        match self.era_policy {
             // There is nothing else to try.
-            Mode::ModernOnly => self.timer = None,
+            EraPolicy::ModernOnly => self.timer = None,
             // A server that was modern before is given the time that a slow start takes, rather than a second handshake.
             _ if known_modern => self.wait(now, self.timeouts.initialize),
             _ => self.wait(now, self.timeouts.probe_within_total()),
         }
-        self.step = Step::Probing { asked: version, repeated };
-        Act::Probe(version)
+        self.step = DetectStep::Probing { asked: version, repeated };
+        DetectAction::Probe(version)
     }
 
-    fn handshake(&mut self, now: Instant, version: Revision, probe: Probe) -> Act {
+    fn handshake(&mut self, now: Instant, version: Revision, probe: ProbeStatus) -> DetectAction {
         self.wait(now, self.timeouts.initialize);
-        self.step = Step::Handshake { asked: version, probe };
-        Act::Initialize(version)
+        self.step = DetectStep::Handshake { asked: version, probe };
+        DetectAction::Initialize(version)
     }
 
     /// The server is not modern, as far as the probe can tell.
-    fn not_modern(&mut self, now: Instant, probe: Probe, evidence: ConnectError) -> Act {
-        if self.mode == Mode::ModernOnly {
+    fn fall_back(&mut self, now: Instant, probe: ProbeStatus, evidence: ConnectError) -> DetectAction {
+        if self.era_policy == EraPolicy::ModernOnly {
             return self.fail(ConnectError::LegacyServer { evidence: evidence.to_string() });
         }
-        self.tried.push(evidence);
+        self.failed_attempts.push(evidence);
         self.handshake(now, Revision::LATEST_LEGACY, probe)
     }
 
-    fn settle_discovered(&mut self, now: Instant, discovered: Discovered) -> Act {
-        match handshake::choose(&discovered.versions) {
+    fn finish_discovered(&mut self, now: Instant, discovered: DiscoverAnswer) -> DetectAction {
+        match handshake::choose_version(&discovered.versions) {
             Some(version) if version.era() == Era::Modern => {
-                self.settle(Era::Modern, version, Some(discovered.server))
+                self.finish(Era::Modern, version, Some(discovered.server))
             }
-            Some(version) if self.mode == Mode::Auto && !self.chosen => {
-                self.chosen = true;
-                self.handshake(now, version, Probe::Refused)
+            Some(version) if self.era_policy == EraPolicy::Auto && !self.version_chosen => {
+                self.version_chosen = true;
+                self.handshake(now, version, ProbeStatus::Refused)
             }
             _ => self.no_common_version(discovered.versions),
         }
     }
 
-    fn settle(&mut self, era: Era, revision: Revision, server: Option<Box<SelfDescription>>) -> Act {
-        self.step = Step::Settled;
+    fn finish(
+        &mut self,
+        era: Era,
+        revision: Revision,
+        server: Option<Box<ServerDescription>>,
+    ) -> DetectAction {
+        self.step = DetectStep::Finished;
         self.timer = None;
-        self.end = None;
-        self.tried = Vec::new();
-        Act::Settle { era, revision, server }
+        self.total_deadline = None;
+        self.failed_attempts = Vec::new();
+        DetectAction::Finish { era, revision, server }
     }
 
     fn has_capability(&self, name: &str) -> bool {
@@ -558,24 +608,24 @@ impl Detect {
         map.is_some_and(|map| map.contains_key(name))
     }
 
-    fn no_common_version(&mut self, theirs: Vec<String>) -> Act {
+    fn no_common_version(&mut self, theirs: Vec<String>) -> DetectAction {
         let known = Revision::MODERN.iter().chain(Revision::LEGACY);
         let ours = known
-            .filter(|revision| match self.mode {
-                Mode::Auto => true,
-                Mode::ModernOnly => revision.era() == Era::Modern,
-                Mode::LegacyOnly => revision.era() == Era::Legacy,
+            .filter(|revision| match self.era_policy {
+                EraPolicy::Auto => true,
+                EraPolicy::ModernOnly => revision.era() == Era::Modern,
+                EraPolicy::LegacyOnly => revision.era() == Era::Legacy,
             })
             .map(|revision| revision.as_str())
             .collect();
         self.fail(ConnectError::NoCommonVersion { ours, theirs })
     }
 
-    fn fail(&mut self, error: ConnectError) -> Act {
-        self.step = Step::Settled;
+    fn fail(&mut self, error: ConnectError) -> DetectAction {
+        self.step = DetectStep::Finished;
         self.timer = None;
-        self.end = None;
-        Act::Fail(error)
+        self.total_deadline = None;
+        DetectAction::Fail(error)
     }
 }
 

@@ -7,12 +7,12 @@ use core::fmt;
 use core::time::Duration;
 
 use crate::HumanDuration;
-use crate::peer::events::Keep;
-use crate::peer::{HttpError, InboundId, Leniency, Lost, Outcome, RequestId, TaskReport};
+use crate::peer::event_queue::MakeOwned;
+use crate::peer::{HttpError, InboundId, Leniency, LostReason, Outcome, RequestId, TaskReport};
 use crate::rpc::{ErrorObject, Id, Malformed, Raw, Recovered, Text};
 use crate::schema::{Era, Implementation, MethodInfo, ProgressParams, Revision, ServerCapabilities};
 
-use super::{Change, ConnectProgress, State, WatchId, WatchState, Why};
+use super::{Change, ChangeEvidence, ConnectProgress, State, WatchId, WatchState};
 
 /// What happened, in the order in which it happened on the wire.
 #[derive(Debug)]
@@ -70,7 +70,7 @@ pub enum Event {
         /// What has changed.
         change: Change,
         /// How that is known.
-        why: Why,
+        evidence: ChangeEvidence,
     },
     /// A watch is doing differently.
     Watch {
@@ -99,21 +99,21 @@ pub enum Event {
     /// Something was wrong that ended no request.
     Diagnostic(Diagnostic),
     /// The connection is over; no event follows.
-    Closed(Closed),
+    Closed(CloseReason),
 }
 
-impl Keep for Event {
-    fn keep(&mut self) {
+impl MakeOwned for Event {
+    fn make_owned(&mut self) {
         match self {
             Self::Notification { method, params, .. } => {
                 *method = method.detached();
                 *params = params.as_ref().map(Raw::detached);
             }
             Self::Request { params, .. } => *params = params.as_ref().map(Raw::detached),
-            Self::Outcome { outcome, .. } => outcome.keep(),
+            Self::Outcome { outcome, .. } => outcome.make_owned(),
             #[cfg(feature = "http")]
             Self::PartialResult { fragment, .. } => *fragment = fragment.detached(),
-            Self::Diagnostic(diagnostic) => diagnostic.keep(),
+            Self::Diagnostic(diagnostic) => diagnostic.make_owned(),
             _ => {}
         }
     }
@@ -184,14 +184,14 @@ pub enum Diagnostic {
         misses: u32,
     },
     /// The verdict supplied on the server's era proved wrong; detection started over.
-    VerdictDropped,
+    KnownEraWrong,
     /// A request was answered by what had been kept too long already, because no other answer was to be had
     /// ([`CacheConfig::stale_if_error`](super::CacheConfig::stale_if_error)).
     AnsweredStale {
         /// Its method.
         method: &'static str,
         /// How it would have ended.
-        why: String,
+        reason: String,
     },
     /// The server has forgotten the session, which is opened anew (legacy revisions over HTTP). What it kept for this
     /// client is gone: subscriptions, the level of logging.
@@ -204,14 +204,14 @@ pub enum Diagnostic {
         reason: String,
     },
     /// A notification or a reply was not taken by the server (HTTP).
-    NotTaken {
+    MessageRejected {
         /// Its method, or that it is a reply.
-        what: String,
+        message: String,
         /// What the server said.
         error: HttpError,
     },
     /// The server refused a request for now, and said when to come back: it is sent again then (HTTP).
-    Delayed {
+    RequestDelayed {
         /// Its method.
         method: String,
         /// How long the client waits, as the server asked.
@@ -220,7 +220,7 @@ pub enum Diagnostic {
         error: HttpError,
     },
     /// What the server says of its own accord is not heard, or not any more (legacy revisions over HTTP).
-    NotListening {
+    EventStreamUnavailable {
         /// Why.
         detail: String,
     },
@@ -228,14 +228,14 @@ pub enum Diagnostic {
 
 impl Diagnostic {
     /// Copies slices of the input into memory of their own.
-    pub(crate) fn keep(&mut self) {
+    pub(crate) fn make_owned(&mut self) {
         match self {
             Self::ForbiddenRequest { method, .. }
             | Self::DuplicateRequest { method, .. }
             | Self::InvalidNotification { method, .. } => *method = method.detached(),
-            Self::Tolerated(leniency) => leniency.keep(),
-            Self::Malformed(malformed) => malformed.keep(),
-            Self::Error(error) => error.keep(),
+            Self::Tolerated(leniency) => leniency.make_owned(),
+            Self::Malformed(malformed) => malformed.make_owned(),
+            Self::Error(error) => error.make_owned(),
             _ => {}
         }
     }
@@ -259,15 +259,15 @@ impl Diagnostic {
             }
             Self::InvalidNotification { method, error } => method.len().saturating_add(error.len()),
             Self::ToolExcluded { name, reason } => name.len().saturating_add(reason.len()),
-            Self::Delayed { method, error, .. } => method.len().saturating_add(error.bytes()),
-            Self::NotTaken { what, error } => what.len().saturating_add(error.excerpt.len()),
-            Self::NotListening { detail } => detail.len(),
-            Self::AnsweredStale { why, .. } => why.len(),
+            Self::RequestDelayed { method, error, .. } => method.len().saturating_add(error.bytes()),
+            Self::MessageRejected { message: what, error } => what.len().saturating_add(error.excerpt.len()),
+            Self::EventStreamUnavailable { detail } => detail.len(),
+            Self::AnsweredStale { reason: why, .. } => why.len(),
             Self::ForbiddenBatch
             | Self::SessionLost
             | Self::NotificationsDropped { .. }
             | Self::PingMissed { .. }
-            | Self::VerdictDropped => 0,
+            | Self::KnownEraWrong => 0,
         }
     }
 }
@@ -305,21 +305,23 @@ impl fmt::Display for Diagnostic {
                 write!(f, "{count} notifications were dropped: events wait")
             }
             Self::PingMissed { misses } => write!(f, "the server did not answer a ping ({misses} in a row)"),
-            Self::VerdictDropped => {
+            Self::KnownEraWrong => {
                 f.write_str("the remembered era of the server was wrong; detecting it again")
             }
-            Self::AnsweredStale { method, why } => {
+            Self::AnsweredStale { method, reason: why } => {
                 write!(f, "{method} was answered by what had been kept from before: {why}")
             }
             Self::SessionLost => f.write_str("the server has forgotten the session; opening a new one"),
             Self::ToolExcluded { name, reason } => {
                 write!(f, "the tool {name:?} can not be called over HTTP and is left out: {reason}")
             }
-            Self::Delayed { method, pause, error } => {
+            Self::RequestDelayed { method, pause, error } => {
                 write!(f, "{method} is sent again in {}: {error}", HumanDuration(*pause))
             }
-            Self::NotTaken { what, error } => write!(f, "the server did not take {what}: {error}"),
-            Self::NotListening { detail } => {
+            Self::MessageRejected { message: what, error } => {
+                write!(f, "the server did not take {what}: {error}")
+            }
+            Self::EventStreamUnavailable { detail } => {
                 write!(f, "the server's own messages are not heard: {detail}")
             }
         }
@@ -329,16 +331,16 @@ impl fmt::Display for Diagnostic {
 /// How a connection ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Closed {
+pub enum CloseReason {
     /// This side closed it.
     Done,
     /// It never became ready, or not again after its session was lost.
     Connect(ConnectError),
     /// It was ready, and was lost.
-    Lost(Lost),
+    Lost(LostReason),
 }
 
-impl fmt::Display for Closed {
+impl fmt::Display for CloseReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Done => f.write_str("the connection was closed"),
@@ -373,7 +375,7 @@ pub enum ConnectError {
         /// What was being tried.
         during: &'static str,
         /// What is wrong with the answer.
-        what: String,
+        reason: String,
     },
     /// The exchange of HTTP ended with a status and no answer to the handshake.
     Http {
@@ -432,16 +434,16 @@ pub enum ConnectError {
         evidence: String,
     },
     /// Nothing that was tried led anywhere.
-    Tried(
+    AllFailed(
         /// How each ended, in order; the last one decided.
         Vec<ConnectError>,
     ),
     /// The server answered the era probe as a modern one and accepted `initialize` as well: this process of it serves
     /// legacy, and another one is started for the modern era. The connection fails with this only as a part of
     /// [`Tried`](Self::Tried).
-    AnsweredBoth,
+    BothErasAnswered,
     /// The server ended on the era probe, and the link can not be opened a second time.
-    ProbeBroke {
+    ProbeBrokeServer {
         /// What the transport had to say.
         detail: String,
     },
@@ -452,7 +454,7 @@ impl ConnectError {
     pub fn is_timeout(&self) -> bool {
         match self {
             Self::TimedOut { .. } | Self::NotReady { .. } => true,
-            Self::Tried(tried) => tried.last().is_some_and(Self::is_timeout),
+            Self::AllFailed(tried) => tried.last().is_some_and(Self::is_timeout),
             _ => false,
         }
     }
@@ -463,11 +465,11 @@ impl ConnectError {
             Self::Open(text)
             | Self::Unreachable(text)
             | Self::Ended { detail: text, .. }
-            | Self::Unexpected { what: text, .. }
+            | Self::Unexpected { reason: text, .. }
             | Self::Failed { detail: text, .. }
             | Self::MissingCapabilities { required: text }
             | Self::LegacyServer { evidence: text }
-            | Self::ProbeBroke { detail: text } => text.len(),
+            | Self::ProbeBrokeServer { detail: text } => text.len(),
             Self::Refused { error, .. } | Self::HeadersChanged { error } => {
                 let data = error.data.as_ref().map_or(0, |data| data.as_bytes().len());
                 error.message.len().saturating_add(data)
@@ -477,8 +479,8 @@ impl ConnectError {
             Self::NoCommonVersion { theirs, .. } => {
                 theirs.iter().fold(0, |sum, version| sum.saturating_add(version.len()))
             }
-            Self::Tried(tried) => tried.iter().fold(0, |sum, error| sum.saturating_add(error.bytes())),
-            Self::TimedOut { .. } | Self::AnsweredBoth => 0,
+            Self::AllFailed(tried) => tried.iter().fold(0, |sum, error| sum.saturating_add(error.bytes())),
+            Self::TimedOut { .. } | Self::BothErasAnswered => 0,
         }
     }
 }
@@ -494,7 +496,7 @@ impl fmt::Display for ConnectError {
                 write!(f, "the server ended the connection during {during}: {detail}")
             }
             Self::Refused { during, error } => write!(f, "the server refused {during}: {error}"),
-            Self::Unexpected { during, what } => {
+            Self::Unexpected { during, reason: what } => {
                 write!(f, "the server's answer to {during} is not valid: {what}")
             }
             Self::Http { during, error } => write!(f, "the server answered {during} with {error}"),
@@ -506,7 +508,7 @@ impl fmt::Display for ConnectError {
                     "something on the way to the server changes the headers of requests, or leaves them out: {error}"
                 )
             }
-            Self::Tried(tried) => {
+            Self::AllFailed(tried) => {
                 for (number, error) in tried.iter().enumerate() {
                     f.write_str(if number == 0 { "" } else { "; then " })?;
                     error.fmt(f)?;
@@ -535,13 +537,13 @@ impl fmt::Display for ConnectError {
             Self::LegacyServer { evidence } => {
                 write!(f, "this is a legacy server and only modern ones are allowed: {evidence}")
             }
-            Self::AnsweredBoth => f.write_str(
+            Self::BothErasAnswered => f.write_str(
                 "the server answered the era probe after initialize had been sent, and is started again for the modern era",
             ),
-            Self::ProbeBroke { detail } if detail.is_empty() => {
+            Self::ProbeBrokeServer { detail } if detail.is_empty() => {
                 f.write_str("the server ended on the era probe; use the legacy-only mode for it")
             }
-            Self::ProbeBroke { detail } => {
+            Self::ProbeBrokeServer { detail } => {
                 write!(f, "the server ended on the era probe; use the legacy-only mode for it: {detail}")
             }
         }

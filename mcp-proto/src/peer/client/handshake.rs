@@ -47,13 +47,13 @@ fn object<'a, T: Deserialize<'a>>(raw: &'a Raw) -> Option<T> {
 
 /// What a server says of itself.
 #[derive(Debug)]
-pub(crate) struct SelfDescription {
+pub(crate) struct ServerDescription {
     pub(crate) implementation: Option<Implementation>,
     pub(crate) capabilities: Option<ServerCapabilities>,
     pub(crate) instructions: Option<String>,
 }
 
-impl SelfDescription {
+impl ServerDescription {
     fn read(fields: &Fields<'_>) -> Self {
         let nested = field::<MetaFields<'_>>(fields.meta).and_then(|meta| meta.server_info);
         Self {
@@ -71,40 +71,40 @@ impl SelfDescription {
 
 /// A valid answer to the probe.
 #[derive(Debug)]
-pub(crate) struct Discovered {
+pub(crate) struct DiscoverAnswer {
     pub(crate) versions: Vec<String>,
-    pub(crate) server: Box<SelfDescription>,
+    pub(crate) server: Box<ServerDescription>,
 }
 
 /// Reads a `DiscoverResult`: an object with an array of versions, whose result type is absent or `complete`.
-pub(crate) fn discovered(result: &Raw) -> Option<Discovered> {
+pub(crate) fn read_discover(result: &Raw) -> Option<DiscoverAnswer> {
     let fields: Fields<'_> = object(result)?;
     if fields.result_type.is_some() && field::<String>(fields.result_type).as_deref() != Some("complete") {
         return None;
     }
     let versions: Vec<&RawValue> = field(fields.supported_versions)?;
     let versions = versions.into_iter().filter_map(|version| field(Some(version))).collect();
-    Some(Discovered { versions, server: Box::new(SelfDescription::read(&fields)) })
+    Some(DiscoverAnswer { versions, server: Box::new(ServerDescription::read(&fields)) })
 }
 
 /// A valid answer to `initialize`.
 #[derive(Debug)]
-pub(crate) struct Initialized {
+pub(crate) struct InitializeAnswer {
     pub(crate) version: String,
-    pub(crate) server: Box<SelfDescription>,
+    pub(crate) server: Box<ServerDescription>,
 }
 
 /// Reads an `InitializeResult`: an object with a string `protocolVersion`.
-pub(crate) fn initialized(result: &Raw) -> Option<Initialized> {
+pub(crate) fn read_initialize(result: &Raw) -> Option<InitializeAnswer> {
     let fields: Fields<'_> = object(result)?;
     let version = field(fields.protocol_version)?;
-    Some(Initialized { version, server: Box::new(SelfDescription::read(&fields)) })
+    Some(InitializeAnswer { version, server: Box::new(ServerDescription::read(&fields)) })
 }
 
 /// The versions that an unsupported-version error offers; `None` if it has no readable list.
 ///
 /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning>
-pub(crate) fn offered(data: Option<&Raw>) -> Option<Vec<String>> {
+pub(crate) fn offered_versions(data: Option<&Raw>) -> Option<Vec<String>> {
     #[derive(Deserialize)]
     struct Data {
         supported: Vec<String>,
@@ -116,7 +116,7 @@ pub(crate) fn offered(data: Option<&Raw>) -> Option<Vec<String>> {
 /// the server supports: the newest that both sides know. `None` if there is no such list, or that is `asked` itself.
 ///
 /// <https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#error-handling>
-pub(crate) fn alternative(data: Option<&Raw>, asked: Revision) -> Option<Revision> {
+pub(crate) fn alternative_version(data: Option<&Raw>, asked: Revision) -> Option<Revision> {
     #[derive(Deserialize)]
     struct Data {
         #[serde(alias = "supportedVersions")]
@@ -129,7 +129,7 @@ pub(crate) fn alternative(data: Option<&Raw>, asked: Revision) -> Option<Revisio
 }
 
 /// The capabilities that a missing-capability error requires, as the names of its top-level entries and as text.
-pub(crate) fn required(data: Option<&Raw>) -> Option<(Vec<String>, String)> {
+pub(crate) fn required_capabilities(data: Option<&Raw>) -> Option<(Vec<String>, String)> {
     #[derive(Deserialize)]
     struct Data<'a> {
         #[serde(borrow, rename = "requiredCapabilities")]
@@ -141,7 +141,7 @@ pub(crate) fn required(data: Option<&Raw>) -> Option<(Vec<String>, String)> {
 }
 
 /// The newest version that both sides know: a modern one first.
-pub(crate) fn choose(versions: &[String]) -> Option<Revision> {
+pub(crate) fn choose_version(versions: &[String]) -> Option<Revision> {
     let offered = |revision: &&Revision| versions.iter().any(|version| version == revision.as_str());
     Revision::MODERN.iter().chain(Revision::LEGACY).find(offered).copied()
 }

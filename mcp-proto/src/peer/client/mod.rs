@@ -5,28 +5,28 @@
 //! | [`Disconnected`](State::Disconnected) | nothing is open | `Connecting` once a link is asked for |
 //! | [`Connecting`](State::Connecting) | the link is being opened | `Connected`, or `Disconnected` if that fails |
 //! | [`Connected`](State::Connected) | the era is probed | `Ready` (modern), `Initializing` (legacy) |
-//! | [`Initializing`](State::Initializing) | `initialize` is on its way | `Initialized`, or `Ready` if the server turns out to be modern |
-//! | [`Initialized`](State::Initialized) | the server has answered | `Ready` with `notifications/initialized` |
+//! | [`Initializing`](State::Initializing) | `initialize` is on its way | `InitializeAnswer`, or `Ready` if the server turns out to be modern |
+//! | [`InitializeAnswer`](State::InitializeAnswer) | the server has answered | `Ready` with `notifications/initialized` |
 //! | [`Ready`](State::Ready) | requests go out | `Disconnected` |
 //!
 //! From any state but the first, the end of the link leads to `Disconnected`; during `Connected` and `Initializing` a
 //! fresh link may be asked for once (see [`Mode::Auto`]).
 
-#[cfg(feature = "http")]
-mod by_binding;
 mod cache;
 mod commands;
 mod completer;
 mod config;
 mod detect;
 mod event;
+#[cfg(feature = "http")]
+mod external_handshake;
 pub(crate) mod handshake;
-mod input;
-mod inputs;
+mod input_requests;
+mod input_rounds;
 mod link;
 mod progress;
+mod receive;
 mod requests;
-mod rounds;
 mod tasks;
 mod timers;
 mod tolerance;
@@ -39,28 +39,32 @@ use alloc::collections::{BTreeMap, VecDeque};
 use crate::Instant;
 use crate::peer::batch::{BatchId, Batches};
 use crate::peer::encode::{ProtocolMeta, Template};
-use crate::peer::events::{EventQueue, Pressure};
-use crate::peer::{Entry, Inbound, Lost, Outbound, Outcome, Refusal, RequestId, Stage, TaskMode};
+use crate::peer::event_queue::{EventQueue, Pressure};
+use crate::peer::{
+    Inbound, LostReason, Outbound, OutboundEntry, Outcome, RequestError, RequestId, Stage, TaskMode,
+};
 use crate::rpc::{Id, Raw, Text};
 use crate::schema::{ClientCapability, Era, Revision};
 
-pub use cache::{CacheConfig, CacheContext, CacheUse};
+pub use cache::{CacheConfig, CacheContext, CacheUsage};
 pub use completer::{Completer, CompleterConfig, Suggestions};
-pub use config::{ClientConfig, ConnectTimeouts, Keepalive, Mode, Verdict};
-pub use event::{Closed, ConnectError, Diagnostic, Event, ServerInfo};
+pub use config::{ClientConfig, ConnectTimeouts, EraPolicy, Keepalive, KnownEra};
+pub use event::{CloseReason, ConnectError, Diagnostic, Event, ServerInfo};
 pub use link::LinkAction;
 pub use progress::{ConnectProgress, ConnectStep};
 pub use tasks::TaskCommand;
 pub(crate) use watch::Topic;
-pub use watch::{AfterEnd, Change, Interest, Since, WatchConfig, WatchEnd, WatchId, WatchState, Why};
+pub use watch::{
+    Change, ChangeEvidence, OnServerEnd, WatchConfig, WatchEnd, WatchFilter, WatchId, WatchStart, WatchState,
+};
 
 use cache::Cache;
-use detect::Detect;
+use detect::EraDetection;
 use event::id_bytes;
-use input::Inputs;
-use rounds::Rounds;
+use input_requests::PendingInputs;
+use input_rounds::InputRounds;
 use tasks::Tasks;
-use watch::{Channel, Watching};
+use watch::{ChannelKind, WatchRegistry};
 
 /// How far a connection has come. The module's documentation has the transitions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -100,14 +104,14 @@ enum Phase {
 
 /// A request of a legacy server, held until the era is known.
 #[derive(Debug)]
-struct Held {
+struct EarlyRequest {
     id: Id,
     method: Text,
     params: Option<Raw>,
     batch: Option<BatchId>,
 }
 
-impl Held {
+impl EarlyRequest {
     /// How many bytes of the server's it holds.
     fn bytes(&self) -> usize {
         let params = self.params.as_ref().map_or(0, |params| params.as_bytes().len());
@@ -117,7 +121,7 @@ impl Held {
 
 /// What is kept of a request of the server until it is answered.
 #[derive(Debug)]
-struct Awaited {
+struct PendingReply {
     /// The batch that it came in.
     batch: Option<BatchId>,
     /// The task of the server's that it belongs to, and its answer with it (2025-11-25).
@@ -141,7 +145,7 @@ pub struct Client {
     config: ClientConfig,
     phase: Phase,
     state: State,
-    detect: Detect,
+    detect: EraDetection,
     /// The wire ids of the handshake's own requests.
     probe: Option<i64>,
     initialize: Option<i64>,
@@ -152,14 +156,14 @@ pub struct Client {
     queued: BTreeMap<i64, Template>,
     queued_bytes: usize,
     /// The requests of the server that await an answer.
-    inbound: Inbound<Awaited>,
+    inbound: Inbound<PendingReply>,
     /// What servers ask for in their results.
-    inputs: Inputs,
+    inputs: PendingInputs,
     /// The requests that have been answered by asking for input.
-    rounds: Rounds,
+    rounds: InputRounds,
     batches: Batches,
-    held: VecDeque<Held>,
-    held_bytes: usize,
+    early_requests: VecDeque<EarlyRequest>,
+    early_bytes: usize,
     events: EventQueue<Event>,
     link: VecDeque<LinkAction>,
     server: Option<ServerInfo>,
@@ -169,14 +173,14 @@ pub struct Client {
     /// The same for requests that may not become tasks, where that makes a difference.
     protocol_without_tasks: Option<ProtocolMeta>,
     tasks: Tasks,
-    verdict: Option<Verdict>,
+    known_era: Option<KnownEra>,
     pings: Option<Pings>,
     cache: Cache,
-    channel: Channel,
+    channel: ChannelKind,
     /// Whether what the server says of its own accord can not be heard (legacy revisions over HTTP).
-    unheard: bool,
+    lacks_event_stream: bool,
     /// What the application watches, once it does.
-    watching: Option<Box<Watching>>,
+    watches: Option<Box<WatchRegistry>>,
 }
 
 impl Client {
@@ -184,7 +188,7 @@ impl Client {
     pub fn new(config: ClientConfig) -> Self {
         let limits = config.limits;
         Self {
-            detect: Detect::new(&config),
+            detect: EraDetection::new(&config),
             phase: Phase::Disconnected,
             state: State::Disconnected,
             probe: None,
@@ -194,11 +198,11 @@ impl Client {
             queued: BTreeMap::new(),
             queued_bytes: 0,
             inbound: Inbound::new(limits.requests_in),
-            inputs: Inputs::default(),
-            rounds: Rounds::default(),
+            inputs: PendingInputs::default(),
+            rounds: InputRounds::default(),
             batches: Batches::default(),
-            held: VecDeque::new(),
-            held_bytes: 0,
+            early_requests: VecDeque::new(),
+            early_bytes: 0,
             events: EventQueue::new(limits.events, limits.event_bytes),
             link: VecDeque::from([LinkAction::Open]),
             server: None,
@@ -206,12 +210,12 @@ impl Client {
             protocol: None,
             protocol_without_tasks: None,
             tasks: Tasks::default(),
-            verdict: None,
+            known_era: None,
             pings: None,
             cache: Cache::new(config.cache.clone()),
-            channel: Channel::default(),
-            unheard: false,
-            watching: None,
+            channel: ChannelKind::default(),
+            lacks_event_stream: false,
+            watches: None,
             config,
         }
     }
@@ -234,8 +238,8 @@ impl Client {
     }
 
     /// What this connection found out about the server's era, for the next connection to the same server.
-    pub fn verdict(&self) -> Option<Verdict> {
-        self.verdict
+    pub fn known_era(&self) -> Option<KnownEra> {
+        self.known_era
     }
 
     /// The configuration.
@@ -268,9 +272,9 @@ impl Client {
                 self.report_dropped();
             }
             let mut event = self.events.pop()?;
-            if self.watching.as_mut().is_none_or(|watching| watching.release(&mut event)) {
+            if self.watches.as_mut().is_none_or(|watching| watching.complete_event(&mut event)) {
                 if let Event::Watch { watch, state: WatchState::On { missing } } = &event {
-                    self.forget_unwatched(*watch, missing);
+                    self.invalidate_unwatched(*watch, missing);
                 }
                 return Some(event);
             }
@@ -286,7 +290,7 @@ impl Client {
         if action == LinkAction::Open {
             self.phase = Phase::Connecting;
             self.set_state(State::Connecting);
-            let opening = self.detect.opening();
+            let opening = self.detect.opening_progress();
             self.report_connecting(Some(opening));
         }
         Some(action)
@@ -304,7 +308,7 @@ impl Client {
             Some((_, until)) => until,
             None => pings.next,
         });
-        let watches = self.watching.as_ref().filter(|_| matches!(self.phase, Phase::Ready));
+        let watches = self.watches.as_ref().filter(|_| matches!(self.phase, Phase::Ready));
         let watches = watches.and_then(|watching| watching.deadline());
         let own = [self.detect.deadline(), self.rounds.next_due(), self.tasks.deadline(), watches];
         [phase, pings, self.outbound.next_deadline()].into_iter().chain(own).flatten().min()
@@ -352,34 +356,34 @@ impl Client {
     }
 
     /// Ends a request that has been taken out of the table.
-    fn end(&mut self, number: i64, outcome: Outcome) {
-        if let Some(watching) = self.watching.as_mut().filter(|watching| watching.owns(number)) {
-            return watching.note_end(number, outcome);
+    fn resolve(&mut self, number: i64, outcome: Outcome) {
+        if let Some(watching) = self.watches.as_mut().filter(|watching| watching.owns_request(number)) {
+            return watching.queue_outcome(number, outcome);
         }
         if let Some(outcome) = self.tasks.intercept(number, outcome) {
-            self.tell_end(number, outcome);
+            self.push_outcome(number, outcome);
         }
     }
 
     /// Tells the application that a request of its own has ended.
-    fn tell_end(&mut self, number: i64, outcome: Outcome) {
-        let outcome = self.or_stale(number, outcome);
+    fn push_outcome(&mut self, number: i64, outcome: Outcome) {
+        let outcome = self.stale_fallback(number, outcome);
         let event = |outcome| Event::Outcome { request: RequestId::new(number), outcome };
         let bytes = outcome.bytes();
         if bytes > 0 && self.events.pressure(bytes) == Pressure::Results {
-            self.events.push(event(Outcome::Lost(Lost::LimitExceeded)), 0);
+            self.events.push(event(Outcome::Lost(LostReason::LimitExceeded)), 0);
         } else {
             self.events.push(event(outcome), bytes);
         }
     }
 
     /// Takes a request out of the table, with what was kept to send it.
-    fn take(&mut self, number: i64) -> Option<Entry> {
+    fn take_outbound(&mut self, number: i64) -> Option<OutboundEntry> {
         if let Some(template) = self.queued.remove(&number) {
             self.queued_bytes = self.queued_bytes.saturating_sub(template.bytes());
         }
         self.tasks.forget_queued(number);
-        self.leave_rounds(number);
+        self.forget_rounds(number);
         self.outbound.remove(number)
     }
 
@@ -394,28 +398,28 @@ impl Client {
     }
 
     /// Ends everything: each request with an outcome, the connection with `closed`.
-    fn finish(&mut self, closed: Closed) {
+    fn finish(&mut self, closed: CloseReason) {
         let refused = match &closed {
-            Closed::Connect(error) => Outcome::Refused(Refusal::Connect(alloc::format!("{error}"))),
-            Closed::Done | Closed::Lost(_) => Outcome::Refused(Refusal::Closed),
+            CloseReason::Connect(error) => Outcome::Refused(RequestError::Connect(alloc::format!("{error}"))),
+            CloseReason::Done | CloseReason::Lost(_) => Outcome::Refused(RequestError::Closed),
         };
         let lost = match &closed {
-            Closed::Lost(lost) => lost.clone(),
-            Closed::Done | Closed::Connect(_) => Lost::Closed,
+            CloseReason::Lost(lost) => lost.clone(),
+            CloseReason::Done | CloseReason::Connect(_) => LostReason::Closed,
         };
         while let Some((number, entry)) = self.outbound.pop() {
             let outcome = match entry.stage {
                 Stage::Queued => refused.clone(),
-                Stage::Sent | Stage::Between | Stage::Task => Outcome::Lost(lost.clone()),
+                Stage::Sent | Stage::AwaitingInput | Stage::Task => Outcome::Lost(lost.clone()),
             };
-            self.end(number, outcome);
+            self.resolve(number, outcome);
         }
-        self.rounds = Rounds::default();
+        self.rounds = InputRounds::default();
         self.withdraw_all_input();
         self.queued.clear();
         self.queued_bytes = 0;
         self.tasks.clear();
-        self.forget_held();
+        self.drop_early_requests();
         self.batches.clear();
         while let Some((id, _, _)) = self.inbound.pop() {
             self.events.push(Event::RequestCancelled { id, reason: None }, 0);
@@ -428,13 +432,13 @@ impl Client {
         self.events.push(Event::Closed(closed), 0);
     }
 
-    fn forget_held(&mut self) {
-        self.held.clear();
-        self.held_bytes = 0;
+    fn drop_early_requests(&mut self) {
+        self.early_requests.clear();
+        self.early_bytes = 0;
     }
 
     fn fail_connect(&mut self, error: ConnectError) {
-        self.finish(Closed::Connect(error));
+        self.finish(CloseReason::Connect(error));
         self.link.push_back(LinkAction::Abort);
     }
 }

@@ -8,13 +8,13 @@ use alloc::vec::Vec;
 use crate::Instant;
 use crate::peer::batch::BatchId;
 use crate::peer::declared::undeclared;
-use crate::peer::events::Pressure;
+use crate::peer::event_queue::Pressure;
 use crate::peer::related;
-use crate::peer::{About, AnyResult, InboundId, Lost, Outbox, Refused};
+use crate::peer::{AnyResult, InboundId, InsertError, LostReason, MessageKind, Outbox};
 use crate::rpc::{ErrorId, ErrorObject, Id, Raw, Text, code, write};
 use crate::schema::{Direction, EmptyResult, Era, Method, MethodInfo, Ping, Revision};
 
-use super::{Awaited, Client, Closed, Diagnostic, Event, Held, Phase};
+use super::{Client, CloseReason, Diagnostic, EarlyRequest, Event, PendingReply, Phase};
 
 impl Client {
     /// Answers what the server asks for. What is answered, cancelled or lost already is left alone.
@@ -28,7 +28,7 @@ impl Client {
         if self.take_input(now, request, &answer, out) {
             return self.advance_close(now);
         }
-        let Some((id, Awaited { batch, task })) = self.inbound.remove(request) else { return };
+        let Some((id, PendingReply { batch, task })) = self.inbound.remove(request) else { return };
         let revision = self.revision().unwrap_or(Revision::LATEST_LEGACY);
         let written = match (answer, task) {
             (Ok(result), None) => self.reply_result(&id, batch, result, revision, out),
@@ -42,12 +42,12 @@ impl Client {
     }
 
     /// A request has come, or the era of the server that sent it has become known.
-    pub(super) fn handle_request(&mut self, request: Held, out: &mut dyn Outbox) {
+    pub(super) fn handle_request(&mut self, request: EarlyRequest, out: &mut dyn Outbox) {
         // The sending half is closed: there is no way to answer any more.
         if matches!(self.phase, Phase::Ending { .. }) {
             return;
         }
-        let Held { id, method, params, batch } = request;
+        let EarlyRequest { id, method, params, batch } = request;
         match self.era() {
             Some(Era::Modern) => self.diagnose(Diagnostic::ForbiddenRequest { id, method }),
             // A ping does not wait for the verdict: any server but a modern one may send it.
@@ -58,7 +58,7 @@ impl Client {
                     self.reply_error(Some(&id), batch, &error, out);
                 }
             }
-            None => self.hold(Held { id, method, params, batch }, out),
+            None => self.queue_early_request(EarlyRequest { id, method, params, batch }, out),
             // Its answer would be taken for the answer to the other one.
             Some(Era::Legacy) if self.inbound.find(&id).is_some() => {
                 if let Some(batch) = batch {
@@ -75,11 +75,13 @@ impl Client {
     }
 
     /// Keeps a request until the era is known.
-    fn hold(&mut self, request: Held, out: &mut dyn Outbox) {
-        let bytes = self.held_bytes.saturating_add(request.bytes());
-        if self.held.len() < self.config.limits.requests_in && bytes <= self.config.limits.event_bytes / 2 {
-            self.held_bytes = bytes;
-            self.held.push_back(request);
+    fn queue_early_request(&mut self, request: EarlyRequest, out: &mut dyn Outbox) {
+        let bytes = self.early_bytes.saturating_add(request.bytes());
+        if self.early_requests.len() < self.config.limits.requests_in
+            && bytes <= self.config.limits.event_bytes / 2
+        {
+            self.early_bytes = bytes;
+            self.early_requests.push_back(request);
         } else {
             let error = ErrorObject::new(code::INTERNAL_ERROR, "too many requests before the handshake");
             self.reply_error(Some(&request.id), request.batch, &error, out);
@@ -95,13 +97,13 @@ impl Client {
         batch: Option<BatchId>,
     ) -> Result<(), ErrorObject> {
         let method = self.admit_request(method, params.as_ref())?;
-        let held = Held { id: id.clone(), method: Text::from_static(method.name), params, batch };
+        let held = EarlyRequest { id: id.clone(), method: Text::from_static(method.name), params, batch };
         let bytes = held.bytes();
         let task = held.params.as_ref().and_then(related::task_of).map(Box::from);
         let refused = if self.events.pressure(bytes) >= Pressure::Requests {
-            Refused::Full
+            InsertError::Full
         } else {
-            match self.inbound.insert(held.id, Awaited { batch, task }) {
+            match self.inbound.insert(held.id, PendingReply { batch, task }) {
                 Ok(request) => {
                     self.events.push(Event::Request { id: request, method, params: held.params }, bytes);
                     return Ok(());
@@ -110,10 +112,10 @@ impl Client {
             }
         };
         Err(match refused {
-            Refused::Duplicate => {
+            InsertError::Duplicate => {
                 ErrorObject::new(code::INVALID_REQUEST, "a request with this id is still unanswered")
             }
-            Refused::Full => ErrorObject::new(code::INTERNAL_ERROR, "too many requests are unanswered"),
+            InsertError::Full => ErrorObject::new(code::INTERNAL_ERROR, "too many requests are unanswered"),
         })
     }
 
@@ -138,14 +140,14 @@ impl Client {
 
     /// The server no longer wants an answer.
     pub(super) fn withdraw(&mut self, id: &Id, reason: Option<String>, out: &mut dyn Outbox) {
-        if let Some(at) = self.held.iter().position(|held| held.id == *id)
-            && let Some(held) = self.held.remove(at)
+        if let Some(at) = self.early_requests.iter().position(|held| held.id == *id)
+            && let Some(held) = self.early_requests.remove(at)
         {
-            self.held_bytes = self.held_bytes.saturating_sub(held.bytes());
+            self.early_bytes = self.early_bytes.saturating_sub(held.bytes());
             return;
         }
         let Some(request) = self.inbound.find(id) else { return };
-        let Some((_, Awaited { batch, .. })) = self.inbound.remove(request) else { return };
+        let Some((_, PendingReply { batch, .. })) = self.inbound.remove(request) else { return };
         let bytes = reason.as_ref().map_or(0, String::len);
         // That it was cancelled must be told; why is worth no more than a notification.
         let reason = reason.filter(|_| self.events.pressure(bytes) == Pressure::None);
@@ -205,7 +207,7 @@ impl Client {
         match batch {
             None => {
                 write(out.buffer())?;
-                out.commit(About::Reply(id));
+                out.commit(MessageKind::Reply(id));
             }
             Some(batch) => {
                 self.batches.answer(batch, write)?;
@@ -215,7 +217,9 @@ impl Client {
         let limits = &self.config.limits;
         let waiting = out.queued().saturating_add(self.batches.bytes());
         if waiting > limits.queued_bytes.saturating_add(limits.reply_bytes) {
-            self.abort(Closed::Lost(Lost::Failed("overloaded: the server does not read its answers".into())));
+            self.abort(CloseReason::Lost(LostReason::Failed(
+                "overloaded: the server does not read its answers".into(),
+            )));
         }
         Ok(())
     }
@@ -224,7 +228,7 @@ impl Client {
     pub(super) fn close_batch(&mut self, batch: BatchId, out: &mut dyn Outbox) {
         if let Some(answers) = self.batches.close(batch) {
             out.buffer().extend_from_slice(&answers);
-            out.commit(About::Reply(None));
+            out.commit(MessageKind::Reply(None));
         }
     }
 }

@@ -4,15 +4,15 @@ use core::time::Duration;
 
 use crate::Instant;
 use crate::peer::encode::MetaEntries;
-use crate::peer::{Lost, Outbox, Outcome, Stage};
+use crate::peer::{LostReason, Outbox, Outcome, Stage};
 use crate::schema::{EmptyParams, Method as _, Ping, Revision};
 
-use super::commands::tell_cancelled;
-use super::{Client, Closed, Diagnostic, Phase};
+use super::commands::notify_cancelled;
+use super::{Client, CloseReason, Diagnostic, Phase};
 
 /// The least time between pings, whatever is configured: pings without a pause would keep everything else from being
 /// done.
-pub(super) const SHORTEST_INTERVAL: Duration = Duration::from_millis(1);
+pub(super) const MIN_INTERVAL: Duration = Duration::from_millis(1);
 
 impl Client {
     /// Time has passed. Does nothing if [`poll_timeout`](Self::poll_timeout) is later than `now`.
@@ -21,11 +21,11 @@ impl Client {
         // One step may lead to the next, whose time is over as well if it was given none.
         while self.detect.deadline().is_some_and(|deadline| deadline <= now) && !self.is_closed() {
             let act = self.detect.handle_timeout(now);
-            self.perform(now, act, out);
+            self.perform_detect(now, act, out);
         }
         // What is sent may have no time left at once, if it was given none.
         loop {
-            self.end_expired(now, out);
+            self.resolve_expired(now, out);
             if !self.send_due_round(now, out) {
                 break;
             }
@@ -36,16 +36,16 @@ impl Client {
         if matches!(self.phase, Phase::Finishing { until } if until <= now) {
             while let Some((number, entry)) = self.outbound.pop() {
                 // A task goes on: it can be followed again.
-                self.leave_rounds(number);
-                tell_cancelled(number, &entry, None, out);
-                self.end(number, Outcome::Lost(Lost::Closed));
+                self.forget_rounds(number);
+                notify_cancelled(number, &entry, None, out);
+                self.resolve(number, Outcome::Lost(LostReason::Closed));
             }
             self.tasks.clear();
         }
         self.advance_watches(now, out);
         self.advance_close(now);
         if matches!(self.phase, Phase::Ending { until } if until <= now) {
-            self.abort(Closed::Done);
+            self.abort(CloseReason::Done);
         }
     }
 
@@ -56,17 +56,17 @@ impl Client {
         }
     }
 
-    fn end_expired(&mut self, now: Instant, out: &mut dyn Outbox) {
+    fn resolve_expired(&mut self, now: Instant, out: &mut dyn Outbox) {
         // The server may wait itself for what this side has not answered: for a person, say.
         if !self.inbound.is_empty() {
-            self.outbound.excuse(now, |_, entry| (entry.stage == Stage::Sent).then_some(now));
+            self.outbound.suspend_deadlines(now, |_, entry| (entry.stage == Stage::Sent).then_some(now));
         }
         while let Some(expired) = self.outbound.pop_expired(now) {
             // It may wait to be sent, or for input, or for a task.
-            self.give_task_up(now, expired.number, out);
-            self.take(expired.number);
-            tell_cancelled(expired.number, &expired.entry, Some("timed out"), out);
-            self.end(expired.number, expired.outcome());
+            self.abandon_task(now, expired.number, out);
+            self.take_outbound(expired.number);
+            notify_cancelled(expired.number, &expired.entry, Some("timed out"), out);
+            self.resolve(expired.number, expired.outcome());
         }
     }
 
@@ -76,18 +76,18 @@ impl Client {
             Some((_, until)) if until <= now => {
                 pings.waiting = None;
                 pings.misses = pings.misses.saturating_add(1);
-                pings.next = now + keepalive.interval.max(SHORTEST_INTERVAL);
+                pings.next = now + keepalive.interval.max(MIN_INTERVAL);
                 let misses = pings.misses;
                 self.diagnose(Diagnostic::PingMissed { misses });
                 if misses >= keepalive.misses {
-                    self.abort(Closed::Lost(Lost::KeepaliveFailed));
+                    self.abort(CloseReason::Lost(LostReason::KeepaliveFailed));
                 }
             }
             None if pings.next <= now => {
                 let number = self.outbound.mint();
                 pings.waiting = Some((number, now + keepalive.timeout));
-                pings.next = now + keepalive.interval.max(SHORTEST_INTERVAL);
-                self.write(
+                pings.next = now + keepalive.interval.max(MIN_INTERVAL);
+                self.write_own_request(
                     number,
                     Ping::NAME,
                     &EmptyParams::default(),

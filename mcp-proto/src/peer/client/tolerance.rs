@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::peer::{Conduct, Entry, InvalidAnswer, Leniency, Needed, Refusal};
+use crate::peer::{Conduct, InvalidAnswerError, Leniency, OutboundEntry, RequestError, RequiredCapability};
 use crate::rpc::{Id, Raw};
 use crate::schema::{
     CallTool, Era, GetPrompt, ListPrompts, ListResourceTemplates, ListResources, ListTools, Method,
@@ -16,7 +16,7 @@ use crate::schema::{
 use super::{Client, Diagnostic};
 
 /// What a legacy server that declares no capability is asked for all the same, if the application wants it.
-const SERVED_UNDECLARED: [&str; 7] = [
+const UNDECLARED_METHODS: [&str; 7] = [
     ListTools::NAME,
     CallTool::NAME,
     ListPrompts::NAME,
@@ -44,7 +44,11 @@ impl Client {
     }
 
     /// Checks a result for the deviations that no decoder reports, and repairs the result of `ping`.
-    pub(super) fn tolerate_result(&mut self, entry: &Entry, result: Raw) -> Result<Raw, InvalidAnswer> {
+    pub(super) fn tolerate_result(
+        &mut self,
+        entry: &OutboundEntry,
+        result: Raw,
+    ) -> Result<Raw, InvalidAnswerError> {
         if let Some(empty) = self.config.conduct.empty_for_null(entry.info, &result) {
             self.diagnose(Diagnostic::Tolerated(Leniency::NullResult { method: Ping::NAME }));
             return Ok(empty);
@@ -53,7 +57,7 @@ impl Client {
             for tool in tools_without_schema(&result) {
                 let leniency = Leniency::MissingInputSchema { tool };
                 if !self.tolerate(leniency.clone()) {
-                    return Err(InvalidAnswer::Malformed(leniency.to_string()));
+                    return Err(InvalidAnswerError::Malformed(leniency.to_string()));
                 }
             }
         }
@@ -66,12 +70,13 @@ impl Client {
         &mut self,
         method: &str,
         info: Option<&'static MethodInfo>,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), RequestError> {
         let refusal = match self.admit(method, info) {
             Err(refusal) => refusal,
             Ok(()) => return Ok(()),
         };
-        let (&Refusal::Capability { needed: Needed::Server(needed), .. }, Some(info)) = (&refusal, info)
+        let (&RequestError::Capability { needed: RequiredCapability::Server(needed), .. }, Some(info)) =
+            (&refusal, info)
         else {
             return Err(refusal);
         };
@@ -80,7 +85,7 @@ impl Client {
             server.era == Era::Legacy
                 && server.capabilities.as_ref().is_some_and(|declared| *declared == none)
         });
-        if !silent || self.config.conduct == Conduct::Strict || !SERVED_UNDECLARED.contains(&info.name) {
+        if !silent || self.config.conduct == Conduct::Strict || !UNDECLARED_METHODS.contains(&info.name) {
             return Err(refusal);
         }
         self.diagnose(Diagnostic::Tolerated(Leniency::Undeclared { method: info.name, needed }));

@@ -37,29 +37,29 @@ use super::{Eras, ServerConfig};
 
 /// A request that is to be answered.
 #[derive(Debug)]
-pub(super) enum Admitted {
+pub(super) enum AdmittedRequest {
     /// It begins a legacy session.
     Initialize,
     /// It asks whether anybody is there.
     Ping,
     /// Any other.
-    Request(Asked),
+    Request(RequestDetails),
 }
 
 /// What a request asks for, and how.
 #[derive(Debug)]
-pub(super) struct Asked {
+pub(super) struct RequestDetails {
     /// The method, where it is one of the protocol's.
     pub(super) info: Option<&'static MethodInfo>,
     pub(super) context: RequestContext,
     /// About how many bytes of it are kept until it is answered, beside its id and its parameters.
-    pub(super) kept: usize,
+    pub(super) stored_bytes: usize,
 }
 
 /// Where a request stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
-    Alone,
+pub(super) enum BatchPosition {
+    Single,
     /// In an array with others, of which the session's revision allows.
     Batch,
 }
@@ -68,11 +68,11 @@ pub(super) enum Place {
 struct Params<'a> {
     #[serde(borrow, rename = "_meta", deserialize_with = "by_name")]
     #[serde(default)]
-    meta: Keys<'a>,
+    meta: MetaKeys<'a>,
 }
 
 #[derive(Deserialize, Default)]
-struct Keys<'a> {
+struct MetaKeys<'a> {
     #[serde(borrow, rename = "io.modelcontextprotocol/protocolVersion")]
     version: Option<&'a RawValue>,
     #[serde(borrow, rename = "io.modelcontextprotocol/clientCapabilities")]
@@ -85,7 +85,7 @@ struct Keys<'a> {
     progress: Option<&'a RawValue>,
 }
 
-impl Keys<'_> {
+impl MetaKeys<'_> {
     /// The length of all values, in bytes.
     fn bytes(&self) -> usize {
         let values = [self.version, self.capabilities, self.info, self.level, self.progress];
@@ -94,32 +94,32 @@ impl Keys<'_> {
 }
 
 /// Reads an object's members, or nothing of `null`; members by position would be taken for those of that name.
-fn by_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Keys<'de>, D::Error> {
-    struct ByName;
+fn by_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<MetaKeys<'de>, D::Error> {
+    struct MetaKeysVisitor;
 
-    impl<'de> Visitor<'de> for ByName {
-        type Value = Keys<'de>;
+    impl<'de> Visitor<'de> for MetaKeysVisitor {
+        type Value = MetaKeys<'de>;
 
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             f.write_str("an object in _meta")
         }
 
-        fn visit_unit<E>(self) -> Result<Keys<'de>, E> {
-            Ok(Keys::default())
+        fn visit_unit<E>(self) -> Result<MetaKeys<'de>, E> {
+            Ok(MetaKeys::default())
         }
 
-        fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Keys<'de>, A::Error> {
-            Keys::deserialize(MapAccessDeserializer::new(map))
+        fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<MetaKeys<'de>, A::Error> {
+            MetaKeys::deserialize(MapAccessDeserializer::new(map))
         }
     }
 
-    deserializer.deserialize_any(ByName)
+    deserializer.deserialize_any(MetaKeysVisitor)
 }
 
 /// What the last modern request of a connection said of its sender: the next one most likely says the same, and need
 /// not be decoded again.
 #[derive(Debug)]
-pub(super) struct Sender {
+pub(super) struct SenderInfo {
     /// The values of the keys as they came, each followed by a line break; nothing unless it is remembered.
     text: String,
     revision: Revision,
@@ -128,15 +128,15 @@ pub(super) struct Sender {
     log_level: Option<LoggingLevel>,
 }
 
-impl Sender {
+impl SenderInfo {
     /// The longest text that is kept, in bytes.
-    const KEPT_BYTES: usize = 1024;
+    const MAX_TEXT_BYTES: usize = 1024;
 
-    fn texts<'a>(keys: &Keys<'a>) -> [&'a str; 4] {
+    fn texts<'a>(keys: &MetaKeys<'a>) -> [&'a str; 4] {
         [keys.version, keys.capabilities, keys.info, keys.level].map(|raw| raw.map_or("", RawValue::get))
     }
 
-    fn is_of(&self, keys: &Keys<'_>) -> bool {
+    fn matches_keys(&self, keys: &MetaKeys<'_>) -> bool {
         let mut rest = Some(self.text.as_str());
         for text in Self::texts(keys) {
             rest = rest.and_then(|rest| rest.strip_prefix(text)?.strip_prefix('\n'));
@@ -144,17 +144,17 @@ impl Sender {
         rest == Some("")
     }
 
-    fn decode(config: &ServerConfig, keys: &Keys<'_>) -> Result<Self, ErrorObject> {
-        let Some(requested) = text(keys.version) else { return Err(missing(keys)) };
+    fn decode(config: &ServerConfig, keys: &MetaKeys<'_>) -> Result<Self, ErrorObject> {
+        let Some(requested) = text(keys.version) else { return Err(missing_key_error(keys)) };
         let spoken = Revision::parse(&requested).filter(|revision| config.eras.modern().contains(revision));
         let Some(revision) = spoken else {
             return Err(unsupported_version(config.eras, requested.into_owned()));
         };
         let Some(capabilities) = value::<ClientCapabilities>(keys.capabilities) else {
-            return Err(missing(keys));
+            return Err(missing_key_error(keys));
         };
         let log_level = match (keys.level, value::<LoggingLevel>(keys.level)) {
-            (Some(level), None) => return Err(invalid(format!("{} is no log level", level.get()))),
+            (Some(level), None) => return Err(invalid_params(format!("{} is no log level", level.get()))),
             (_, level) => level,
         };
         Ok(Self {
@@ -167,13 +167,13 @@ impl Sender {
     }
 }
 
-impl Sender {
+impl SenderInfo {
     /// Notes what it was decoded from, if that is short enough to be kept.
-    fn remember(mut self, keys: &Keys<'_>) -> Option<Self> {
+    fn into_cached(mut self, keys: &MetaKeys<'_>) -> Option<Self> {
         if self.text.is_empty() {
             let texts = Self::texts(keys);
             let bytes = texts.iter().fold(texts.len(), |sum, text| sum.saturating_add(text.len()));
-            if bytes > Self::KEPT_BYTES {
+            if bytes > Self::MAX_TEXT_BYTES {
                 return None;
             }
             self.text.reserve_exact(bytes);
@@ -196,7 +196,7 @@ fn value<'a, T: Deserialize<'a>>(raw: Option<&'a RawValue>) -> Option<T> {
     serde_json::from_str(raw?.get()).ok()
 }
 
-fn invalid(what: impl Into<String>) -> ErrorObject {
+fn invalid_params(what: impl Into<String>) -> ErrorObject {
     ErrorObject::new(code::INVALID_PARAMS, what)
 }
 
@@ -204,17 +204,17 @@ fn invalid(what: impl Into<String>) -> ErrorObject {
 pub(super) fn admit(
     config: &ServerConfig,
     session: Option<&Session>,
-    last: Option<&mut Option<Sender>>,
+    last: Option<&mut Option<SenderInfo>>,
     method: &str,
     params: Option<&Raw>,
-    place: Place,
-) -> Result<Admitted, ErrorObject> {
+    place: BatchPosition,
+) -> Result<AdmittedRequest, ErrorObject> {
     let keys = keys(params)?;
     let modern = keys.version.is_some() || (keys.capabilities.is_some() && session.is_none());
     if modern && config.eras != Eras::LegacyOnly {
         return match place {
-            Place::Alone => admit_modern(config, last, method, &keys),
-            Place::Batch => {
+            BatchPosition::Single => admit_modern(config, last, method, &keys),
+            BatchPosition::Batch => {
                 Err(ErrorObject::new(code::INVALID_REQUEST, "the revision of this request has no batches"))
             }
         };
@@ -225,31 +225,31 @@ pub(super) fn admit(
                 let requested = value(params.and_then(version_of)).unwrap_or_default();
                 Err(unsupported_version(config.eras, requested))
             }
-            (_, Place::Batch) => {
+            (_, BatchPosition::Batch) => {
                 Err(ErrorObject::new(code::INVALID_REQUEST, "initialize must not be part of a batch"))
             }
-            (Eras::Both | Eras::LegacyOnly, Place::Alone) => Ok(Admitted::Initialize),
+            (Eras::Both | Eras::LegacyOnly, BatchPosition::Single) => Ok(AdmittedRequest::Initialize),
         };
     }
     if method == Ping::NAME && config.eras != Eras::ModernOnly {
-        return Ok(Admitted::Ping);
+        return Ok(AdmittedRequest::Ping);
     }
     match session {
         Some(session) if method != Discover::NAME || config.eras == Eras::LegacyOnly => {
             admit_legacy(config, session, method, &keys)
         }
-        None if config.eras == Eras::LegacyOnly => known(config, method, Revision::LATEST_LEGACY)
+        None if config.eras == Eras::LegacyOnly => find_method(config, method, Revision::LATEST_LEGACY)
             .and(Err(ErrorObject::new(code::INVALID_REQUEST, "the first request must be initialize"))),
-        _ => Err(missing(&keys)),
+        _ => Err(missing_key_error(&keys)),
     }
 }
 
 /// What stands under the protocol's keys in `_meta`.
-fn keys(params: Option<&Raw>) -> Result<Keys<'_>, ErrorObject> {
-    let Some(params) = params else { return Ok(Keys::default()) };
+fn keys(params: Option<&Raw>) -> Result<MetaKeys<'_>, ErrorObject> {
+    let Some(params) = params else { return Ok(MetaKeys::default()) };
     // Members by position would be taken for those of that name.
     if !params.as_bytes().starts_with(b"{") {
-        return Err(invalid("the parameters are not an object"));
+        return Err(invalid_params("the parameters are not an object"));
     }
     match params.decode::<Params<'_>>() {
         Ok(Params { meta }) => Ok(meta),
@@ -271,14 +271,14 @@ fn version_of(params: &Raw) -> Option<&RawValue> {
 
 fn admit_modern(
     config: &ServerConfig,
-    mut last: Option<&mut Option<Sender>>,
+    mut last: Option<&mut Option<SenderInfo>>,
     method: &str,
-    keys: &Keys<'_>,
-) -> Result<Admitted, ErrorObject> {
+    keys: &MetaKeys<'_>,
+) -> Result<AdmittedRequest, ErrorObject> {
     let remembered = last.as_deref_mut().and_then(Option::take);
-    let sender = match remembered.filter(|last| last.is_of(keys)) {
+    let sender = match remembered.filter(|last| last.matches_keys(keys)) {
         Some(last) => last,
-        None => Sender::decode(config, keys)?,
+        None => SenderInfo::decode(config, keys)?,
     };
     let context = RequestContext {
         era: Era::Modern,
@@ -290,22 +290,22 @@ fn admit_modern(
         log_level: sender.log_level,
     };
     if let Some(last) = last {
-        *last = sender.remember(keys);
+        *last = sender.into_cached(keys);
     }
-    let info = known(config, method, context.revision)?;
-    Ok(Admitted::Request(Asked { info, kept: keys.bytes(), context }))
+    let info = find_method(config, method, context.revision)?;
+    Ok(AdmittedRequest::Request(RequestDetails { info, stored_bytes: keys.bytes(), context }))
 }
 
 fn admit_legacy(
     config: &ServerConfig,
     session: &Session,
     method: &str,
-    keys: &Keys<'_>,
-) -> Result<Admitted, ErrorObject> {
-    let info = known(config, method, session.revision)?;
-    Ok(Admitted::Request(Asked {
+    keys: &MetaKeys<'_>,
+) -> Result<AdmittedRequest, ErrorObject> {
+    let info = find_method(config, method, session.revision)?;
+    Ok(AdmittedRequest::Request(RequestDetails {
         info,
-        kept: keys.bytes(),
+        stored_bytes: keys.bytes(),
         context: RequestContext {
             era: Era::Legacy,
             revision: session.revision,
@@ -313,13 +313,13 @@ fn admit_legacy(
             client_capabilities: session.capabilities.clone(),
             principal: None,
             progress_token: value::<Id>(keys.progress),
-            log_level: session.level,
+            log_level: session.log_level,
         },
     }))
 }
 
 /// The method, if it is the revision's and offered, or one of the application's own (`None`).
-fn known(
+fn find_method(
     config: &ServerConfig,
     method: &str,
     revision: Revision,
@@ -331,7 +331,7 @@ fn known(
     }
 }
 
-fn missing(keys: &Keys<'_>) -> ErrorObject {
+fn missing_key_error(keys: &MetaKeys<'_>) -> ErrorObject {
     let version = (crate::schema::meta::PROTOCOL_VERSION, value::<String>(keys.version).is_some());
     let capabilities =
         (crate::schema::meta::CLIENT_CAPABILITIES, value::<ClientCapabilities>(keys.capabilities).is_some());
@@ -340,7 +340,7 @@ fn missing(keys: &Keys<'_>) -> ErrorObject {
         text.push(' ');
         text.push_str(name);
     }
-    invalid(text)
+    invalid_params(text)
 }
 
 /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning#protocol-version-negotiation>

@@ -9,7 +9,7 @@ use alloc::collections::BTreeMap;
 use crate::Instant;
 use crate::peer::Outbox;
 use crate::peer::batch::BatchId;
-use crate::peer::events::Pressure;
+use crate::peer::event_queue::Pressure;
 use crate::rpc::{ErrorObject, Id, Message, Notification, Raw, Request, code};
 use crate::schema::{Method, Ping};
 
@@ -25,7 +25,7 @@ const SLACK: usize = 1024 * 1024;
 pub(super) struct Backlog {
     /// How many bytes may be held; `None` over HTTP, where each request is an exchange and none is held.
     window: Option<usize>,
-    held: BTreeMap<u64, Held>,
+    messages: BTreeMap<u64, QueuedMessage>,
     /// The requests among them, by their ids.
     ids: BTreeMap<Id, u64>,
     next: u64,
@@ -33,11 +33,11 @@ pub(super) struct Backlog {
     /// Whether the client must take answers before anything else is dispatched.
     blocked: bool,
     /// Whether the client has taken enough since held messages were last released.
-    resumed: bool,
+    has_resumed: bool,
 }
 
 #[derive(Debug)]
-struct Held {
+struct QueuedMessage {
     message: Message,
     batch: Option<BatchId>,
     bytes: usize,
@@ -45,9 +45,9 @@ struct Held {
 
 /// What becomes of a request that has just come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Arrival {
+enum ArrivalAction {
     Dispatch,
-    Hold,
+    Queue,
     Refuse,
 }
 
@@ -57,11 +57,11 @@ impl Backlog {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.held.is_empty()
+        self.messages.is_empty()
     }
 
     pub(super) fn len(&self) -> usize {
-        self.held.len()
+        self.messages.len()
     }
 
     /// Whether nothing more should be read until something was dispatched.
@@ -82,7 +82,7 @@ impl Backlog {
     }
 
     /// Whether the driver goes on reading although the window is full.
-    fn overflows(&self) -> bool {
+    fn is_overflowing(&self) -> bool {
         self.window
             .is_none_or(|window| self.bytes >= window.saturating_mul(2).max(window.saturating_add(SLACK)))
     }
@@ -111,12 +111,12 @@ impl Backlog {
         };
         let bytes = bytes.saturating_add(OVERHEAD);
         self.bytes = self.bytes.saturating_add(bytes);
-        self.held.insert(self.next, Held { message, batch, bytes });
+        self.messages.insert(self.next, QueuedMessage { message, batch, bytes });
         self.next = self.next.saturating_add(1);
     }
 
-    fn pop(&mut self) -> Option<Held> {
-        let (number, held) = self.held.pop_first()?;
+    fn pop(&mut self) -> Option<QueuedMessage> {
+        let (number, held) = self.messages.pop_first()?;
         self.bytes = self.bytes.saturating_sub(held.bytes);
         if let Message::Request(request) = &held.message
             && self.ids.get(&request.id) == Some(&number)
@@ -126,8 +126,8 @@ impl Backlog {
         Some(held)
     }
 
-    fn remove(&mut self, id: &Id) -> Option<Held> {
-        let held = self.held.remove(&self.ids.remove(id)?)?;
+    fn remove(&mut self, id: &Id) -> Option<QueuedMessage> {
+        let held = self.messages.remove(&self.ids.remove(id)?)?;
         self.bytes = self.bytes.saturating_sub(held.bytes);
         Some(held)
     }
@@ -135,16 +135,16 @@ impl Backlog {
 
 impl Server {
     /// How many messages are held undispatched because the client leaves too many answers unread. Always 0 over HTTP.
-    pub fn held(&self) -> usize {
+    pub fn backlog_len(&self) -> usize {
         self.backlog.len()
     }
 
     /// Dispatches a request that has just come, or holds it behind those that are held already.
     pub(super) fn receive_request(&mut self, request: Request, batch: Option<BatchId>, out: &mut dyn Outbox) {
-        match self.arrival(&request, out) {
-            Arrival::Dispatch => self.handle_request(request, batch, out),
-            Arrival::Hold => self.backlog.push(Message::Request(request), batch),
-            Arrival::Refuse => {
+        match self.arrival_action(&request, out) {
+            ArrivalAction::Dispatch => self.handle_request(request, batch, out),
+            ArrivalAction::Queue => self.backlog.push(Message::Request(request), batch),
+            ArrivalAction::Refuse => {
                 let error = ErrorObject::new(code::INTERNAL_ERROR, "the server is overloaded");
                 self.reply_error(Some(&request.id), batch, &error, out);
                 if !self.is_closed() {
@@ -155,15 +155,15 @@ impl Server {
     }
 
     /// Holds a notification behind requests that are held; returns it where none is.
-    pub(super) fn hold_notification(&mut self, notification: Notification) -> Option<Notification> {
-        if self.backlog.is_empty() || self.backlog.overflows() || !matches!(self.phase, Phase::Open) {
+    pub(super) fn queue_notification(&mut self, notification: Notification) -> Option<Notification> {
+        if self.backlog.is_empty() || self.backlog.is_overflowing() || !matches!(self.phase, Phase::Open) {
             return Some(notification);
         }
         self.backlog.push(Message::Notification(notification), None);
         None
     }
 
-    fn arrival(&self, request: &Request, out: &dyn Outbox) -> Arrival {
+    fn arrival_action(&self, request: &Request, out: &dyn Outbox) -> ArrivalAction {
         let held_elsewhere = self.backlog.window.is_none() || !matches!(self.phase, Phase::Open);
         let is_duplicate = self.inbound.find(&request.id).is_some() || self.backlog.contains(&request.id);
         if held_elsewhere
@@ -171,13 +171,13 @@ impl Server {
             || &*request.method == Ping::NAME
             || (self.backlog.is_empty() && !self.is_congested(out))
         {
-            return Arrival::Dispatch;
+            return ArrivalAction::Dispatch;
         }
-        if self.backlog.overflows() { Arrival::Refuse } else { Arrival::Hold }
+        if self.backlog.is_overflowing() { ArrivalAction::Refuse } else { ArrivalAction::Queue }
     }
 
     /// Removes a held request that the client has cancelled. Returns whether there was one.
-    pub(super) fn cancel_held(&mut self, id: &Id, out: &mut dyn Outbox) -> bool {
+    pub(super) fn cancel_queued(&mut self, id: &Id, out: &mut dyn Outbox) -> bool {
         let Some(held) = self.backlog.remove(id) else { return false };
         if let Some(batch) = held.batch {
             self.close_batch(batch, out);
@@ -188,8 +188,8 @@ impl Server {
     /// Dispatches held messages while the client takes its answers and the application its events. Does nothing where
     /// nothing is held.
     pub fn release(&mut self, now: Instant, out: &mut dyn Outbox) {
-        let mut waited = core::mem::take(&mut self.backlog.resumed);
-        while self.may_release() && !self.is_closed() && !self.is_congested(out) {
+        let mut waited = core::mem::take(&mut self.backlog.has_resumed);
+        while self.can_release() && !self.is_closed() && !self.is_congested(out) {
             let Some(held) = self.backlog.pop() else { break };
             waited = true;
             match held.message {
@@ -203,7 +203,7 @@ impl Server {
         self.backlog.blocked = self.is_congested(out);
         // The time that the client takes to read is not the application's.
         if (waited || self.backlog.blocked)
-            && let Phase::Finishing { until, serves_held: true } = &mut self.phase
+            && let Phase::Finishing { until, serves_backlog: true } = &mut self.phase
         {
             *until = now + self.config.close_timeout;
         }
@@ -214,20 +214,20 @@ impl Server {
     pub fn handle_transmitted(&mut self, queued: usize) {
         if self.backlog.blocked && queued <= self.config.limits.queued_bytes {
             self.backlog.blocked = false;
-            self.backlog.resumed = true;
+            self.backlog.has_resumed = true;
         }
     }
 
     /// Whether the next held message could be dispatched if the client took its answers.
-    fn may_release(&self) -> bool {
+    fn can_release(&self) -> bool {
         !self.backlog.is_empty()
             && self.events.pressure(0) == Pressure::None
             && self.unanswered() < self.config.limits.requests_in.max(1)
     }
 
     /// Whether held messages can be dispatched now.
-    pub(super) fn release_is_due(&self) -> bool {
-        self.may_release() && !self.backlog.is_blocked()
+    pub(super) fn is_release_due(&self) -> bool {
+        self.can_release() && !self.backlog.is_blocked()
     }
 
     /// Whether the client leaves so much unread that no further request is dispatched.
@@ -236,7 +236,7 @@ impl Server {
     }
 
     /// Answers held requests with an error, each, for there is no time left to dispatch them.
-    pub(super) fn refuse_held(&mut self, error: &ErrorObject, out: &mut dyn Outbox) {
+    pub(super) fn refuse_queued(&mut self, error: &ErrorObject, out: &mut dyn Outbox) {
         while !self.is_closed()
             && let Some(held) = self.backlog.pop()
         {

@@ -3,14 +3,14 @@
 use alloc::format;
 
 use crate::Instant;
-use crate::peer::{AnyResult, InboundId, Lost, Outbox, Stamp};
+use crate::peer::{AnyResult, InboundId, LostReason, Outbox, ResultDefaults};
 use crate::rpc::{ErrorObject, Id, Raw, code, write};
 use crate::schema::{
     ClientCapabilities, ClientCapability, ElicitParams, Era, InputRequest, InputRequiredResult,
     MissingCapabilityData, ResultType, Revision,
 };
 
-use super::{Closed, Diagnostic, Phase, Served, Server};
+use super::{CloseReason, Diagnostic, PendingRequest, Phase, Server};
 
 /// The answer to a request.
 pub enum Answer<'a> {
@@ -36,13 +36,13 @@ impl Server {
         }
         let Some((id, served)) = self.take(request) else { return };
         let written = match answer {
-            Answer::Result(result) => kind_allowed(&served, result.result_type())
+            Answer::Result(result) => check_result_kind(&served, result.result_type())
                 .and_then(|()| self.write_result(&id, &served, result, None, out)),
-            Answer::InputRequired(required) => input_allowed(&served, required).and_then(|()| {
+            Answer::InputRequired(required) => check_input_allowed(&served, required).and_then(|()| {
                 self.write_result(&id, &served, required, Some(&ResultType::InputRequired), out)
             }),
             Answer::Error(error) => {
-                let error = at_revision(error, served.revision);
+                let error = adapt_error(error, served.revision);
                 self.reply_error(Some(&id), served.batch, &error, out);
                 Ok(())
             }
@@ -57,13 +57,13 @@ impl Server {
     pub(super) fn write_result(
         &mut self,
         id: &Id,
-        served: &Served,
+        served: &PendingRequest,
         result: &dyn AnyResult,
         kind: Option<&ResultType>,
         out: &mut dyn Outbox,
     ) -> Result<(), ErrorObject> {
         let info = self.info.clone();
-        let stamp = (served.era == Era::Modern).then(|| Stamp {
+        let stamp = (served.era == Era::Modern).then(|| ResultDefaults {
             kind,
             server_info: info.as_deref(),
             hint: served.info.and_then(|info| self.config.cache_hint(info)),
@@ -90,22 +90,22 @@ impl Server {
         if !matches!(self.phase, Phase::Open) {
             return;
         }
-        self.phase = Phase::Finishing { until: now + self.config.close_timeout, serves_held };
+        self.phase = Phase::Finishing { until: now + self.config.close_timeout, serves_backlog: serves_held };
         for subscription in self.subscriptions.all() {
             self.end_subscription(subscription, out);
         }
         for number in self.outbound.numbers() {
             out.cancel(number, None);
         }
-        self.end_outbound(&Lost::Closed);
+        self.resolve_outbound(&LostReason::Closed);
         if !serves_held {
-            self.refuse_held(&ErrorObject::new(code::INTERNAL_ERROR, "the server is closing"), out);
+            self.refuse_queued(&ErrorObject::new(code::INTERNAL_ERROR, "the server is closing"), out);
         }
         self.advance_close();
     }
 
     /// Ends everything at once.
-    pub fn abort(&mut self, closed: Closed) {
+    pub fn abort(&mut self, closed: CloseReason) {
         if !self.is_closed() {
             self.finish(closed);
         }
@@ -115,8 +115,8 @@ impl Server {
 /// Whether a request may be answered by asking for this input.
 ///
 /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr#supported-requests>
-fn input_allowed(served: &Served, required: &InputRequiredResult) -> Result<(), ErrorObject> {
-    kind_allowed(served, Some(&ResultType::InputRequired))?;
+fn check_input_allowed(served: &PendingRequest, required: &InputRequiredResult) -> Result<(), ErrorObject> {
+    check_result_kind(served, Some(&ResultType::InputRequired))?;
     let asks = required.input_requests.as_ref().is_some_and(|requests| !requests.is_empty());
     if !(asks || required.request_state.is_some()) {
         return Err(ErrorObject::new(
@@ -126,7 +126,7 @@ fn input_allowed(served: &Served, required: &InputRequiredResult) -> Result<(), 
     }
     let mut missing: Option<ClientCapabilities> = None;
     for (_, request) in required.input_requests.iter().flat_map(|requests| requests.iter()) {
-        let Some(needed) = needs(request) else {
+        let Some(needed) = required_capability(request) else {
             return Err(ErrorObject::new(
                 code::INTERNAL_ERROR,
                 "the server asks for what no client can be asked for",
@@ -140,7 +140,7 @@ fn input_allowed(served: &Served, required: &InputRequiredResult) -> Result<(), 
 }
 
 /// What a client must have declared to be asked this; `None` if it is nothing that the protocol knows.
-pub(crate) fn needs(request: &InputRequest) -> Option<ClientCapability> {
+pub(crate) fn required_capability(request: &InputRequest) -> Option<ClientCapability> {
     Some(match request {
         InputRequest::Elicit(ElicitParams::Url(_)) => ClientCapability::ElicitationUrl,
         InputRequest::Elicit(_) => ClientCapability::ElicitationForm,
@@ -156,7 +156,7 @@ pub(crate) fn needs(request: &InputRequest) -> Option<ClientCapability> {
 /// Whether a request may be answered by a result of this kind.
 ///
 /// <https://modelcontextprotocol.io/specification/2026-07-28/basic#result-types>
-fn kind_allowed(served: &Served, kind: Option<&ResultType>) -> Result<(), ErrorObject> {
+fn check_result_kind(served: &PendingRequest, kind: Option<&ResultType>) -> Result<(), ErrorObject> {
     let possible = match (kind, served.era) {
         (None | Some(ResultType::Complete), _) => true,
         (Some(_), Era::Legacy) => false,
@@ -178,7 +178,7 @@ fn kind_allowed(served: &Served, kind: Option<&ResultType>) -> Result<(), ErrorO
 /// The error as its revision may have it: not with a code that it forbids.
 ///
 /// <https://modelcontextprotocol.io/specification/2026-07-28/basic#error-codes>
-pub(crate) fn at_revision(mut error: ErrorObject, revision: Revision) -> ErrorObject {
+pub(crate) fn adapt_error(mut error: ErrorObject, revision: Revision) -> ErrorObject {
     let differences = revision.differences();
     error.code = match error.code {
         code::RESOURCE_NOT_FOUND => differences.missing_resource,

@@ -39,7 +39,7 @@ pub struct ServerConfig {
     pub cache: CacheHint,
     /// The same for the results of single methods, by their names. Default: none. `server/discover`, for one, may be
     /// kept for longer than what is read.
-    pub cache_of: BTreeMap<&'static str, CacheHint>,
+    pub cache_by_method: BTreeMap<&'static str, CacheHint>,
     /// How strictly to hold clients to the specification. Default: lenient, because clients in use deviate from it;
     /// each deviation is reported as [`Diagnostic::Tolerated`](super::Diagnostic::Tolerated).
     pub conduct: Conduct,
@@ -47,7 +47,7 @@ pub struct ServerConfig {
     /// person or a model has no limit unless one comes with the request.
     pub request_timeout: Duration,
     /// How long such a request waits at most. Default 10 min.
-    pub request_maximum: Duration,
+    pub request_hard_timeout: Duration,
     /// How long requests in flight may take to finish once the connection is to end. Default 2 s.
     pub close_timeout: Duration,
     /// How long queued bytes may wait without any being taken before the connection fails. Default 60 s: a client that
@@ -71,10 +71,10 @@ impl ServerConfig {
             custom_methods: Vec::new(),
             eras: Eras::Both,
             cache: CacheHint::default(),
-            cache_of: BTreeMap::new(),
+            cache_by_method: BTreeMap::new(),
             conduct: Conduct::Lenient,
             request_timeout: Duration::from_secs(60),
-            request_maximum: Duration::from_secs(600),
+            request_hard_timeout: Duration::from_secs(600),
             close_timeout: Duration::from_secs(2),
             write_timeout: Duration::from_secs(60),
             task_access: None,
@@ -84,7 +84,7 @@ impl ServerConfig {
 
     /// How long and by whom results of a method may be kept, where they can be.
     pub(super) fn cache_hint(&self, method: &MethodInfo) -> Option<CacheHint> {
-        method.cacheable.then(|| self.cache_of.get(method.name).copied().unwrap_or(self.cache))
+        method.cacheable.then(|| self.cache_by_method.get(method.name).copied().unwrap_or(self.cache))
     }
 }
 
@@ -111,9 +111,9 @@ impl Eras {
 
 /// Says whether somebody may listen for a task, by its identifier: it exists, and is theirs.
 #[derive(Clone)]
-pub struct TaskAccess(Arc<Allows>);
+pub struct TaskAccess(Arc<TaskAccessFn>);
 
-type Allows = dyn Fn(&str, Option<&Principal>) -> bool + Send + Sync;
+type TaskAccessFn = dyn Fn(&str, Option<&Principal>) -> bool + Send + Sync;
 
 impl TaskAccess {
     /// As `allows` says. It is asked while the machine is at work, and must not use that.

@@ -4,8 +4,8 @@ use alloc::collections::BTreeMap;
 use alloc::string::{String, ToString};
 
 use crate::peer::batch::BatchId;
-use crate::peer::events::Pressure;
-use crate::peer::{AnyResult, Conduct, InboundId, Leniency, Outbox, Refused};
+use crate::peer::event_queue::Pressure;
+use crate::peer::{AnyResult, Conduct, InboundId, InsertError, Leniency, Outbox};
 use crate::rpc::{ErrorObject, Id, Raw, Request, Text, code, write};
 use crate::schema::{
     Discover, DiscoverResult, EmptyResult, Era, Initialize, InitializeParams, InitializeResult, Json, Method,
@@ -13,10 +13,10 @@ use crate::schema::{
     UnsubscribeResource, UnsubscribeResourceParams,
 };
 
-use super::admit::{Admitted, Asked, Place, admit};
+use super::admit::{AdmittedRequest, BatchPosition, RequestDetails, admit};
 use super::event::RequestContext;
 use super::session::Session;
-use super::{Diagnostic, Event, Phase, Served, Server};
+use super::{Diagnostic, Event, PendingRequest, Phase, Server};
 
 impl Server {
     /// Answers a request, or hands it to the application.
@@ -31,11 +31,11 @@ impl Server {
             return self.diagnose(Diagnostic::DuplicateRequest { id, method });
         }
         let answered = match self.admit(&request, batch) {
-            Ok(Admitted::Ping) => self.answer(&id, batch, &EmptyResult::new(), out),
-            Ok(Admitted::Initialize) => self.open_session(&id, request.params.as_ref(), out),
-            Ok(Admitted::Request(asked)) => {
+            Ok(AdmittedRequest::Ping) => self.answer_locally(&id, batch, &EmptyResult::new(), out),
+            Ok(AdmittedRequest::Initialize) => self.open_session(&id, request.params.as_ref(), out),
+            Ok(AdmittedRequest::Request(asked)) => {
                 if let (Era::Legacy, Some(session)) = (asked.context.era, &mut self.session) {
-                    session.asking = true;
+                    session.has_requested = true;
                 }
                 self.serve(request, asked, batch, out)
             }
@@ -49,18 +49,18 @@ impl Server {
         }
     }
 
-    fn admit(&mut self, request: &Request, batch: Option<BatchId>) -> Result<Admitted, ErrorObject> {
+    fn admit(&mut self, request: &Request, batch: Option<BatchId>) -> Result<AdmittedRequest, ErrorObject> {
         // Held requests are served after the end of the input; a subscription would have no end.
-        let held = matches!(self.phase, Phase::Finishing { serves_held: true, .. })
+        let held = matches!(self.phase, Phase::Finishing { serves_backlog: true, .. })
             && &*request.method != SubscriptionsListen::NAME;
         if !(matches!(self.phase, Phase::Open) || held) {
             return Err(ErrorObject::new(code::INTERNAL_ERROR, "the server is closing"));
         }
-        let place = if batch.is_some() { Place::Batch } else { Place::Alone };
+        let place = if batch.is_some() { BatchPosition::Batch } else { BatchPosition::Single };
         admit(
             &self.config,
             self.session.as_ref(),
-            self.remembers.then_some(&mut self.sender),
+            self.caches_sender.then_some(&mut self.last_sender),
             &request.method,
             request.params.as_ref(),
             place,
@@ -91,16 +91,16 @@ impl Server {
             )
         };
         // The application is told once the client is ready: not more often than it takes its events.
-        self.admit_event(0)?;
+        self.check_event_room(0)?;
         for uri in self.subscriptions.forget_session() {
-            self.tell_unsubscribed(uri);
+            self.report_unsubscribed(uri);
         }
         self.session = Some(session);
-        self.answer(id, None, &result, out)
+        self.answer_locally(id, None, &result, out)
     }
 
     /// Answers a legacy request that the peer answers itself.
-    fn answer(
+    fn answer_locally(
         &mut self,
         id: &Id,
         batch: Option<BatchId>,
@@ -119,36 +119,36 @@ impl Server {
     fn serve(
         &mut self,
         request: Request,
-        asked: Asked,
+        asked: RequestDetails,
         batch: Option<BatchId>,
         out: &mut dyn Outbox,
     ) -> Result<(), ErrorObject> {
         let Request { id, method, params } = request;
-        let Asked { info, context, kept } = asked;
+        let RequestDetails { info, context, stored_bytes: kept } = asked;
         // By the method that it is at its revision: a custom one may bear the name of one at another.
         let name = info.map(|info| info.name);
         match name {
             Some(SetLoggingLevel::NAME) => {
                 let params: SetLoggingLevelParams = decode(&method, params.as_ref())?;
                 if let Some(session) = &mut self.session {
-                    session.level = Some(params.level);
+                    session.log_level = Some(params.level);
                 }
-                self.events.push_or_drop(Event::LevelSet(params.level), 0);
-                return self.answer(&id, batch, &EmptyResult::new(), out);
+                self.events.push_or_drop(Event::LogLevelSet(params.level), 0);
+                return self.answer_locally(&id, batch, &EmptyResult::new(), out);
             }
             Some(SubscribeResource::NAME) => {
                 let params: SubscribeResourceParams = decode(&method, params.as_ref())?;
                 self.subscribe(params.uri)?;
-                return self.answer(&id, batch, &EmptyResult::new(), out);
+                return self.answer_locally(&id, batch, &EmptyResult::new(), out);
             }
             Some(UnsubscribeResource::NAME) => {
                 let params: UnsubscribeResourceParams = decode(&method, params.as_ref())?;
                 self.unsubscribe(params.uri)?;
-                return self.answer(&id, batch, &EmptyResult::new(), out);
+                return self.answer_locally(&id, batch, &EmptyResult::new(), out);
             }
             _ => {}
         }
-        let served = Served {
+        let served = PendingRequest {
             era: context.era,
             revision: context.revision,
             info,
@@ -157,11 +157,11 @@ impl Server {
             progress: None,
             log_level: context.log_level,
             batch,
-            kept: kept.saturating_add(id_bytes(&id)),
+            stored_bytes: kept.saturating_add(id_bytes(&id)),
         };
         match name {
             Some(Discover::NAME) => {
-                let result = self.discovered();
+                let result = self.discover_result();
                 self.write_result(&id, &served, &result, None, out)
             }
             Some(SubscriptionsListen::NAME) => {
@@ -169,11 +169,11 @@ impl Server {
             }
             _ => {
                 let bytes = params.as_ref().map_or(0, |params| params.as_bytes().len());
-                self.admit_event(bytes)?;
+                self.check_event_room(bytes)?;
                 if self.unanswered() >= self.config.limits.requests_in {
                     return Err(ErrorObject::new(code::INTERNAL_ERROR, "too many requests are unanswered"));
                 }
-                let id = self.keep(id, served)?;
+                let id = self.track_request(id, served)?;
                 // A name of the protocol needs no share of the message.
                 let method = name.map_or(method, Text::from_static);
                 let context = RequestContext { principal: self.principal.clone(), ..context };
@@ -184,30 +184,30 @@ impl Server {
     }
 
     /// Whether the application takes its events, so that one more of `bytes` bytes may be queued.
-    pub(super) fn admit_event(&self, bytes: usize) -> Result<(), ErrorObject> {
+    pub(super) fn check_event_room(&self, bytes: usize) -> Result<(), ErrorObject> {
         let busy = self.events.pressure(bytes) >= Pressure::Requests;
         let refused = || ErrorObject::new(code::INTERNAL_ERROR, "the server is overloaded");
         (!busy).then_some(()).ok_or_else(refused)
     }
 
     /// Keeps a request until it is answered. What is kept of all of them is bounded as the events that tell of them are.
-    pub(super) fn keep(&mut self, id: Id, served: Served) -> Result<InboundId, ErrorObject> {
-        let kept = self.kept.saturating_add(served.kept);
+    pub(super) fn track_request(&mut self, id: Id, served: PendingRequest) -> Result<InboundId, ErrorObject> {
+        let kept = self.stored_bytes.saturating_add(served.stored_bytes);
         if kept > self.config.limits.event_bytes {
             return Err(ErrorObject::new(code::INTERNAL_ERROR, "too much is unanswered"));
         }
         let request = self.inbound.insert(id, served).map_err(|refused| match refused {
-            Refused::Duplicate => {
+            InsertError::Duplicate => {
                 ErrorObject::new(code::INVALID_REQUEST, "a request with this id is still unanswered")
             }
-            Refused::Full => ErrorObject::new(code::INTERNAL_ERROR, "too many requests are unanswered"),
+            InsertError::Full => ErrorObject::new(code::INTERNAL_ERROR, "too many requests are unanswered"),
         })?;
-        self.kept = kept;
+        self.stored_bytes = kept;
         Ok(request)
     }
 
     /// <https://modelcontextprotocol.io/specification/2026-07-28/server/discover>
-    fn discovered(&self) -> DiscoverResult {
+    fn discover_result(&self) -> DiscoverResult {
         let versions: alloc::vec::Vec<alloc::string::String> =
             self.config.eras.modern().iter().map(|revision| revision.as_str().into()).collect();
         DiscoverResult {

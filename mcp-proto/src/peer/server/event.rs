@@ -5,8 +5,8 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use core::fmt;
 
-use crate::peer::events::Keep;
-use crate::peer::{InboundId, Leniency, Lost, Outcome, Principal, RequestId};
+use crate::peer::event_queue::MakeOwned;
+use crate::peer::{InboundId, Leniency, LostReason, Outcome, Principal, RequestId};
 use crate::rpc::{ErrorObject, Id, Malformed, Raw, Text};
 use crate::schema::{ClientCapabilities, Era, Implementation, LoggingLevel, ProgressParams, Revision};
 
@@ -35,7 +35,7 @@ pub enum Event {
     /// A legacy client has finished its handshake.
     Initialized,
     /// A legacy client says how much it wants logged.
-    LevelSet(LoggingLevel),
+    LogLevelSet(LoggingLevel),
     /// A client wants to be told of changes of a resource, for the first time on this connection.
     Subscribed {
         /// The resource.
@@ -70,18 +70,18 @@ pub enum Event {
     /// Something was wrong that ended no request.
     Diagnostic(Diagnostic),
     /// The connection is over; no event follows.
-    Closed(Closed),
+    Closed(CloseReason),
 }
 
-impl Keep for Event {
-    fn keep(&mut self) {
+impl MakeOwned for Event {
+    fn make_owned(&mut self) {
         match self {
             Self::Request { method, params, .. } | Self::Notification { method, params } => {
                 *method = method.detached();
                 *params = params.as_ref().map(Raw::detached);
             }
-            Self::Outcome { outcome, .. } => outcome.keep(),
-            Self::Diagnostic(diagnostic) => diagnostic.keep(),
+            Self::Outcome { outcome, .. } => outcome.make_owned(),
+            Self::Diagnostic(diagnostic) => diagnostic.make_owned(),
             _ => {}
         }
     }
@@ -166,18 +166,18 @@ pub enum Diagnostic {
 
 impl Diagnostic {
     /// Copies slices of the input into memory of their own.
-    pub(crate) fn keep(&mut self) {
+    pub(crate) fn make_owned(&mut self) {
         match self {
             Self::Refused { method, error } => {
                 *method = method.detached();
-                error.keep();
+                error.make_owned();
             }
             Self::InvalidNotification { method, .. } | Self::DuplicateRequest { method, .. } => {
                 *method = method.detached();
             }
-            Self::Tolerated(leniency) => leniency.keep(),
-            Self::Malformed(malformed) => malformed.keep(),
-            Self::Error(error) => error.keep(),
+            Self::Tolerated(leniency) => leniency.make_owned(),
+            Self::Malformed(malformed) => malformed.make_owned(),
+            Self::Error(error) => error.make_owned(),
             _ => {}
         }
     }
@@ -246,14 +246,14 @@ impl fmt::Display for Diagnostic {
 /// How a connection ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Closed {
+pub enum CloseReason {
     /// The client has ended it, or this side has closed it.
     Done,
     /// It failed.
-    Lost(Lost),
+    Lost(LostReason),
 }
 
-impl fmt::Display for Closed {
+impl fmt::Display for CloseReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Done => f.write_str("the connection was closed"),

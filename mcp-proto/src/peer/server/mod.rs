@@ -10,15 +10,15 @@ mod commands;
 mod config;
 mod dispatch;
 mod event;
-mod inputs;
-mod prepared;
+mod notify;
+mod prepared_config;
+mod receive;
 mod requests;
 #[cfg(feature = "seal")]
 mod seal;
 mod session;
 mod subscribe;
 mod subscriptions;
-mod tell;
 
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -26,31 +26,33 @@ use alloc::vec::Vec;
 
 use crate::Instant;
 use crate::peer::batch::{BatchId, Batches};
-use crate::peer::events::{EventQueue, Pressure};
-use crate::peer::{About, Inbound, InboundId, Lost, Outbound, Outbox, Outcome, Principal, RequestId};
+use crate::peer::event_queue::{EventQueue, Pressure};
+use crate::peer::{
+    Inbound, InboundId, LostReason, MessageKind, Outbound, Outbox, Outcome, Principal, RequestId,
+};
 use crate::rpc::{ErrorId, ErrorObject, Id, code, write};
 use crate::schema::{Era, Json, LoggingLevel, Method, MethodInfo, Number, Revision, SubscriptionsListen};
 
 use backlog::Backlog;
 pub use commands::{Answer, missing_capabilities, resource_not_found};
 pub use config::{Eras, ServerConfig, TaskAccess};
-pub use event::{Closed, Diagnostic, Event, RequestContext};
+pub use event::{CloseReason, Diagnostic, Event, RequestContext};
 #[cfg(feature = "seal")]
-pub use seal::{NONCE_BYTES, Opened, SealError, SealKey, Sealer};
+pub use seal::{NONCE_BYTES, OpenedState, SealError, SealKey, Sealer};
 pub use session::Session;
 pub use subscriptions::{ListKind, Topic};
 
 #[cfg(feature = "http")]
 pub(crate) use admit::unsupported_version;
 #[cfg(feature = "std")]
-pub(crate) use commands::{at_revision, needs};
-#[cfg(feature = "http")]
-pub(crate) use prepared::Prepared;
-#[cfg(not(feature = "http"))]
-use prepared::Prepared;
-use subscriptions::Subscriptions;
+pub(crate) use commands::{adapt_error, required_capability};
 #[cfg(feature = "std")]
-pub(crate) use tell::exceeds;
+pub(crate) use notify::exceeds;
+#[cfg(feature = "http")]
+pub(crate) use prepared_config::PreparedConfig;
+#[cfg(not(feature = "http"))]
+use prepared_config::PreparedConfig;
+use subscriptions::Subscriptions;
 
 /// What the machine is doing.
 #[derive(Debug)]
@@ -60,14 +62,14 @@ enum Phase {
     Finishing {
         until: Instant,
         /// Whether requests that came before the end of the input, and are still held, are served first.
-        serves_held: bool,
+        serves_backlog: bool,
     },
     Closed,
 }
 
 /// What is kept of a request until it is answered.
 #[derive(Debug)]
-struct Served {
+struct PendingRequest {
     era: Era,
     revision: Revision,
     info: Option<&'static MethodInfo>,
@@ -78,7 +80,7 @@ struct Served {
     log_level: Option<LoggingLevel>,
     batch: Option<BatchId>,
     /// About how many bytes are kept of it, its id included.
-    kept: usize,
+    stored_bytes: usize,
 }
 
 /// The server role of one connection, without its transport.
@@ -94,21 +96,21 @@ pub struct Server {
     /// On whose behalf everything is asked for.
     principal: Option<Principal>,
     /// Whether there is a next modern request, which most likely has the same sender as the last.
-    remembers: bool,
+    caches_sender: bool,
     /// Who made the last modern request.
-    sender: Option<admit::Sender>,
-    inbound: Inbound<Served>,
+    last_sender: Option<admit::SenderInfo>,
+    inbound: Inbound<PendingRequest>,
     /// The sum of what is kept of each of them.
-    kept: usize,
+    stored_bytes: usize,
     backlog: Backlog,
     subscriptions: Subscriptions,
     /// When to tell again of changes that found no room.
-    retell: Option<Instant>,
+    notify_again_at: Option<Instant>,
     outbound: Outbound,
     batches: Batches,
     events: EventQueue<Event>,
     /// Notifications to the client that were not sent because it does not read.
-    unsent: u64,
+    unsent_notifications: u64,
 }
 
 impl Server {
@@ -116,29 +118,29 @@ impl Server {
     pub fn new(config: impl Into<Arc<ServerConfig>>) -> Self {
         let config = config.into();
         let backlog = Backlog::new(config.limits.message_bytes);
-        Self { remembers: true, backlog, ..Self::prepared(&Prepared::new(config)) }
+        Self { caches_sender: true, backlog, ..Self::from_prepared(&PreparedConfig::new(config)) }
     }
 
     /// The same, of what was prepared before: without allocating. It is for one modern request at most.
-    pub(crate) fn prepared(prepared: &Prepared) -> Self {
-        let Prepared { config, info } = prepared.clone();
+    pub(crate) fn from_prepared(prepared: &PreparedConfig) -> Self {
+        let PreparedConfig { config, info } = prepared.clone();
         let limits = &config.limits;
         Self {
             info,
             phase: Phase::Open,
             session: None,
             principal: None,
-            remembers: false,
-            sender: None,
+            caches_sender: false,
+            last_sender: None,
             inbound: Inbound::new(limits.requests_in.saturating_add(limits.subscriptions)),
-            kept: 0,
+            stored_bytes: 0,
             backlog: Backlog::default(),
             subscriptions: Subscriptions::default(),
-            retell: None,
+            notify_again_at: None,
             outbound: Outbound::new(),
             batches: Batches::default(),
             events: EventQueue::new(limits.events, limits.event_bytes),
-            unsent: 0,
+            unsent_notifications: 0,
             config,
         }
     }
@@ -162,7 +164,7 @@ impl Server {
 
     /// How many dispatched requests of the client have not been answered; subscriptions are not among them.
     pub fn unanswered(&self) -> usize {
-        self.inbound.len().saturating_sub(self.subscriptions.listening())
+        self.inbound.len().saturating_sub(self.subscriptions.listen_count())
     }
 
     /// What the client wants to be told of and has not been given up: each topic once, in no particular order.
@@ -172,7 +174,7 @@ impl Server {
 
     /// Whether a request of the client has not been answered.
     #[cfg(feature = "http")]
-    pub(crate) fn owes(&self, id: &Id) -> bool {
+    pub(crate) fn is_unanswered(&self, id: &Id) -> bool {
         self.inbound.find(id).is_some()
     }
 
@@ -220,12 +222,12 @@ impl Server {
     pub fn poll_timeout(&self) -> Option<Instant> {
         let phase = match self.phase {
             Phase::Open => None,
-            Phase::Finishing { .. } if self.waits_for_client() => None,
+            Phase::Finishing { .. } if self.is_waiting_for_client() => None,
             Phase::Finishing { until, .. } => Some(until),
             Phase::Closed => return None,
         };
-        let release = self.release_is_due().then_some(Instant::ORIGIN);
-        [phase, self.retell, release, self.outbound.next_deadline()].into_iter().flatten().min()
+        let release = self.is_release_due().then_some(Instant::ORIGIN);
+        [phase, self.notify_again_at, release, self.outbound.next_deadline()].into_iter().flatten().min()
     }
 
     // --- What the other files share ---
@@ -236,14 +238,14 @@ impl Server {
     }
 
     /// Takes a request out of the table.
-    fn take(&mut self, request: InboundId) -> Option<(Id, Served)> {
+    fn take(&mut self, request: InboundId) -> Option<(Id, PendingRequest)> {
         let (id, served) = self.inbound.remove(request)?;
-        self.kept = self.kept.saturating_sub(served.kept);
+        self.stored_bytes = self.stored_bytes.saturating_sub(served.stored_bytes);
         Some((id, served))
     }
 
     fn report_dropped(&mut self) {
-        let unsent = core::mem::take(&mut self.unsent);
+        let unsent = core::mem::take(&mut self.unsent_notifications);
         let count = self.events.take_dropped().unwrap_or_default().saturating_add(unsent);
         if count > 0 {
             self.events.push(Event::Diagnostic(Diagnostic::NotificationsDropped { count }), 0);
@@ -251,29 +253,29 @@ impl Server {
     }
 
     /// Ends a request of this side that has been taken out of the table.
-    fn end(&mut self, number: i64, outcome: Outcome) {
+    fn resolve(&mut self, number: i64, outcome: Outcome) {
         let bytes = outcome.bytes();
         let too_much = bytes > 0 && self.events.pressure(bytes) == Pressure::Results;
         let (outcome, bytes) =
-            if too_much { (Outcome::Lost(Lost::LimitExceeded), 0) } else { (outcome, bytes) };
+            if too_much { (Outcome::Lost(LostReason::LimitExceeded), 0) } else { (outcome, bytes) };
         self.events.push(Event::Outcome { request: RequestId::new(number), outcome }, bytes);
     }
 
-    fn end_outbound(&mut self, lost: &Lost) {
+    fn resolve_outbound(&mut self, lost: &LostReason) {
         while let Some((number, _)) = self.outbound.pop() {
-            self.end(number, Outcome::Lost(lost.clone()));
+            self.resolve(number, Outcome::Lost(lost.clone()));
         }
     }
 
     /// Whether the end waits for the client to take answers, so that every request before the end of its input is served.
     /// The transport's write timeout bounds it.
-    fn waits_for_client(&self) -> bool {
-        matches!(self.phase, Phase::Finishing { serves_held: true, .. }) && self.backlog.is_blocked()
+    fn is_waiting_for_client(&self) -> bool {
+        matches!(self.phase, Phase::Finishing { serves_backlog: true, .. }) && self.backlog.is_blocked()
     }
 
     /// Answers for an application that has not done so in time.
-    fn refuse_rest(&mut self, out: &mut dyn Outbox) {
-        self.kept = 0;
+    fn refuse_remaining(&mut self, out: &mut dyn Outbox) {
+        self.stored_bytes = 0;
         while let Some((request, id, served)) = self.inbound.pop() {
             self.abandon(request, &served, None);
             let error =
@@ -281,21 +283,21 @@ impl Server {
             self.reply_error(Some(&id), served.batch, &error, out);
         }
         let error = ErrorObject::new(code::INTERNAL_ERROR, "the server has closed before it could answer");
-        self.refuse_held(&error, out);
+        self.refuse_queued(&error, out);
     }
 
     /// Ends everything: each request with an outcome, the connection with `closed`.
-    fn finish(&mut self, closed: Closed) {
+    fn finish(&mut self, closed: CloseReason) {
         let lost = match &closed {
-            Closed::Done => Lost::Closed,
-            Closed::Lost(lost) => lost.clone(),
+            CloseReason::Done => LostReason::Closed,
+            CloseReason::Lost(lost) => lost.clone(),
         };
-        self.end_outbound(&lost);
+        self.resolve_outbound(&lost);
         while let Some((id, _, served)) = self.inbound.pop() {
             self.abandon(id, &served, None);
         }
-        self.kept = 0;
-        self.retell = None;
+        self.stored_bytes = 0;
+        self.notify_again_at = None;
         self.backlog.clear();
         self.batches.clear();
         self.phase = Phase::Closed;
@@ -304,7 +306,7 @@ impl Server {
     }
 
     /// A request that was taken out of the table will not be answered.
-    fn abandon(&mut self, request: InboundId, served: &Served, reason: Option<String>) {
+    fn abandon(&mut self, request: InboundId, served: &PendingRequest, reason: Option<String>) {
         // The application knows nothing of subscriptions.
         if served.info.is_some_and(|info| info.name == SubscriptionsListen::NAME) {
             self.forget_subscription(request);
@@ -328,23 +330,23 @@ impl Server {
         match batch {
             None => {
                 write(out.buffer())?;
-                out.commit(About::Reply(id));
+                out.commit(MessageKind::Reply(id));
             }
             Some(batch) => {
                 self.batches.answer(batch, write)?;
                 self.close_batch(batch, out);
             }
         }
-        self.guard(out);
+        self.close_if_unread(out);
         Ok(())
     }
 
     /// Gives up on a client that reads none of its answers.
-    fn guard(&mut self, out: &dyn Outbox) {
+    fn close_if_unread(&mut self, out: &dyn Outbox) {
         let limits = &self.config.limits;
         let held = out.queued().saturating_add(self.batches.bytes());
         if held > limits.queued_bytes.saturating_add(limits.reply_bytes) && !self.is_closed() {
-            self.finish(Closed::Lost(Lost::Failed(
+            self.finish(CloseReason::Lost(LostReason::Failed(
                 "overloaded: the client does not read its answers".into(),
             )));
         }
@@ -368,14 +370,14 @@ impl Server {
             let _ = self.reply(id, batch, out, write);
         } else if write(out.buffer()).is_ok() {
             out.commit_error(id, error.code);
-            self.guard(out);
+            self.close_if_unread(out);
         }
     }
 
     fn close_batch(&mut self, batch: BatchId, out: &mut dyn Outbox) {
         if let Some(answers) = self.batches.close(batch) {
             out.buffer().extend_from_slice(&answers);
-            out.commit(About::Reply(None));
+            out.commit(MessageKind::Reply(None));
         }
     }
 
@@ -383,7 +385,7 @@ impl Server {
     fn advance_close(&mut self) {
         if matches!(self.phase, Phase::Finishing { .. }) && self.inbound.is_empty() && self.backlog.is_empty()
         {
-            self.finish(Closed::Done);
+            self.finish(CloseReason::Done);
         }
     }
 }

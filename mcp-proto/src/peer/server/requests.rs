@@ -9,7 +9,8 @@ use crate::Instant;
 use crate::peer::declared::undeclared;
 use crate::peer::encode::MetaEntries;
 use crate::peer::{
-    About, Entry, InboundId, Needed, Outbox, Outcome, Outgoing, ProgressOption, Refusal, RequestId, Stage,
+    InboundId, MessageKind, OutboundEntry, Outbox, Outcome, OutgoingRequest, ProgressOption, RequestError,
+    RequestId, RequiredCapability, Stage,
 };
 use crate::rpc::{Id, Raw, write};
 use crate::schema::{ClientCapability, CreateMessage, Direction, Elicit, Method, MethodInfo, Ping, Revision};
@@ -31,25 +32,25 @@ impl Server {
         &mut self,
         now: Instant,
         of: Option<InboundId>,
-        request: Outgoing<'_>,
+        request: OutgoingRequest<'_>,
         out: &mut dyn Outbox,
-    ) -> Result<RequestId, Refusal> {
+    ) -> Result<RequestId, RequestError> {
         if !matches!(self.phase, Phase::Open) {
-            return Err(Refusal::Closed);
+            return Err(RequestError::Closed);
         }
         let limits = &self.config.limits;
         if self.outbound.len() >= limits.requests_out {
-            return Err(Refusal::InFlight { limit: limits.requests_out });
+            return Err(RequestError::InFlight { limit: limits.requests_out });
         }
         if out.is_full(limits.queued_bytes) {
-            return Err(Refusal::Overloaded { limit: limits.queued_bytes });
+            return Err(RequestError::Overloaded { limit: limits.queued_bytes });
         }
         if self.config.eras == Eras::ModernOnly {
-            return Err(Refusal::Revision { method: request.method.into(), revision: Revision::LATEST });
+            return Err(RequestError::Revision { method: request.method.into(), revision: Revision::LATEST });
         }
         // Before the client has said that it is ready, it may only be pinged.
         let ready = |session: &&Session| session.initialized || request.method == Ping::NAME;
-        let session = self.session.as_ref().filter(ready).ok_or(Refusal::NotReady)?;
+        let session = self.session.as_ref().filter(ready).ok_or(RequestError::NotReady)?;
         admit(session, &request)?;
 
         let revision = session.revision;
@@ -63,9 +64,9 @@ impl Server {
         write::request(out.buffer(), &Id::Number(number), request.method, |buffer| {
             request.params.write_params(buffer, revision, entries)
         })
-        .map_err(|error| Refusal::Encode(error.to_string()))?;
+        .map_err(|error| RequestError::Encode(error.to_string()))?;
         let related = of.and_then(|of| self.inbound.get(of)).map(|(id, _)| id);
-        out.commit(About::Request { id: number, method: request.method, related, revision });
+        out.commit(MessageKind::Request { id: number, method: request.method, related, revision });
         entry.stage = Stage::Sent;
         self.outbound.insert(number, entry);
         Ok(RequestId::new(number))
@@ -76,54 +77,56 @@ impl Server {
     pub fn cancel(&mut self, request: RequestId, reason: Option<&str>, out: &mut dyn Outbox) {
         if self.outbound.remove(request.number()).is_some() {
             out.cancel(request.number(), reason);
-            self.end(request.number(), Outcome::Cancelled);
+            self.resolve(request.number(), Outcome::Cancelled);
         }
     }
 
-    fn entry(&self, now: Instant, request: &Outgoing<'_>) -> Entry {
+    fn entry(&self, now: Instant, request: &OutgoingRequest<'_>) -> OutboundEntry {
         let options = &request.options;
         let progress = match options.progress {
             ProgressOption::WhereLong => request.info.is_some_and(|info| info.long),
-            ProgressOption::Ask => true,
-            ProgressOption::No => false,
+            ProgressOption::Always => true,
+            ProgressOption::Never => false,
         };
         let lasting = request.info.is_some_and(|info| info.unbounded);
         let default = |ordinary: Duration| if lasting { Duration::MAX } else { ordinary };
         let timeout = options.timeout.unwrap_or(default(self.config.request_timeout));
-        let maximum = options.maximum.unwrap_or(default(self.config.request_maximum.max(timeout)));
-        Entry::new(request.info, now, timeout, maximum, progress)
+        let maximum = options.hard_timeout.unwrap_or(default(self.config.request_hard_timeout.max(timeout)));
+        OutboundEntry::new(request.info, now, timeout, maximum, progress)
     }
 }
 
 /// Whether the client of a session may be asked this.
 ///
 /// <https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#capability-negotiation>
-fn admit(session: &Session, request: &Outgoing<'_>) -> Result<(), Refusal> {
+fn admit(session: &Session, request: &OutgoingRequest<'_>) -> Result<(), RequestError> {
     let Some(info) = request.info else { return Ok(()) };
     if !info.revisions.contains(session.revision) || !info.direction.includes(Direction::ServerToClient) {
-        return Err(Refusal::Revision { method: request.method.into(), revision: session.revision });
+        return Err(RequestError::Revision { method: request.method.into(), revision: session.revision });
     }
     let missing = match info.client.filter(|&needed| !session.capabilities.has(needed)) {
         Some(needed) => Some(needed),
         None if [Elicit::NAME, CreateMessage::NAME].contains(&info.name) => {
             // As a whole: the revision may lack the very field that the client has not declared.
-            let params = request.params.to_raw().map_err(|error| Refusal::Encode(error.to_string()))?;
-            undeclared(&session.capabilities, info, Some(&params)).or(context(session, info, &params))
+            let params = request.params.to_raw().map_err(|error| RequestError::Encode(error.to_string()))?;
+            undeclared(&session.capabilities, info, Some(&params))
+                .or(undeclared_context(session, info, &params))
         }
         None => None,
     };
     match missing {
-        Some(needed) => {
-            Err(Refusal::Capability { method: request.method.into(), needed: Needed::Client(needed) })
-        }
+        Some(needed) => Err(RequestError::Capability {
+            method: request.method.into(),
+            needed: RequiredCapability::Client(needed),
+        }),
         None => Ok(()),
     }
 }
 
 /// Whether a request asks for context of servers of a client that has not declared it, where that can be declared.
-fn context(session: &Session, info: &MethodInfo, params: &Raw) -> Option<ClientCapability> {
+fn undeclared_context(session: &Session, info: &MethodInfo, params: &Raw) -> Option<ClientCapability> {
     #[derive(Deserialize)]
-    struct Asked<'a> {
+    struct SamplingFields<'a> {
         #[serde(rename = "includeContext")]
         context: Option<&'a str>,
     }
@@ -134,6 +137,6 @@ fn context(session: &Session, info: &MethodInfo, params: &Raw) -> Option<ClientC
     {
         return None;
     }
-    let Asked { context } = params.decode().ok()?;
+    let SamplingFields { context } = params.decode().ok()?;
     matches!(context, Some("thisServer" | "allServers")).then_some(needed)
 }

@@ -16,7 +16,7 @@ use crate::UnixTime;
 pub const NONCE_BYTES: usize = 12;
 
 /// How sealed states begin: the form that they have.
-const FORM: &str = "1.";
+const FORMAT_PREFIX: &str = "1.";
 
 /// What a key is used for: a state is nothing to whoever else shares the key.
 const PURPOSE: &[u8] = b"MCP request state\0";
@@ -52,7 +52,7 @@ impl fmt::Debug for SealKey {
 ///
 /// let now = UnixTime::from_epoch(Duration::from_secs(1_785_240_000));
 /// let sealer = Sealer::new(SealKey::new([1; 32]), [SealKey::new([2; 32])]);
-/// // Each state with random bytes of its own.
+/// // MembersVisitor state with random bytes of its own.
 /// let state = sealer.seal([7; 12], b"alice, tools/call transfer 5", now + Duration::from_secs(600), b"asked twice");
 /// let opened = sealer.open(now, b"alice, tools/call transfer 5", &state).unwrap();
 /// assert_eq!(opened.payload, b"asked twice");
@@ -69,7 +69,7 @@ pub struct Sealer {
 /// A state that has come back as it was sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Opened {
+pub struct OpenedState {
     /// What it says.
     pub payload: Vec<u8>,
     /// When it lapses.
@@ -84,14 +84,14 @@ pub enum SealError {
     /// It was not sealed with these keys, is bound to something else, or was changed.
     Foreign,
     /// It came back too late.
-    Lapsed,
+    Expired,
 }
 
 impl fmt::Display for SealError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Foreign => "the request state is not one that this server has given for this request",
-            Self::Lapsed => "the request state has lapsed: send the request without it",
+            Self::Expired => "the request state has lapsed: send the request without it",
         })
     }
 }
@@ -125,7 +125,7 @@ impl Sealer {
         }
         let mut whole = Vec::from(nonce);
         whole.append(&mut sealed);
-        let mut text = alloc::string::String::from(FORM);
+        let mut text = alloc::string::String::from(FORMAT_PREFIX);
         URL_SAFE_NO_PAD.encode_string(&whole, &mut text);
         text
     }
@@ -134,8 +134,8 @@ impl Sealer {
     ///
     /// # Errors
     /// If it is not as it was sent, or comes too late.
-    pub fn open(&self, now: UnixTime, bound_to: &[u8], text: &str) -> Result<Opened, SealError> {
-        let text = text.strip_prefix(FORM).ok_or(SealError::Foreign)?;
+    pub fn open(&self, now: UnixTime, bound_to: &[u8], text: &str) -> Result<OpenedState, SealError> {
+        let text = text.strip_prefix(FORMAT_PREFIX).ok_or(SealError::Foreign)?;
         let whole = URL_SAFE_NO_PAD.decode(text).map_err(|_| SealError::Foreign)?;
         let (nonce, sealed) = whole.split_first_chunk::<NONCE_BYTES>().ok_or(SealError::Foreign)?;
         let associated = associated(bound_to);
@@ -150,9 +150,9 @@ impl Sealer {
         let (millis, payload) = plain.split_first_chunk::<8>().ok_or(SealError::Foreign)?;
         let expires = UnixTime::from_epoch(Duration::from_millis(u64::from_be_bytes(*millis)));
         if expires <= now {
-            return Err(SealError::Lapsed);
+            return Err(SealError::Expired);
         }
-        Ok(Opened { payload: payload.into(), expires, nonce: *nonce })
+        Ok(OpenedState { payload: payload.into(), expires, nonce: *nonce })
     }
 }
 
@@ -205,11 +205,11 @@ mod tests {
     #[test]
     fn no_bit_can_be_flipped() {
         let state = sealed();
-        let whole = URL_SAFE_NO_PAD.decode(&state[FORM.len()..]).unwrap();
+        let whole = URL_SAFE_NO_PAD.decode(&state[FORMAT_PREFIX.len()..]).unwrap();
         for bit in 0..whole.len() * 8 {
             let mut changed = whole.clone();
             changed[bit / 8] ^= 1 << (bit % 8);
-            let text = alloc::format!("{FORM}{}", URL_SAFE_NO_PAD.encode(changed));
+            let text = alloc::format!("{FORMAT_PREFIX}{}", URL_SAFE_NO_PAD.encode(changed));
             assert_eq!(sealer().open(NOW, b"to this", &text), Err(SealError::Foreign), "bit {bit}");
         }
     }
@@ -227,7 +227,7 @@ mod tests {
     fn a_state_lapses_at_its_time() {
         let at = |seconds| sealer().open(NOW + Duration::from_secs(seconds), b"to this", &sealed());
         assert_eq!(at(599).unwrap().expires, NOW + Duration::from_secs(600));
-        assert_eq!(at(600), Err(SealError::Lapsed));
+        assert_eq!(at(600), Err(SealError::Expired));
     }
 
     /// S4.9
@@ -253,7 +253,7 @@ mod tests {
     #[test]
     fn what_a_state_says_is_not_to_be_seen() {
         let state = sealed();
-        let whole = URL_SAFE_NO_PAD.decode(&state[FORM.len()..]).unwrap();
+        let whole = URL_SAFE_NO_PAD.decode(&state[FORMAT_PREFIX.len()..]).unwrap();
         assert!(!whole.windows(4).any(|part| part == b"what"));
     }
 }

@@ -24,15 +24,15 @@ pub struct Session {
     /// Whether the client has said that it is ready for requests.
     pub initialized: bool,
     /// The least severe messages that the client wants logged, if it has said so.
-    pub level: Option<LoggingLevel>,
+    pub log_level: Option<LoggingLevel>,
     /// Whether the client has begun to ask: it has heard the answer, whether or not it says so.
-    pub(super) asking: bool,
+    pub(super) has_requested: bool,
 }
 
 impl Session {
     /// Whether the client hears what changes. A message that was lost on the way is not to keep it from that for ever.
-    pub(super) fn may_be_told(&self) -> bool {
-        self.initialized || self.asking
+    pub(super) fn can_be_notified(&self) -> bool {
+        self.initialized || self.has_requested
     }
 
     /// The session that a client asks for. A version that is unknown or modern is answered with the newest legacy one.
@@ -46,8 +46,8 @@ impl Session {
             info: Arc::new(params.client_info),
             capabilities: Arc::new(params.capabilities),
             initialized: false,
-            level: None,
-            asking: false,
+            log_level: None,
+            has_requested: false,
         }
     }
 }

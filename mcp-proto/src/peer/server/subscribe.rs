@@ -2,16 +2,16 @@
 
 use alloc::string::String;
 
-use crate::peer::{AnyResult, InboundId, Outbox, Stamp};
+use crate::peer::{AnyResult, InboundId, Outbox, ResultDefaults};
 use crate::rpc::{ErrorObject, Id, code, write};
 use crate::schema::{
     Cancelled, CancelledParams, Notification, ResultType, SubscriptionsAcknowledged,
     SubscriptionsAcknowledgedParams, SubscriptionsListenParams, SubscriptionsListenResult,
 };
 
-use super::subscriptions::{Listen, Subscriber, Topic, grant};
-use super::tell::write_notification;
-use super::{Event, Served, Server};
+use super::notify::write_notification;
+use super::subscriptions::{ListenRequest, Subscriber, Topic, grant};
+use super::{Event, PendingRequest, Server};
 
 impl Server {
     /// <https://modelcontextprotocol.io/specification/2025-11-25/server/resources#subscriptions>
@@ -20,7 +20,7 @@ impl Server {
         if self.subscriptions.has(&topic, Subscriber::Session) {
             return Ok(());
         }
-        self.admit_subscriptions(1, uri.len())?;
+        self.check_subscription_room(1, uri.len())?;
         if self.subscriptions.add(topic, Subscriber::Session) {
             let bytes = uri.len();
             self.events.push(Event::Subscribed { uri }, bytes);
@@ -29,9 +29,9 @@ impl Server {
     }
 
     pub(super) fn unsubscribe(&mut self, uri: String) -> Result<(), ErrorObject> {
-        self.admit_event(uri.len())?;
+        self.check_event_room(uri.len())?;
         if self.subscriptions.remove(&Topic::Resource(uri.as_str().into()), Subscriber::Session) {
-            self.tell_unsubscribed(uri);
+            self.report_unsubscribed(uri);
         }
         Ok(())
     }
@@ -40,7 +40,7 @@ impl Server {
     pub(super) fn listen(
         &mut self,
         id: Id,
-        mut served: Served,
+        mut served: PendingRequest,
         params: SubscriptionsListenParams,
         out: &mut dyn Outbox,
     ) -> Result<(), ErrorObject> {
@@ -49,15 +49,15 @@ impl Server {
         let (granted, topics) =
             grant(&params.notifications, &self.config.capabilities, &served.capabilities, hears)?;
         let bytes = topics.iter().map(Topic::bytes).fold(0, usize::saturating_add);
-        self.admit_subscriptions(topics.len().max(1), bytes)?;
+        self.check_subscription_room(topics.len().max(1), bytes)?;
         if !self.has_room(out) {
             // Nothing may come before the acknowledgement, so there is no subscription without it.
             return Err(ErrorObject::new(code::INTERNAL_ERROR, "the client does not read what it is sent"));
         }
-        served.kept = served.kept.saturating_add(bytes);
-        let listen = Listen::new(id.clone(), served.revision, topics);
+        served.stored_bytes = served.stored_bytes.saturating_add(bytes);
+        let listen = ListenRequest::new(id.clone(), served.revision, topics);
         let acknowledged = SubscriptionsAcknowledgedParams::new(granted);
-        let subscription = self.keep(id.clone(), served)?;
+        let subscription = self.track_request(id.clone(), served)?;
         let name = SubscriptionsAcknowledged::NAME;
         let written =
             write_notification(name, Some(&id), &acknowledged, listen.revision, Some(&listen.meta), out);
@@ -69,16 +69,16 @@ impl Server {
             let bytes = uri.len();
             self.events.push(Event::Subscribed { uri }, bytes);
         }
-        self.guard(out);
+        self.close_if_unread(out);
         Ok(())
     }
 
     /// Whether so many more may be held, with names of so many bytes.
-    fn admit_subscriptions(&self, count: usize, bytes: usize) -> Result<(), ErrorObject> {
-        self.admit_event(bytes)?;
+    fn check_subscription_room(&self, count: usize, bytes: usize) -> Result<(), ErrorObject> {
+        self.check_event_room(bytes)?;
         let limits = &self.config.limits;
         let fits = self.subscriptions.len().saturating_add(count) <= limits.subscriptions
-            && self.subscriptions.listening() < limits.subscriptions
+            && self.subscriptions.listen_count() < limits.subscriptions
             && self.subscriptions.bytes().saturating_add(bytes) <= limits.event_bytes;
         let refused = || ErrorObject::new(code::INTERNAL_ERROR, "too many subscriptions");
         fits.then_some(()).ok_or_else(refused)
@@ -91,7 +91,7 @@ impl Server {
         let Some((id, _)) = self.take(subscription) else { return };
         let Some(listen) = self.forget_subscription(subscription) else { return };
         let info = self.info.clone();
-        let stamp = Stamp {
+        let stamp = ResultDefaults {
             kind: Some(&ResultType::Complete),
             server_info: info.as_deref(),
             hint: None,
@@ -110,15 +110,15 @@ impl Server {
     }
 
     /// Takes a subscription out of the index, and tells the application of resources that matter to nobody any more.
-    pub(super) fn forget_subscription(&mut self, subscription: InboundId) -> Option<Listen> {
+    pub(super) fn forget_subscription(&mut self, subscription: InboundId) -> Option<ListenRequest> {
         let (listen, unused) = self.subscriptions.unlisten(subscription)?;
         for uri in unused {
-            self.tell_unsubscribed(uri);
+            self.report_unsubscribed(uri);
         }
         Some(listen)
     }
 
-    pub(super) fn tell_unsubscribed(&mut self, uri: String) {
+    pub(super) fn report_unsubscribed(&mut self, uri: String) {
         let bytes = uri.len();
         self.events.push(Event::Unsubscribed { uri }, bytes);
     }

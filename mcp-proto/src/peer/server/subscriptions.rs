@@ -8,13 +8,13 @@ use alloc::collections::BTreeSet;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use crate::inline_map::InlineMap;
 use crate::peer::InboundId;
 use crate::rpc::{ErrorObject, Id};
 use crate::schema::{
     ClientCapabilities, ClientCapability, Json, Meta, Revision, ServerCapabilities, ServerCapability,
     SubscriptionFilter, meta,
 };
-use crate::small::SmallMap;
 
 use super::commands::missing_capabilities;
 
@@ -71,7 +71,7 @@ pub(super) enum Subscriber {
 
 /// One request that listens.
 #[derive(Debug)]
-pub(super) struct Listen {
+pub(super) struct ListenRequest {
     pub(super) id: Id,
     pub(super) revision: Revision,
     /// What each of its notifications carries: its id.
@@ -79,7 +79,7 @@ pub(super) struct Listen {
     topics: Vec<Topic>,
 }
 
-impl Listen {
+impl ListenRequest {
     pub(super) fn new(id: Id, revision: Revision, topics: Vec<Topic>) -> Self {
         let meta = Json::encode(&id).into_iter().map(|id| (meta::SUBSCRIPTION_ID, id)).collect();
         Self { id, revision, meta, topics }
@@ -89,18 +89,18 @@ impl Listen {
 /// The subscriptions of one connection.
 #[derive(Debug, Default)]
 pub(super) struct Subscriptions {
-    listens: SmallMap<InboundId, Listen>,
-    subscribers: SmallMap<Topic, SmallMap<Subscriber, ()>>,
+    listens: InlineMap<InboundId, ListenRequest>,
+    subscribers: InlineMap<Topic, InlineMap<Subscriber, ()>>,
     /// How many pairs of topic and subscriber there are, and the bytes of their topics.
     pairs: usize,
     bytes: usize,
     /// What has changed and has not been told of yet.
-    changed: SmallMap<Topic, ()>,
+    changed: InlineMap<Topic, ()>,
 }
 
 impl Subscriptions {
     /// How many requests listen.
-    pub(super) fn listening(&self) -> usize {
+    pub(super) fn listen_count(&self) -> usize {
         self.listens.len()
     }
 
@@ -114,7 +114,7 @@ impl Subscriptions {
         self.bytes
     }
 
-    pub(super) fn get(&self, subscription: InboundId) -> Option<&Listen> {
+    pub(super) fn get(&self, subscription: InboundId) -> Option<&ListenRequest> {
         self.listens.get(&subscription)
     }
 
@@ -129,7 +129,7 @@ impl Subscriptions {
     /// Takes in a subscriber; returns whether nobody was interested before.
     pub(super) fn add(&mut self, topic: Topic, subscriber: Subscriber) -> bool {
         let bytes = topic.bytes();
-        let subscribers = self.subscribers.get_or_insert_with(topic, SmallMap::new);
+        let subscribers = self.subscribers.get_or_insert_with(topic, InlineMap::new);
         let first = subscribers.is_empty();
         if subscribers.insert(subscriber, ()).is_none() {
             self.pairs = self.pairs.saturating_add(1);
@@ -153,7 +153,7 @@ impl Subscriptions {
     }
 
     /// Takes in a request that listens; returns the resources that nobody was interested in before.
-    pub(super) fn listen(&mut self, subscription: InboundId, listen: Listen) -> Vec<String> {
+    pub(super) fn listen(&mut self, subscription: InboundId, listen: ListenRequest) -> Vec<String> {
         let mut fresh = Vec::new();
         for topic in &listen.topics {
             if self.add(topic.clone(), Subscriber::Listen(subscription))
@@ -167,7 +167,7 @@ impl Subscriptions {
     }
 
     /// Forgets a request that listened; returns it and the resources that nobody is interested in any more.
-    pub(super) fn unlisten(&mut self, subscription: InboundId) -> Option<(Listen, Vec<String>)> {
+    pub(super) fn unlisten(&mut self, subscription: InboundId) -> Option<(ListenRequest, Vec<String>)> {
         let listen = self.listens.remove(&subscription)?;
         let mut unused = Vec::new();
         for topic in &listen.topics {
@@ -182,7 +182,7 @@ impl Subscriptions {
 
     /// Forgets the session; returns the resources that nobody is interested in any more.
     pub(super) fn forget_session(&mut self) -> Vec<String> {
-        let of_session = |(topic, subscribers): (&Topic, &SmallMap<Subscriber, ()>)| {
+        let of_session = |(topic, subscribers): (&Topic, &InlineMap<Subscriber, ()>)| {
             subscribers.contains_key(&Subscriber::Session).then(|| topic.clone())
         };
         let topics: Vec<Topic> = self.subscribers.iter().filter_map(of_session).collect();
@@ -203,12 +203,12 @@ impl Subscriptions {
     }
 
     /// Who wants to know.
-    pub(super) fn of(&self, topic: &Topic) -> impl Iterator<Item = Subscriber> + use<'_> {
-        self.subscribers.get(topic).into_iter().flat_map(SmallMap::keys).copied()
+    pub(super) fn subscribers_of(&self, topic: &Topic) -> impl Iterator<Item = Subscriber> + use<'_> {
+        self.subscribers.get(topic).into_iter().flat_map(InlineMap::keys).copied()
     }
 
     /// Notes that something has changed that somebody wants to know of.
-    pub(super) fn mark(&mut self, topic: Topic) {
+    pub(super) fn mark_changed(&mut self, topic: Topic) {
         self.changed.insert(topic, ());
     }
 
@@ -216,7 +216,7 @@ impl Subscriptions {
         self.changed.pop_first().map(|(topic, ())| topic)
     }
 
-    pub(super) fn is_untold(&self) -> bool {
+    pub(super) fn has_pending_changes(&self) -> bool {
         !self.changed.is_empty()
     }
 }
@@ -248,7 +248,7 @@ pub(super) fn grant(
     if let Some(uris) = asked.resource_subscriptions.as_deref()
         && declared.has(ServerCapability::ResourcesSubscribe)
     {
-        let uris = once_each(uris);
+        let uris = deduplicated(uris);
         topics.extend(uris.iter().map(|uri| Topic::Resource(uri.as_str().into())));
         granted.resource_subscriptions = Some(uris);
     }
@@ -259,7 +259,7 @@ pub(super) fn grant(
         if !client.has(needed) {
             return Err(missing_capabilities(ClientCapabilities::default().with(needed)));
         }
-        let mut tasks = once_each(tasks);
+        let mut tasks = deduplicated(tasks);
         tasks.retain(|task| hears(task));
         topics.extend(tasks.iter().map(|task| Topic::Task(task.as_str().into())));
         granted.task_ids = Some(tasks);
@@ -267,7 +267,7 @@ pub(super) fn grant(
     Ok((granted, topics))
 }
 
-fn once_each(names: &[String]) -> Vec<String> {
+fn deduplicated(names: &[String]) -> Vec<String> {
     let mut seen = BTreeSet::new();
     names.iter().filter(|name| seen.insert(name.as_str())).cloned().collect()
 }

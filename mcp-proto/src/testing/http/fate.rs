@@ -99,7 +99,7 @@ pub struct Weather {
     pub latency: RangeInclusive<Duration>,
     /// [`Fault::Refused`]
     pub refused: u16,
-    /// [`Fault::Lost`]
+    /// [`Fault::LostReason`]
     pub lost: u16,
     /// [`Fault::Headless`]
     pub headless: u16,

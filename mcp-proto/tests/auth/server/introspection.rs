@@ -10,7 +10,7 @@ use mcp_proto::auth::server::{
 use mcp_proto::auth::{Fetch, Now, Secret};
 use mcp_proto::front::guard::{Checking, Fetched, Verifier as _};
 use mcp_proto::peer::Principal;
-use mcp_proto::quota::Owner;
+use mcp_proto::quota::QuotaOwner;
 use mcp_proto::transport::http::Verb;
 use serde_json::{Value, json};
 
@@ -36,13 +36,13 @@ fn active() -> Value {
 /// What is known of a token once its issuer has answered.
 fn ask(checker: &mut IntrospectionChecker, now: Now, token: &str, answer: &Value) -> Verdict {
     let token = Secret::new(token);
-    let Verdict::Wait(id) = checker.check(now, &Owner::LOCAL, &token) else {
+    let Verdict::Wait(id) = checker.check(now, &QuotaOwner::LOCAL, &token) else {
         panic!("it is not asked about")
     };
     let fetch = checker.poll_fetch().unwrap().0;
     assert_eq!(fetch.id, id);
     checker.handle_answer(now, id, 200, answer.to_string().as_bytes());
-    checker.check(now, &Owner::LOCAL, &token)
+    checker.check(now, &QuotaOwner::LOCAL, &token)
 }
 
 #[track_caller]
@@ -65,7 +65,7 @@ fn refused(verdict: Verdict) -> VerifyError {
 #[test]
 fn the_issuer_is_asked_with_the_token_in_a_form_and_a_password() {
     let mut checker = checker();
-    assert!(matches!(checker.check(at(0), &Owner::LOCAL, &Secret::new("t+k/=")), Verdict::Wait(_)));
+    assert!(matches!(checker.check(at(0), &QuotaOwner::LOCAL, &Secret::new("t+k/=")), Verdict::Wait(_)));
     let Fetch { verb, url, headers, body, .. } = checker.poll_fetch().unwrap().0;
     assert_eq!((verb, url.as_str()), (Verb::Post, ENDPOINT));
     assert_eq!(body, "token=t%2Bk%2F%3D&token_type_hint=access_token");
@@ -133,17 +133,17 @@ fn a_token_for_nobody_in_particular_is_for_this_server_only_if_that_was_said() {
 fn answers_are_kept_for_a_moment() {
     let mut checker = checker();
     good(ask(&mut checker, at(0), "t", &active()));
-    good(checker.check(at(9), &Owner::LOCAL, &Secret::new("t")));
+    good(checker.check(at(9), &QuotaOwner::LOCAL, &Secret::new("t")));
     assert_eq!(checker.poll_fetch(), None);
-    assert!(matches!(checker.check(at(10), &Owner::LOCAL, &Secret::new("t")), Verdict::Wait(_)));
+    assert!(matches!(checker.check(at(10), &QuotaOwner::LOCAL, &Secret::new("t")), Verdict::Wait(_)));
     assert!(checker.poll_fetch().is_some());
 }
 
 #[test]
 fn one_token_is_asked_about_once_however_many_requests_there_are() {
     let mut checker = checker();
-    let Verdict::Wait(first) = checker.check(at(0), &Owner::LOCAL, &Secret::new("t")) else { panic!() };
-    let Verdict::Wait(second) = checker.check(at(0), &Owner::LOCAL, &Secret::new("t")) else { panic!() };
+    let Verdict::Wait(first) = checker.check(at(0), &QuotaOwner::LOCAL, &Secret::new("t")) else { panic!() };
+    let Verdict::Wait(second) = checker.check(at(0), &QuotaOwner::LOCAL, &Secret::new("t")) else { panic!() };
     assert_eq!(first, second);
     assert!(checker.poll_fetch().is_some());
     assert_eq!(checker.poll_fetch(), None);
@@ -155,13 +155,13 @@ fn only_so_many_tokens_are_asked_about_at_once() {
     config.asking = 2;
     let mut checker = IntrospectionChecker::new(config).unwrap();
     for token in ["a", "b"] {
-        assert!(matches!(checker.check(at(0), &Owner::LOCAL, &Secret::new(token)), Verdict::Wait(_)));
+        assert!(matches!(checker.check(at(0), &QuotaOwner::LOCAL, &Secret::new(token)), Verdict::Wait(_)));
     }
-    let error = refused(checker.check(at(0), &Owner::LOCAL, &Secret::new("c")));
+    let error = refused(checker.check(at(0), &QuotaOwner::LOCAL, &Secret::new("c")));
     assert!(matches!(error, VerifyError::OverQuota(_)));
     let id = checker.poll_fetch().unwrap().0.id;
     checker.handle_failed(at(0), id, "gone");
-    assert!(matches!(checker.check(at(0), &Owner::LOCAL, &Secret::new("c")), Verdict::Wait(_)));
+    assert!(matches!(checker.check(at(0), &QuotaOwner::LOCAL, &Secret::new("c")), Verdict::Wait(_)));
 }
 
 /// Whoever was to ask may be gone: a server that was dropped, say.
@@ -170,14 +170,16 @@ fn tokens_of_which_nothing_is_heard_are_asked_about_again() {
     let mut config = config();
     config.asking = 1;
     let mut checker = IntrospectionChecker::new(config).unwrap();
-    let Verdict::Wait(first) = checker.check(at(0), &Owner::LOCAL, &Secret::new("t")) else { panic!() };
-    refused(checker.check(at(29), &Owner::LOCAL, &Secret::new("u")));
-    let Verdict::Wait(second) = checker.check(at(30), &Owner::LOCAL, &Secret::new("u")) else { panic!() };
+    let Verdict::Wait(first) = checker.check(at(0), &QuotaOwner::LOCAL, &Secret::new("t")) else { panic!() };
+    refused(checker.check(at(29), &QuotaOwner::LOCAL, &Secret::new("u")));
+    let Verdict::Wait(second) = checker.check(at(30), &QuotaOwner::LOCAL, &Secret::new("u")) else {
+        panic!()
+    };
     assert_eq!(checker.poll_fetch().unwrap().0.id, second, "the first is not worth making any more");
     checker.handle_answer(at(30), first, 200, active().to_string().as_bytes());
-    refused(checker.check(at(30), &Owner::LOCAL, &Secret::new("t")));
+    refused(checker.check(at(30), &QuotaOwner::LOCAL, &Secret::new("t")));
     checker.handle_answer(at(30), second, 200, active().to_string().as_bytes());
-    good(checker.check(at(30), &Owner::LOCAL, &Secret::new("u")));
+    good(checker.check(at(30), &QuotaOwner::LOCAL, &Secret::new("u")));
 }
 
 /// An issuer that is down is not asked by every request.
@@ -185,18 +187,18 @@ fn tokens_of_which_nothing_is_heard_are_asked_about_again() {
 fn what_could_not_be_asked_is_not_known_and_not_asked_at_once_again() {
     for (status, body) in [(500, "{}"), (200, "<html>"), (200, "{}"), (401, r#"{"active":true}"#)] {
         let mut checker = checker();
-        let Verdict::Wait(id) = checker.check(at(0), &Owner::LOCAL, &Secret::new("t")) else { panic!() };
+        let Verdict::Wait(id) = checker.check(at(0), &QuotaOwner::LOCAL, &Secret::new("t")) else { panic!() };
         checker.handle_answer(at(0), id, status, body.as_bytes());
-        let error = refused(checker.check(at(0), &Owner::LOCAL, &Secret::new("t")));
+        let error = refused(checker.check(at(0), &QuotaOwner::LOCAL, &Secret::new("t")));
         assert!(matches!(error, VerifyError::Unavailable(_)), "{status} {body}");
-        assert!(matches!(checker.check(at(1), &Owner::LOCAL, &Secret::new("t")), Verdict::Wait(_)));
+        assert!(matches!(checker.check(at(1), &QuotaOwner::LOCAL, &Secret::new("t")), Verdict::Wait(_)));
     }
 }
 
 #[test]
 fn neither_tokens_nor_passwords_are_shown() {
     let mut checker = checker();
-    let _ = checker.check(at(0), &Owner::LOCAL, &Secret::new("s3cret"));
+    let _ = checker.check(at(0), &QuotaOwner::LOCAL, &Secret::new("s3cret"));
     let fetch = checker.poll_fetch().unwrap().0;
     let shown = format!("{checker:?} {fetch:?}");
     for secret in ["s3cret", "p:ss", "bWNwK3", "p%3Ass"] {
@@ -259,7 +261,7 @@ fn only_so_many_requests_wait() {
     assert!(matches!(more.as_mut().poll(&mut cx), Poll::Ready(Err(VerifyError::OverQuota(_)))));
     // There is room for others.
     let mut other = presented.clone();
-    other.owner = Owner::from(Principal::new("other"));
+    other.owner = QuotaOwner::from(Principal::new("other"));
     assert!(verifier.verify(other).as_mut().poll(&mut cx).is_pending());
     waiting.pop();
     let mut more = verifier.verify(presented);
@@ -267,8 +269,8 @@ fn only_so_many_requests_wait() {
 }
 
 /// The sender of an address.
-fn sender(address: &str) -> Owner {
-    Owner::of(None, address.parse().ok())
+fn sender(address: &str) -> QuotaOwner {
+    QuotaOwner::of(None, address.parse().ok())
 }
 
 #[test]
@@ -294,7 +296,7 @@ fn answers_about_random_tokens_do_not_displace_those_about_good_ones() {
     for number in 0..100 {
         refused(ask(&mut checker, at(1), &format!("random-{number}"), &json!({"active": false})));
     }
-    good(checker.check(at(2), &Owner::LOCAL, &Secret::new("t")));
+    good(checker.check(at(2), &QuotaOwner::LOCAL, &Secret::new("t")));
 }
 
 /// Many clients may have one address: behind a proxy, say.
@@ -303,13 +305,13 @@ fn a_token_that_was_good_lately_is_asked_about_on_behalf_of_whom_it_names() {
     let mut checker = checker();
     good(ask(&mut checker, at(0), "t", &active()));
     let flood = (0..1000).map(|number| Secret::new(format!("random-{number}")));
-    flood.for_each(|token| drop(checker.check(at(60), &Owner::LOCAL, &token)));
-    let unknown = refused(checker.check(at(60), &Owner::LOCAL, &Secret::new("u")));
+    flood.for_each(|token| drop(checker.check(at(60), &QuotaOwner::LOCAL, &token)));
+    let unknown = refused(checker.check(at(60), &QuotaOwner::LOCAL, &Secret::new("u")));
     assert!(matches!(unknown, VerifyError::OverQuota(_)));
-    let Verdict::Wait(id) = checker.check(at(60), &Owner::LOCAL, &Secret::new("t")) else { panic!() };
+    let Verdict::Wait(id) = checker.check(at(60), &QuotaOwner::LOCAL, &Secret::new("t")) else { panic!() };
     // Once it was withdrawn, it is like any other.
     checker.handle_answer(at(60), id, 200, br#"{"active":false}"#);
-    refused(checker.check(at(61), &Owner::LOCAL, &Secret::new("t")));
-    let withdrawn = refused(checker.check(at(80), &Owner::LOCAL, &Secret::new("t")));
+    refused(checker.check(at(61), &QuotaOwner::LOCAL, &Secret::new("t")));
+    let withdrawn = refused(checker.check(at(80), &QuotaOwner::LOCAL, &Secret::new("t")));
     assert!(matches!(withdrawn, VerifyError::OverQuota(_)));
 }

@@ -9,7 +9,7 @@ use mcp_proto::auth::server::{
     VerifyError,
 };
 use mcp_proto::auth::{Es256, Fetch, Now, Secret, Signer};
-use mcp_proto::quota::Owner;
+use mcp_proto::quota::QuotaOwner;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -108,7 +108,7 @@ trait Judge {
 
 impl Judge for JwtChecker {
     fn judge(&mut self, now: Now, token: &Secret) -> Verdict {
-        let mut verdict = self.check(now, &Owner::LOCAL, token);
+        let mut verdict = self.check(now, &QuotaOwner::LOCAL, token);
         loop {
             let Verdict::Signed(signed) = verdict else { return verdict };
             verdict = match signed.verify(token) {
@@ -591,7 +591,7 @@ fn checker_leaves_every_signature_to_be_verified_outside_its_lock() {
     for header in [header(), json!({"alg": "ES256"})] {
         for seed in [1, 2] {
             let token = signed(seed, &header, &claims());
-            let Verdict::Signed(signed) = fixed().check(at(0), &Owner::LOCAL, &token) else {
+            let Verdict::Signed(signed) = fixed().check(at(0), &QuotaOwner::LOCAL, &token) else {
                 panic!("{header}")
             };
             assert_eq!(signed.verify(&token).is_ok(), seed == 1);

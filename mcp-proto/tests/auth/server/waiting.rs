@@ -9,7 +9,7 @@ use mcp_proto::Bytes;
 use mcp_proto::auth::server::{Checker, Verdict};
 use mcp_proto::auth::{Fetch, FetchId, Reach, Secret};
 use mcp_proto::front::guard::{Admitted, Checking, Fetched, Guard, Verifying};
-use mcp_proto::quota::Owner;
+use mcp_proto::quota::QuotaOwner;
 
 use super::*;
 
@@ -23,7 +23,7 @@ struct Asking {
 }
 
 impl Checker for Asking {
-    fn check(&mut self, _: Now, _: &Owner, _: &Secret) -> Verdict {
+    fn check(&mut self, _: Now, _: &QuotaOwner, _: &Secret) -> Verdict {
         if self.answered { Verdict::Good(Box::new(access(""))) } else { Verdict::Wait(FETCH) }
     }
 

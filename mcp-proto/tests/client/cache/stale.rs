@@ -5,7 +5,7 @@ use super::*;
 fn tolerant() -> ClientConfig {
     let mut config = config();
     config.cache.stale_if_error = Duration::from_secs(600);
-    config.mode = Mode::ModernOnly;
+    config.era_policy = EraPolicy::ModernOnly;
     config
 }
 
@@ -24,7 +24,7 @@ fn stale_methods(events: &[Event]) -> Vec<&str> {
 /// C8.4: where it is wanted, an old answer is better than none.
 #[test]
 fn an_old_answer_does_if_no_other_is_to_be_had() {
-    let mut s = Scripted::modern(tolerant());
+    let mut s = ClientHarness::modern(tolerant());
     fetch::<ListTools>(&mut s, &first(), tools("old", 1_000));
     s.advance(SECOND);
 
@@ -47,22 +47,22 @@ fn an_old_answer_does_if_no_other_is_to_be_had() {
     s.expect("tools/list");
     s.end("exit status 1");
     assert_eq!(value(s.outcome(lost))["tools"][0]["name"], "old");
-    assert!(matches!(s.outcome(refreshed), Outcome::Lost(Lost::Disconnected(_))));
+    assert!(matches!(s.outcome(refreshed), Outcome::Lost(LostReason::Disconnected(_))));
 }
 
 #[test]
 fn an_old_answer_does_not_do_unless_that_is_wanted() {
-    let mut s = Scripted::modern(config());
+    let mut s = ClientHarness::modern(config());
     fetch::<ListTools>(&mut s, &first(), tools("old", 1_000));
     s.advance(SECOND);
     let request = ask::<ListTools>(&mut s, &first());
     s.end("exit status 1");
-    assert!(matches!(s.outcome(request), Outcome::Lost(Lost::Disconnected(_))));
+    assert!(matches!(s.outcome(request), Outcome::Lost(LostReason::Disconnected(_))));
 
-    let mut s = Scripted::modern(tolerant());
+    let mut s = ClientHarness::modern(tolerant());
     fetch::<ListTools>(&mut s, &first(), tools("old", 1_000));
     s.advance(Duration::from_secs(601));
     let request = ask::<ListTools>(&mut s, &first());
     s.end("exit status 1");
-    assert!(matches!(s.outcome(request), Outcome::Lost(Lost::Disconnected(_))), "too old");
+    assert!(matches!(s.outcome(request), Outcome::Lost(LostReason::Disconnected(_))), "too old");
 }

@@ -3,16 +3,16 @@
 use core::time::Duration;
 
 use mcp_proto::peer::client::TaskCommand;
-use mcp_proto::peer::{Outcome, Refusal, RequestOptions, TaskMode, TaskReport};
+use mcp_proto::peer::{Outcome, RequestError, RequestOptions, TaskMode, TaskReport};
 use mcp_proto::schema::tasks::TaskStatus;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::common::{Scripted, config};
+use crate::common::{ClientHarness, config};
 
 #[test]
 fn a_task_that_nobody_follows_is_the_outcome() {
-    let mut s = Scripted::modern(config());
+    let mut s = ClientHarness::modern(config());
     let (request, line) = call(&mut s, "slow", RequestOptions::default().task(TaskMode::Handle));
     s.answer(&line["id"], created());
     match s.outcome(request) {
@@ -29,7 +29,7 @@ fn a_task_that_nobody_follows_is_the_outcome() {
 /// C14.3: a task is taken up again by its identifier alone, before the server is known as well.
 #[test]
 fn a_task_is_taken_up_again_after_a_restart() {
-    let mut s = Scripted::open(config());
+    let mut s = ClientHarness::open(config());
     let request = s.client.task(s.now, "task-1", TaskCommand::Follow, RequestOptions::default()).unwrap();
     let probe = s.expect("server/discover");
     let mut discovered = crate::common::discover_result();
@@ -37,7 +37,7 @@ fn a_task_is_taken_up_again_after_a_restart() {
     s.answer(&probe, discovered);
     let id = s.expect("tasks/get");
     s.answer(&id, task("working"));
-    let id = polled(&mut s);
+    let id = answer_poll(&mut s);
     s.answer(&id, completed());
     assert_eq!(result(s.outcome(request))["content"][0]["text"], "done");
 }
@@ -54,8 +54,8 @@ fn a_task_that_was_taken_up_again_is_left_alone_when_nobody_follows_it_any_more(
     assert!(lines.iter().all(|line| line["method"] != "tasks/cancel"), "{lines:?}");
 }
 
-fn with_extension() -> Scripted {
-    let mut s = Scripted::open(config());
+fn with_extension() -> ClientHarness {
+    let mut s = ClientHarness::open(config());
     let probe = s.expect("server/discover");
     let mut discovered = crate::common::discover_result();
     discovered["capabilities"]["extensions"] = json!({EXTENSION: {}});
@@ -82,10 +82,10 @@ fn a_task_is_asked_for_and_given_up_by_its_identifier() {
 
 #[test]
 fn a_server_without_tasks_is_asked_for_none() {
-    let mut s = Scripted::modern(config());
+    let mut s = ClientHarness::modern(config());
     for command in [TaskCommand::Follow, TaskCommand::Status, TaskCommand::Cancel] {
         let refused = s.client.task(s.now, "task-1", command, RequestOptions::default());
-        assert!(matches!(refused, Err(Refusal::Capability { .. })), "{refused:?}");
+        assert!(matches!(refused, Err(RequestError::Capability { .. })), "{refused:?}");
     }
     s.expect_silence();
 }

@@ -69,7 +69,7 @@ fn over_http_a_question_that_meets_a_broken_server_is_asked_again() {
 #[test]
 fn over_http_a_legacy_call_cancelled_before_there_is_a_task_cancels_the_task_later() {
     let mut config = crate::http_common::config();
-    config.client.mode = mcp_proto::peer::client::Mode::LegacyOnly;
+    config.client.era_policy = mcp_proto::peer::client::EraPolicy::LegacyOnly;
     crate::http_common::scenario(config, |wire| {
         let initialize = wire.expect("initialize");
         let answer = json!({

@@ -3,13 +3,13 @@
 use core::time::Duration;
 
 use mcp_proto::peer::client::{Diagnostic, Event, TaskCommand};
-use mcp_proto::peer::{Outcome, ProgressOption, Refusal, RequestOptions, TaskMode};
+use mcp_proto::peer::{Outcome, ProgressOption, RequestError, RequestOptions, TaskMode};
 use mcp_proto::rpc::code;
 use mcp_proto::schema::tasks::TaskStatus;
 use serde_json::json;
 
 use super::*;
-use crate::common::{Scripted, config};
+use crate::common::{ClientHarness, config};
 
 /// C14.7, R7
 #[test]
@@ -50,10 +50,10 @@ fn the_last_list_of_tools_counts() {
 #[test]
 fn a_legacy_task_is_polled_and_its_result_fetched() {
     let mut s = legacy();
-    let request = begun_legacy(&mut s);
-    let id = polled(&mut s);
+    let request = started_legacy_task(&mut s);
+    let id = answer_poll(&mut s);
     s.answer(&id, legacy_task("working"));
-    let id = polled(&mut s);
+    let id = answer_poll(&mut s);
     s.answer(&id, legacy_task("completed"));
     let line = s.line();
     assert_eq!((&line["method"], &line["params"]["taskId"]), (&json!("tasks/result"), &json!("task-1")));
@@ -87,12 +87,12 @@ fn a_legacy_result_that_looks_like_a_task_is_a_result() {
 #[test]
 fn a_legacy_task_that_needs_input_is_asked_for_its_result_which_may_take_long() {
     let mut s = legacy();
-    let request = begun_legacy(&mut s);
-    let id = polled(&mut s);
+    let request = started_legacy_task(&mut s);
+    let id = answer_poll(&mut s);
     s.answer(&id, legacy_task("input_required"));
     let fetched = s.expect("tasks/result");
     for _ in 0..120 {
-        let id = polled(&mut s);
+        let id = answer_poll(&mut s);
         s.answer(&id, legacy_task("input_required"));
     }
     s.expect_silence();
@@ -105,17 +105,17 @@ fn a_legacy_task_that_needs_input_is_asked_for_its_result_which_may_take_long() 
 #[test]
 fn progress_of_a_legacy_task_is_reported_until_it_ends() {
     let mut s = legacy();
-    let options = RequestOptions::default().progress(ProgressOption::Ask);
+    let options = RequestOptions::default().progress(ProgressOption::Always);
     let (request, line) = call(&mut s, "required", options);
     let token = line["params"]["_meta"]["progressToken"].clone();
     s.answer(&line["id"], json!({"task": legacy_task("working")}));
-    let report = |s: &mut Scripted| {
+    let report = |s: &mut ClientHarness| {
         s.notify("notifications/progress", json!({"progressToken": token, "progress": 1}));
         let events = s.take_events();
         events.iter().filter(|event| matches!(event, Event::Progress { .. })).count()
     };
     assert_eq!(report(&mut s), 1);
-    let id = polled(&mut s);
+    let id = answer_poll(&mut s);
     assert_eq!(report(&mut s), 1);
     s.answer(&id, legacy_task("completed"));
     let id = s.expect("tasks/result");
@@ -128,7 +128,7 @@ fn progress_of_a_legacy_task_is_reported_until_it_ends() {
 #[test]
 fn a_legacy_task_is_cancelled_by_its_own_request_alone() {
     let mut s = legacy();
-    let request = begun_legacy(&mut s);
+    let request = started_legacy_task(&mut s);
     s.client.cancel(s.now, request, None);
     let line = s.line();
     assert_eq!((&line["method"], &line["params"]["taskId"]), (&json!("tasks/cancel"), &json!("task-1")));
@@ -166,19 +166,19 @@ fn a_legacy_call_that_times_out_before_there_is_a_task_sends_no_cancellation() {
 #[test]
 fn a_legacy_server_that_cancels_no_tasks_is_not_asked_to() {
     let mut s = legacy_with(json!({"tools": {}, "tasks": {"requests": {"tools": {"call": {}}}}}));
-    let request = begun_legacy(&mut s);
+    let request = started_legacy_task(&mut s);
     s.client.cancel(s.now, request, None);
     assert!(matches!(s.outcome(request), Outcome::Cancelled));
     s.expect_silence();
     let refused = s.client.task(s.now, "task-1", TaskCommand::Cancel, RequestOptions::default());
-    assert!(matches!(refused, Err(Refusal::Capability { .. })));
+    assert!(matches!(refused, Err(RequestError::Capability { .. })));
 }
 
 /// C14.7: notifications are taken and not relied upon.
 #[test]
 fn a_legacy_status_notification_is_news() {
     let mut s = legacy();
-    let request = begun_legacy(&mut s);
+    let request = started_legacy_task(&mut s);
     s.notify("notifications/tasks/status", legacy_task("completed"));
     let id = s.expect("tasks/result");
     s.answer_error(&id, code::INTERNAL_ERROR, None);
@@ -187,7 +187,7 @@ fn a_legacy_status_notification_is_news() {
 
 #[test]
 fn an_answer_to_nothing_about_tasks_is_reported() {
-    let mut s = Scripted::modern(config());
+    let mut s = ClientHarness::modern(config());
     s.answer(&json!(4711), created());
     let events = s.take_events();
     assert!(matches!(events[..], [Event::Diagnostic(Diagnostic::UnknownAnswer(_))]), "{events:?}");

@@ -10,8 +10,8 @@ mod walk;
 
 use core::time::Duration;
 
-use crate::common::{Scripted, config};
-use mcp_proto::peer::client::{ClientConfig, Event, Mode};
+use crate::common::{ClientHarness, config};
+use mcp_proto::peer::client::{ClientConfig, EraPolicy, Event};
 use mcp_proto::peer::{Outcome, RequestId, RequestOptions};
 use mcp_proto::schema::tasks::TaskStatus;
 use mcp_proto::schema::{CallTool, CallToolParams, ClientCapability, ListTools, PaginatedParams};
@@ -64,17 +64,17 @@ pub(crate) fn legacy_capabilities() -> Value {
 }
 
 /// A legacy server with these capabilities, whose tools have been listed.
-pub(crate) fn legacy_with(capabilities: Value) -> Scripted {
+pub(crate) fn legacy_with(capabilities: Value) -> ClientHarness {
     legacy_by(config(), capabilities)
 }
 
-pub(crate) fn legacy_of(config: ClientConfig) -> Scripted {
+pub(crate) fn legacy_of(config: ClientConfig) -> ClientHarness {
     legacy_by(config, legacy_capabilities())
 }
 
-fn legacy_by(mut config: ClientConfig, capabilities: Value) -> Scripted {
-    config.mode = Mode::LegacyOnly;
-    let mut s = Scripted::open(config);
+fn legacy_by(mut config: ClientConfig, capabilities: Value) -> ClientHarness {
+    config.era_policy = EraPolicy::LegacyOnly;
+    let mut s = ClientHarness::open(config);
     let id = s.expect("initialize");
     let server = json!({"name": "scripted", "version": "1"});
     s.answer(
@@ -94,46 +94,46 @@ pub(crate) fn tools() -> Value {
     ]})
 }
 
-pub(crate) fn list_tools(s: &mut Scripted, page: Value) {
+pub(crate) fn list_tools(s: &mut ClientHarness, page: Value) {
     s.client.request::<ListTools>(s.now, &PaginatedParams::default(), RequestOptions::default()).unwrap();
     let id = s.expect("tools/list");
     s.answer(&id, page);
     s.take_events();
 }
 
-pub(crate) fn legacy() -> Scripted {
+pub(crate) fn legacy() -> ClientHarness {
     legacy_with(legacy_capabilities())
 }
 
-pub(crate) fn eliciting() -> Scripted {
+pub(crate) fn eliciting() -> ClientHarness {
     let mut config = config();
     config.capabilities = config.capabilities.with(ClientCapability::ElicitationForm);
-    Scripted::modern(config)
+    ClientHarness::modern(config)
 }
 
 // --- What a client does ---
 
-pub(crate) fn call(s: &mut Scripted, tool: &str, options: RequestOptions) -> (RequestId, Value) {
+pub(crate) fn call(s: &mut ClientHarness, tool: &str, options: RequestOptions) -> (RequestId, Value) {
     let request = s.client.request::<CallTool>(s.now, &CallToolParams::new(tool), options).unwrap();
     (request, s.line())
 }
 
 /// A call that has become a task.
-pub(crate) fn begun(s: &mut Scripted) -> RequestId {
+pub(crate) fn started_task(s: &mut ClientHarness) -> RequestId {
     let (request, line) = call(s, "slow", RequestOptions::default());
     s.answer(&line["id"], created());
     request
 }
 
 /// A call of 2025-11-25 that has become a task.
-pub(crate) fn begun_legacy(s: &mut Scripted) -> RequestId {
+pub(crate) fn started_legacy_task(s: &mut ClientHarness) -> RequestId {
     let (request, line) = call(s, "required", RequestOptions::default());
     s.answer(&line["id"], json!({"task": legacy_task("working")}));
     request
 }
 
 /// The next question is due: returns its id.
-pub(crate) fn polled(s: &mut Scripted) -> Value {
+pub(crate) fn answer_poll(s: &mut ClientHarness) -> Value {
     s.advance(INTERVAL);
     let line = s.line();
     assert_eq!(
@@ -151,7 +151,7 @@ pub(crate) fn result(outcome: Outcome) -> Value {
     }
 }
 
-pub(crate) fn statuses(s: &mut Scripted) -> Vec<TaskStatus> {
+pub(crate) fn statuses(s: &mut ClientHarness) -> Vec<TaskStatus> {
     let events = s.take_events();
     let status = |event: &Event| match event {
         Event::TaskStatus { report, .. } => Some(report.status),
@@ -162,7 +162,7 @@ pub(crate) fn statuses(s: &mut Scripted) -> Vec<TaskStatus> {
     statuses
 }
 
-pub(crate) fn asked(s: &mut Scripted) -> Vec<mcp_proto::peer::InboundId> {
+pub(crate) fn input_requests(s: &mut ClientHarness) -> Vec<mcp_proto::peer::InboundId> {
     let events = s.take_events();
     let id = |event: &Event| match event {
         Event::Request { id, method, .. } => {

@@ -3,19 +3,21 @@
 use core::time::Duration;
 
 use mcp_proto::peer::client::Event;
-use mcp_proto::peer::{InputFault, InputMode, InvalidAnswer, Lost, Outcome, RequestOptions, TaskMode};
+use mcp_proto::peer::{
+    InputError, InputMode, InvalidAnswerError, LostReason, Outcome, RequestOptions, TaskMode,
+};
 use mcp_proto::rpc::{ErrorObject, code};
 use mcp_proto::schema::tasks::TaskStatus;
 use mcp_proto::schema::{ElicitResult, ListTools, PaginatedParams, ReadResource, ReadResourceParams};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::common::{Scripted, config};
+use crate::common::{ClientHarness, config};
 
 /// C14.1
 #[test]
 fn the_extension_is_declared_on_every_request_but_where_no_task_may_come() {
-    let mut s = Scripted::open(config());
+    let mut s = ClientHarness::open(config());
     let probe = s.line();
     assert!(declared(&probe).is_object(), "{probe}");
     s.answer(&probe["id"], crate::common::discover_result());
@@ -26,7 +28,7 @@ fn the_extension_is_declared_on_every_request_but_where_no_task_may_come() {
 
     let mut never = config();
     never.tasks = TaskMode::Never;
-    let mut s = Scripted::open(never);
+    let mut s = ClientHarness::open(never);
     let probe = s.line();
     assert!(declared(&probe).is_null(), "{probe}");
     s.answer(&probe["id"], crate::common::discover_result());
@@ -39,10 +41,10 @@ fn the_extension_is_declared_on_every_request_but_where_no_task_may_come() {
 /// C14.1, C14.3
 #[test]
 fn a_call_that_becomes_a_task_ends_with_what_the_task_comes_to() {
-    let mut s = Scripted::modern(config());
-    let request = begun(&mut s);
+    let mut s = ClientHarness::modern(config());
+    let request = started_task(&mut s);
     s.expect_silence();
-    let id = polled(&mut s);
+    let id = answer_poll(&mut s);
     s.answer(&id, with(task("working"), "pollIntervalMs", json!(5000)));
     s.advance(INTERVAL);
     s.expect_silence();
@@ -60,7 +62,7 @@ fn a_call_that_becomes_a_task_ends_with_what_the_task_comes_to() {
 /// C14.1
 #[test]
 fn a_server_may_answer_without_a_task() {
-    let mut s = Scripted::modern(config());
+    let mut s = ClientHarness::modern(config());
     let (request, line) = call(&mut s, "fast", RequestOptions::default());
     s.answer(&line["id"], json!({"resultType": "complete", "content": []}));
     assert_eq!(result(s.outcome(request))["content"], json!([]));
@@ -69,18 +71,22 @@ fn a_server_may_answer_without_a_task() {
 /// C14.1: a task in answer to what can not become one is an invalid answer.
 #[test]
 fn a_task_that_may_not_be_is_an_invalid_answer() {
-    let mut s = Scripted::modern(config());
+    let mut s = ClientHarness::modern(config());
     let params = ReadResourceParams::new("file:///a");
     let read = s.client.request::<ReadResource>(s.now, &params, RequestOptions::default()).unwrap();
     let id = s.expect("resources/read");
     s.answer(&id, created());
-    assert!(matches!(s.outcome(read), Outcome::Invalid(InvalidAnswer::ResultType(kind)) if kind == "task"));
+    assert!(
+        matches!(s.outcome(read), Outcome::Invalid(InvalidAnswerError::ResultType(kind)) if kind == "task")
+    );
     let (never, line) = call(&mut s, "slow", RequestOptions::default().task(TaskMode::Never));
     s.answer(&line["id"], created());
-    assert!(matches!(s.outcome(never), Outcome::Invalid(InvalidAnswer::ResultType(kind)) if kind == "task"));
+    assert!(
+        matches!(s.outcome(never), Outcome::Invalid(InvalidAnswerError::ResultType(kind)) if kind == "task")
+    );
     let (nameless, line) = call(&mut s, "slow", RequestOptions::default());
     s.answer(&line["id"], json!({"resultType": "task", "status": "working"}));
-    assert!(matches!(s.outcome(nameless), Outcome::Invalid(InvalidAnswer::Malformed(_))));
+    assert!(matches!(s.outcome(nameless), Outcome::Invalid(InvalidAnswerError::Malformed(_))));
     s.advance(Duration::from_secs(60));
     s.expect_silence();
 }
@@ -89,15 +95,15 @@ fn a_task_that_may_not_be_is_an_invalid_answer() {
 #[test]
 fn what_a_task_asks_for_is_asked_of_the_application_and_handed_over() {
     let mut s = eliciting();
-    let request = begun(&mut s);
-    let id = polled(&mut s);
+    let request = started_task(&mut s);
+    let id = answer_poll(&mut s);
     s.answer(&id, asking(&["name", "age"]));
-    let ids = asked(&mut s);
+    let ids = input_requests(&mut s);
     assert_eq!(ids.len(), 2);
     assert_eq!(s.client.peer().on_behalf_of(ids[0]), Some(request));
-    let id = polled(&mut s);
+    let id = answer_poll(&mut s);
     s.answer(&id, asking(&["name", "age"]));
-    assert_eq!(asked(&mut s), [], "asked once");
+    assert_eq!(input_requests(&mut s), [], "asked once");
     for id in ids {
         s.expect_silence();
         s.client.respond(s.now, id, Ok(&ElicitResult::decline()));
@@ -109,7 +115,7 @@ fn what_a_task_asks_for_is_asked_of_the_application_and_handed_over() {
     assert_eq!(line["params"]["inputResponses"], answers);
     assert!(declared(&line).is_object());
     s.answer(&line["id"], json!({"resultType": "complete"}));
-    let id = polled(&mut s);
+    let id = answer_poll(&mut s);
     s.answer(&id, completed());
     assert_eq!(result(s.outcome(request))["content"][0]["text"], "done");
 }
@@ -117,11 +123,11 @@ fn what_a_task_asks_for_is_asked_of_the_application_and_handed_over() {
 /// C14.4: the same trust rules as for a direct request: nothing that was not declared is asked.
 #[test]
 fn a_task_that_asks_for_what_was_not_declared_is_given_up() {
-    let mut s = Scripted::modern(config());
-    let request = begun(&mut s);
-    let id = polled(&mut s);
+    let mut s = ClientHarness::modern(config());
+    let request = started_task(&mut s);
+    let id = answer_poll(&mut s);
     s.answer(&id, asking(&["name"]));
-    assert!(matches!(s.outcome(request), Outcome::Input(InputFault::Undeclared { .. })));
+    assert!(matches!(s.outcome(request), Outcome::Input(InputError::Undeclared { .. })));
     assert_eq!(s.line()["method"], "tasks/cancel");
 }
 
@@ -129,12 +135,12 @@ fn a_task_that_asks_for_what_was_not_declared_is_given_up() {
 #[test]
 fn an_error_of_the_application_gives_the_task_up() {
     let mut s = eliciting();
-    let request = begun(&mut s);
-    let id = polled(&mut s);
+    let request = started_task(&mut s);
+    let id = answer_poll(&mut s);
     s.answer(&id, asking(&["name", "age"]));
-    let ids = asked(&mut s);
+    let ids = input_requests(&mut s);
     s.client.respond(s.now, ids[0], Err(ErrorObject::new(code::INTERNAL_ERROR, "no")));
-    assert!(matches!(s.outcome(request), Outcome::Input(InputFault::Failed { .. })));
+    assert!(matches!(s.outcome(request), Outcome::Input(InputError::Failed { .. })));
     assert_eq!(s.line()["method"], "tasks/cancel");
 }
 
@@ -142,11 +148,11 @@ fn an_error_of_the_application_gives_the_task_up() {
 #[test]
 fn what_is_asked_is_withdrawn_when_the_task_ends_without_it() {
     let mut s = eliciting();
-    let request = begun(&mut s);
-    let id = polled(&mut s);
+    let request = started_task(&mut s);
+    let id = answer_poll(&mut s);
     s.answer(&id, asking(&["name"]));
-    let ids = asked(&mut s);
-    let id = polled(&mut s);
+    let ids = input_requests(&mut s);
+    let id = answer_poll(&mut s);
     s.answer(&id, completed());
     let withdrawn = |event: &Event| matches!(event, Event::RequestCancelled { id, .. } if *id == ids[0]);
     result(s.outcome(request));
@@ -163,17 +169,17 @@ fn with_manual_input_the_application_sees_that_a_task_waits_and_answers_itself()
     options.input = InputMode::Manual;
     let (_, line) = call(&mut s, "slow", options);
     s.answer(&line["id"], created());
-    let id = polled(&mut s);
+    let id = answer_poll(&mut s);
     s.answer(&id, asking(&["name"]));
     assert_eq!(statuses(&mut s), [TaskStatus::Working, TaskStatus::InputRequired]);
-    assert_eq!(asked(&mut s), []);
+    assert_eq!(input_requests(&mut s), []);
 }
 
 /// C14.5
 #[test]
 fn a_cancelled_task_is_cancelled_by_its_own_request() {
-    let mut s = Scripted::modern(config());
-    let request = begun(&mut s);
+    let mut s = ClientHarness::modern(config());
+    let request = started_task(&mut s);
     s.client.cancel(s.now, request, Some("enough"));
     assert!(matches!(s.outcome(request), Outcome::Cancelled));
     let line = s.line();
@@ -188,7 +194,7 @@ fn a_cancelled_task_is_cancelled_by_its_own_request() {
 /// C14.5: before there is a task, a request is cancelled as any other; a task that comes all the same is not wanted.
 #[test]
 fn a_task_that_crosses_the_cancellation_is_cancelled() {
-    let mut s = Scripted::modern(config());
+    let mut s = ClientHarness::modern(config());
     let (request, line) = call(&mut s, "slow", RequestOptions::default());
     s.client.cancel(s.now, request, None);
     assert_eq!(s.line()["method"], "notifications/cancelled");
@@ -200,8 +206,8 @@ fn a_task_that_crosses_the_cancellation_is_cancelled() {
 /// C14.6
 #[test]
 fn a_notification_ends_the_task_as_an_answer_does() {
-    let mut s = Scripted::modern(config());
-    let request = begun(&mut s);
+    let mut s = ClientHarness::modern(config());
+    let request = started_task(&mut s);
     let mut params = completed();
     params.as_object_mut().unwrap().remove("resultType");
     s.notify("notifications/tasks", with(params.clone(), "taskId", json!("another")));
@@ -215,35 +221,35 @@ fn a_notification_ends_the_task_as_an_answer_does() {
 /// C14.6: a notification is no substitute for asking.
 #[test]
 fn asking_goes_on_after_notifications() {
-    let mut s = Scripted::modern(config());
-    begun(&mut s);
+    let mut s = ClientHarness::modern(config());
+    started_task(&mut s);
     s.notify("notifications/tasks", task("working"));
-    polled(&mut s);
+    answer_poll(&mut s);
 }
 
 #[test]
 fn a_task_that_fails_ends_with_its_error() {
-    let mut s = Scripted::modern(config());
-    let request = begun(&mut s);
-    let id = polled(&mut s);
+    let mut s = ClientHarness::modern(config());
+    let request = started_task(&mut s);
+    let id = answer_poll(&mut s);
     s.answer(&id, with(task("failed"), "error", json!({"code": -32603, "message": "limit"})));
     assert!(matches!(s.outcome(request), Outcome::Error(error) if error.message == "limit"));
 }
 
 #[test]
 fn a_task_that_the_server_gives_up_ends_so() {
-    let mut s = Scripted::modern(config());
-    let request = begun(&mut s);
-    let id = polled(&mut s);
+    let mut s = ClientHarness::modern(config());
+    let request = started_task(&mut s);
+    let id = answer_poll(&mut s);
     s.answer(&id, with(task("cancelled"), "statusMessage", json!("quota")));
     assert!(matches!(s.outcome(request), Outcome::TaskCancelled { message: Some(why) } if why == "quota"));
 }
 
 #[test]
 fn a_task_that_the_server_has_forgotten_ends_with_that_error() {
-    let mut s = Scripted::modern(config());
-    let request = begun(&mut s);
-    let id = polled(&mut s);
+    let mut s = ClientHarness::modern(config());
+    let request = started_task(&mut s);
+    let id = answer_poll(&mut s);
     s.answer_error(&id, code::INVALID_PARAMS, None);
     assert!(matches!(s.outcome(request), Outcome::Error(error) if error.code == code::INVALID_PARAMS));
     s.expect_silence();
@@ -252,20 +258,20 @@ fn a_task_that_the_server_has_forgotten_ends_with_that_error() {
 /// R8: some servers say of a task that it is one where the answer is complete.
 #[test]
 fn an_answer_about_a_task_may_say_that_it_is_a_task() {
-    let mut s = Scripted::modern(config());
-    let request = begun(&mut s);
-    let id = polled(&mut s);
+    let mut s = ClientHarness::modern(config());
+    let request = started_task(&mut s);
+    let id = answer_poll(&mut s);
     s.answer(&id, with(completed(), "resultType", json!("task")));
     result(s.outcome(request));
 }
 
 #[test]
 fn a_task_outlives_the_times_of_requests_but_not_its_own_maximum() {
-    let mut s = Scripted::modern(config());
-    let request = begun(&mut s);
-    let minute = |s: &mut Scripted| {
+    let mut s = ClientHarness::modern(config());
+    let request = started_task(&mut s);
+    let minute = |s: &mut ClientHarness| {
         for _ in 0..30 {
-            let id = polled(s);
+            let id = answer_poll(s);
             s.answer(&id, task("working"));
         }
     };
@@ -274,15 +280,16 @@ fn a_task_outlives_the_times_of_requests_but_not_its_own_maximum() {
     }
     assert_eq!(s.client.peer().in_flight(), 1, "{:?}", s.outcome(request));
 
-    let mut s = Scripted::modern(config());
-    let (request, line) = call(&mut s, "slow", RequestOptions::default().maximum(Duration::from_secs(60)));
+    let mut s = ClientHarness::modern(config());
+    let (request, line) =
+        call(&mut s, "slow", RequestOptions::default().hard_timeout(Duration::from_secs(60)));
     s.answer(&line["id"], created());
     for _ in 0..29 {
-        let id = polled(&mut s);
+        let id = answer_poll(&mut s);
         s.answer(&id, task("working"));
     }
     s.advance(INTERVAL);
-    assert!(matches!(s.outcome(request), Outcome::TimedOut { maximum: true, .. }));
+    assert!(matches!(s.outcome(request), Outcome::TimedOut { hard: true, .. }));
     let lines: Vec<Value> = core::iter::from_fn(|| s.try_line()).collect();
     assert!(lines.iter().any(|line| line["method"] == "tasks/cancel"), "{lines:?}");
     assert!(lines.iter().all(|line| line["method"] != "notifications/cancelled"), "{lines:?}");
@@ -290,24 +297,24 @@ fn a_task_outlives_the_times_of_requests_but_not_its_own_maximum() {
 
 #[test]
 fn a_question_that_is_not_answered_is_asked_again() {
-    let mut s = Scripted::modern(config());
-    let request = begun(&mut s);
-    polled(&mut s);
+    let mut s = ClientHarness::modern(config());
+    let request = started_task(&mut s);
+    answer_poll(&mut s);
     s.advance(Duration::from_secs(30));
     assert_eq!(s.line()["method"], "notifications/cancelled");
-    let id = polled(&mut s);
+    let id = answer_poll(&mut s);
     s.answer(&id, completed());
     result(s.outcome(request));
 }
 
 #[test]
 fn a_second_answer_to_a_request_that_is_a_task_by_now_changes_nothing() {
-    let mut s = Scripted::modern(config());
+    let mut s = ClientHarness::modern(config());
     let (request, line) = call(&mut s, "slow", RequestOptions::default());
     s.answer(&line["id"], created());
     s.answer(&line["id"], json!({"resultType": "complete", "content": []}));
     s.expect_silence();
-    let id = polled(&mut s);
+    let id = answer_poll(&mut s);
     s.answer(&id, completed());
     assert_eq!(result(s.outcome(request))["content"][0]["text"], "done");
 }
@@ -315,30 +322,30 @@ fn a_second_answer_to_a_request_that_is_a_task_by_now_changes_nothing() {
 #[test]
 fn a_lost_connection_ends_the_request_once() {
     let mut s = eliciting();
-    let request = begun(&mut s);
-    let id = polled(&mut s);
+    let request = started_task(&mut s);
+    let id = answer_poll(&mut s);
     s.answer(&id, asking(&["name"]));
-    polled(&mut s);
+    answer_poll(&mut s);
     s.end("gone");
-    assert!(matches!(s.outcome(request), Outcome::Lost(Lost::Disconnected(_))));
+    assert!(matches!(s.outcome(request), Outcome::Lost(LostReason::Disconnected(_))));
     assert_eq!(s.client.poll_timeout(), None);
 }
 
 #[test]
 fn closing_leaves_the_task_alone() {
-    let mut s = Scripted::modern(config());
-    let request = begun(&mut s);
+    let mut s = ClientHarness::modern(config());
+    let request = started_task(&mut s);
     s.client.close(s.now);
     s.advance(Duration::from_secs(10));
-    assert!(matches!(s.outcome(request), Outcome::Lost(Lost::Closed)));
+    assert!(matches!(s.outcome(request), Outcome::Lost(LostReason::Closed)));
     let lines: Vec<Value> = core::iter::from_fn(|| s.try_line()).collect();
     assert!(lines.iter().all(|line| line["method"] != "tasks/cancel"), "{lines:?}");
 }
 
 #[test]
 fn closing_waits_for_the_cancellation_to_be_heard() {
-    let mut s = Scripted::modern(config());
-    let request = begun(&mut s);
+    let mut s = ClientHarness::modern(config());
+    let request = started_task(&mut s);
     s.client.cancel(s.now, request, None);
     s.client.close(s.now);
     let id = s.expect("tasks/cancel");

@@ -35,7 +35,7 @@ fn receiver(open: &Arc<AtomicBool>) -> Front {
 }
 
 /// What the client writes next, whatever its handlers do meanwhile.
-fn said(front: &mut Front, message: Value) -> Value {
+fn next_message(front: &mut Front, message: Value) -> Value {
     front.driver.lock(|machine, now| machine.handle_input(now, Bytes::from(format!("{message}\n"))));
     written(front)
 }
@@ -69,7 +69,7 @@ fn about(id: u32, method: &str, task: &Value) -> Value {
 fn what_a_server_asks_becomes_a_task_that_it_polls_and_fetches() {
     let open = Arc::new(AtomicBool::new(false));
     let mut front = receiver(&open);
-    let created = said(&mut front, elicit(1, json!({"task": {"ttl": 60000}})));
+    let created = next_message(&mut front, elicit(1, json!({"task": {"ttl": 60000}})));
     let task = &created["result"]["task"];
     assert_eq!(
         (&created["id"], &task["status"], &task["ttl"]),
@@ -78,19 +78,19 @@ fn what_a_server_asks_becomes_a_task_that_it_polls_and_fetches() {
     let (began, id) = (task["createdAt"].as_str().unwrap(), task["taskId"].clone());
     assert!(began.ends_with('Z') && began.contains('T'), "{began}");
 
-    assert_eq!(said(&mut front, about(2, "tasks/get", &id))["result"]["status"], "working");
-    let listed = said(&mut front, crate::front_common::request(&json!(3), "tasks/list", json!({})));
+    assert_eq!(next_message(&mut front, about(2, "tasks/get", &id))["result"]["status"], "working");
+    let listed = next_message(&mut front, crate::front_common::request(&json!(3), "tasks/list", json!({})));
     assert_eq!(listed["result"]["tasks"][0]["taskId"], id, "what can be got can be listed");
-    assert_eq!(said(&mut front, about(4, "tasks/result", &id)), Value::Null, "it is held back");
+    assert_eq!(next_message(&mut front, about(4, "tasks/result", &id)), Value::Null, "it is held back");
 
     open.store(true, Ordering::SeqCst);
     let fetched = written(&mut front);
     assert_eq!((&fetched["id"], &fetched["result"]["action"]), (&json!(4), &json!("decline")));
     let related = json!({"taskId": id});
     assert_eq!(fetched["result"]["_meta"]["io.modelcontextprotocol/related-task"], related);
-    assert_eq!(said(&mut front, about(5, "tasks/get", &id))["result"]["status"], "completed");
-    assert_eq!(said(&mut front, about(6, "tasks/result", &id))["result"]["action"], "decline");
-    let refused = said(&mut front, about(7, "tasks/cancel", &id));
+    assert_eq!(next_message(&mut front, about(5, "tasks/get", &id))["result"]["status"], "completed");
+    assert_eq!(next_message(&mut front, about(6, "tasks/result", &id))["result"]["action"], "decline");
+    let refused = next_message(&mut front, about(7, "tasks/cancel", &id));
     assert_eq!(refused["error"]["code"], code::INVALID_PARAMS, "it is over");
 }
 
@@ -99,8 +99,8 @@ fn what_a_server_asks_becomes_a_task_that_it_polls_and_fetches() {
 fn a_received_task_is_cancelled_for_good() {
     let open = Arc::new(AtomicBool::new(false));
     let mut front = receiver(&open);
-    let id = said(&mut front, elicit(1, json!({"task": {}})))["result"]["task"]["taskId"].clone();
-    said(&mut front, about(2, "tasks/result", &id));
+    let id = next_message(&mut front, elicit(1, json!({"task": {}})))["result"]["task"]["taskId"].clone();
+    next_message(&mut front, about(2, "tasks/result", &id));
     front.driver.lock(|machine, now| {
         machine.handle_input(now, Bytes::from(format!("{}\n", about(3, "tasks/cancel", &id))));
     });
@@ -110,7 +110,7 @@ fn a_received_task_is_cancelled_for_good() {
     assert_eq!(front.line()["result"]["status"], "cancelled");
     open.store(true, Ordering::SeqCst);
     front.expect_silence();
-    assert_eq!(said(&mut front, about(4, "tasks/get", &id))["result"]["status"], "cancelled");
+    assert_eq!(next_message(&mut front, about(4, "tasks/get", &id))["result"]["status"], "cancelled");
 }
 
 /// R7: a handler's error is the end of the task, and `tasks/result` brings it.
@@ -120,13 +120,16 @@ fn a_received_task_that_fails_brings_its_error() {
         .tasks()
         .elicitation(async |_, _| Err::<ElicitResult, _>(HandlerError::new("nobody is there")));
     let mut front = Front::legacy_with(handlers);
-    let id = said(&mut front, elicit(1, json!({"task": {}})))["result"]["task"]["taskId"].clone();
-    let got = said(&mut front, about(2, "tasks/get", &id));
+    let id = next_message(&mut front, elicit(1, json!({"task": {}})))["result"]["task"]["taskId"].clone();
+    let got = next_message(&mut front, about(2, "tasks/get", &id));
     assert_eq!(
         (&got["result"]["status"], &got["result"]["statusMessage"]),
         (&json!("failed"), &json!("nobody is there"))
     );
-    assert_eq!(said(&mut front, about(3, "tasks/result", &id))["error"]["message"], "nobody is there");
+    assert_eq!(
+        next_message(&mut front, about(3, "tasks/result", &id))["error"]["message"],
+        "nobody is there"
+    );
 }
 
 /// R7: a client that declares no tasks ignores that one is wanted, and has none to ask for.
@@ -135,8 +138,8 @@ fn without_the_capability_a_wish_for_a_task_is_ignored() {
     let handlers =
         ClientHandlers::new().elicitation(async |_, _| Ok::<_, HandlerError>(ElicitResult::decline()));
     let mut front = Front::legacy_with(handlers);
-    assert_eq!(said(&mut front, elicit(1, json!({"task": {}})))["result"]["action"], "decline");
-    let refused = said(&mut front, about(2, "tasks/get", &json!("1")));
+    assert_eq!(next_message(&mut front, elicit(1, json!({"task": {}})))["result"]["action"], "decline");
+    let refused = next_message(&mut front, about(2, "tasks/get", &json!("1")));
     assert_eq!(refused["error"]["code"], code::METHOD_NOT_FOUND);
 }
 
@@ -144,8 +147,8 @@ fn without_the_capability_a_wish_for_a_task_is_ignored() {
 fn a_request_that_wants_no_task_is_answered_as_ever() {
     let open = Arc::new(AtomicBool::new(true));
     let mut front = receiver(&open);
-    assert_eq!(said(&mut front, elicit(1, json!({})))["result"]["action"], "decline");
-    let listed = said(&mut front, crate::front_common::request(&json!(2), "tasks/list", json!({})));
+    assert_eq!(next_message(&mut front, elicit(1, json!({})))["result"]["action"], "decline");
+    let listed = next_message(&mut front, crate::front_common::request(&json!(2), "tasks/list", json!({})));
     assert_eq!(listed["result"]["tasks"], json!([]));
 }
 
@@ -153,11 +156,13 @@ fn a_request_that_wants_no_task_is_answered_as_ever() {
 fn an_unknown_task_or_page_is_refused() {
     let mut front = receiver(&Arc::default());
     for method in ["tasks/get", "tasks/result", "tasks/cancel"] {
-        let refused = said(&mut front, about(1, method, &json!("1")));
+        let refused = next_message(&mut front, about(1, method, &json!("1")));
         assert_eq!(refused["error"]["code"], code::INVALID_PARAMS, "{method}");
     }
-    let refused =
-        said(&mut front, crate::front_common::request(&json!(2), "tasks/list", json!({"cursor": "next"})));
+    let refused = next_message(
+        &mut front,
+        crate::front_common::request(&json!(2), "tasks/list", json!({"cursor": "next"})),
+    );
     assert_eq!(refused["error"]["code"], code::INVALID_PARAMS);
 }
 
@@ -167,13 +172,14 @@ fn received_tasks_are_bounded_and_listed_in_pages() {
     let open = Arc::new(AtomicBool::new(false));
     let mut front = receiver(&open);
     for id in 1..=256 {
-        assert!(said(&mut front, elicit(id, json!({"task": {}})))["result"]["task"].is_object());
+        assert!(next_message(&mut front, elicit(id, json!({"task": {}})))["result"]["task"].is_object());
     }
-    let refused = said(&mut front, elicit(257, json!({"task": {}})));
+    let refused = next_message(&mut front, elicit(257, json!({"task": {}})));
     assert_eq!(refused["error"]["code"], code::INTERNAL_ERROR);
     let (mut cursor, mut seen) = (json!({}), 0);
     for page in 0..6 {
-        let listed = said(&mut front, crate::front_common::request(&json!(300 + page), "tasks/list", cursor));
+        let listed =
+            next_message(&mut front, crate::front_common::request(&json!(300 + page), "tasks/list", cursor));
         seen += listed["result"]["tasks"].as_array().unwrap().len();
         cursor = json!({"cursor": listed["result"]["nextCursor"]});
     }
@@ -181,18 +187,19 @@ fn received_tasks_are_bounded_and_listed_in_pages() {
     // Once some are over there is room again: the oldest of them goes.
     open.store(true, Ordering::SeqCst);
     written(&mut front);
-    assert!(said(&mut front, elicit(400, json!({"task": {}})))["result"]["task"].is_object());
+    assert!(next_message(&mut front, elicit(400, json!({"task": {}})))["result"]["task"].is_object());
 }
 
 #[test]
 fn a_received_task_is_forgotten_after_its_time() {
     let open = Arc::new(AtomicBool::new(true));
     let mut front = receiver(&open);
-    let id = said(&mut front, elicit(1, json!({"task": {"ttl": 1000}})))["result"]["task"]["taskId"].clone();
-    assert_eq!(said(&mut front, about(2, "tasks/get", &id))["result"]["status"], "completed");
+    let id = next_message(&mut front, elicit(1, json!({"task": {"ttl": 1000}})))["result"]["task"]["taskId"]
+        .clone();
+    assert_eq!(next_message(&mut front, about(2, "tasks/get", &id))["result"]["status"], "completed");
     front.clock.advance(Duration::from_secs(1));
-    said(&mut front, elicit(3, json!({"task": {}})));
-    assert_eq!(said(&mut front, about(4, "tasks/get", &id))["error"]["code"], code::INVALID_PARAMS);
+    next_message(&mut front, elicit(3, json!({"task": {}})));
+    assert_eq!(next_message(&mut front, about(4, "tasks/get", &id))["error"]["code"], code::INVALID_PARAMS);
 }
 
 #[test]
@@ -211,7 +218,7 @@ fn an_answer_on_behalf_of_a_task_names_it() {
         ClientHandlers::new().elicitation(async |_, _| Ok::<_, HandlerError>(ElicitResult::decline()));
     let mut front = Front::legacy_with(handlers);
     let related = json!({"io.modelcontextprotocol/related-task": {"taskId": "theirs"}});
-    let answered = said(&mut front, elicit(1, json!({"_meta": related})));
+    let answered = next_message(&mut front, elicit(1, json!({"_meta": related})));
     assert_eq!(answered["result"], json!({"action": "decline", "_meta": related}));
-    assert!(said(&mut front, elicit(2, json!({})))["result"].get("_meta").is_none());
+    assert!(next_message(&mut front, elicit(2, json!({})))["result"].get("_meta").is_none());
 }

@@ -10,11 +10,11 @@ use mcp_proto::schema::{CallTool, CallToolParams, ClientCapability, ElicitResult
 use serde_json::{Value, json};
 
 use super::{asking, completed, legacy_task, task, with};
-use crate::common::{Scripted, config};
+use crate::common::{ClientHarness, config};
 
-struct Walk {
-    s: Scripted,
-    chance: u64,
+struct RandomWalk {
+    s: ClientHarness,
+    rng_state: u64,
     modern: bool,
     /// What was accepted, and whether it has ended.
     requests: BTreeMap<RequestId, bool>,
@@ -23,15 +23,15 @@ struct Walk {
     asked: Vec<InboundId>,
     /// How often each method went out.
     sent: BTreeMap<String, usize>,
-    settled: usize,
+    resolved: usize,
 }
 
-impl Walk {
+impl RandomWalk {
     fn new(modern: bool, seed: u64) -> Self {
         let mut config = config();
         config.capabilities = config.capabilities.with(ClientCapability::ElicitationForm);
         config.limits.task_inputs = 4;
-        let mut s = if modern { Scripted::open(config) } else { super::legacy_of(config) };
+        let mut s = if modern { ClientHarness::open(config) } else { super::legacy_of(config) };
         if modern {
             let probe = s.expect("server/discover");
             let mut discovered = crate::common::discover_result();
@@ -41,21 +41,21 @@ impl Walk {
         s.take_events();
         Self {
             s,
-            chance: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
+            rng_state: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
             modern,
             requests: BTreeMap::new(),
             waiting: VecDeque::new(),
             asked: Vec::new(),
             sent: BTreeMap::new(),
-            settled: 0,
+            resolved: 0,
         }
     }
 
     fn random(&mut self, below: usize) -> usize {
-        self.chance ^= self.chance << 13;
-        self.chance ^= self.chance >> 7;
-        self.chance ^= self.chance << 17;
-        usize::try_from(self.chance >> 16).unwrap() % below
+        self.rng_state ^= self.rng_state << 13;
+        self.rng_state ^= self.rng_state >> 7;
+        self.rng_state ^= self.rng_state << 17;
+        usize::try_from(self.rng_state >> 16).unwrap() % below
     }
 
     fn pick<T: Copy>(&mut self, from: &[T]) -> Option<T> {
@@ -64,9 +64,9 @@ impl Walk {
 
     fn begin(&mut self) {
         let mode = self.pick(&[TaskMode::Await, TaskMode::Await, TaskMode::Handle, TaskMode::Never]).unwrap();
-        let mut options = RequestOptions::default().task(mode).progress(ProgressOption::Ask);
+        let mut options = RequestOptions::default().task(mode).progress(ProgressOption::Always);
         if self.random(4) == 0 {
-            options = options.maximum(Duration::from_secs(20));
+            options = options.hard_timeout(Duration::from_secs(20));
         }
         let begun = match self.random(4) {
             0 => self.s.client.task(self.s.now, "task-1", TaskCommand::Follow, options),
@@ -158,7 +158,7 @@ impl Walk {
                 Event::Outcome { request, outcome } => {
                     let ended = self.requests.get_mut(&request).expect("an outcome of an accepted request");
                     assert!(!core::mem::replace(ended, true), "contract 1: ended twice");
-                    self.settled += usize::from(matches!(outcome, Outcome::Result(_)));
+                    self.resolved += usize::from(matches!(outcome, Outcome::Result(_)));
                 }
                 Event::TaskStatus { request, .. } => {
                     assert_eq!(self.requests.get(&request), Some(&false), "a status after the end");
@@ -185,14 +185,14 @@ impl Walk {
                 self.look();
                 assert!(self.requests.values().all(|&ended| ended), "a request waits for ever");
                 assert_eq!(self.s.client.peer().in_flight(), 0);
-                return (self.sent, self.settled);
+                return (self.sent, self.resolved);
             }
         }
         self.s.advance(Duration::from_secs(60));
         self.look();
         assert!(self.requests.values().all(|&ended| ended), "contract 1: no outcome");
         assert_eq!(self.s.client.poll_timeout(), None);
-        (self.sent, self.settled)
+        (self.sent, self.resolved)
     }
 }
 
@@ -203,7 +203,7 @@ fn tasks_hold_the_contracts_whatever_happens() {
         let mut sent = BTreeMap::<String, usize>::new();
         let mut settled = 0;
         for seed in 0..100 {
-            let mut walk = Walk::new(modern, seed);
+            let mut walk = RandomWalk::new(modern, seed);
             for _ in 0..150 {
                 walk.step();
             }

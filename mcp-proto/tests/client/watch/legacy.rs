@@ -2,12 +2,12 @@
 
 use super::*;
 
-fn answer(s: &mut Scripted, id: &Value) {
+fn answer(s: &mut ClientHarness, id: &Value) {
     s.answer(id, json!({}));
 }
 
 #[track_caller]
-fn expect_about(s: &mut Scripted, method: &str, uri: &str) -> Value {
+fn expect_about(s: &mut ClientHarness, method: &str, uri: &str) -> Value {
     let line = s.line();
     assert_eq!(line["method"], method, "{line}");
     assert_eq!(line["params"]["uri"], uri);
@@ -17,23 +17,25 @@ fn expect_about(s: &mut Scripted, method: &str, uri: &str) -> Value {
 /// C6.7, S5.8: a resource is subscribed to once, however many watch it, and given up with the last of them.
 #[test]
 fn a_legacy_server_is_asked_once_for_each_resource() {
-    let mut s = Scripted::legacy(config());
-    let one = watch(&mut s, Interest::new().tools().resource(FILE));
+    let mut s = ClientHarness::legacy(config());
+    let one = watch(&mut s, WatchFilter::new().tools().resource(FILE));
     let subscribe = expect_about(&mut s, "resources/subscribe", FILE);
-    let two = watch(&mut s, Interest::new().resource(FILE).resource(OTHER));
+    let two = watch(&mut s, WatchFilter::new().resource(FILE).resource(OTHER));
     let other = expect_about(&mut s, "resources/subscribe", OTHER);
     s.expect_silence();
-    assert_eq!(told(&mut s), []);
+    assert_eq!(watch_events(&mut s), []);
     answer(&mut s, &subscribe);
-    assert_eq!(told(&mut s), [(one, "on".into())]);
+    assert_eq!(watch_events(&mut s), [(one, "on".into())]);
     answer(&mut s, &other);
-    assert_eq!(told(&mut s), [(two, "on".into())]);
+    assert_eq!(watch_events(&mut s), [(two, "on".into())]);
     s.notify("notifications/resources/updated", json!({"uri": FILE}));
     let events = s.take_events();
     let watches: Vec<WatchId> = events
         .iter()
         .filter_map(|event| match event {
-            Event::Changed { watch, change: Change::Resource(uri), why: Why::Told } if uri == FILE => {
+            Event::Changed { watch, change: Change::Resource(uri), evidence: ChangeEvidence::Notified }
+                if uri == FILE =>
+            {
                 Some(*watch)
             }
             _ => None,
@@ -53,71 +55,71 @@ fn a_legacy_server_is_asked_once_for_each_resource() {
 /// C6.7: requests about one resource do not overtake each other.
 #[test]
 fn a_legacy_resource_has_one_request_on_its_way() {
-    let mut s = Scripted::legacy(config());
-    let one = watch(&mut s, Interest::new().resource(FILE));
+    let mut s = ClientHarness::legacy(config());
+    let one = watch(&mut s, WatchFilter::new().resource(FILE));
     let subscribe = expect_about(&mut s, "resources/subscribe", FILE);
     s.client.unwatch(s.now, one);
     s.expect_silence();
-    let two = watch(&mut s, Interest::new().resource(FILE));
+    let two = watch(&mut s, WatchFilter::new().resource(FILE));
     s.client.unwatch(s.now, two);
     s.expect_silence();
     answer(&mut s, &subscribe);
     let give_up = expect_about(&mut s, "resources/unsubscribe", FILE);
-    let three = watch(&mut s, Interest::new().resource(FILE));
+    let three = watch(&mut s, WatchFilter::new().resource(FILE));
     s.expect_silence();
     answer(&mut s, &give_up);
     let subscribe = expect_about(&mut s, "resources/subscribe", FILE);
     answer(&mut s, &subscribe);
-    assert_eq!(told(&mut s), [(three, "on".into())]);
+    assert_eq!(watch_events(&mut s), [(three, "on".into())]);
 }
 
 /// C6.7: what the server does not declare is not asked for, and told to be missing.
 #[test]
 fn a_legacy_server_is_not_asked_for_what_it_does_not_declare() {
     let mut config = config();
-    config.mode = mcp_proto::peer::client::Mode::LegacyOnly;
-    let mut s = Scripted::open(config);
+    config.era_policy = mcp_proto::peer::client::EraPolicy::LegacyOnly;
+    let mut s = ClientHarness::open(config);
     let id = s.expect("initialize");
     let mut result = crate::common::initialize_result("2025-06-18");
     result["capabilities"] = json!({"tools": {"listChanged": true}, "prompts": {}, "resources": {}});
     s.answer(&id, result);
     s.expect("notifications/initialized");
     s.take_events();
-    watch(&mut s, Interest::new().tools().prompts().resources().resource(FILE).task("t"));
+    watch(&mut s, WatchFilter::new().tools().prompts().resources().resource(FILE).task("t"));
     s.expect_silence();
-    assert_eq!(words(told(&mut s)), [format!("on without prompts, resources, {FILE}, t")]);
+    assert_eq!(words(watch_events(&mut s)), [format!("on without prompts, resources, {FILE}, t")]);
 }
 
 /// C6.7: a resource that is refused is missing; one whose answer is lost is asked for again.
 #[test]
 fn a_legacy_resource_that_is_refused_is_missing() {
-    let mut s = Scripted::legacy(config());
-    watch(&mut s, Interest::new().resource(FILE).resource(OTHER));
+    let mut s = ClientHarness::legacy(config());
+    watch(&mut s, WatchFilter::new().resource(FILE).resource(OTHER));
     let file = expect_about(&mut s, "resources/subscribe", FILE);
     let other = expect_about(&mut s, "resources/subscribe", OTHER);
     s.answer_error(&file, -32602, None);
-    assert_eq!(told(&mut s), []);
+    assert_eq!(watch_events(&mut s), []);
     s.answer_error(&other, -32603, None);
     s.expect_silence();
     s.advance(Duration::from_millis(500));
     let other = expect_about(&mut s, "resources/subscribe", OTHER);
     answer(&mut s, &other);
-    assert_eq!(words(told(&mut s)), [format!("on without {FILE}")]);
+    assert_eq!(words(watch_events(&mut s)), [format!("on without {FILE}")]);
 }
 
 /// C14: tasks of 2025-11-25 are told as they are.
 #[test]
 fn legacy_tasks_are_watched() {
     let mut config = config();
-    config.mode = mcp_proto::peer::client::Mode::LegacyOnly;
-    let mut s = Scripted::open(config);
+    config.era_policy = mcp_proto::peer::client::EraPolicy::LegacyOnly;
+    let mut s = ClientHarness::open(config);
     let id = s.expect("initialize");
     let mut result = crate::common::initialize_result("2025-11-25");
     result["capabilities"] = json!({"tasks": {}});
     s.answer(&id, result);
     s.expect("notifications/initialized");
     s.take_events();
-    let id = watch(&mut s, Interest::new().task("t-1"));
+    let id = watch(&mut s, WatchFilter::new().task("t-1"));
     s.notify("notifications/tasks/status", json!({"taskId": "t-1", "status": "working"}));
     s.notify("notifications/tasks/status", json!({"taskId": "t-2", "status": "working"}));
     let mut events = s.take_events();
@@ -136,8 +138,8 @@ fn legacy_tasks_are_watched() {
 #[test]
 fn requests_of_watches_are_nobody_elses() {
     for cut in [false, true] {
-        let mut s = Scripted::legacy(config());
-        watch(&mut s, Interest::new().resource(FILE));
+        let mut s = ClientHarness::legacy(config());
+        watch(&mut s, WatchFilter::new().resource(FILE));
         let id = s.expect("resources/subscribe");
         if cut {
             s.end("gone");

@@ -33,7 +33,7 @@ fn a_legacy_client_is_asked_by_a_request_of_the_same_handler() {
 /// S4.1, C5.1: the front's own client and server, in either era, over two buffers.
 #[test]
 fn a_client_is_asked_whatever_its_era() {
-    for mode in [Mode::ModernOnly, Mode::LegacyOnly] {
+    for mode in [EraPolicy::ModernOnly, EraPolicy::LegacyOnly] {
         let clock = Arc::new(TestClock::default());
         let machine = StreamServer::new(router().config());
         let (_, mut server) = front::server(machine, clock.clone(), Arc::new(Counter::default()), router());
@@ -44,7 +44,7 @@ fn a_client_is_asked_whatever_its_era() {
             answer
         });
         let mut config = crate::front_common::config();
-        config.mode = mode;
+        config.era_policy = mode;
         config.capabilities = handlers.capabilities().clone();
         let (client, mut driver) = front::client(StreamClient::new(config), clock, handlers);
         let mut call = client.call_tool("steps", json!({})).start().unwrap();
@@ -125,7 +125,7 @@ fn prompts_and_resources_can_ask() {
 fn nothing_else_can_ask() {
     let router = Router::new("x", "1").completion(async |_: CompleteParams, cx: Context| {
         let error = cx.elicit("name", form("name")).await.unwrap_err();
-        assert!(matches!(error, Error::Refused(Refusal::Revision { .. })), "{error}");
+        assert!(matches!(error, Error::Refused(RequestError::Revision { .. })), "{error}");
         vec![error.to_string()]
     });
     let params = json!({"ref": {"type": "ref/prompt", "name": "p"}, "argument": {"name": "a", "value": "b"}});

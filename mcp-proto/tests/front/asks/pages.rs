@@ -53,7 +53,7 @@ fn nobody_is_sent_where_no_page_is_or_with_credentials() {
         let url = url["url"].as_str().unwrap();
         assert!(cx.visit_first("Look.", url).1.is_none());
         let error = cx.ask_url("page", "Look.", url).await.unwrap_err();
-        assert!(matches!(error, Error::Refused(Refusal::Page(_))), "{error}");
+        assert!(matches!(error, Error::Refused(RequestError::UnsafePage(_))), "{error}");
         Ok::<_, HandlerError>(error.to_string())
     });
     let router = Arc::new(router);

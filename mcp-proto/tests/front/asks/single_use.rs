@@ -56,7 +56,7 @@ impl SingleUse for Slow {
     fn claim(
         &self,
         _: StateId,
-        _: &mcp_proto::quota::Owner,
+        _: &mcp_proto::quota::QuotaOwner,
         _: UnixTime,
         _: UnixTime,
     ) -> core::pin::Pin<Box<dyn Future<Output = Result<StateUse, HandlerError>> + Send>> {

@@ -33,7 +33,7 @@ fn the_time_of_a_request_stands_still_while_it_is_held() {
         wire.advance(Duration::from_secs(29));
         wire.expect_pending(request);
         wire.advance(Duration::from_secs(1));
-        assert!(matches!(wire.outcome(request), Outcome::TimedOut { maximum: false, .. }));
+        assert!(matches!(wire.outcome(request), Outcome::TimedOut { hard: false, .. }));
         wire.expect_abort(&call);
     });
 }
@@ -41,13 +41,13 @@ fn the_time_of_a_request_stands_still_while_it_is_held() {
 #[test]
 fn a_request_that_is_held_ends_at_its_hard_maximum() {
     modern(parking(config()), |wire| {
-        let request = call_with(wire, RequestOptions::default().maximum(minutes(1)));
+        let request = call_with(wire, RequestOptions::default().hard_timeout(minutes(1)));
         let call = wire.expect("tools/call");
         let challenge = bar(wire, &call);
         wire.advance(minutes(1) - Duration::from_millis(1));
         wire.expect_pending(request);
         wire.advance(Duration::from_millis(1));
-        assert!(matches!(wire.outcome(request), Outcome::TimedOut { maximum: true, .. }));
+        assert!(matches!(wire.outcome(request), Outcome::TimedOut { hard: true, .. }));
         wire.expect_abort(&call);
         wire.resume(&challenge);
         wire.expect_silence();
@@ -101,7 +101,7 @@ fn closing_ends_what_is_held_after_a_while() {
             let call = wire.expect("tools/call");
             let challenge = bar(wire, &call);
             if at_once {
-                wire.client.abort(wire.now, Lost::DriverDropped);
+                wire.client.abort(wire.now, LostReason::DriverDropped);
             } else {
                 wire.client.close(wire.now);
                 wire.expect_pending(request);
@@ -128,6 +128,6 @@ fn a_request_that_is_held_may_still_be_answered_while_closing() {
         let call = wire.expect("tools/call");
         wire.answer(&call, json!({"resultType": "complete", "content": []}));
         wire.result(request);
-        assert_eq!(wire.closed(), Some(Closed::Done));
+        assert_eq!(wire.closed(), Some(CloseReason::Done));
     });
 }

@@ -43,7 +43,7 @@ fn a_probe_that_is_given_up_fails_the_connection_with_the_reason() {
         let probe = wire.expect("server/discover");
         let challenge = bar(wire, &probe);
         wire.give_up(&challenge);
-        let Some(Closed::Connect(ConnectError::Http { error, .. })) = wire.closed() else { panic!() };
+        let Some(CloseReason::Connect(ConnectError::Http { error, .. })) = wire.closed() else { panic!() };
         assert_eq!((error.status, error.unauthorized.as_deref()), (401, Some("nobody logged in")));
         assert_eq!(error.challenge.as_deref(), Some(CHALLENGE));
     });
@@ -84,11 +84,9 @@ fn what_opens_the_session_and_is_given_up_is_told_and_the_session_is_used() {
         let initialized = wire.expect("notifications/initialized");
         let challenge = bar(wire, &initialized);
         wire.give_up(&challenge);
-        assert!(
-            wire.diagnostics().iter().any(
-                |told| matches!(told, Diagnostic::NotTaken { error, .. } if error.unauthorized.is_some())
-            )
-        );
+        assert!(wire.diagnostics().iter().any(
+            |told| matches!(told, Diagnostic::MessageRejected { error, .. } if error.unauthorized.is_some())
+        ));
         wire.expect_get();
     });
 }

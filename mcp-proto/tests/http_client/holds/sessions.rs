@@ -29,7 +29,9 @@ fn a_listening_stream_that_is_given_up_is_not_asked_for_again() {
         wire.give_up(&challenge);
         wire.advance(minutes(10));
         wire.expect_silence();
-        assert!(wire.diagnostics().iter().any(|told| matches!(told, Diagnostic::NotListening { .. })));
+        assert!(
+            wire.diagnostics().iter().any(|told| matches!(told, Diagnostic::EventStreamUnavailable { .. }))
+        );
     });
 }
 
@@ -106,7 +108,7 @@ fn a_notification_is_held_and_sent_again() {
     let mut config = parking(config());
     config.client.capabilities = ClientCapabilities::default().with(ClientCapability::RootsListChanged);
     config.listen = Listen::Never;
-    config.client.mode = mcp_proto::peer::client::Mode::LegacyOnly;
+    config.client.era_policy = mcp_proto::peer::client::EraPolicy::LegacyOnly;
     scenario(config, |wire| {
         wire.open_session(LEGACY, SESSION);
         wire.client.notify::<RootsListChanged>(wire.now, &EmptyParams::default()).unwrap();
@@ -126,7 +128,7 @@ fn a_notification_is_held_and_sent_again() {
         let delete = wire.next().unwrap();
         assert_eq!(delete.request.verb, Verb::Delete);
         wire.reply(&delete, 204, &[], "");
-        assert_eq!(wire.closed(), Some(Closed::Done));
+        assert_eq!(wire.closed(), Some(CloseReason::Done));
     });
 }
 

@@ -145,7 +145,7 @@ fn a_session_that_can_not_be_opened_again_ends_the_connection() {
             wire.reply(&exchange, 404, &[], "");
         }
         assert!(matches!(wire.outcome(request), Outcome::Lost(_) | Outcome::Refused(_)));
-        assert!(matches!(wire.closed(), Some(Closed::Connect(_))));
+        assert!(matches!(wire.closed(), Some(CloseReason::Connect(_))));
         assert!(wire.client.is_closed());
     });
 }

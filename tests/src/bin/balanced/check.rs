@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use mcp_proto::front::{Begun, Client, TaskHandle};
-use mcp_proto::peer::client::Mode;
+use mcp_proto::peer::client::EraPolicy;
 use mcp_proto::schema::tasks::TaskStatus;
 use serde_json::json;
 use smol::Timer;
@@ -32,7 +32,7 @@ pub(crate) async fn check(socket: &Path, part: &str, calls: &str) -> Outcome {
             "results" => return legacy::results(socket, calls).await,
             _ => {}
         }
-        let (client, trace) = connect(socket, Mode::ModernOnly)?;
+        let (client, trace) = connect(socket, EraPolicy::ModernOnly)?;
         client.ready().await?;
         match part {
             "trips" => trips(&client, &trace, calls).await,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use mcp_proto::front::{Begun, Client};
-use mcp_proto::peer::client::Mode;
+use mcp_proto::peer::client::EraPolicy;
 use serde_json::json;
 
 use crate::Outcome;
@@ -63,7 +63,7 @@ pub(crate) async fn results(socket: &Path, calls: u32) -> Outcome {
 async fn open(socket: &Path) -> Outcome<Vec<(Client, Trace)>> {
     let mut sessions = Vec::new();
     for _ in 0..SESSIONS {
-        let (client, trace) = connect(socket, Mode::LegacyOnly)?;
+        let (client, trace) = connect(socket, EraPolicy::LegacyOnly)?;
         client.ready().await?;
         client.list_tools().await?;
         sessions.push((client, trace));

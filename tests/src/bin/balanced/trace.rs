@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use mcp_hyper::{ClientOptions, WireEvent};
 use mcp_proto::front::{Client, ClientHandlers};
-use mcp_proto::peer::client::Mode;
+use mcp_proto::peer::client::EraPolicy;
 use mcp_proto::schema::{ElicitParams, ElicitResult, ElicitValue, Map};
 
 use crate::Outcome;
@@ -36,7 +36,7 @@ impl Trace {
 }
 
 /// Connects through the balancer, and runs the client along.
-pub(crate) fn connect(socket: &Path, mode: Mode) -> Outcome<(Client, Trace)> {
+pub(crate) fn connect(socket: &Path, mode: EraPolicy) -> Outcome<(Client, Trace)> {
     let trace = Trace::default();
     let seen = trace.clone();
     let (client, driver) = ClientOptions::new("balanced", env!("CARGO_PKG_VERSION"))

@@ -11,7 +11,7 @@ use super::{Jws, JwtConfig, PublicKey, Signed, WRONG_SIGNATURE};
 use crate::auth::server::claims::{Claims, Confirmation, principal, time};
 use crate::auth::server::{Access, Checker, Verdict, VerifyError};
 use crate::auth::{Fetch, FetchId, Now, Reach, Secret};
-use crate::quota::Owner;
+use crate::quota::QuotaOwner;
 use crate::schema::Json;
 
 /// Holds signed tokens to the keys of their issuers.
@@ -98,7 +98,7 @@ impl JwtChecker {
 }
 
 impl Checker for JwtChecker {
-    fn check(&mut self, now: Now, _: &Owner, token: &Secret) -> Verdict {
+    fn check(&mut self, now: Now, _: &QuotaOwner, token: &Secret) -> Verdict {
         self.try_check(now, token, None).unwrap_or_else(|why| Verdict::Refused(VerifyError::invalid(why)))
     }
 

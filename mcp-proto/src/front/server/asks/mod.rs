@@ -30,7 +30,7 @@ use crate::consent::{UrlConsent, UrlWarning};
 use crate::front::handling::SendFuture;
 use crate::front::tasks::{Live, ask_by_task};
 use crate::front::{Error, HandlerError};
-use crate::peer::{Outcome, Refusal};
+use crate::peer::{Outcome, RequestError};
 use crate::rpc::{ErrorObject, Raw, code};
 use crate::schema::{
     At, ClientCapability, Elicit, ElicitParams, ElicitUrlParams, FormError, InputRequest, Method,
@@ -101,7 +101,7 @@ impl Ask<Elicit> {
         if let ElicitParams::Url(page) = &params
             && let Err(why) = check_page(&page.url)
         {
-            let refused = Box::pin(ready(Err(Refusal::Page(why).into())));
+            let refused = Box::pin(ready(Err(RequestError::UnsafePage(why).into())));
             return Self { future: refused, completion };
         }
         if let ElicitParams::Url(page) = &mut params

@@ -32,8 +32,8 @@ use crate::front::reply::{HandlerError, Reply};
 use crate::front::server::context::Context;
 use crate::front::signal::{Waiters, Wakers, lock};
 use crate::front::{Entropy, Error};
-use crate::peer::server::{NONCE_BYTES, missing_capabilities, needs};
-use crate::peer::{Principal, Refusal};
+use crate::peer::server::{NONCE_BYTES, missing_capabilities, required_capability};
+use crate::peer::{Principal, RequestError};
 use crate::rpc::{ErrorObject, Raw, Text, code};
 use crate::schema::{
     ClientCapabilities, Direction, FormError, InputRequest, InputRequiredResult, Map, Method, MethodInfo,
@@ -134,7 +134,7 @@ impl Rounds {
         let (name, revision) = (&*self.method, context.revision());
         let asked_in = MethodInfo::find(name, Direction::ClientToServer, revision);
         if !asked_in.is_some_and(|info| info.input_required) {
-            return Err(Refusal::Revision { method: M::NAME.into(), revision }.into());
+            return Err(RequestError::Revision { method: M::NAME.into(), revision }.into());
         }
         let mut waiting = Waiting::new(self, context, Some(key));
         let raw = poll_fn(|cx| waiting.poll_answer(cx, &request)).await?;
@@ -329,7 +329,7 @@ impl Rounds {
     /// Asks the client for what is wanted, and gives it the rest to keep.
     fn suspend(&self, round: Round, now: UnixTime, context: &Context) -> Reply {
         let mut missing: Option<ClientCapabilities> = None;
-        for needed in round.wanted.iter().filter_map(|(_, request, _)| needs(request)) {
+        for needed in round.wanted.iter().filter_map(|(_, request, _)| required_capability(request)) {
             if !context.client_capabilities().has(needed) {
                 missing = Some(missing.unwrap_or_default().with(needed));
             }

@@ -9,7 +9,7 @@ use crate::front::handling::SendFuture;
 use crate::front::reply::HandlerError;
 use crate::front::signal::lock;
 use crate::peer::server::NONCE_BYTES;
-use crate::quota::{FairTable, Owner, QuotaError};
+use crate::quota::{FairTable, QuotaError, QuotaOwner};
 use crate::{Instant, UnixTime};
 
 /// A request state that has come back, told from every other.
@@ -61,7 +61,7 @@ pub trait SingleUse: Send + Sync {
     fn claim(
         &self,
         state: StateId,
-        owner: &Owner,
+        owner: &QuotaOwner,
         now: UnixTime,
         expires: UnixTime,
     ) -> SendFuture<Result<StateUse, HandlerError>>;
@@ -92,7 +92,7 @@ impl UsedStates {
     fn note(
         &self,
         state: StateId,
-        owner: &Owner,
+        owner: &QuotaOwner,
         now: UnixTime,
         expires: UnixTime,
     ) -> Result<StateUse, HandlerError> {
@@ -121,7 +121,7 @@ impl SingleUse for UsedStates {
     fn claim(
         &self,
         state: StateId,
-        owner: &Owner,
+        owner: &QuotaOwner,
         now: UnixTime,
         expires: UnixTime,
     ) -> SendFuture<Result<StateUse, HandlerError>> {
@@ -147,29 +147,29 @@ mod tests {
     #[test]
     fn a_state_is_used_once() {
         let used = UsedStates::default();
-        assert_eq!(used.note(state(1), &Owner::LOCAL, at(0), at(10)).unwrap(), StateUse::First);
-        assert_eq!(used.note(state(2), &Owner::LOCAL, at(0), at(10)).unwrap(), StateUse::First);
-        assert_eq!(used.note(state(1), &Owner::LOCAL, at(9), at(10)).unwrap(), StateUse::Again);
+        assert_eq!(used.note(state(1), &QuotaOwner::LOCAL, at(0), at(10)).unwrap(), StateUse::First);
+        assert_eq!(used.note(state(2), &QuotaOwner::LOCAL, at(0), at(10)).unwrap(), StateUse::First);
+        assert_eq!(used.note(state(1), &QuotaOwner::LOCAL, at(9), at(10)).unwrap(), StateUse::Again);
     }
 
     #[test]
     fn what_has_lapsed_makes_room_and_nothing_else_does() {
         let used = UsedStates::new(2);
-        used.note(state(1), &Owner::LOCAL, at(0), at(10)).unwrap();
-        used.note(state(2), &Owner::LOCAL, at(0), at(20)).unwrap();
-        assert!(used.note(state(3), &Owner::LOCAL, at(9), at(30)).is_err());
-        assert_eq!(used.note(state(3), &Owner::LOCAL, at(10), at(30)).unwrap(), StateUse::First);
-        assert!(used.note(state(4), &Owner::LOCAL, at(10), at(30)).is_err());
-        assert_eq!(used.note(state(2), &Owner::LOCAL, at(10), at(20)).unwrap(), StateUse::Again);
+        used.note(state(1), &QuotaOwner::LOCAL, at(0), at(10)).unwrap();
+        used.note(state(2), &QuotaOwner::LOCAL, at(0), at(20)).unwrap();
+        assert!(used.note(state(3), &QuotaOwner::LOCAL, at(9), at(30)).is_err());
+        assert_eq!(used.note(state(3), &QuotaOwner::LOCAL, at(10), at(30)).unwrap(), StateUse::First);
+        assert!(used.note(state(4), &QuotaOwner::LOCAL, at(10), at(30)).is_err());
+        assert_eq!(used.note(state(2), &QuotaOwner::LOCAL, at(10), at(20)).unwrap(), StateUse::Again);
     }
 
     #[test]
     fn one_owner_does_not_keep_another_from_using_states() {
         let used = UsedStates::new(8);
-        let eve = Owner::from(core::net::IpAddr::from([192, 0, 2, 66]));
+        let eve = QuotaOwner::from(core::net::IpAddr::from([192, 0, 2, 66]));
         let taken = (0..20).filter(|byte| used.note(state(*byte), &eve, at(0), at(10)).is_ok()).count();
         assert_eq!(taken, 5);
-        assert_eq!(used.note(state(100), &Owner::LOCAL, at(0), at(10)).unwrap(), StateUse::First);
+        assert_eq!(used.note(state(100), &QuotaOwner::LOCAL, at(0), at(10)).unwrap(), StateUse::First);
         assert_eq!(used.note(state(0), &eve, at(1), at(10)).unwrap(), StateUse::Again);
     }
 }

@@ -59,7 +59,7 @@ impl Default for CacheConfig {
 
 impl CacheConfig {
     /// Nothing is kept.
-    pub fn off() -> Self {
+    pub fn disabled() -> Self {
         Self { bytes: 0, entries: 0, ..Self::default() }
     }
 }

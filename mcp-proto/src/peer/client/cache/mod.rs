@@ -22,32 +22,32 @@ use memchr::memmem;
 use serde::Deserialize;
 
 use crate::Instant;
-use crate::peer::{CacheMode, HttpError, Lost, Outcome, Outgoing, Refusal};
+use crate::peer::{CacheMode, HttpError, LostReason, Outcome, OutgoingRequest, RequestError};
 use crate::rpc::{Raw, code};
 use crate::schema::{
     CacheScope, Direction, Era, ListPrompts, ListResourceTemplates, ListResources, ListTools, Method as _,
     MethodInfo, NotificationInfo, ReadResource, Revision, peek,
 };
 
-use super::{Client, Diagnostic, Interest, Mode, Phase, Topic, WatchId};
+use super::{Client, Diagnostic, EraPolicy, Phase, Topic, WatchFilter, WatchId};
 
 pub use config::{CacheConfig, CacheContext};
 
-use key::Request;
-use store::{Fallback, Fill, Lease, Store};
+use key::CacheRequest;
+use store::{CacheFill, CacheStore, Fallback, Freshness};
 
 /// The cache of one client.
 #[derive(Debug)]
 pub(super) struct Cache {
-    store: Store,
+    store: CacheStore,
     /// What the requests in flight are to be kept by, those of them that are.
-    filling: BTreeMap<i64, Box<Fill>>,
+    pending_fills: BTreeMap<i64, Box<CacheFill>>,
 }
 
 /// How full a cache is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct CacheUse {
+pub struct CacheUsage {
     /// How many answers are kept.
     pub entries: usize,
     /// How many bytes they fill, as [`CacheConfig::bytes`] counts them.
@@ -55,24 +55,24 @@ pub struct CacheUse {
 }
 
 /// What comes of a look into the cache.
-pub(super) enum Look {
+pub(super) enum CacheLookup {
     /// The answer.
     Hit(Raw),
     /// There is none; this goes with the request.
-    Miss(Box<Fill>),
+    Miss(Box<CacheFill>),
     /// It is no matter of the cache.
-    Not,
+    Uncacheable,
 }
 
 impl Cache {
     pub(super) fn new(config: CacheConfig) -> Self {
-        Self { store: Store::new(config), filling: BTreeMap::new() }
+        Self { store: CacheStore::new(config), pending_fills: BTreeMap::new() }
     }
 
     /// A request has gone out.
-    pub(super) fn note_sent(&mut self, number: i64, fill: Option<Box<Fill>>) {
+    pub(super) fn note_sent(&mut self, number: i64, fill: Option<Box<CacheFill>>) {
         if let Some(fill) = fill {
-            self.filling.insert(number, fill);
+            self.pending_fills.insert(number, fill);
         }
     }
 }
@@ -103,38 +103,38 @@ impl Client {
     // --- Getters ---
 
     /// How full the cache is.
-    pub fn cache_use(&self) -> CacheUse {
-        CacheUse { entries: self.cache.store.len(), bytes: self.cache.store.bytes() }
+    pub fn cache_usage(&self) -> CacheUsage {
+        CacheUsage { entries: self.cache.store.len(), bytes: self.cache.store.bytes() }
     }
 
     // --- What the other files share ---
 
     /// Whether there is an answer to a request already.
-    pub(super) fn look(&mut self, now: Instant, request: &Outgoing<'_>) -> Look {
-        let Some(info) = request.info.filter(|info| info.cacheable) else { return Look::Not };
-        let legacy = self.era() == Some(Era::Legacy) || self.config.mode == Mode::LegacyOnly;
-        if legacy || request.options.cache == CacheMode::Bypass || !self.cache.store.is_on() {
-            return Look::Not;
+    pub(super) fn look_up(&mut self, now: Instant, request: &OutgoingRequest<'_>) -> CacheLookup {
+        let Some(info) = request.info.filter(|info| info.cacheable) else { return CacheLookup::Uncacheable };
+        let legacy = self.era() == Some(Era::Legacy) || self.config.era_policy == EraPolicy::LegacyOnly;
+        if legacy || request.options.cache == CacheMode::Bypass || !self.cache.store.is_enabled() {
+            return CacheLookup::Uncacheable;
         }
         let mut params = Vec::new();
         if request.params.write_key(&mut params).is_err() {
-            return Look::Not;
+            return CacheLookup::Uncacheable;
         }
-        let Some(key) = Request::new(info, params) else { return Look::Not };
+        let Some(key) = CacheRequest::new(info, params) else { return CacheLookup::Uncacheable };
         let mut fallback = Fallback::None;
         if request.options.cache == CacheMode::Use {
             if matches!(self.phase, Phase::Ready)
                 && let Some(result) = self.cache.store.find(now, &key)
             {
-                return Look::Hit(result);
+                return CacheLookup::Hit(result);
             }
             fallback = Fallback::Stale;
         }
-        Look::Miss(Box::new(self.cache.store.fill(now, key, fallback)))
+        CacheLookup::Miss(Box::new(self.cache.store.begin_fill(now, key, fallback)))
     }
 
     /// What an answer means for what is kept: it is kept itself, or shows that something is out of date.
-    pub(super) fn note_answer(
+    pub(super) fn store_answer(
         &mut self,
         now: Instant,
         number: i64,
@@ -143,27 +143,27 @@ impl Client {
     ) {
         match outcome {
             Outcome::Result(result) => {
-                if let Some(fill) = self.cache.filling.remove(&number) {
-                    let lease = if self.era() == Some(Era::Modern) { lease(result) } else { None };
-                    self.cache.store.keep(now, *fill, result, lease);
+                if let Some(fill) = self.cache.pending_fills.remove(&number) {
+                    let lease = if self.era() == Some(Era::Modern) { read_freshness(result) } else { None };
+                    self.cache.store.insert(now, *fill, result, lease);
                 }
             }
             // What comes after the input depends on it.
             Outcome::InputRequired(_) => {
-                self.cache.filling.remove(&number);
+                self.cache.pending_fills.remove(&number);
             }
             Outcome::Error(error) => {
-                let fill = self.cache.filling.remove(&number);
+                let fill = self.cache.pending_fills.remove(&number);
                 if error.code == code::INVALID_PARAMS
                     && let Some(request) = fill.as_ref().map(|fill| fill.request())
                     && request.has_cursor()
                 {
-                    self.outdate(request.method);
+                    self.invalidate(request.method);
                 }
                 let unknown = [code::METHOD_NOT_FOUND, code::INVALID_PARAMS, code::RESOURCE_NOT_FOUND]
                     .contains(&error.code);
                 if let Some(list) = info.and_then(|info| info.listed_by).filter(|_| unknown) {
-                    self.outdate(list);
+                    self.invalidate(list);
                 }
             }
             _ => {}
@@ -171,15 +171,15 @@ impl Client {
     }
 
     /// How a request is to end: as it did, unless it failed in a way for which an old answer will do.
-    pub(super) fn or_stale(&mut self, number: i64, outcome: Outcome) -> Outcome {
-        let Some(fill) = self.cache.filling.remove(&number) else { return outcome };
-        if !is_failure_on_the_way(&outcome) {
+    pub(super) fn stale_fallback(&mut self, number: i64, outcome: Outcome) -> Outcome {
+        let Some(fill) = self.cache.pending_fills.remove(&number) else { return outcome };
+        if !is_transport_failure(&outcome) {
             return outcome;
         }
-        match self.cache.store.fall_back(&fill) {
+        match self.cache.store.stale_answer(&fill) {
             Some(result) => {
                 let method = fill.request().method;
-                self.diagnose(Diagnostic::AnsweredStale { method, why: outcome.to_string() });
+                self.diagnose(Diagnostic::AnsweredStale { method, reason: outcome.to_string() });
                 Outcome::Result(result)
             }
             None => outcome,
@@ -187,31 +187,31 @@ impl Client {
     }
 
     /// The answers of a method that are kept, or on their way, are out of date.
-    pub(crate) fn outdate(&mut self, method: &'static str) {
-        self.cache.store.outdate(method);
+    pub(crate) fn invalidate(&mut self, method: &'static str) {
+        self.cache.store.invalidate_method(method);
     }
 
     /// A watch is on: what was kept of its subjects before may have changed since, and nobody was told.
-    pub(super) fn forget_unwatched(&mut self, watch: WatchId, missing: &Interest) {
+    pub(super) fn invalidate_unwatched(&mut self, watch: WatchId, missing: &WatchFilter) {
         let covered =
-            self.watching.as_ref().map_or_else(Vec::new, |watching| watching.covered(watch, missing));
+            self.watches.as_ref().map_or_else(Vec::new, |watching| watching.covered_topics(watch, missing));
         for topic in covered {
             match topic {
-                Topic::Tools => self.outdate(ListTools::NAME),
-                Topic::Prompts => self.outdate(ListPrompts::NAME),
+                Topic::Tools => self.invalidate(ListTools::NAME),
+                Topic::Prompts => self.invalidate(ListPrompts::NAME),
                 Topic::Resources => {
-                    self.outdate(ListResources::NAME);
-                    self.outdate(ListResourceTemplates::NAME);
+                    self.invalidate(ListResources::NAME);
+                    self.invalidate(ListResourceTemplates::NAME);
                 }
-                Topic::Resource(uri) => self.cache.store.outdate_subject(ReadResource::NAME, &uri),
+                Topic::Resource(uri) => self.cache.store.invalidate_subject(ReadResource::NAME, &uri),
                 Topic::Task(_) => {}
             }
         }
     }
 
     /// What a notification of the server's puts out of date.
-    pub(super) fn note_news(&mut self, notification: &str, params: Option<&Raw>) {
-        if !self.cache.store.is_on() {
+    pub(super) fn invalidate_changed(&mut self, notification: &str, params: Option<&Raw>) {
+        if !self.cache.store.is_enabled() {
             return;
         }
         let revision = self.revision().unwrap_or(Revision::LATEST);
@@ -221,13 +221,13 @@ impl Client {
         for &method in news.outdates {
             let info = MethodInfo::find(method, Direction::ClientToServer, revision);
             match info.and_then(|info| info.subject) {
-                None => self.outdate(method),
+                None => self.invalidate(method),
                 Some(name) => match params
                     .and_then(|params| peek::<alloc::string::String>(params.as_str(), name).ok()?)
                 {
-                    Some(Ok(subject)) => self.cache.store.outdate_subject(method, &subject),
+                    Some(Ok(subject)) => self.cache.store.invalidate_subject(method, &subject),
                     // It may be any of them.
-                    _ => self.outdate(method),
+                    _ => self.invalidate(method),
                 },
             }
         }
@@ -235,18 +235,18 @@ impl Client {
 }
 
 /// Whether the server, rather than answering, could not be reached or does not answer.
-fn is_failure_on_the_way(outcome: &Outcome) -> bool {
+fn is_transport_failure(outcome: &Outcome) -> bool {
     match outcome {
-        Outcome::Lost(Lost::Disconnected(_) | Lost::Failed(_) | Lost::KeepaliveFailed)
+        Outcome::Lost(LostReason::Disconnected(_) | LostReason::Failed(_) | LostReason::KeepaliveFailed)
         | Outcome::TimedOut { .. }
-        | Outcome::Refused(Refusal::Connect(_)) => true,
+        | Outcome::Refused(RequestError::Connect(_)) => true,
         Outcome::Http(HttpError { status, .. }) => *status == 429 || (500..600).contains(status),
         _ => false,
     }
 }
 
 /// What a result says of how long and by whom it may be kept. One that is no JSON, or says it in an odd way, is not kept.
-fn lease(result: &Raw) -> Option<Lease> {
+fn read_freshness(result: &Raw) -> Option<Freshness> {
     #[derive(Deserialize)]
     struct Hints<'a> {
         /// Some languages write `60000.0`.
@@ -263,5 +263,5 @@ fn lease(result: &Raw) -> Option<Lease> {
     let ttl = Duration::from_millis(hints.ttl? as u64);
     let public = hints.scope.as_deref() == Some(CacheScope::Public.as_str());
     let scope = if public { CacheScope::Public } else { CacheScope::Private };
-    Some(Lease { ttl, scope })
+    Some(Freshness { ttl, scope })
 }

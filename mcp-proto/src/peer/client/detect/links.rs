@@ -2,49 +2,54 @@
 
 use super::*;
 
-impl Detect {
+impl EraDetection {
     /// The link is of no use any more: get a fresh one if that has not been tried, or fail.
-    pub(super) fn fresh(&mut self, now: Instant, during: &'static str, ending: Ending) -> Act {
+    pub(super) fn replace_link(
+        &mut self,
+        now: Instant,
+        during: &'static str,
+        ending: LinkEnd,
+    ) -> DetectAction {
         self.timer = None;
-        if self.verdict.is_some() && !self.verdict_dropped {
+        if self.known_era.is_some() && !self.known_era_wrong {
             return self.start_over(now, during, ending);
         }
         let probed = self.probes > 0;
-        if self.can_reopen && probed && self.opening != Opening::Handshake {
-            self.opening = Opening::Handshake;
-            self.tried.push(ending.into_error(during));
+        if self.can_reopen && probed && self.opening != LinkReason::Handshake {
+            self.opening = LinkReason::Handshake;
+            self.failed_attempts.push(ending.into_error(during));
             return self.reopen();
         }
         self.give_up(during, ending)
     }
 
-    pub(super) fn reopen(&mut self) -> Act {
+    pub(super) fn reopen(&mut self) -> DetectAction {
         self.timer = None;
-        self.step = Step::Idle;
-        Act::Reopen
+        self.step = DetectStep::Idle;
+        DetectAction::Reopen
     }
 
-    fn give_up(&mut self, during: &'static str, ending: Ending) -> Act {
+    fn give_up(&mut self, during: &'static str, ending: LinkEnd) -> DetectAction {
         self.fail(match ending {
-            Ending::Ended(detail) if during == PROBE && !self.can_reopen => {
-                ConnectError::ProbeBroke { detail }
+            LinkEnd::Ended(detail) if during == PROBE && !self.can_reopen => {
+                ConnectError::ProbeBrokeServer { detail }
             }
             ending => ending.into_error(during),
         })
     }
 
     /// A supplied verdict led nowhere: forget it and detect from the start, once.
-    fn start_over(&mut self, now: Instant, during: &'static str, ending: Ending) -> Act {
-        let link_is_open = !matches!(ending, Ending::Ended(_));
-        self.verdict_dropped = true;
-        self.verdict = None;
+    fn start_over(&mut self, now: Instant, during: &'static str, ending: LinkEnd) -> DetectAction {
+        let link_is_open = !matches!(ending, LinkEnd::Ended(_));
+        self.known_era_wrong = true;
+        self.known_era = None;
         self.probes = 0;
-        self.chosen = false;
-        if self.mode == Mode::Auto && link_is_open {
+        self.version_chosen = false;
+        if self.era_policy == EraPolicy::Auto && link_is_open {
             return self.probe(now, Revision::LATEST, false);
         }
-        if self.mode == Mode::Auto && self.can_reopen {
-            self.tried.push(ending.into_error(during));
+        if self.era_policy == EraPolicy::Auto && self.can_reopen {
+            self.failed_attempts.push(ending.into_error(during));
             return self.reopen();
         }
         self.give_up(during, ending)
@@ -52,19 +57,19 @@ impl Detect {
 }
 
 /// Why a link is of no use any more.
-pub(super) enum Ending {
+pub(super) enum LinkEnd {
     Ended(String),
     Refused(ErrorObject),
     Unexpected(String),
     TimedOut(Duration),
 }
 
-impl Ending {
+impl LinkEnd {
     fn into_error(self, during: &'static str) -> ConnectError {
         match self {
             Self::Ended(detail) => ConnectError::Ended { during, detail },
             Self::Refused(error) => ConnectError::Refused { during, error },
-            Self::Unexpected(what) => ConnectError::Unexpected { during, what },
+            Self::Unexpected(what) => ConnectError::Unexpected { during, reason: what },
             Self::TimedOut(after) => ConnectError::TimedOut { during, after },
         }
     }

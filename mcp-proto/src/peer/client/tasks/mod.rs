@@ -3,7 +3,7 @@
 //! A task belongs to the request that has become it, or that takes it up again. Its [`Follower`] says what to ask the
 //! server; those questions are requests of the machine's own, whose ends come back here instead of becoming events.
 
-mod follow;
+mod follower;
 mod support;
 
 use alloc::boxed::Box;
@@ -13,10 +13,10 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::Instant;
-use crate::peer::task::Snapshot;
+use crate::peer::task::TaskSnapshot;
 use crate::peer::{
-    AnyParams, Entry, InputFault, InputMode, InvalidAnswer, Outbox, Outcome, ProgressOption, Refusal,
-    RequestId, RequestOptions, Stage, TaskMode, TaskReport, TaskWish,
+    AnyParams, InputError, InputMode, InvalidAnswerError, OutboundEntry, Outbox, Outcome, ProgressOption,
+    RequestError, RequestId, RequestOptions, Stage, TaskMode, TaskOptions, TaskReport,
 };
 use crate::rpc::Raw;
 use crate::schema::tasks::{CancelTask, GetTask, TaskIdParams, TaskUpdated, UpdateTask, legacy};
@@ -25,10 +25,10 @@ use crate::schema::{
     result_type,
 };
 
-use super::input::{Asked, GatherId, InputRequests, InputResponses, Owner};
+use super::input_requests::{InputOwner, InputSetId, RawInputRequest, RawInputRequests, RawInputResponses};
 use super::{Client, Event, Phase, ServerInfo};
-use follow::{Act, Asking, Follower, Wait};
-use support::Support;
+use follower::{FollowAction, Follower, ResultWait, TaskInputMode};
+use support::ToolTaskSupport;
 
 /// What is to be done about a task that is known by its identifier alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,28 +44,28 @@ pub enum TaskCommand {
 
 /// Whose doing a task is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Began {
+enum TaskOrigin {
     /// The request became it, and it ends with the request.
-    Here,
+    ByRequest,
     /// It was there before.
-    Before,
+    Existing,
 }
 
 #[derive(Debug)]
-struct Followed {
+struct FollowedTask {
     follower: Follower,
-    began: Began,
+    origin: TaskOrigin,
     /// Its place among those that wait for their time.
     due: Option<Instant>,
     /// The question for its result that is on its way.
     result: Option<i64>,
     /// What the application was asked on its behalf.
-    gathers: Vec<GatherId>,
+    input_sets: Vec<InputSetId>,
 }
 
 /// What one of the machine's own requests is for.
 #[derive(Clone, Copy, Debug)]
-enum Part {
+enum OwnRequest {
     /// To know how the task of a request is doing.
     Get(i64),
     /// To know what it has come to.
@@ -73,7 +73,7 @@ enum Part {
     /// To hand answers over.
     Update(i64),
     /// Something that nobody waits for.
-    Unheard,
+    Ignored,
     /// A request that was cancelled before it was known which task it becomes (2025-11-25).
     Orphan,
 }
@@ -81,17 +81,17 @@ enum Part {
 /// Everything about tasks that a client keeps.
 #[derive(Debug, Default)]
 pub(super) struct Tasks {
-    followed: BTreeMap<i64, Followed>,
+    followed: BTreeMap<i64, FollowedTask>,
     /// The requests by the tasks that they follow.
     by_id: BTreeSet<(String, i64)>,
     due: BTreeSet<(Instant, i64)>,
     /// The machine's own requests.
-    parts: BTreeMap<i64, Part>,
+    own_requests: BTreeMap<i64, OwnRequest>,
     /// Those that have ended, and what that means has not been looked at yet.
-    arrived: VecDeque<(Part, Outcome)>,
+    completed: VecDeque<(OwnRequest, Outcome)>,
     /// Commands that wait for the server to be known.
     queued: BTreeMap<i64, (String, TaskCommand, RequestOptions)>,
-    pub(super) support: Support,
+    pub(super) support: ToolTaskSupport,
 }
 
 impl Tasks {
@@ -102,9 +102,9 @@ impl Tasks {
 
     /// Takes the end of a request that is the machine's own; gives that of any other back.
     pub(super) fn intercept(&mut self, number: i64, outcome: Outcome) -> Option<Outcome> {
-        match self.parts.remove(&number) {
+        match self.own_requests.remove(&number) {
             Some(part) => {
-                self.arrived.push_back((part, outcome));
+                self.completed.push_back((part, outcome));
                 None
             }
             None => Some(outcome),
@@ -121,17 +121,19 @@ impl Tasks {
     }
 
     /// Whether a request is the machine's own.
-    pub(super) fn is_part(&self, number: i64) -> bool {
-        self.parts.contains_key(&number)
+    pub(super) fn is_own_request(&self, number: i64) -> bool {
+        self.own_requests.contains_key(&number)
     }
 
-    fn insert(&mut self, number: i64, follower: Follower, began: Began) {
+    fn insert(&mut self, number: i64, follower: Follower, began: TaskOrigin) {
         self.by_id.insert((follower.id().to_string(), number));
-        self.followed
-            .insert(number, Followed { follower, began, due: None, result: None, gathers: Vec::new() });
+        self.followed.insert(
+            number,
+            FollowedTask { follower, origin: began, due: None, result: None, input_sets: Vec::new() },
+        );
     }
 
-    fn remove(&mut self, number: i64) -> Option<Followed> {
+    fn remove(&mut self, number: i64) -> Option<FollowedTask> {
         let followed = self.followed.remove(&number)?;
         self.by_id.remove(&(followed.follower.id().to_string(), number));
         if let Some(due) = followed.due {
@@ -168,7 +170,7 @@ impl Client {
         command: TaskCommand,
         options: RequestOptions,
         out: &mut dyn Outbox,
-    ) -> Result<RequestId, Refusal> {
+    ) -> Result<RequestId, RequestError> {
         self.check_room(out)?;
         match self.phase {
             Phase::Ready => {
@@ -179,7 +181,7 @@ impl Client {
             Phase::Disconnected | Phase::Connecting | Phase::Detecting => {
                 let number = self.outbound.mint();
                 let mut entry = match command {
-                    TaskCommand::Follow => following(now, &options),
+                    TaskCommand::Follow => follow_entry(now, &options),
                     TaskCommand::Status | TaskCommand::Cancel => {
                         self.entry(now, Some(GetTask::INFO), &options)
                     }
@@ -189,7 +191,7 @@ impl Client {
                 self.tasks.queued.insert(number, (id.to_string(), command, options));
                 Ok(RequestId::new(number))
             }
-            Phase::Finishing { .. } | Phase::Ending { .. } | Phase::Closed => Err(Refusal::Closed),
+            Phase::Finishing { .. } | Phase::Ending { .. } | Phase::Closed => Err(RequestError::Closed),
         }
     }
 
@@ -201,10 +203,10 @@ impl Client {
                 // Its time has run since it was made.
                 Ok(()) => {
                     if let (Some(before), Some(entry)) = (before, self.outbound.remove(number)) {
-                        self.outbound.insert(number, entry.begun_as(&before));
+                        self.outbound.insert(number, entry.with_times_of(&before));
                     }
                 }
-                Err(refusal) => self.end(number, Outcome::Refused(refusal)),
+                Err(refusal) => self.resolve(number, Outcome::Refused(refusal)),
             }
         }
     }
@@ -217,7 +219,7 @@ impl Client {
         command: TaskCommand,
         options: &RequestOptions,
         out: &mut dyn Outbox,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), RequestError> {
         let era = self.era().unwrap_or(Era::Modern);
         let info = match (command, era) {
             (TaskCommand::Cancel, Era::Modern) => CancelTask::INFO,
@@ -227,11 +229,15 @@ impl Client {
         };
         self.admit(info.name, Some(info))?;
         if command == TaskCommand::Follow {
-            let entry = following(now, options);
+            let entry = follow_entry(now, options);
             self.outbound.insert(number, entry);
-            let follower =
-                Follower::resumed(era, id.to_string(), asking(options.input), self.config.limits.task_inputs);
-            self.tasks.insert(number, follower, Began::Before);
+            let follower = Follower::resumed(
+                era,
+                id.to_string(),
+                task_input_mode(options.input),
+                self.config.limits.task_inputs,
+            );
+            self.tasks.insert(number, follower, TaskOrigin::Existing);
             self.perform_task(now, number, out);
             return Ok(());
         }
@@ -249,25 +255,25 @@ impl Client {
         &mut self,
         now: Instant,
         number: i64,
-        mut entry: Entry,
+        mut entry: OutboundEntry,
         report: Box<TaskReport>,
         out: &mut dyn Outbox,
     ) -> Result<(), Outcome> {
-        if entry.task.mode != TaskMode::Await || self.tasks.is_part(number) {
+        if entry.task.mode != TaskMode::Await || self.tasks.is_own_request(number) {
             return Err(Outcome::Task(report));
         }
-        self.leave_rounds(number);
+        self.forget_rounds(number);
         entry.become_task();
-        let (era, asks) = (self.era().unwrap_or(Era::Modern), asking(entry.task.input));
+        let (era, asks) = (self.era().unwrap_or(Era::Modern), task_input_mode(entry.task.input));
         let follower = Follower::created(now, era, report, asks, self.config.limits.task_inputs);
         self.outbound.insert(number, entry);
-        self.tasks.insert(number, follower, Began::Here);
+        self.tasks.insert(number, follower, TaskOrigin::ByRequest);
         self.perform_task(now, number, out);
         Ok(())
     }
 
     /// A request has ended; if it was for the server's tools, some of them may run as tasks.
-    pub(super) fn learn_task_tools(&mut self, entry: &Entry, outcome: &Outcome) {
+    pub(super) fn learn_task_tools(&mut self, entry: &OutboundEntry, outcome: &Outcome) {
         if let (Some(ListTools::NAME), Outcome::Result(page)) = (entry.info.map(|info| info.name), outcome) {
             self.tasks.support.learn(page, self.config.limits.task_tools);
         }
@@ -278,11 +284,11 @@ impl Client {
         &mut self,
         now: Instant,
         number: i64,
-        answers: Result<InputResponses, InputFault>,
+        answers: Result<RawInputResponses, InputError>,
         out: &mut dyn Outbox,
     ) {
         let Some(followed) = self.tasks.followed.get_mut(&number) else { return };
-        followed.follower.handle_answers(match answers {
+        followed.follower.handle_input(match answers {
             Ok(answers) => {
                 Ok(answers.iter().map(|(key, answer)| (key.to_string(), answer.clone())).collect())
             }
@@ -292,9 +298,9 @@ impl Client {
     }
 
     /// What kind of task, if any, a result is that may be one.
-    pub(super) fn created_task(&self, entry: &Entry, result: &Raw) -> Option<Outcome> {
-        let invalid = |what: String| Outcome::Invalid(InvalidAnswer::Malformed(what));
-        let of = |read: Result<Snapshot, String>| match read {
+    pub(super) fn created_task(&self, entry: &OutboundEntry, result: &Raw) -> Option<Outcome> {
+        let invalid = |what: String| Outcome::Invalid(InvalidAnswerError::Malformed(what));
+        let of = |read: Result<TaskSnapshot, String>| match read {
             Ok(snapshot) => Outcome::Task(snapshot.report),
             Err(what) => invalid(what),
         };
@@ -302,21 +308,20 @@ impl Client {
             Some(Era::Modern) => {
                 let may = entry.info.is_some_and(|info| info.task) && entry.task.mode != TaskMode::Never;
                 let is = may && matches!(result_type(result.as_str()), Ok(ResultType::Task));
-                is.then(|| of(Snapshot::read(result)))
+                is.then(|| of(TaskSnapshot::read(result)))
             }
-            _ if entry.task.asked => Snapshot::read_created(result).map(of),
+            _ if entry.task.requested => TaskSnapshot::read_created(result).map(of),
             _ => None,
         }
     }
 
     /// An answer to a request that was given up has come all the same. If the server has made a task of it, nobody
     /// wants that.
-    pub(super) fn give_late_task_up(&mut self, now: Instant, result: &Raw, out: &mut dyn Outbox) {
+    pub(super) fn abandon_late_task(&mut self, now: Instant, result: &Raw, out: &mut dyn Outbox) {
         let created = match self.era() {
-            Some(Era::Modern) => {
-                matches!(result_type(result.as_str()), Ok(ResultType::Task)).then(|| Snapshot::read(result))
-            }
-            _ if self.tasks.support.is_offered() => Snapshot::read_created(result),
+            Some(Era::Modern) => matches!(result_type(result.as_str()), Ok(ResultType::Task))
+                .then(|| TaskSnapshot::read(result)),
+            _ if self.tasks.support.is_offered() => TaskSnapshot::read_created(result),
             _ => None,
         };
         if let Some(Ok(snapshot)) = created {
@@ -325,11 +330,11 @@ impl Client {
     }
 
     /// Nobody wants the outcome of a request that has become a task, or is on the way to.
-    pub(super) fn give_task_up(&mut self, now: Instant, number: i64, out: &mut dyn Outbox) {
+    pub(super) fn abandon_task(&mut self, now: Instant, number: i64, out: &mut dyn Outbox) {
         let Some(followed) = self.tasks.followed.get_mut(&number) else { return };
-        match followed.began {
-            Began::Here => followed.follower.give_up(),
-            Began::Before => followed.follower.leave(),
+        match followed.origin {
+            TaskOrigin::ByRequest => followed.follower.cancel(),
+            TaskOrigin::Existing => followed.follower.stop_following(),
         }
         self.perform_task(now, number, out);
         self.drop_task(number, out);
@@ -340,15 +345,15 @@ impl Client {
     ///
     /// <https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/cancellation>
     pub(super) fn make_orphan(&mut self, number: i64) {
-        self.leave_rounds(number);
+        self.forget_rounds(number);
         if let Some(entry) = self.outbound.get_mut(number) {
-            entry.kept = None;
+            entry.stored_params = None;
         }
-        self.tasks.parts.insert(number, Part::Orphan);
+        self.tasks.own_requests.insert(number, OwnRequest::Orphan);
     }
 
     /// A notification may be about a task that is followed.
-    pub(super) fn hear_of_task(
+    pub(super) fn handle_task_notification(
         &mut self,
         now: Instant,
         method: &str,
@@ -362,7 +367,7 @@ impl Client {
         if self.tasks.followed.is_empty() || method != expected {
             return;
         }
-        let Some(Ok(snapshot)) = params.map(Snapshot::read) else { return };
+        let Some(Ok(snapshot)) = params.map(TaskSnapshot::read) else { return };
         let id = snapshot.report.id.clone();
         let numbers: Vec<i64> = self
             .tasks
@@ -372,7 +377,7 @@ impl Client {
             .collect();
         for number in numbers {
             if let Some(followed) = self.tasks.followed.get_mut(&number) {
-                followed.follower.handle_notice(now, snapshot.clone());
+                followed.follower.handle_notification(now, snapshot.clone());
                 self.perform_task(now, number, out);
             }
         }
@@ -394,17 +399,18 @@ impl Client {
 
     /// Looks at what has become of the machine's own requests.
     pub(super) fn advance_tasks(&mut self, now: Instant, out: &mut dyn Outbox) {
-        while let Some((part, outcome)) = self.tasks.arrived.pop_front() {
-            let (Part::Get(number) | Part::Result(number) | Part::Update(number)) = part else {
-                if let (Part::Orphan, Outcome::Task(report)) = (part, outcome) {
+        while let Some((part, outcome)) = self.tasks.completed.pop_front() {
+            let (OwnRequest::Get(number) | OwnRequest::Result(number) | OwnRequest::Update(number)) = part
+            else {
+                if let (OwnRequest::Orphan, Outcome::Task(report)) = (part, outcome) {
                     self.cancel_task(now, &report.id, out);
                 }
                 continue;
             };
             let Some(followed) = self.tasks.followed.get_mut(&number) else { continue };
             match part {
-                Part::Get(_) => followed.follower.handle_get(now, outcome),
-                Part::Update(_) => followed.follower.handle_update(now, outcome),
+                OwnRequest::Get(_) => followed.follower.handle_get(now, outcome),
+                OwnRequest::Update(_) => followed.follower.handle_update(now, outcome),
                 _ => {
                     followed.result = None;
                     followed.follower.handle_result(now, outcome);
@@ -419,25 +425,25 @@ impl Client {
     /// Does what the follower of a task wants done.
     fn perform_task(&mut self, now: Instant, number: i64, out: &mut dyn Outbox) {
         while let Some(followed) = self.tasks.followed.get_mut(&number)
-            && let Some(act) = followed.follower.poll_act()
+            && let Some(act) = followed.follower.poll_action()
         {
             let id = followed.follower.id().to_string();
             match act {
-                Act::Tell(report) => {
+                FollowAction::Report(report) => {
                     let bytes = report.bytes();
                     let request = RequestId::new(number);
                     self.events.push_or_drop(Event::TaskStatus { request, report }, bytes);
                 }
-                Act::Cancel => self.cancel_task(now, &id, out),
-                Act::Settle(outcome) => {
+                FollowAction::Cancel => self.cancel_task(now, &id, out),
+                FollowAction::Resolve(outcome) => {
                     self.drop_task(number, out);
-                    self.take(number);
-                    return self.end(number, outcome);
+                    self.take_outbound(number);
+                    return self.resolve(number, outcome);
                 }
-                Act::Ask(requests) => self.ask_application(number, requests),
-                Act::Withdraw => self.withdraw_task_input(number),
+                FollowAction::RequestInput(requests) => self.ask_application(number, requests),
+                FollowAction::WithdrawInput => self.withdraw_task_input(number),
                 act => {
-                    if !self.put_question(now, number, &id, &act, out)
+                    if !self.send_task_request(now, number, &id, &act, out)
                         && let Some(followed) = self.tasks.followed.get_mut(&number)
                     {
                         followed.follower.postpone(now, &act);
@@ -453,61 +459,70 @@ impl Client {
     /// Asks the application what a task asks for.
     fn ask_application(&mut self, number: i64, requests: BTreeMap<String, Raw>) {
         let asked: Result<Vec<_>, _> =
-            requests.into_iter().map(|(key, request)| Asked::read(key, &request)).collect();
+            requests.into_iter().map(|(key, request)| RawInputRequest::read(key, &request)).collect();
         let gather = match asked {
             Ok(asked) => self
-                .gather(Owner::Task(number), RequestId::new(number), InputRequests(asked))
+                .request_input(InputOwner::Task(number), RequestId::new(number), RawInputRequests(asked))
                 .map_err(Outcome::Input),
-            Err(what) => Err(Outcome::Invalid(InvalidAnswer::Malformed(what))),
+            Err(what) => Err(Outcome::Invalid(InvalidAnswerError::Malformed(what))),
         };
         let Some(followed) = self.tasks.followed.get_mut(&number) else { return };
         match gather {
-            Ok(gather) => followed.gathers.push(gather),
-            Err(outcome) => followed.follower.handle_answers(Err(outcome)),
+            Ok(gather) => followed.input_sets.push(gather),
+            Err(outcome) => followed.follower.handle_input(Err(outcome)),
         }
     }
 
     fn withdraw_task_input(&mut self, number: i64) {
         let Some(followed) = self.tasks.followed.get_mut(&number) else { return };
-        for gather in core::mem::take(&mut followed.gathers) {
+        for gather in core::mem::take(&mut followed.input_sets) {
             self.withdraw_input(gather);
         }
     }
 
     /// Asks the server what a follower wants to know; returns whether it could be asked.
-    fn put_question(&mut self, now: Instant, number: i64, id: &str, act: &Act, out: &mut dyn Outbox) -> bool {
+    fn send_task_request(
+        &mut self,
+        now: Instant,
+        number: i64,
+        id: &str,
+        act: &FollowAction,
+        out: &mut dyn Outbox,
+    ) -> bool {
         let Some(followed) = self.tasks.followed.get(&number) else { return false };
         let era = followed.follower.era();
         let own = TaskIdParams::new(id);
         let (part, info, params): (_, &'static MethodInfo, Box<dyn AnyParams>) = match (act, era) {
-            (Act::Update(answers), _) => {
+            (FollowAction::Update(answers), _) => {
                 let mut params = CustomParams::new();
                 params.extra.insert("taskId", id);
                 let answers = Json::encode(answers).unwrap_or_else(|_| Json::empty_object());
                 params.extra.insert("inputResponses", answers);
-                (Part::Update(number), UpdateTask::INFO, Box::new(params))
+                (OwnRequest::Update(number), UpdateTask::INFO, Box::new(params))
             }
-            (Act::Result(_), _) => (Part::Result(number), legacy::TaskResult::INFO, Box::new(own)),
-            (_, Era::Modern) => (Part::Get(number), GetTask::INFO, Box::new(own)),
-            (_, Era::Legacy) => (Part::Get(number), legacy::GetTask::INFO, Box::new(own)),
+            (FollowAction::Result(_), _) => {
+                (OwnRequest::Result(number), legacy::TaskResult::INFO, Box::new(own))
+            }
+            (_, Era::Modern) => (OwnRequest::Get(number), GetTask::INFO, Box::new(own)),
+            (_, Era::Legacy) => (OwnRequest::Get(number), legacy::GetTask::INFO, Box::new(own)),
         };
-        if let Act::Result(_) = act
+        if let FollowAction::Result(_) = act
             && let Some(before) = followed.result
         {
             // It was held back for too long.
-            self.tasks.parts.remove(&before);
-            if self.take(before).is_some() {
+            self.tasks.own_requests.remove(&before);
+            if self.take_outbound(before).is_some() {
                 out.cancel(before, None);
             }
         }
         let timeout = match act {
-            Act::Result(Wait::Open) => Duration::MAX,
+            FollowAction::Result(ResultWait::UntilEnd) => Duration::MAX,
             _ => self.config.request_timeout,
         };
         let question = self.own_request(now, info, &*params, timeout, out);
         if let Some(question) = question {
-            self.tasks.parts.insert(question, part);
-            if let (Act::Result(_), Some(followed)) = (act, self.tasks.followed.get_mut(&number)) {
+            self.tasks.own_requests.insert(question, part);
+            if let (FollowAction::Result(_), Some(followed)) = (act, self.tasks.followed.get_mut(&number)) {
                 followed.result = Some(question);
             }
         }
@@ -528,7 +543,7 @@ impl Client {
         if self.server.as_ref().is_some_and(offered) {
             let timeout = self.config.request_timeout;
             if let Some(number) = self.own_request(now, info, &TaskIdParams::new(id), timeout, out) {
-                self.tasks.parts.insert(number, Part::Unheard);
+                self.tasks.own_requests.insert(number, OwnRequest::Ignored);
             }
         }
     }
@@ -549,8 +564,8 @@ impl Client {
         }
         let options = RequestOptions {
             timeout: Some(timeout),
-            maximum: Some(timeout),
-            progress: ProgressOption::No,
+            hard_timeout: Some(timeout),
+            progress: ProgressOption::Never,
             task: Some(TaskMode::Await),
             ..RequestOptions::default()
         };
@@ -563,8 +578,8 @@ impl Client {
     fn drop_task(&mut self, number: i64, out: &mut dyn Outbox) {
         let Some(followed) = self.tasks.remove(number) else { return };
         if let Some(result) = followed.result {
-            self.tasks.parts.remove(&result);
-            if self.take(result).is_some() {
+            self.tasks.own_requests.remove(&result);
+            if self.take_outbound(result).is_some() {
                 out.cancel(result, None);
             }
         }
@@ -572,18 +587,18 @@ impl Client {
 }
 
 /// Who sees to what a task asks for.
-fn asking(input: InputMode) -> Asking {
+fn task_input_mode(input: InputMode) -> TaskInputMode {
     match input {
-        InputMode::Automatic => Asking::PassedOn,
-        InputMode::Manual => Asking::LeftAlone,
+        InputMode::Automatic => TaskInputMode::Automatic,
+        InputMode::Manual => TaskInputMode::Manual,
     }
 }
 
 /// The entry of a request that follows a task which is there already.
-fn following(now: Instant, options: &RequestOptions) -> Entry {
-    let mut entry = Entry::new(None, now, Duration::MAX, Duration::MAX, false);
-    let RequestOptions { maximum, input, .. } = *options;
-    entry.task = TaskWish { mode: TaskMode::Await, asked: false, maximum, input };
+fn follow_entry(now: Instant, options: &RequestOptions) -> OutboundEntry {
+    let mut entry = OutboundEntry::new(None, now, Duration::MAX, Duration::MAX, false);
+    let RequestOptions { hard_timeout: maximum, input, .. } = *options;
+    entry.task = TaskOptions { mode: TaskMode::Await, requested: false, hard_timeout: maximum, input };
     entry.become_task();
     entry
 }

@@ -16,14 +16,14 @@ use crate::schema::{ListToolsResult, Revision, ServerCapabilities, TaskSupport};
 
 /// What a server has said about tools as tasks.
 #[derive(Debug, Default)]
-pub(in crate::peer::client) struct Support {
+pub(in crate::peer::client) struct ToolTaskSupport {
     /// Whether tool calls can become tasks at all.
-    offered: bool,
+    is_offered: bool,
     /// The tools that can, and whether they must.
     tools: BTreeMap<String, TaskSupport>,
 }
 
-impl Support {
+impl ToolTaskSupport {
     /// The server is known, or known anew.
     pub(in crate::peer::client) fn note(
         &mut self,
@@ -33,16 +33,17 @@ impl Support {
         let tasks = capabilities.and_then(|capabilities| capabilities.tasks.as_ref());
         let requests = tasks.and_then(|tasks| tasks.requests.as_ref());
         let tools = requests.and_then(|requests| requests.tools.as_ref());
-        self.offered = revision == Revision::V2025_11_25 && tools.is_some_and(|tools| tools.call.is_some());
+        self.is_offered =
+            revision == Revision::V2025_11_25 && tools.is_some_and(|tools| tools.call.is_some());
     }
 
     pub(in crate::peer::client) fn is_offered(&self) -> bool {
-        self.offered
+        self.is_offered
     }
 
     /// A page of the server's tools has come.
     pub(in crate::peer::client) fn learn(&mut self, page: &Raw, most: usize) {
-        if !self.offered {
+        if !self.is_offered {
             return;
         }
         let Ok(page) = page.decode::<ListToolsResult>() else { return };
@@ -60,7 +61,12 @@ impl Support {
 
     /// Has the parameters of a tool call, which `out` ends with from `start`, ask for a task if it is to become one.
     /// Returns whether they ask for one.
-    pub(in crate::peer::client) fn ask(&self, mode: TaskMode, out: &mut Vec<u8>, start: usize) -> bool {
+    pub(in crate::peer::client) fn request_task(
+        &self,
+        mode: TaskMode,
+        out: &mut Vec<u8>,
+        start: usize,
+    ) -> bool {
         #[derive(Deserialize)]
         struct Call<'a> {
             #[serde(borrow)]
@@ -68,7 +74,7 @@ impl Support {
             #[serde(borrow)]
             task: Option<&'a RawValue>,
         }
-        if !self.offered || mode == TaskMode::Never {
+        if !self.is_offered || mode == TaskMode::Never {
             return false;
         }
         let params = out.get(start..).unwrap_or_default();

@@ -6,8 +6,8 @@ use alloc::sync::Arc;
 
 use crate::Instant;
 use crate::peer::client::{Client, Diagnostic, Event, Phase};
-use crate::peer::events::EventQueue;
-use crate::peer::{Outbox, Outcome, Outgoing, Refusal, Reissue, RequestId, RequestOptions};
+use crate::peer::event_queue::EventQueue;
+use crate::peer::{Outbox, Outcome, OutgoingRequest, ReissuePolicy, RequestError, RequestId, RequestOptions};
 use crate::rpc::{Raw, Text};
 use crate::schema::tasks::legacy::TaskStatusChanged;
 use crate::schema::tasks::{TaskIdParams, TaskUpdated};
@@ -18,22 +18,25 @@ use crate::schema::{
     UnsubscribeResource, UnsubscribeResourceParams,
 };
 
-use super::listening::News;
-use super::pace::Fate;
-use super::{Interest, Since, Topic, WatchId, Watching, Way, keeping, listening};
+use super::backoff::RetryClass;
+use super::modern_subscription::ListenUpdate;
+use super::{
+    Topic, WatchFilter, WatchId, WatchMechanism, WatchRegistry, WatchStart, legacy_subscriptions,
+    modern_subscription,
+};
 
 /// Who has a notification in the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::peer::client) enum Heard {
+pub(in crate::peer::client) enum NotificationScope {
     /// It was for the watches alone.
-    ByWatches,
+    WatchesOnly,
     /// It is for others as well.
-    ByAll,
+    Everyone,
 }
 
 /// What is to be asked of the server.
-enum Ask {
-    Listen(Interest),
+enum WatchAction {
+    Listen(WatchFilter),
     Subscribe(Arc<str>),
     Unsubscribe(Arc<str>),
     End(i64),
@@ -55,46 +58,52 @@ impl Client {
     pub fn watch(
         &mut self,
         now: Instant,
-        interest: Interest,
-        since: Since,
+        interest: WatchFilter,
+        since: WatchStart,
         out: &mut dyn Outbox,
-    ) -> Result<WatchId, Refusal> {
+    ) -> Result<WatchId, RequestError> {
         if matches!(self.phase, Phase::Finishing { .. } | Phase::Ending { .. } | Phase::Closed) {
-            return Err(Refusal::Closed);
+            return Err(RequestError::Closed);
         }
         let ready = matches!(self.phase, Phase::Ready);
         let (config, channel) = (&self.config, self.channel);
-        let watching = self.watching.get_or_insert_with(|| {
+        let watching = self.watches.get_or_insert_with(|| {
             let asks_tasks = config.capabilities.has(ClientCapability::TasksExtension);
-            let mut watching = Box::new(Watching::new(config.watch, asks_tasks));
+            let mut watching = Box::new(WatchRegistry::new(config.watch, asks_tasks));
             if let (true, Some(server)) = (ready, &self.server) {
                 watching.begin(server, channel, &mut self.events);
-                watching.deaf = self.unheard;
+                watching.lacks_event_stream = self.lacks_event_stream;
             }
             watching
         });
         let id = watching.add(interest, since);
-        watching.settle(id, &mut self.events);
+        watching.confirm_watch(id, &mut self.events);
         self.advance_watches(now, out);
         Ok(id)
     }
 
     /// Changes what a watch is interested in. What is of interest before and after is told without a gap. The watch is
     /// [on](super::WatchState::On) again, and said to be so, once the server has taken note.
-    pub fn set_interest(&mut self, now: Instant, watch: WatchId, interest: Interest, out: &mut dyn Outbox) {
+    pub fn set_watch_filter(
+        &mut self,
+        now: Instant,
+        watch: WatchId,
+        interest: WatchFilter,
+        out: &mut dyn Outbox,
+    ) {
         if self.is_closed() {
             return;
         }
-        if let Some(watching) = &mut self.watching {
+        if let Some(watching) = &mut self.watches {
             watching.change(watch, interest);
-            watching.settle(watch, &mut self.events);
+            watching.confirm_watch(watch, &mut self.events);
             self.advance_watches(now, out);
         }
     }
 
     /// Ends a watch: it is told nothing more, not even what waits among the events.
     pub fn unwatch(&mut self, now: Instant, watch: WatchId, out: &mut dyn Outbox) {
-        if let Some(watching) = &mut self.watching {
+        if let Some(watching) = &mut self.watches {
             watching.remove(watch);
             self.advance_watches(now, out);
         }
@@ -104,51 +113,51 @@ impl Client {
 
     /// The watches, with what they are interested in: what is to be asked again when the application connects anew. The
     /// connection may be over.
-    pub fn watches(&self) -> impl Iterator<Item = (WatchId, &Interest)> {
-        let watches = self.watching.iter().flat_map(|watching| &watching.watches);
-        watches.map(|(&id, watch)| (id, &watch.interest))
+    pub fn watches(&self) -> impl Iterator<Item = (WatchId, &WatchFilter)> {
+        let watches = self.watches.iter().flat_map(|watching| &watching.watches);
+        watches.map(|(&id, watch)| (id, &watch.filter))
     }
 
     // --- What the other files share ---
 
     /// The server is known.
     pub(in crate::peer::client) fn begin_watches(&mut self, now: Instant, out: &mut dyn Outbox) {
-        self.unheard = false;
+        self.lacks_event_stream = false;
         if self.is_closed() {
             return;
         }
-        if let (Some(watching), Some(server)) = (&mut self.watching, &self.server) {
+        if let (Some(watching), Some(server)) = (&mut self.watches, &self.server) {
             watching.begin(server, self.channel, &mut self.events);
-            watching.settle_all(&mut self.events);
+            watching.confirm_all(&mut self.events);
             self.advance_watches(now, out);
         }
     }
 
     /// Takes what a server says about changes.
-    pub(in crate::peer::client) fn watches_hear(
+    pub(in crate::peer::client) fn handle_watch_notification(
         &mut self,
         now: Instant,
         method: &Text,
         params: Option<&Raw>,
         subscription: Option<RequestId>,
-    ) -> Heard {
+    ) -> NotificationScope {
         let modern = self.era() == Some(Era::Modern);
-        let Some(watching) = &mut self.watching else { return Heard::ByAll };
-        let number = subscription.map(RequestId::number).filter(|&number| watching.owns(number));
+        let Some(watching) = &mut self.watches else { return NotificationScope::Everyone };
+        let number = subscription.map(RequestId::number).filter(|&number| watching.owns_request(number));
         if modern && number.is_none() {
-            return Heard::ByAll;
+            return NotificationScope::Everyone;
         }
         let heard = match number {
             Some(number) if &**method == SubscriptionsAcknowledged::NAME => {
-                watching.acknowledged(now, number, params, &mut self.events)
+                watching.handle_acknowledged(now, number, params, &mut self.events)
             }
-            number => watching.hear(now, number, method, params, modern, &mut self.events),
+            number => watching.handle_notification(now, number, method, params, modern, &mut self.events),
         };
         match heard {
             Ok(heard) => heard,
             Err(error) => {
                 self.diagnose(Diagnostic::InvalidNotification { method: method.clone(), error });
-                Heard::ByWatches
+                NotificationScope::WatchesOnly
             }
         }
     }
@@ -158,51 +167,66 @@ impl Client {
         if !matches!(self.phase, Phase::Ready) {
             return;
         }
-        let Some(mut watching) = self.watching.take_if(|watching| watching.is_due(now)) else { return };
+        let Some(mut watching) = self.watches.take_if(|watching| watching.is_due(now)) else { return };
         watching.dirty = false;
-        while let Some(ask) = watching.next(now, &mut self.events) {
+        while let Some(ask) = watching.next_request(now, &mut self.events) {
             match ask {
-                Ask::End(number) => {
-                    if self.take(number).is_some() {
+                WatchAction::End(number) => {
+                    if self.take_outbound(number).is_some() {
                         out.cancel(number, None);
                     }
                 }
-                Ask::Listen(interest) => {
-                    let params = SubscriptionsListenParams::new(interest.filter());
-                    let sent = self.ask::<SubscriptionsListen>(now, &params, Reissue::Never, out);
+                WatchAction::Listen(interest) => {
+                    let params = SubscriptionsListenParams::new(interest.to_subscription_filter());
+                    let sent = self.send_watch_request::<SubscriptionsListen>(
+                        now,
+                        &params,
+                        ReissuePolicy::Never,
+                        out,
+                    );
                     let until = now + self.config.request_timeout;
-                    if let Way::Modern(listening) = &mut watching.way {
+                    if let WatchMechanism::Modern(listening) = &mut watching.mechanism {
                         match sent {
-                            Ok(number) => listening.sent(number, interest, until),
-                            Err(_) => listening.not_sent(now),
+                            Ok(number) => listening.note_sent(number, interest, until),
+                            Err(_) => listening.note_not_sent(now),
                         }
                     }
                 }
-                Ask::Subscribe(uri) => {
+                WatchAction::Subscribe(uri) => {
                     let params = SubscribeResourceParams::new(&*uri);
-                    let sent = self.ask::<SubscribeResource>(now, &params, Reissue::WhereSafe, out);
-                    watching.asked(now, uri, sent, &mut self.events);
+                    let sent = self.send_watch_request::<SubscribeResource>(
+                        now,
+                        &params,
+                        ReissuePolicy::WhereSafe,
+                        out,
+                    );
+                    watching.note_subscribe_sent(now, uri, sent, &mut self.events);
                 }
-                Ask::Unsubscribe(uri) => {
+                WatchAction::Unsubscribe(uri) => {
                     let params = UnsubscribeResourceParams::new(&*uri);
-                    let sent = self.ask::<UnsubscribeResource>(now, &params, Reissue::WhereSafe, out);
-                    watching.asked(now, uri, sent, &mut self.events);
+                    let sent = self.send_watch_request::<UnsubscribeResource>(
+                        now,
+                        &params,
+                        ReissuePolicy::WhereSafe,
+                        out,
+                    );
+                    watching.note_subscribe_sent(now, uri, sent, &mut self.events);
                 }
             }
         }
-        self.watching = Some(watching);
+        self.watches = Some(watching);
     }
 
     /// Sends a request of the machine's own, which ends among the watches.
-    fn ask<M: Method>(
+    fn send_watch_request<M: Method>(
         &mut self,
         now: Instant,
         params: &M::Params,
-        reissue: Reissue,
+        reissue: ReissuePolicy,
         out: &mut dyn Outbox,
-    ) -> Result<i64, Refusal> {
+    ) -> Result<i64, RequestError> {
         let options = RequestOptions::default().reissue(reissue);
-        self.send(now, Outgoing::new::<M>(params, options), out).map(RequestId::number)
+        self.send(now, OutgoingRequest::new::<M>(params, options), out).map(RequestId::number)
     }
 }
 
@@ -210,32 +234,32 @@ impl Client {
 #[cfg(feature = "http")]
 impl Client {
     /// Messages travel in exchanges of their own; `seed` tells this client's chance from that of others.
-    pub(crate) fn separate(&mut self, seed: u64) {
-        self.channel = super::Channel::Separate;
+    pub(crate) fn set_separate_exchanges(&mut self, seed: u64) {
+        self.channel = super::ChannelKind::Separate;
         self.config.watch.seed = seed;
     }
 
     /// What the server says of its own accord is heard from now on; what it said before may have been missed.
-    pub(crate) fn note_listening(&mut self) {
-        self.unheard = false;
+    pub(crate) fn note_event_stream_open(&mut self) {
+        self.lacks_event_stream = false;
         if self.is_closed() {
             return;
         }
-        if let Some(watching) = &mut self.watching {
-            watching.deaf = false;
-            watching.miss();
-            watching.settle_all(&mut self.events);
+        if let Some(watching) = &mut self.watches {
+            watching.lacks_event_stream = false;
+            watching.mark_stale();
+            watching.confirm_all(&mut self.events);
         }
     }
 
     /// What the server says of its own accord is not heard any more.
-    pub(crate) fn note_not_listening(&mut self) {
-        self.unheard = true;
+    pub(crate) fn note_event_stream_lost(&mut self) {
+        self.lacks_event_stream = true;
         if self.is_closed() {
             return;
         }
-        if let Some(watching) = &mut self.watching {
-            watching.deaf = true;
+        if let Some(watching) = &mut self.watches {
+            watching.lacks_event_stream = true;
             watching.interrupt(&mut self.events);
         }
     }
@@ -243,100 +267,110 @@ impl Client {
     /// A legacy server has forgotten the session.
     pub(in crate::peer::client) fn interrupt_watches(&mut self) {
         if let Some(watching) =
-            self.watching.as_mut().filter(|watching| matches!(watching.way, Way::Legacy(_)))
+            self.watches.as_mut().filter(|watching| matches!(watching.mechanism, WatchMechanism::Legacy(_)))
         {
             watching.interrupt(&mut self.events);
         }
     }
 
     /// Whether the watches want something done.
-    pub(crate) fn watches_wait(&self) -> bool {
-        matches!(self.phase, Phase::Ready) && self.watching.as_ref().is_some_and(|watching| watching.dirty)
+    pub(crate) fn has_pending_watches(&self) -> bool {
+        matches!(self.phase, Phase::Ready) && self.watches.as_ref().is_some_and(|watching| watching.dirty)
     }
 }
 
-impl Watching {
+impl WatchRegistry {
     /// What is to be asked next, after what has come of what was asked before.
-    fn next(&mut self, now: Instant, events: &mut EventQueue<Event>) -> Option<Ask> {
+    fn next_request(&mut self, now: Instant, events: &mut EventQueue<Event>) -> Option<WatchAction> {
         for (number, outcome) in core::mem::take(&mut self.ended) {
-            self.conclude(now, number, outcome, events);
+            self.resolve_watch_request(now, number, outcome, events);
         }
-        if let Some(number) = self.dropped.pop_last() {
-            return Some(Ask::End(number));
+        if let Some(number) = self.abandoned.pop_last() {
+            return Some(WatchAction::End(number));
         }
-        let wanted = matches!(self.way, Way::Modern(_)).then(|| self.wanted()).unwrap_or_default();
-        match &mut self.way {
-            Way::Unknown => None,
-            Way::Modern(listening) => match listening.next(now, &wanted) {
-                listening::Act::Rest => None,
-                listening::Act::Listen => Some(Ask::Listen(wanted)),
-                listening::Act::End(number) => Some(Ask::End(number)),
+        let wanted = matches!(self.mechanism, WatchMechanism::Modern(_))
+            .then(|| self.combined_filter())
+            .unwrap_or_default();
+        match &mut self.mechanism {
+            WatchMechanism::Unknown => None,
+            WatchMechanism::Modern(listening) => match listening.next(now, &wanted) {
+                modern_subscription::ListenAction::Idle => None,
+                modern_subscription::ListenAction::Listen => Some(WatchAction::Listen(wanted)),
+                modern_subscription::ListenAction::End(number) => Some(WatchAction::End(number)),
             },
-            Way::Legacy(legacy) => Some(match legacy.keeping.next(now)? {
-                keeping::Act::Subscribe(uri) => Ask::Subscribe(uri),
-                keeping::Act::Unsubscribe(uri) => Ask::Unsubscribe(uri),
+            WatchMechanism::Legacy(legacy) => Some(match legacy.subscriptions.next(now)? {
+                legacy_subscriptions::SubscribeAction::Subscribe(uri) => WatchAction::Subscribe(uri),
+                legacy_subscriptions::SubscribeAction::Unsubscribe(uri) => WatchAction::Unsubscribe(uri),
             }),
         }
     }
 
     /// A request of a watch has ended.
-    fn conclude(&mut self, now: Instant, number: i64, outcome: Outcome, events: &mut EventQueue<Event>) {
-        self.dropped.remove(&number);
-        let fate = Fate::from(outcome);
-        match &mut self.way {
-            Way::Unknown => {}
-            Way::Modern(listening) => {
-                let news = listening.ended(now, number, fate);
-                self.take_news(news, events);
+    fn resolve_watch_request(
+        &mut self,
+        now: Instant,
+        number: i64,
+        outcome: Outcome,
+        events: &mut EventQueue<Event>,
+    ) {
+        self.abandoned.remove(&number);
+        let fate = RetryClass::from(outcome);
+        match &mut self.mechanism {
+            WatchMechanism::Unknown => {}
+            WatchMechanism::Modern(listening) => {
+                let news = listening.handle_ended(now, number, fate);
+                self.apply_listen_update(news, events);
             }
-            Way::Legacy(legacy) => {
-                if let Some(uri) = legacy.keeping.ended(now, number, fate) {
-                    self.settle_interested(&Topic::Resource(uri), events);
+            WatchMechanism::Legacy(legacy) => {
+                if let Some(uri) = legacy.subscriptions.handle_ended(now, number, fate) {
+                    self.confirm_topic(&Topic::Resource(uri), events);
                 }
             }
         }
     }
 
     /// A resource was subscribed to, or given up, if that could be sent.
-    fn asked(
+    fn note_subscribe_sent(
         &mut self,
         now: Instant,
         uri: Arc<str>,
-        sent: Result<i64, Refusal>,
+        sent: Result<i64, RequestError>,
         events: &mut EventQueue<Event>,
     ) {
-        let Way::Legacy(legacy) = &mut self.way else { return };
+        let WatchMechanism::Legacy(legacy) = &mut self.mechanism else { return };
         match sent {
-            Ok(number) => legacy.keeping.sent(number, uri),
+            Ok(number) => legacy.subscriptions.note_sent(number, uri),
             Err(refusal) => {
-                let fate = Fate::from(Outcome::Refused(refusal));
-                if let Some(uri) = legacy.keeping.conclude(now, uri, fate) {
-                    self.settle_interested(&Topic::Resource(uri), events);
+                let fate = RetryClass::from(Outcome::Refused(refusal));
+                if let Some(uri) = legacy.subscriptions.resolve(now, uri, fate) {
+                    self.confirm_topic(&Topic::Resource(uri), events);
                 }
             }
         }
     }
 
-    fn acknowledged(
+    fn handle_acknowledged(
         &mut self,
         now: Instant,
         number: i64,
         params: Option<&Raw>,
         events: &mut EventQueue<Event>,
-    ) -> Result<Heard, String> {
-        let Way::Modern(listening) = &mut self.way else { return Ok(Heard::ByWatches) };
+    ) -> Result<NotificationScope, String> {
+        let WatchMechanism::Modern(listening) = &mut self.mechanism else {
+            return Ok(NotificationScope::WatchesOnly);
+        };
         let params: SubscriptionsAcknowledgedParams = decode(params)?;
         if let Some(asked) = listening.opening(number) {
             let granted = asked.granted(&params.notifications);
-            let news = listening.acknowledged(now, number, granted);
+            let news = listening.handle_acknowledged(now, number, granted);
             self.dirty = true;
-            self.take_news(news, events);
+            self.apply_listen_update(news, events);
         }
-        Ok(Heard::ByWatches)
+        Ok(NotificationScope::WatchesOnly)
     }
 
     /// Takes what the server says, on the subscription `number` if it is a modern one.
-    fn hear(
+    fn handle_notification(
         &mut self,
         now: Instant,
         number: Option<i64>,
@@ -344,32 +378,32 @@ impl Watching {
         params: Option<&Raw>,
         modern: bool,
         events: &mut EventQueue<Event>,
-    ) -> Result<Heard, String> {
+    ) -> Result<NotificationScope, String> {
         let told = number.is_some();
-        if let (Some(number), Way::Modern(listening)) = (number, &mut self.way)
-            && let news = listening.heard(now, number)
-            && !matches!(news, News::None)
+        if let (Some(number), WatchMechanism::Modern(listening)) = (number, &mut self.mechanism)
+            && let news = listening.handle_notification(now, number)
+            && !matches!(news, ListenUpdate::None)
         {
             self.dirty = true;
-            self.take_news(news, events);
+            self.apply_listen_update(news, events);
         }
         let task = if modern { TaskUpdated::NAME } else { TaskStatusChanged::NAME };
         match method {
-            ToolListChanged::NAME => _ = self.tell(&Topic::Tools, None, events),
-            PromptListChanged::NAME => _ = self.tell(&Topic::Prompts, None, events),
-            ResourceListChanged::NAME => _ = self.tell(&Topic::Resources, None, events),
+            ToolListChanged::NAME => _ = self.notify_changed(&Topic::Tools, None, events),
+            PromptListChanged::NAME => _ = self.notify_changed(&Topic::Prompts, None, events),
+            ResourceListChanged::NAME => _ = self.notify_changed(&Topic::Resources, None, events),
             ResourceUpdated::NAME => {
                 let params: ResourceUpdatedParams = decode(params)?;
-                self.tell_resource(&params.uri, events);
+                self.notify_resource(&params.uri, events);
             }
             method if method == task => {
                 let id: TaskIdParams = decode(params)?;
-                self.tell(&Topic::Task(id.task_id.as_str().into()), params, events);
+                self.notify_changed(&Topic::Task(id.task_id.as_str().into()), params, events);
             }
             // It has no business here, and is passed on as it is.
-            _ => return Ok(Heard::ByAll),
+            _ => return Ok(NotificationScope::Everyone),
         }
-        Ok(if told { Heard::ByWatches } else { Heard::ByAll })
+        Ok(if told { NotificationScope::WatchesOnly } else { NotificationScope::Everyone })
     }
 }
 

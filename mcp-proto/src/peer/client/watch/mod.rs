@@ -1,14 +1,14 @@
 //! Watching: being told of what changes, whatever the era, for as long as the connection lasts.
 //!
 //! Each watch has an interest of its own. All of them together are what the server is asked to tell: a modern one by one
-//! request that [listens](listening), a legacy one by a [subscription](keeping) for each resource.
+//! request that [listens](modern_subscription), a legacy one by a [subscription](legacy_subscriptions) for each resource.
 
+mod backoff;
 mod drive;
-mod interest;
-mod keeping;
-mod listening;
-mod pace;
-mod tell;
+mod filter;
+mod legacy_subscriptions;
+mod modern_subscription;
+mod notify;
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -19,16 +19,16 @@ use core::time::Duration;
 use crate::Instant;
 use crate::peer::Outcome;
 use crate::peer::client::{Event, ServerInfo};
-use crate::peer::events::EventQueue;
+use crate::peer::event_queue::EventQueue;
 use crate::rpc::Raw;
 use crate::schema::{Era, ServerCapability};
 
-pub(super) use drive::Heard;
-pub(crate) use interest::Topic;
-pub use interest::{Change, Interest, Why};
+pub(super) use drive::NotificationScope;
+pub(crate) use filter::Topic;
+pub use filter::{Change, ChangeEvidence, WatchFilter};
 
-use keeping::Keeping;
-use listening::Listening;
+use legacy_subscriptions::LegacySubscriptions;
+use modern_subscription::ModernSubscription;
 
 /// A watch of this side, by which its changes are known.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -50,7 +50,7 @@ pub struct WatchConfig {
     /// The longest pause. Default 30 s: changes are not missed for longer once the server is back.
     pub longest_pause: Duration,
     /// What to do once the server has ended it in good order. Default: leave it at that.
-    pub after_end: AfterEnd,
+    pub on_server_end: OnServerEnd,
     /// What tells the chance of this client from that of others. Over HTTP it is the
     /// [seed](crate::transport) of the transport. Default 0.
     pub seed: u64,
@@ -61,7 +61,7 @@ impl Default for WatchConfig {
         Self {
             first_pause: Duration::from_millis(500),
             longest_pause: Duration::from_secs(30),
-            after_end: AfterEnd::default(),
+            on_server_end: OnServerEnd::default(),
             seed: 0,
         }
     }
@@ -69,7 +69,7 @@ impl Default for WatchConfig {
 
 /// What to do once a server has ended a subscription in good order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum AfterEnd {
+pub enum OnServerEnd {
     /// The watches end.
     #[default]
     Stop,
@@ -80,7 +80,7 @@ pub enum AfterEnd {
 
 /// What the application knows of what it begins to watch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Since {
+pub enum WatchStart {
     /// Nothing: it fetches what it wants to know once the watch is [on](WatchState::On).
     #[default]
     Now,
@@ -95,7 +95,7 @@ pub enum WatchState {
     /// Changes are told from now on. What is fetched after this is kept up to date.
     On {
         /// What the server does not tell of, of what is of interest.
-        missing: Interest,
+        missing: WatchFilter,
     },
     /// The server is not heard for now; it is asked again, unless it is a legacy one over HTTP that offers no stream of
     /// its own. When it is heard again, everything counts as what may have changed.
@@ -125,7 +125,7 @@ impl fmt::Display for WatchEnd {
 
 /// How messages travel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Channel {
+pub(super) enum ChannelKind {
     /// All on one channel, in order.
     #[default]
     Shared,
@@ -136,27 +136,27 @@ pub(super) enum Channel {
 
 #[derive(Debug)]
 struct Watch {
-    interest: Interest,
+    filter: WatchFilter,
     /// Whether the server is heard about it.
-    heard: bool,
+    is_covered: bool,
     /// What was told to be missing, if that was told.
-    told: Option<Interest>,
+    reported_missing: Option<WatchFilter>,
     /// Whether something may have been missed that was not told.
     stale: bool,
 }
 
 /// How the server is asked.
 #[derive(Debug)]
-enum Way {
+enum WatchMechanism {
     /// It is not known yet.
     Unknown,
-    Modern(Box<Listening>),
-    Legacy(Box<Legacy>),
+    Modern(Box<ModernSubscription>),
+    Legacy(Box<LegacyWatches>),
 }
 
 #[derive(Debug)]
-struct Legacy {
-    keeping: Keeping,
+struct LegacyWatches {
+    subscriptions: LegacySubscriptions,
     tools: bool,
     prompts: bool,
     resources: bool,
@@ -164,94 +164,94 @@ struct Legacy {
     tasks: bool,
 }
 
-impl Legacy {
+impl LegacyWatches {
     /// Whether the server tells of this, once that is known.
     ///
     /// <https://modelcontextprotocol.io/specification/2025-11-25/server/resources#capabilities>
-    fn tells(&self, topic: &Topic) -> Option<bool> {
+    fn is_covered(&self, topic: &Topic) -> Option<bool> {
         match topic {
             Topic::Tools => Some(self.tools),
             Topic::Prompts => Some(self.prompts),
             Topic::Resources => Some(self.resources),
             Topic::Task(_) => Some(self.tasks),
             Topic::Resource(_) if !self.subscribe => Some(false),
-            Topic::Resource(uri) => self.keeping.is_told(uri),
+            Topic::Resource(uri) => self.subscriptions.is_covered(uri),
         }
     }
 }
 
 /// The watches of a connection.
 #[derive(Debug)]
-pub(super) struct Watching {
+pub(super) struct WatchRegistry {
     config: WatchConfig,
     watches: BTreeMap<WatchId, Watch>,
     next: u64,
     /// Who is interested in what.
     index: BTreeMap<Topic, BTreeSet<WatchId>>,
-    way: Way,
+    mechanism: WatchMechanism,
     /// Whether this client may ask for tasks.
-    asks_tasks: bool,
+    can_watch_tasks: bool,
     /// Whether what the server says of its own accord is not heard at all (legacy revisions over HTTP).
-    deaf: bool,
+    lacks_event_stream: bool,
     /// The changes that wait among the events, each of them once.
-    pending: BTreeMap<(WatchId, Topic), (Option<Raw>, Why)>,
+    pending: BTreeMap<(WatchId, Topic), (Option<Raw>, ChangeEvidence)>,
     /// The states that wait among the events: of each watch the latest.
     states: BTreeMap<WatchId, WatchState>,
     /// Requests that have ended, and not been looked at.
     ended: Vec<(i64, Outcome)>,
     /// Requests that nobody cares about any more.
-    dropped: BTreeSet<i64>,
+    abandoned: BTreeSet<i64>,
     /// Whether there may be something to do.
     dirty: bool,
 }
 
-impl Watching {
+impl WatchRegistry {
     fn new(config: WatchConfig, asks_tasks: bool) -> Self {
         Self {
             config,
             watches: BTreeMap::new(),
             next: 1,
             index: BTreeMap::new(),
-            way: Way::Unknown,
-            asks_tasks,
-            deaf: false,
+            mechanism: WatchMechanism::Unknown,
+            can_watch_tasks: asks_tasks,
+            lacks_event_stream: false,
             pending: BTreeMap::new(),
             states: BTreeMap::new(),
             ended: Vec::new(),
-            dropped: BTreeSet::new(),
+            abandoned: BTreeSet::new(),
             dirty: false,
         }
     }
 
     /// What a watch is told of, but for what is `missing`.
-    pub(super) fn covered(&self, id: WatchId, missing: &Interest) -> Vec<Topic> {
-        let interest = self.watches.get(&id).map(|watch| watch.interest.0.difference(&missing.0));
+    pub(super) fn covered_topics(&self, id: WatchId, missing: &WatchFilter) -> Vec<Topic> {
+        let interest = self.watches.get(&id).map(|watch| watch.filter.0.difference(&missing.0));
         interest.into_iter().flatten().cloned().collect()
     }
 
     // --- Interests ---
 
-    fn add(&mut self, interest: Interest, since: Since) -> WatchId {
+    fn add(&mut self, interest: WatchFilter, since: WatchStart) -> WatchId {
         let id = WatchId(self.next);
         self.next = self.next.saturating_add(1);
         for topic in &interest.0 {
-            self.enter(topic, id);
+            self.add_to_index(topic, id);
         }
-        let stale = since == Since::Before;
-        self.watches.insert(id, Watch { interest, heard: false, told: None, stale });
+        let stale = since == WatchStart::Before;
+        self.watches.insert(id, Watch { filter: interest, is_covered: false, reported_missing: None, stale });
         self.dirty = true;
         id
     }
 
-    fn change(&mut self, id: WatchId, interest: Interest) {
+    fn change(&mut self, id: WatchId, interest: WatchFilter) {
         let Some(watch) = self.watches.get_mut(&id) else { return };
-        watch.told = None;
-        let before = core::mem::replace(&mut watch.interest, interest.clone());
+        watch.reported_missing = None;
+        let before = core::mem::replace(&mut watch.filter, interest.clone());
         for topic in interest.0.difference(&before.0) {
-            self.enter(topic, id);
+            self.add_to_index(topic, id);
         }
         for topic in before.0.difference(&interest.0) {
-            self.leave(topic, id);
+            self.remove_from_index(topic, id);
             self.pending.remove(&(id, topic.clone()));
         }
         self.dirty = true;
@@ -260,8 +260,8 @@ impl Watching {
     /// Forgets a watch, with what it was not told yet.
     fn remove(&mut self, id: WatchId) {
         let Some(watch) = self.watches.remove(&id) else { return };
-        for topic in &watch.interest.0 {
-            self.leave(topic, id);
+        for topic in &watch.filter.0 {
+            self.remove_from_index(topic, id);
         }
         self.states.remove(&id);
         let first = (id, Topic::Tools);
@@ -275,50 +275,52 @@ impl Watching {
         self.dirty = true;
     }
 
-    fn enter(&mut self, topic: &Topic, id: WatchId) {
+    fn add_to_index(&mut self, topic: &Topic, id: WatchId) {
         let interested = self.index.entry(topic.clone()).or_default();
         let first = interested.is_empty();
         interested.insert(id);
-        if let (true, Topic::Resource(uri), Way::Legacy(legacy)) = (first, topic, &mut self.way)
+        if let (true, Topic::Resource(uri), WatchMechanism::Legacy(legacy)) =
+            (first, topic, &mut self.mechanism)
             && legacy.subscribe
         {
-            legacy.keeping.want(uri);
+            legacy.subscriptions.subscribe(uri);
         }
     }
 
-    fn leave(&mut self, topic: &Topic, id: WatchId) {
+    fn remove_from_index(&mut self, topic: &Topic, id: WatchId) {
         let Some(interested) = self.index.get_mut(topic) else { return };
         interested.remove(&id);
         if !interested.is_empty() {
             return;
         }
         self.index.remove(topic);
-        if let (Topic::Resource(uri), Way::Legacy(legacy)) = (topic, &mut self.way) {
-            legacy.keeping.leave(uri);
+        if let (Topic::Resource(uri), WatchMechanism::Legacy(legacy)) = (topic, &mut self.mechanism) {
+            legacy.subscriptions.unsubscribe(uri);
         }
     }
 
     /// What a modern server is to be asked for.
-    fn wanted(&self) -> Interest {
-        self.index.keys().filter(|topic| self.may_ask(topic)).cloned().collect()
+    fn combined_filter(&self) -> WatchFilter {
+        self.index.keys().filter(|topic| self.can_watch(topic)).cloned().collect()
     }
 
-    fn may_ask(&self, topic: &Topic) -> bool {
-        self.asks_tasks || !matches!(topic, Topic::Task(_))
+    fn can_watch(&self, topic: &Topic) -> bool {
+        self.can_watch_tasks || !matches!(topic, Topic::Task(_))
     }
 
     // --- The server ---
 
     /// The server is known, or known anew: what it was asked before it has forgotten if it is a legacy one.
-    fn begin(&mut self, server: &ServerInfo, channel: Channel, events: &mut EventQueue<Event>) {
+    fn begin(&mut self, server: &ServerInfo, channel: ChannelKind, events: &mut EventQueue<Event>) {
         self.dirty = true;
-        self.deaf = false;
-        match (server.era, &self.way) {
-            (Era::Modern, Way::Modern(_)) => {}
+        self.lacks_event_stream = false;
+        match (server.era, &self.mechanism) {
+            (Era::Modern, WatchMechanism::Modern(_)) => {}
             (Era::Modern, _) => {
                 self.interrupt(events);
                 self.abandon();
-                self.way = Way::Modern(Box::new(Listening::new(&self.config, channel)));
+                self.mechanism =
+                    WatchMechanism::Modern(Box::new(ModernSubscription::new(&self.config, channel)));
             }
             (Era::Legacy, _) => {
                 self.interrupt(events);
@@ -328,24 +330,24 @@ impl Watching {
     }
 
     fn begin_legacy(&mut self, server: &ServerInfo) {
-        let keeping = match core::mem::replace(&mut self.way, Way::Unknown) {
-            Way::Legacy(legacy) => {
-                let mut keeping = legacy.keeping;
-                keeping.renew();
+        let keeping = match core::mem::replace(&mut self.mechanism, WatchMechanism::Unknown) {
+            WatchMechanism::Legacy(legacy) => {
+                let mut keeping = legacy.subscriptions;
+                keeping.resubscribe_all();
                 keeping
             }
             before => {
-                self.way = before;
+                self.mechanism = before;
                 self.abandon();
-                Keeping::new(&self.config)
+                LegacySubscriptions::new(&self.config)
             }
         };
         let has = |capability| match &server.capabilities {
             Some(capabilities) => capabilities.allows(capability, server.revision),
             None => true,
         };
-        let mut legacy = Legacy {
-            keeping,
+        let mut legacy = LegacyWatches {
+            subscriptions: keeping,
             tools: has(ServerCapability::ToolsListChanged),
             prompts: has(ServerCapability::PromptsListChanged),
             resources: has(ServerCapability::ResourcesListChanged),
@@ -354,49 +356,49 @@ impl Watching {
         };
         for topic in self.index.keys() {
             match topic {
-                Topic::Resource(uri) if legacy.subscribe => legacy.keeping.want(uri),
+                Topic::Resource(uri) if legacy.subscribe => legacy.subscriptions.subscribe(uri),
                 _ => {}
             }
         }
-        self.way = Way::Legacy(Box::new(legacy));
+        self.mechanism = WatchMechanism::Legacy(Box::new(legacy));
     }
 
     /// Whatever was asked is of no use any more.
     fn abandon(&mut self) {
-        match &mut self.way {
-            Way::Unknown => {}
-            Way::Modern(listening) => {
-                while let listening::Act::End(number) = listening.end_all() {
-                    self.dropped.insert(number);
+        match &mut self.mechanism {
+            WatchMechanism::Unknown => {}
+            WatchMechanism::Modern(listening) => {
+                while let modern_subscription::ListenAction::End(number) = listening.end_all() {
+                    self.abandoned.insert(number);
                 }
             }
-            Way::Legacy(legacy) => self.dropped.extend(legacy.keeping.abandon()),
+            WatchMechanism::Legacy(legacy) => self.abandoned.extend(legacy.subscriptions.abandon()),
         }
-        self.way = Way::Unknown;
+        self.mechanism = WatchMechanism::Unknown;
     }
 
     /// Whether this request is of a watch.
-    pub(super) fn owns(&self, number: i64) -> bool {
-        let current = match &self.way {
-            Way::Unknown => false,
-            Way::Modern(listening) => listening.owns(number),
-            Way::Legacy(legacy) => legacy.keeping.owns(number),
+    pub(super) fn owns_request(&self, number: i64) -> bool {
+        let current = match &self.mechanism {
+            WatchMechanism::Unknown => false,
+            WatchMechanism::Modern(listening) => listening.owns_request(number),
+            WatchMechanism::Legacy(legacy) => legacy.subscriptions.owns_request(number),
         };
-        current || self.dropped.contains(&number)
+        current || self.abandoned.contains(&number)
     }
 
     /// A request of a watch has ended.
-    pub(super) fn note_end(&mut self, number: i64, outcome: Outcome) {
+    pub(super) fn queue_outcome(&mut self, number: i64, outcome: Outcome) {
         self.ended.push((number, outcome));
         self.dirty = true;
     }
 
     /// When there is something to do, if nothing else happens first.
     pub(super) fn deadline(&self) -> Option<Instant> {
-        match &self.way {
-            Way::Unknown => None,
-            Way::Modern(listening) => listening.deadline(),
-            Way::Legacy(legacy) => legacy.keeping.deadline(),
+        match &self.mechanism {
+            WatchMechanism::Unknown => None,
+            WatchMechanism::Modern(listening) => listening.deadline(),
+            WatchMechanism::Legacy(legacy) => legacy.subscriptions.deadline(),
         }
     }
 

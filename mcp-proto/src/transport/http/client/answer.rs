@@ -10,7 +10,7 @@ use core::{fmt, mem};
 use bytes::Bytes;
 
 use crate::codec::{Sse, media};
-use crate::peer::{Conduct, HttpError, InvalidAnswer, Leniency};
+use crate::peer::{Conduct, HttpError, InvalidAnswerError, Leniency};
 use crate::rpc::{self, ErrorObject, Frame, Message, Raw};
 use crate::transport::http::{Fields, Sent, header};
 
@@ -54,8 +54,8 @@ impl Head {
             core::str::from_utf8(value).ok().map(|value| value.trim().to_string())
         };
         let content = match fields.get("content-type").filter(|value| !value.trim_ascii().is_empty()) {
-            Some(value) if media::is(value, "application/json") => Content::Json,
-            Some(value) if media::is(value, "text/event-stream") => Content::Events,
+            Some(value) if media::is_type(value, "application/json") => Content::Json,
+            Some(value) if media::is_type(value, "text/event-stream") => Content::Events,
             Some(_) => Content::Other,
             None => Content::Untyped,
         };
@@ -133,7 +133,7 @@ pub(super) struct Whole {
 #[derive(Debug)]
 pub(super) struct Finished {
     /// What the body holds.
-    pub(super) found: Result<Option<Frame>, InvalidAnswer>,
+    pub(super) found: Result<Option<Frame>, InvalidAnswerError>,
     /// What is reported of the exchange if the body holds no answer.
     pub(super) error: HttpError,
     /// The deviation that was tolerated in reading the body.
@@ -214,7 +214,7 @@ impl Whole {
         if let Some(encoding) = self.encoding.take() {
             let what = format!("the server sent content-encoding: {encoding}, which was not asked for");
             self.error.excerpt = HttpError::new(0, &what).excerpt;
-            let invalid = InvalidAnswer::Malformed(self.error.excerpt.clone());
+            let invalid = InvalidAnswerError::Malformed(self.error.excerpt.clone());
             let found = if self.is_success() { Err(invalid) } else { Ok(None) };
             return Finished { found, error: self.error, leniency: None };
         }
@@ -229,10 +229,10 @@ impl Whole {
         Finished { found, error: self.error, leniency }
     }
 
-    fn read(&self, body: &Bytes, depth: usize) -> Result<Option<Frame>, InvalidAnswer> {
+    fn read(&self, body: &Bytes, depth: usize) -> Result<Option<Frame>, InvalidAnswerError> {
         let answers = self.is_json() && self.is_success();
         if self.bytes > self.limit() {
-            let too_long = InvalidAnswer::TooLong { bytes: self.limit().saturating_add(1) };
+            let too_long = InvalidAnswerError::TooLong { bytes: self.limit().saturating_add(1) };
             return if answers { Err(too_long) } else { Ok(None) };
         }
         if self.is_success() && !answers && self.conduct == Conduct::Strict {
@@ -242,11 +242,11 @@ impl Whole {
         if !matches!(body.trim_ascii_start().first(), Some(b'{' | b'[')) {
             let what = "it is neither an object nor an array";
             let invalid = answers && !body.is_empty();
-            return if invalid { Err(InvalidAnswer::Malformed(what.into())) } else { Ok(None) };
+            return if invalid { Err(InvalidAnswerError::Malformed(what.into())) } else { Ok(None) };
         }
         match rpc::read(body, depth) {
             Ok(frame) => Ok(Some(frame)),
-            Err(malformed) if answers => Err(InvalidAnswer::Malformed(malformed.to_string())),
+            Err(malformed) if answers => Err(InvalidAnswerError::Malformed(malformed.to_string())),
             Err(_) => Ok(None),
         }
     }
@@ -333,7 +333,7 @@ pub(super) enum Ended {
     /// With something that is no answer.
     Other(HttpError),
     /// With an answer that can not be read.
-    Invalid(InvalidAnswer, HttpError),
+    Invalid(InvalidAnswerError, HttpError),
     /// The stream ended in an orderly way, and the answer was not in it.
     Unanswered(HttpError, Trail),
     /// The connection failed.

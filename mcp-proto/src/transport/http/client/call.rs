@@ -20,7 +20,7 @@ use bytes::Bytes;
 
 use crate::Instant;
 use crate::peer::client::Diagnostic;
-use crate::peer::{HttpError, Lost, Outcome, Refusal, Reissue};
+use crate::peer::{HttpError, LostReason, Outcome, ReissuePolicy, RequestError};
 use crate::rpc::{ErrorObject, Frame, Id, Message, Raw, Response, code};
 use crate::schema::{
     CallTool, Cancelled, Direction, ListTools, Method, MethodInfo, Notification, Revision,
@@ -101,7 +101,7 @@ impl HttpClient {
 
     /// The peer has a request to send.
     pub(super) fn take_request(&mut self, id: i64, method: Box<str>, revision: Revision, body: Bytes) {
-        let owner = if self.peer.sent(id).is_some() { Owner::Application } else { Owner::Peer };
+        let owner = if self.peer.sent_request(id).is_some() { Owner::Application } else { Owner::Peer };
         let info = MethodInfo::find(&method, Direction::ClientToServer, revision);
         // What the peer asks for itself it does not cancel, and a server may leave any of it unanswered.
         if owner == Owner::Peer
@@ -126,7 +126,7 @@ impl HttpClient {
         body: Bytes,
     ) {
         // It may have been given up in the same breath.
-        if self.peer.wire(number) != Some(wire) {
+        if self.peer.wire_id(number) != Some(wire) {
             return;
         }
         self.enqueue(number, Owner::Application, method, revision, body, false);
@@ -187,7 +187,7 @@ impl HttpClient {
         }
     }
 
-    pub(super) fn headers_of_call(&self, call: &Call, body: &Bytes) -> Result<Headers, Refusal> {
+    pub(super) fn headers_of_call(&self, call: &Call, body: &Bytes) -> Result<Headers, RequestError> {
         let headers = if headers::is_modern(call.revision) {
             let params = self.tools.headers_of(&call.method, body);
             headers::modern(&call.method, call.revision, body, params)?
@@ -197,7 +197,7 @@ impl HttpClient {
         let limit = self.limits().header_bytes;
         match headers::longest(&headers) {
             longest if longest > limit => {
-                Err(Refusal::Encode(format!("a header of {longest} bytes is over the limit of {limit}")))
+                Err(RequestError::Encode(format!("a header of {longest} bytes is over the limit of {limit}")))
             }
             _ => Ok(headers),
         }
@@ -212,7 +212,7 @@ impl HttpClient {
         call.place = Place::Waiting;
         match &call.body {
             Some(body) => self.out.wait(number, body.len(), call.lasting),
-            None => self.end_call(now, number, Outcome::Lost(Lost::Disconnected(String::new()))),
+            None => self.end_call(now, number, Outcome::Lost(LostReason::Disconnected(String::new()))),
         }
     }
 
@@ -223,7 +223,7 @@ impl HttpClient {
     }
 
     fn rename(&mut self, number: i64) {
-        let wire = self.peer.rename(number);
+        let wire = self.peer.renumber(number);
         let Some(call) = self.calls.get_mut(&number) else { return };
         let renamed = call.body.as_ref().and_then(|body| headers::renamed(body, &call.method, wire));
         call.body = renamed;
@@ -417,7 +417,7 @@ impl HttpClient {
                 true
             }
             code::UNSUPPORTED_PROTOCOL_VERSION if !call.version_repeated && call.body.is_some() => {
-                let offered = crate::peer::client::handshake::offered(error.data.as_ref());
+                let offered = crate::peer::client::handshake::offered_versions(error.data.as_ref());
                 let same = offered
                     .is_some_and(|versions| versions.iter().any(|version| version == call.revision.as_str()));
                 if same {
@@ -484,7 +484,7 @@ impl HttpClient {
         let backoff = self.config.backoff;
         let Some(call) = self.calls.get_mut(&number) else { return };
         if call.failures >= backoff.attempts || call.body.is_none() {
-            return self.end_call(now, number, Outcome::Lost(Lost::Disconnected(detail.into())));
+            return self.end_call(now, number, Outcome::Lost(LostReason::Disconnected(detail.into())));
         }
         let pause = backoff.pause(call.failures, &mut self.chance);
         call.failures = call.failures.saturating_add(1);
@@ -506,7 +506,7 @@ impl HttpClient {
             return false;
         };
         call.failures = call.failures.saturating_add(1);
-        self.peer.report(Diagnostic::Delayed {
+        self.peer.report(Diagnostic::RequestDelayed {
             method: call.method.clone().into(),
             pause,
             error: http.clone(),
@@ -534,7 +534,7 @@ impl HttpClient {
             }
             return self.requeue_renamed(now, number);
         }
-        self.end_call(now, number, Outcome::Lost(Lost::Disconnected(detail.into())));
+        self.end_call(now, number, Outcome::Lost(LostReason::Disconnected(detail.into())));
     }
 
     /// Where to go on. The ids of events mean something within their session alone.
@@ -553,11 +553,11 @@ impl HttpClient {
     fn is_repeatable(&self, number: i64, heard: bool) -> bool {
         let Some(call) = self.calls.get(&number) else { return false };
         let Some(body) = &call.body else { return false };
-        let Some((info, wish)) = self.peer.sent(number) else { return false };
+        let Some((info, wish)) = self.peer.sent_request(number) else { return false };
         match wish {
-            Reissue::Always => true,
-            Reissue::Never => false,
-            Reissue::WhereSafe => {
+            ReissuePolicy::Always => true,
+            ReissuePolicy::Never => false,
+            ReissuePolicy::WhereSafe => {
                 // Between two streams of a subscription something may be missed, which its owner must know.
                 let misses = heard && *call.method == *SubscriptionsListen::NAME;
                 info.is_some_and(|info| info.repeatable && !misses)

@@ -119,7 +119,7 @@ impl HttpClient {
                 let timeout = self.config.client.request_timeout;
                 self.timers.set(Timer::Relist, now + timeout);
                 // What the application has kept of them is as old.
-                self.peer.outdate(ListTools::NAME);
+                self.peer.invalidate(ListTools::NAME);
                 self.ask_for_page();
             }
         }

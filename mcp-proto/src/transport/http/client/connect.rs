@@ -7,8 +7,8 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 
 use crate::Instant;
-use crate::peer::client::{Diagnostic, ServerInfo, Verdict};
-use crate::peer::{HttpError, Lost, Outcome};
+use crate::peer::client::{Diagnostic, KnownEra, ServerInfo};
+use crate::peer::{HttpError, LostReason, Outcome};
 use crate::schema::{Discover, Era, Method, Revision};
 use crate::transport::http::{ExchangeId, Verb};
 
@@ -32,7 +32,7 @@ impl HttpClient {
     /// Does what detection wants.
     pub(super) fn perform(&mut self, now: Instant, act: Act) {
         if self.detect.take_verdict_dropped() {
-            self.peer.report(Diagnostic::VerdictDropped);
+            self.peer.report(Diagnostic::KnownEraWrong);
         }
         if let Some(leniency) = self.detect.take_leniency() {
             self.peer.report(Diagnostic::Tolerated(leniency));
@@ -49,12 +49,12 @@ impl HttpClient {
             Act::Fail(error) => {
                 self.abandon_handshake();
                 if !self.repeat_events(now, &error) {
-                    self.peer.give_up(error);
+                    self.peer.fail_detection(error);
                 }
             }
         }
         if !self.is_stalled() {
-            self.peer.note_connecting(self.detect.progress(now));
+            self.peer.set_connect_progress(self.detect.progress(now));
         }
     }
 
@@ -98,7 +98,7 @@ impl HttpClient {
         }
     }
 
-    fn settle(&mut self, now: Instant, server: ServerInfo, verdict: Verdict) {
+    fn settle(&mut self, now: Instant, server: ServerInfo, verdict: KnownEra) {
         let era = server.era;
         self.abandon_handshake();
         if era == Era::Modern {
@@ -111,7 +111,7 @@ impl HttpClient {
             Era::Modern => Gate::Open,
             Era::Legacy => Gate::Shut,
         };
-        self.peer.become_known(now, server, verdict, &mut self.out);
+        self.peer.finish_detection(now, server, verdict, &mut self.out);
     }
 
     /// Requests that were refused with the last session, and are written for a server of the other era.
@@ -123,13 +123,13 @@ impl HttpClient {
                 self.abort_exchange(exchange);
             }
             let why = "the server speaks another era than before";
-            self.end_call(now, number, Outcome::Lost(Lost::Disconnected(why.into())));
+            self.end_call(now, number, Outcome::Lost(LostReason::Disconnected(why.into())));
         }
     }
 
     /// A modern server answered as if it were none: if it was only remembered to be one, it is asked.
     pub(super) fn doubt_era(&mut self, now: Instant) {
-        if !self.proven && self.peer.become_unknown() {
+        if !self.proven && self.peer.restart_detection() {
             self.proven = true;
             self.gate = Gate::Shut;
             let act = self.detect.forget(now);

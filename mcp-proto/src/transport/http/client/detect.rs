@@ -57,9 +57,10 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::Instant;
-use crate::peer::client::handshake::{self, Discovered, SelfDescription};
+use crate::peer::client::handshake::{self, DiscoverAnswer, ServerDescription};
 use crate::peer::client::{
-    ClientConfig, ConnectError, ConnectProgress, ConnectStep, ConnectTimeouts, Mode, ServerInfo, Verdict,
+    ClientConfig, ConnectError, ConnectProgress, ConnectStep, ConnectTimeouts, EraPolicy, KnownEra,
+    ServerInfo,
 };
 use crate::peer::{Conduct, Leniency};
 use crate::rpc::{ErrorObject, code};
@@ -91,7 +92,7 @@ pub(super) enum Act {
     /// Get the stream of events of HTTP+SSE.
     OpenEvents,
     /// Go on with this server.
-    Settle { server: Box<ServerInfo>, verdict: Verdict },
+    Settle { server: Box<ServerInfo>, verdict: KnownEra },
     /// Give up.
     Fail(ConnectError),
 }
@@ -142,8 +143,8 @@ enum Step {
 /// The detection of one server.
 #[derive(Debug)]
 pub(super) struct Detect {
-    mode: Mode,
-    verdict: Option<Verdict>,
+    mode: EraPolicy,
+    verdict: Option<KnownEra>,
     capabilities: ClientCapabilities,
     tolerate: bool,
     conduct: Conduct,
@@ -184,8 +185,8 @@ impl Detect {
     pub(super) fn new(config: &ClientConfig, seed: u64, backoff: Backoff) -> Self {
         Self {
             backoff: Backoff { attempts: backoff.attempts.min(MOST_RETRIES), ..backoff },
-            mode: config.mode,
-            verdict: config.verdict,
+            mode: config.era_policy,
+            verdict: config.known_era,
             capabilities: config.capabilities.clone(),
             tolerate: config.tolerate_unknown_version,
             conduct: config.conduct,
@@ -241,16 +242,16 @@ impl Detect {
         }
         self.end = Some(now + self.timeouts.total);
         match (self.mode, self.verdict) {
-            (Mode::Auto, Some(Verdict { era: Era::Legacy, version, .. })) => {
+            (EraPolicy::Auto, Some(KnownEra { era: Era::Legacy, version, .. })) => {
                 self.handshake(now, version, Way::Endpoint, Lead::Verdict)
             }
-            (Mode::LegacyOnly, Some(Verdict { era: Era::Legacy, version, .. })) => {
+            (EraPolicy::LegacyOnly, Some(KnownEra { era: Era::Legacy, version, .. })) => {
                 self.handshake(now, version, Way::Endpoint, Lead::Detection)
             }
-            (Mode::LegacyOnly, _) => {
+            (EraPolicy::LegacyOnly, _) => {
                 self.handshake(now, Revision::LATEST_LEGACY, Way::Endpoint, Lead::Detection)
             }
-            (Mode::Auto | Mode::ModernOnly, _) => self.probe(now, Revision::LATEST, false),
+            (EraPolicy::Auto | EraPolicy::ModernOnly, _) => self.probe(now, Revision::LATEST, false),
         }
     }
 
@@ -283,7 +284,7 @@ impl Detect {
         if core::mem::replace(&mut self.forgotten, true) {
             return self.fail(ConnectError::Unexpected {
                 during: "the first request",
-                what: "it answers neither as a modern server nor as a legacy one".into(),
+                reason: "it answers neither as a modern server nor as a legacy one".into(),
             });
         }
         self.started_over = true;
@@ -323,7 +324,7 @@ impl Detect {
         let Step::Probing { asked, repeated } = self.step else { return Act::Wait };
         match reply {
             Reply::Result { status: 200..=299, ref result } => {
-                if let Some(discovered) = handshake::discovered(result) {
+                if let Some(discovered) = handshake::read_discover(result) {
                     return self.settle_discovered(now, discovered);
                 }
             }
@@ -352,7 +353,7 @@ impl Detect {
     ) -> Act {
         match error.code {
             code::UNSUPPORTED_PROTOCOL_VERSION => {
-                let Some(versions) = handshake::offered(error.data.as_ref()) else {
+                let Some(versions) = handshake::offered_versions(error.data.as_ref()) else {
                     return self.fail(ConnectError::Refused { during: PROBE, error });
                 };
                 if versions.iter().any(|version| version == asked.as_str()) {
@@ -371,13 +372,15 @@ impl Detect {
                     None => self.no_common_version(versions),
                 }
             }
-            code::MISSING_REQUIRED_CLIENT_CAPABILITY => match handshake::required(error.data.as_ref()) {
-                Some((names, _)) if !repeated && names.iter().all(|name| self.has_capability(name)) => {
-                    self.probe(now, asked, true)
+            code::MISSING_REQUIRED_CLIENT_CAPABILITY => {
+                match handshake::required_capabilities(error.data.as_ref()) {
+                    Some((names, _)) if !repeated && names.iter().all(|name| self.has_capability(name)) => {
+                        self.probe(now, asked, true)
+                    }
+                    Some((_, required)) => self.fail(ConnectError::MissingCapabilities { required }),
+                    None => self.fail(ConnectError::Refused { during: PROBE, error }),
                 }
-                Some((_, required)) => self.fail(ConnectError::MissingCapabilities { required }),
-                None => self.fail(ConnectError::Refused { during: PROBE, error }),
-            },
+            }
             _ if repeated => self.fail(ConnectError::HeadersChanged { error }),
             _ => self.probe(now, asked, true),
         }
@@ -390,7 +393,7 @@ impl Detect {
         let Step::Handshake { asked, way, lead } = self.step else { return Act::Wait };
         match reply {
             Reply::Result { status: 200..=299, ref result } => {
-                if let Some(initialized) = handshake::initialized(result) {
+                if let Some(initialized) = handshake::read_initialize(result) {
                     return self.settle_initialized(asked, way, initialized);
                 }
             }
@@ -401,7 +404,7 @@ impl Detect {
         }
         let alternative = match &reply {
             Reply::Error { error, .. } if self.conduct == Conduct::Lenient && !self.chosen => {
-                handshake::alternative(error.data.as_ref(), asked)
+                handshake::alternative_version(error.data.as_ref(), asked)
             }
             _ => None,
         };
@@ -416,7 +419,9 @@ impl Detect {
         }
         match seen.meaning {
             Meaning::Temporary(pause) if way == Way::Endpoint => self.rest(now, seen.error, pause),
-            Meaning::NoEndpoint { unknown_method: true } if self.probe_unknown && self.mode == Mode::Auto => {
+            Meaning::NoEndpoint { unknown_method: true }
+                if self.probe_unknown && self.mode == EraPolicy::Auto =>
+            {
                 self.settle(self.modern, Way::Endpoint, None)
             }
             Meaning::NoEndpoint { .. } if way == Way::Endpoint && lead != Lead::LostSession => {
@@ -432,14 +437,14 @@ impl Detect {
     /// The handshake was answered by an error that only modern servers know.
     fn handle_modern_server(&mut self, now: Instant, way: Way, lead: Lead, error: ErrorObject) -> Act {
         let refusal = |error| ConnectError::Refused { during: INITIALIZE, error };
-        if lead != Lead::Detection && self.mode == Mode::Auto && !self.started_over {
+        if lead != Lead::Detection && self.mode == EraPolicy::Auto && !self.started_over {
             return self.start_over(now, refusal(error));
         }
-        let may_be_modern = self.mode == Mode::Auto && way == Way::Endpoint;
+        let may_be_modern = self.mode == EraPolicy::Auto && way == Way::Endpoint;
         match error.code {
             code::HEADER_MISMATCH if may_be_modern => self.settle(self.modern, Way::Endpoint, None),
             code::UNSUPPORTED_PROTOCOL_VERSION if !self.chosen => {
-                let Some(versions) = handshake::offered(error.data.as_ref()) else {
+                let Some(versions) = handshake::offered_versions(error.data.as_ref()) else {
                     return self.fail(refusal(error));
                 };
                 self.chosen = true;
@@ -466,8 +471,8 @@ impl Detect {
         };
         self.retry_unreachable = true;
         let what = "it is the event stream of HTTP+SSE (2024-11-05)".into();
-        let evidence = ConnectError::Unexpected { during, what };
-        if self.mode == Mode::ModernOnly {
+        let evidence = ConnectError::Unexpected { during, reason: what };
+        if self.mode == EraPolicy::ModernOnly {
             return self.fail(ConnectError::LegacyServer { evidence: evidence.to_string() });
         }
         self.tried.push(evidence);
@@ -557,9 +562,9 @@ impl Detect {
     /// The versions that the mode allows, newest first.
     fn allowed(&self) -> impl Iterator<Item = Revision> {
         let (modern, legacy) = match self.mode {
-            Mode::Auto => (Revision::MODERN, Revision::LEGACY),
-            Mode::ModernOnly => (Revision::MODERN, [].as_slice()),
-            Mode::LegacyOnly => ([].as_slice(), Revision::LEGACY),
+            EraPolicy::Auto => (Revision::MODERN, Revision::LEGACY),
+            EraPolicy::ModernOnly => (Revision::MODERN, [].as_slice()),
+            EraPolicy::LegacyOnly => ([].as_slice(), Revision::LEGACY),
         };
         modern.iter().chain(legacy).copied()
     }

@@ -17,7 +17,7 @@ use serde_json::value::RawValue;
 
 use crate::Instant;
 use crate::codec::SseEvent;
-use crate::peer::{HttpError, InvalidAnswer};
+use crate::peer::{HttpError, InvalidAnswerError};
 use crate::rpc::{ErrorObject, Raw, write};
 use crate::transport::http::ExchangeId;
 
@@ -129,13 +129,13 @@ impl HttpClient {
         let fragments = call.fragments.get_or_insert_default();
         fragments.add(members);
         if fragments.bytes > limit {
-            let too_long = InvalidAnswer::TooLong { bytes: fragments.bytes };
+            let too_long = InvalidAnswerError::TooLong { bytes: fragments.bytes };
             return Some(Ended::Invalid(too_long, HttpError::new(200, "")));
         }
         if let Ok(text) = core::str::from_utf8(data)
             && let Ok(fragment) = Raw::new(text)
         {
-            self.peer.tell_fragment(number, fragment);
+            self.peer.push_fragment(number, fragment);
         }
         None
     }
@@ -159,5 +159,5 @@ impl HttpClient {
 }
 
 fn invalid(what: &str) -> Ended {
-    Ended::Invalid(InvalidAnswer::Malformed(what.into()), HttpError::new(200, ""))
+    Ended::Invalid(InvalidAnswerError::Malformed(what.into()), HttpError::new(200, ""))
 }

@@ -11,8 +11,8 @@ use core::time::Duration;
 use bytes::Bytes;
 
 use crate::Instant;
-use crate::peer::client::{Closed, ConnectError};
-use crate::peer::{HttpError, Lost};
+use crate::peer::client::{CloseReason, ConnectError};
+use crate::peer::{HttpError, LostReason};
 use crate::transport::http::{ExchangeId, Verb};
 
 use super::HttpClient;
@@ -139,12 +139,12 @@ impl HttpClient {
         let backoff = self.config.backoff;
         let failures = events.failures.max(self.session.fruitless);
         events.failures = failures.saturating_add(1);
-        if self.peer.become_unknown() {
+        if self.peer.restart_detection() {
             self.forget_session(now);
             self.break_accepted(now, detail);
         }
         if failures >= backoff.attempts || !self.is_detecting() {
-            return self.peer.lose(Closed::Lost(Lost::Disconnected(detail.into())));
+            return self.peer.close_lost(CloseReason::Lost(LostReason::Disconnected(detail.into())));
         }
         let pause = backoff.pause(failures, &mut self.chance);
         self.timers.set(Timer::Events, now + pause.max(retry.unwrap_or(Duration::ZERO)));

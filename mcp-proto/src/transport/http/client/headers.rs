@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::codec::header::encode;
-use crate::peer::Refusal;
+use crate::peer::RequestError;
 use crate::rpc::{Id, Raw, write};
 use crate::schema::{CallTool, Direction, Era, Method, MethodInfo, Revision};
 use crate::transport::http::header;
@@ -82,7 +82,7 @@ pub(super) fn modern(
     revision: Revision,
     body: &Bytes,
     params: Option<&ParamHeaders>,
-) -> Result<Headers, Refusal> {
+) -> Result<Headers, RequestError> {
     let mut headers = posted();
     headers.push((header::PROTOCOL_VERSION.into(), revision.as_str().to_string()));
     headers.push((header::METHOD.into(), encode(method).into_owned()));
@@ -98,7 +98,7 @@ pub(super) fn modern(
         let arguments =
             fields.arguments.map(|arguments| Raw::from_scan(body.slice_ref(arguments.get().as_bytes())));
         let mirrored = params.values(arguments.as_ref());
-        let mirrored = mirrored.map_err(|error| Refusal::Encode(error.to_string()))?;
+        let mirrored = mirrored.map_err(|error| RequestError::Encode(error.to_string()))?;
         headers.extend(mirrored.into_iter().map(|(name, value)| (Cow::Owned(name), value)));
     }
     Ok(headers)

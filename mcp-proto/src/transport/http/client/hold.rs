@@ -189,7 +189,7 @@ impl HttpClient {
                 self.timers.set(Timer::Events, now + self.config.events_timeout);
             }
             Purpose::Call(number) | Purpose::Resume { number, .. } => {
-                self.peer.excuse_until(*number, now);
+                self.peer.suspend_deadline_until(*number, now);
                 if self.is_relisting(*number) {
                     self.timers.set(Timer::Relist, now + self.config.client.request_timeout);
                 }
@@ -213,14 +213,14 @@ impl HttpClient {
     /// What detection has asked is held: its time stands still.
     fn stall(&mut self, now: Instant) {
         self.holds.detection.get_or_insert(now);
-        self.peer.note_connecting(Some(ConnectProgress::new(ConnectStep::Authorization)));
+        self.peer.set_connect_progress(Some(ConnectProgress::new(ConnectStep::Authorization)));
     }
 
     /// Detection has asked once more, or has heard something.
     pub(super) fn unstall(&mut self, now: Instant) {
         if let Some(since) = self.holds.detection.take() {
             self.detect.postpone(now.saturating_since(since));
-            self.peer.note_connecting(self.detect.progress(now));
+            self.peer.set_connect_progress(self.detect.progress(now));
         }
     }
 
@@ -232,7 +232,7 @@ impl HttpClient {
     /// A request has left the queue: the time that it stood there behind what was held does not count.
     pub(super) fn excuse_sent(&mut self, number: i64) {
         if let Some(until) = self.holds.until {
-            self.peer.excuse_until(number, until);
+            self.peer.suspend_deadline_until(number, until);
         }
     }
 
@@ -241,7 +241,7 @@ impl HttpClient {
         let held = (self.holds.count > 0).then_some(now).or(self.holds.until);
         let Some(until) = held else { return };
         let Self { peer, calls, exchanges, .. } = self;
-        peer.excuse(now, |number| match calls.get(&number).map(|call| call.place) {
+        peer.suspend_deadlines(now, |number| match calls.get(&number).map(|call| call.place) {
             Some(Place::Out(exchange)) => {
                 let exchange = exchanges.get(&exchange)?;
                 matches!(exchange.reading, Reading::Held(_)).then_some(now)

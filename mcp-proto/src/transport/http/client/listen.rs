@@ -58,7 +58,7 @@ impl HttpClient {
             self.listener = Listener::default();
             self.open_listener();
         } else {
-            self.peer.note_not_listening();
+            self.peer.note_event_stream_lost();
         }
     }
 
@@ -85,7 +85,7 @@ impl HttpClient {
             self.listener.since = Some(now);
             // From an event on nothing is missed.
             if last_event.is_none() {
-                self.peer.note_listening();
+                self.peer.note_event_stream_open();
             }
         }
     }
@@ -108,10 +108,10 @@ impl HttpClient {
                     return;
                 }
                 if !matches!(error.status, 408 | 425 | 429 | 500..) || !known {
-                    self.peer.note_not_listening();
+                    self.peer.note_event_stream_lost();
                     if !matches!(error.status, 404 | 405) {
                         let detail = format!("{error}");
-                        self.peer.report(Diagnostic::NotListening { detail });
+                        self.peer.report(Diagnostic::EventStreamUnavailable { detail });
                     }
                     return;
                 }
@@ -125,8 +125,8 @@ impl HttpClient {
         self.listener.last_event = trail.last_event.or(self.listener.last_event.take());
         let backoff = self.config.backoff;
         if brought == Yield::Nothing && self.listener.reconnects.failures() >= backoff.attempts {
-            self.peer.note_not_listening();
-            return self.peer.report(Diagnostic::NotListening { detail });
+            self.peer.note_event_stream_lost();
+            return self.peer.report(Diagnostic::EventStreamUnavailable { detail });
         }
         let wish = self.listener.retry.unwrap_or(self.config.retry);
         let pause = self.listener.reconnects.next_pause(brought, wish, &backoff, &mut self.chance);

@@ -47,9 +47,10 @@ use core::fmt;
 use bytes::Bytes;
 
 use crate::peer::client::{
-    Client, Closed, ConnectProgress, Event, Interest, ServerInfo, Since, State, TaskCommand, Verdict, WatchId,
+    Client, CloseReason, ConnectProgress, Event, KnownEra, ServerInfo, State, TaskCommand, WatchFilter,
+    WatchId, WatchStart,
 };
-use crate::peer::{AnyParams, AnyResult, InboundId, Lost, Refusal, RequestId, RequestOptions};
+use crate::peer::{AnyParams, AnyResult, InboundId, LostReason, RequestError, RequestId, RequestOptions};
 use crate::rpc::ErrorObject;
 use crate::schema::{Method, Notification};
 use crate::transport::http::{End, ExchangeId, Fields, Verb};
@@ -174,8 +175,8 @@ impl HttpClient {
             closing: Closing::No,
             config,
         };
-        client.peer.separate(client.config.seed);
-        client.peer.begin();
+        client.peer.set_separate_exchanges(client.config.seed);
+        client.peer.begin_detection();
         let act = client.detect.begin(now);
         client.perform(now, act);
         client.advance(now);
@@ -193,15 +194,19 @@ impl HttpClient {
         now: Instant,
         params: &M::Params,
         options: RequestOptions,
-    ) -> Result<RequestId, Refusal> {
-        self.send(now, crate::peer::Outgoing::new::<M>(params, options))
+    ) -> Result<RequestId, RequestError> {
+        self.send(now, crate::peer::OutgoingRequest::new::<M>(params, options))
     }
 
     /// Asks the server, where the method is not known at compile time.
     ///
     /// # Errors
     /// If it can not be sent; nothing has changed then.
-    pub fn send(&mut self, now: Instant, request: crate::peer::Outgoing<'_>) -> Result<RequestId, Refusal> {
+    pub fn send(
+        &mut self,
+        now: Instant,
+        request: crate::peer::OutgoingRequest<'_>,
+    ) -> Result<RequestId, RequestError> {
         self.run(now, |peer, out| peer.send(now, request, out))
     }
 
@@ -215,7 +220,7 @@ impl HttpClient {
         id: &str,
         command: TaskCommand,
         options: RequestOptions,
-    ) -> Result<RequestId, Refusal> {
+    ) -> Result<RequestId, RequestError> {
         self.run(now, |peer, out| peer.task(now, id, command, options, out))
     }
 
@@ -223,7 +228,7 @@ impl HttpClient {
     ///
     /// # Errors
     /// If it can not be sent now.
-    pub fn notify<N: Notification>(&mut self, now: Instant, params: &N::Params) -> Result<(), Refusal> {
+    pub fn notify<N: Notification>(&mut self, now: Instant, params: &N::Params) -> Result<(), RequestError> {
         self.run(now, |peer, out| peer.notify::<N>(params, out))
     }
 
@@ -236,7 +241,7 @@ impl HttpClient {
         now: Instant,
         method: &str,
         params: &dyn AnyParams,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), RequestError> {
         self.run(now, |peer, out| peer.notify_custom(method, params, out))
     }
 
@@ -255,13 +260,18 @@ impl HttpClient {
     ///
     /// # Errors
     /// If the connection is closed, or closing.
-    pub fn watch(&mut self, now: Instant, interest: Interest, since: Since) -> Result<WatchId, Refusal> {
+    pub fn watch(
+        &mut self,
+        now: Instant,
+        interest: WatchFilter,
+        since: WatchStart,
+    ) -> Result<WatchId, RequestError> {
         self.run(now, |peer, out| peer.watch(now, interest, since, out))
     }
 
     /// Changes what a watch is interested in, without a gap.
-    pub fn set_interest(&mut self, now: Instant, watch: WatchId, interest: Interest) {
-        self.run(now, |peer, out| peer.set_interest(now, watch, interest, out));
+    pub fn set_interest(&mut self, now: Instant, watch: WatchId, interest: WatchFilter) {
+        self.run(now, |peer, out| peer.set_watch_filter(now, watch, interest, out));
     }
 
     /// Ends a watch.
@@ -280,8 +290,8 @@ impl HttpClient {
     }
 
     /// Ends everything at once.
-    pub fn abort(&mut self, now: Instant, why: Lost) {
-        self.run(now, |peer, _| peer.abort(Closed::Lost(why)));
+    pub fn abort(&mut self, now: Instant, why: LostReason) {
+        self.run(now, |peer, _| peer.abort(CloseReason::Lost(why)));
     }
 
     // --- Inputs ---
@@ -380,8 +390,8 @@ impl HttpClient {
     }
 
     /// What this connection found out about the server's era, for the next connection to the same URL.
-    pub fn verdict(&self) -> Option<Verdict> {
-        self.peer.verdict()
+    pub fn verdict(&self) -> Option<KnownEra> {
+        self.peer.known_era()
     }
 
     /// Whether the connection is over. Actions may still be left.
@@ -442,7 +452,7 @@ impl HttpClient {
             }
             self.send_waiting(now);
             self.finish_closing(now);
-            if !self.follow_link(now) && self.out.is_quiet() && !self.peer.watches_wait() {
+            if !self.follow_link(now) && self.out.is_quiet() && !self.peer.has_pending_watches() {
                 return;
             }
         }

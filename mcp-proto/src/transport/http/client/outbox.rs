@@ -10,7 +10,7 @@ use core::{fmt, mem};
 
 use bytes::Bytes;
 
-use crate::peer::{About, Outbox};
+use crate::peer::{MessageKind, Outbox};
 use crate::schema::Revision;
 use crate::transport::http::{ExchangeId, Verb};
 
@@ -250,21 +250,21 @@ impl Outbox for Outgoing {
         &mut self.message
     }
 
-    fn commit(&mut self, about: About<'_>) {
+    fn commit(&mut self, about: MessageKind<'_>) {
         let body = Bytes::from(mem::take(&mut self.message));
         self.bytes = self.bytes.saturating_add(body.len());
         self.said.push_back(match about {
-            About::Request { id, method, revision, .. } => {
+            MessageKind::Request { id, method, revision, .. } => {
                 Said::Request { id, wire: id, method: method.into(), revision, body }
             }
-            About::Notification { method, revision, .. } => {
+            MessageKind::Notification { method, revision, .. } => {
                 Said::Post(Post { notification: Some((method.into(), revision)), body, failures: 0 })
             }
-            About::Reply(_) => Said::Post(Post { notification: None, body, failures: 0 }),
+            MessageKind::Reply(_) => Said::Post(Post { notification: None, body, failures: 0 }),
         });
     }
 
-    fn commit_again(&mut self, first: i64, about: About<'_>) {
+    fn commit_retry(&mut self, first: i64, about: MessageKind<'_>) {
         self.commit(about);
         if let Some(Said::Request { id, .. }) = self.said.back_mut() {
             *id = first;
@@ -283,7 +283,7 @@ impl Outbox for Outgoing {
         self.said.push_back(Said::Forget { id });
     }
 
-    fn cancel_again(&mut self, first: i64, _: i64, reason: Option<&str>) {
+    fn cancel_retry(&mut self, first: i64, _: i64, reason: Option<&str>) {
         self.cancel(first, reason);
     }
 }

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use crate::Instant;
 use crate::codec::{SseEvent, SseItem};
 use crate::peer::client::Diagnostic;
-use crate::peer::{Conduct, HttpError, InvalidAnswer, Leniency, Outcome};
+use crate::peer::{Conduct, HttpError, InvalidAnswerError, Leniency, Outcome};
 use crate::rpc::{self, Frame, Id, Kind, Malformed, MalformedKind, Message, Response};
 use crate::schema::{Cancelled, CancelledParams, Notification as _};
 use crate::transport::http::{End, ExchangeId, Sent};
@@ -137,7 +137,7 @@ impl HttpClient {
                 && exchange.answers_one()
             {
                 // The one result that this stream may bring has an id that this side never wrote.
-                let invalid = InvalidAnswer::Malformed(foreign_result(foreign));
+                let invalid = InvalidAnswerError::Malformed(foreign_result(foreign));
                 let (purpose, generation) = (exchange.purpose.clone(), exchange.generation);
                 self.detach(now, id);
                 let ended = Ended::Invalid(invalid, HttpError::new(200, ""));
@@ -145,7 +145,7 @@ impl HttpClient {
             }
             // It waits to go out, or has gone out again under another id.
             if let (Some(wire), Some(id)) = (named, &response.id)
-                && self.calls.contains_key(&self.peer.named(wire))
+                && self.calls.contains_key(&self.peer.number_for_wire(wire))
             {
                 return self.peer.report(Diagnostic::UnknownAnswer(id.clone()));
             }
@@ -216,7 +216,7 @@ impl HttpClient {
 
     /// The request with the server that has this id.
     fn with_server(&self, wire: i64) -> Option<i64> {
-        let number = self.peer.named(wire);
+        let number = self.peer.number_for_wire(wire);
         let call = self.calls.get(&number).filter(|call| call.wire == wire)?;
         let with_server = match call.place {
             Place::Out(_) | Place::Accepted => true,
@@ -234,7 +234,7 @@ impl HttpClient {
             Frame::Single(Message::Notification(said)) if *said.method == *Cancelled::NAME => {
                 let params = said.params.as_ref().and_then(|params| params.decode::<CancelledParams>().ok());
                 let wire = params.and_then(|params| conduct.number_of(&params.request_id?));
-                wire.map(|wire| self.peer.named(wire)).into_iter().collect()
+                wire.map(|wire| self.peer.number_for_wire(wire)).into_iter().collect()
             }
             Frame::Single(_) => Vec::new(),
             Frame::Batch(batch) => {
@@ -244,7 +244,7 @@ impl HttpClient {
                     Err(malformed) => malformed.recovered.id,
                 });
                 let numbers = answers.filter_map(|id| conduct.number_of(&id));
-                numbers.map(|wire| self.peer.named(wire)).collect()
+                numbers.map(|wire| self.peer.number_for_wire(wire)).collect()
             }
         };
         self.peer.handle_frame(now, frame, &mut self.out);
@@ -257,7 +257,7 @@ impl HttpClient {
     fn let_go_if_ended(&mut self, now: Instant, number: i64) {
         let ended = self.calls.get(&number).filter(|call| call.owner == Owner::Application);
         // If it is with the server all the same, then in another round.
-        let ended = ended.filter(|call| self.peer.wire(number) != Some(call.wire));
+        let ended = ended.filter(|call| self.peer.wire_id(number) != Some(call.wire));
         let Some(place) = ended.map(|call| call.place) else { return };
         self.take_call(number);
         self.note_answered();
@@ -282,14 +282,14 @@ impl HttpClient {
         let elsewhere = other.and_then(|wire| self.with_server(wire));
         if !answer && elsewhere.is_none() {
             // As with an answer that can be read, to what waits to go out.
-            if other.is_some_and(|wire| self.calls.contains_key(&self.peer.named(wire))) {
+            if other.is_some_and(|wire| self.calls.contains_key(&self.peer.number_for_wire(wire))) {
                 return self.peer.report(Diagnostic::Malformed(Box::new(malformed)));
             }
             return self.peer.handle_malformed(now, malformed, &mut self.out);
         }
         let invalid = match malformed.kind {
-            MalformedKind::TooLong { bytes } => InvalidAnswer::TooLong { bytes },
-            _ => InvalidAnswer::Malformed(alloc::format!("{malformed}")),
+            MalformedKind::TooLong { bytes } => InvalidAnswerError::TooLong { bytes },
+            _ => InvalidAnswerError::Malformed(alloc::format!("{malformed}")),
         };
         if let Some(number) = elsewhere {
             let place = self.calls.get(&number).map(|call| call.place);
@@ -342,7 +342,7 @@ impl HttpClient {
                 if self.conduct() == Conduct::Strict =>
             {
                 match success {
-                    true => Ended::Invalid(InvalidAnswer::Malformed(deviation.to_string()), error),
+                    true => Ended::Invalid(InvalidAnswerError::Malformed(deviation.to_string()), error),
                     false => Ended::Other(error),
                 }
             }
@@ -354,7 +354,7 @@ impl HttpClient {
                 }
                 match (response.id, response.outcome) {
                     (Some(id), Ok(_)) if !own => {
-                        Ended::Invalid(InvalidAnswer::Malformed(foreign_result(&id)), error)
+                        Ended::Invalid(InvalidAnswerError::Malformed(foreign_result(&id)), error)
                     }
                     (_, answer) => Ended::Answer { http: error, answer, own },
                 }

@@ -6,8 +6,8 @@ use alloc::sync::Arc;
 use core::time::Duration;
 
 use crate::Instant;
-use crate::peer::client::{Closed, Diagnostic};
-use crate::peer::{HttpError, Lost};
+use crate::peer::client::{CloseReason, Diagnostic};
+use crate::peer::{HttpError, LostReason};
 use crate::schema::{Era, Initialized, Notification};
 
 use crate::transport::http::{ExchangeId, Sent};
@@ -74,7 +74,7 @@ impl HttpClient {
             return false;
         }
         let Some(version) = self.peer.server().map(|server| server.revision) else { return false };
-        if !self.peer.become_unknown() {
+        if !self.peer.restart_detection() {
             return false;
         }
         self.forget_session(now);
@@ -191,7 +191,7 @@ impl HttpClient {
         }
         if !(200..300).contains(&status) {
             let method = post.notification.map_or("a reply".into(), |(method, _)| method);
-            self.peer.report(Diagnostic::NotTaken { what: method.into(), error });
+            self.peer.report(Diagnostic::MessageRejected { message: method.into(), error });
         }
         if opens {
             self.open_gate();
@@ -203,7 +203,7 @@ impl HttpClient {
         let opens = opens_session(&post) && self.gate == Gate::Opening;
         if post.failures >= backoff.attempts {
             if opens {
-                self.peer.lose(Closed::Lost(Lost::Disconnected(detail.into())));
+                self.peer.close_lost(CloseReason::Lost(LostReason::Disconnected(detail.into())));
             }
             return;
         }

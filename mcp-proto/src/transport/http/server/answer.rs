@@ -12,7 +12,7 @@ use crate::peer::Denial;
 use crate::rpc::{ErrorId, ErrorObject, Id, Kind, Malformed, code, write};
 use crate::transport::http::header;
 
-use crate::quota::OverBudget;
+use crate::quota::OverBudgetError;
 
 use super::Post;
 
@@ -118,7 +118,7 @@ pub(super) const ALWAYS_SENT: usize = 1024;
 
 /// The error of a request that the byte budget has no room for.
 pub(super) fn over_budget() -> ErrorObject {
-    ErrorObject::new(code::INTERNAL_ERROR, format!("{OverBudget}"))
+    ErrorObject::new(code::INTERNAL_ERROR, format!("{OverBudgetError}"))
 }
 
 impl Answer {

@@ -65,8 +65,8 @@ macro_rules! commands {
                 &mut self,
                 now: Instant,
                 of: Option<InboundId>,
-                request: Outgoing<'_>,
-            ) -> Result<RequestId, Refusal> {
+                request: OutgoingRequest<'_>,
+            ) -> Result<RequestId, RequestError> {
                 self.run(now, |server, out| server.request(now, of, request, out))
             }
 
@@ -81,8 +81,8 @@ macro_rules! commands {
             }
 
             /// Ends everything at once.
-            pub fn abort(&mut self, now: Instant, why: Lost) {
-                self.run(now, |server, _| server.abort(peer::Closed::Lost(why)));
+            pub fn abort(&mut self, now: Instant, why: LostReason) {
+                self.run(now, |server, _| server.abort(peer::CloseReason::Lost(why)));
             }
 
             /// The next event, in the order in which it happened.

@@ -5,7 +5,7 @@ use alloc::sync::Arc;
 use core::time::Duration;
 
 use crate::Limits;
-use crate::peer::server::{Eras, Prepared, ServerConfig};
+use crate::peer::server::{Eras, PreparedConfig, ServerConfig};
 use crate::quota::ByteLimits;
 
 use super::{Hosts, Origins};
@@ -129,16 +129,18 @@ pub struct Setup(Arc<Shared>);
 struct Shared {
     config: HttpServerConfig,
     /// Of the peer in an exchange: each knows the era that it is for.
-    modern: Prepared,
+    modern: PreparedConfig,
     /// Of the peer in a session.
-    legacy: Prepared,
+    legacy: PreparedConfig,
 }
 
 impl Setup {
     /// Makes it.
     #[must_use]
     pub fn new(config: HttpServerConfig) -> Self {
-        let of = |eras| Prepared::new(Arc::new(ServerConfig { eras, ..ServerConfig::clone(&config.server) }));
+        let of = |eras| {
+            PreparedConfig::new(Arc::new(ServerConfig { eras, ..ServerConfig::clone(&config.server) }))
+        };
         let (modern, legacy) = (of(Eras::ModernOnly), of(Eras::LegacyOnly));
         Self(Arc::new(Shared { config, modern, legacy }))
     }
@@ -153,11 +155,11 @@ impl Setup {
         self.0.config.server.eras
     }
 
-    pub(super) fn modern(&self) -> &Prepared {
+    pub(super) fn modern(&self) -> &PreparedConfig {
         &self.0.modern
     }
 
-    pub(super) fn legacy(&self) -> &Prepared {
+    pub(super) fn legacy(&self) -> &PreparedConfig {
         &self.0.legacy
     }
 }

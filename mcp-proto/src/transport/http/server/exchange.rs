@@ -6,7 +6,7 @@ use core::time::Duration;
 
 use crate::Instant;
 use crate::peer::server::{self as peer, ListKind, Server, Topic};
-use crate::peer::{Denial, InboundId, Lost, Outgoing, Refusal, RequestId};
+use crate::peer::{Denial, InboundId, LostReason, OutgoingRequest, RequestError, RequestId};
 use crate::quota::BytePermit;
 use crate::rpc::{ErrorObject, Frame, Message};
 use crate::schema::tasks::TaskUpdatedParams;
@@ -44,7 +44,7 @@ impl Exchange {
     pub fn open(setup: &Setup, request: ModernRequest, now: Instant) -> Self {
         let mut exchange = Self {
             setup: setup.clone(),
-            server: Server::prepared(setup.modern()),
+            server: Server::from_prepared(setup.modern()),
             output: Output::new(request.accepts, request.permit.as_ref().map(BytePermit::account)),
             waiting_since: None,
             comment_at: None,
@@ -100,7 +100,7 @@ impl Exchange {
     /// The client does not wait for the answer any more.
     pub fn handle_disconnect(&mut self, now: Instant) {
         self.run(now, |server, out| {
-            server.abort(peer::Closed::Lost(Lost::Disconnected(String::new())));
+            server.abort(peer::CloseReason::Lost(LostReason::Disconnected(String::new())));
             out.clear();
         });
     }

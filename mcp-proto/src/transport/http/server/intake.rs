@@ -12,7 +12,7 @@ use bytes::Bytes;
 use crate::codec::{header as value, media};
 use crate::peer::Principal;
 use crate::peer::server::Eras;
-use crate::quota::{ByteAccount, BytePermit, ByteUse, OverBudget, Owner};
+use crate::quota::{ByteAccount, BytePermit, BytePurpose, OverBudgetError, QuotaOwner};
 use crate::rpc::{ErrorId, code};
 use crate::schema::{CallTool, Era, Method, Revision};
 use crate::transport::http::tools::ParamHeaders;
@@ -40,8 +40,8 @@ pub struct RequestHead<'a> {
 impl RequestHead<'_> {
     /// The owner of the request, by the principal that was verified for it.
     #[must_use]
-    pub fn owner(&self, principal: Option<&Principal>) -> Owner {
-        Owner::of(principal, self.client)
+    pub fn owner(&self, principal: Option<&Principal>) -> QuotaOwner {
+        QuotaOwner::of(principal, self.client)
     }
 }
 
@@ -163,7 +163,8 @@ impl Intake {
                 return Err(refuse(405, "this method has no meaning here").with("allow", allowed));
             }
         };
-        if verb == Verb::Post && !fields.get("content-type").is_some_and(|value| media::is(value, JSON)) {
+        if verb == Verb::Post && !fields.get("content-type").is_some_and(|value| media::is_type(value, JSON))
+        {
             return Err(refuse(415, "a message is application/json"));
         }
         let accepts = Accepts::read(fields, verb, place)
@@ -251,8 +252,8 @@ impl Intake {
             return Err(Answer::refusal(413, id, code::INVALID_REQUEST, too_long(limit)));
         }
         let grown =
-            self.permit.as_mut().map_or(Ok(()), |permit| permit.try_grow(bytes.len(), ByteUse::Request));
-        if let Err(OverBudget) = grown {
+            self.permit.as_mut().map_or(Ok(()), |permit| permit.try_grow(bytes.len(), BytePurpose::Request));
+        if let Err(OverBudgetError) = grown {
             self.discard();
             return Err(Answer::over_budget(id));
         }

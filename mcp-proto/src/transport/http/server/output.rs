@@ -5,8 +5,8 @@ use core::mem;
 
 use bytes::Bytes;
 
-use crate::peer::{About, Denial, Outbox};
-use crate::quota::{ByteAccount, BytePermit, ByteUse};
+use crate::peer::{Denial, MessageKind, Outbox};
+use crate::quota::{ByteAccount, BytePermit, BytePurpose};
 use crate::rpc::{ErrorId, ErrorObject, Id, code, write};
 
 use super::answer::{self, ALWAYS_SENT, Chunk, ResponseHead};
@@ -128,7 +128,7 @@ impl Output {
         }
     }
 
-    fn has_room(&self, usage: ByteUse) -> bool {
+    fn has_room(&self, usage: BytePurpose) -> bool {
         self.permit.as_ref().is_none_or(|permit| permit.account().has_room(usage))
     }
 
@@ -196,11 +196,11 @@ impl Outbox for Output {
         &mut self.buffer
     }
 
-    fn commit(&mut self, about: About<'_>) {
+    fn commit(&mut self, about: MessageKind<'_>) {
         match about {
-            About::Reply(id) => {
+            MessageKind::Reply(id) => {
                 let bytes = self.buffer.len().saturating_sub(self.whole);
-                if bytes <= ALWAYS_SENT || self.replied || self.has_room(ByteUse::Answer) {
+                if bytes <= ALWAYS_SENT || self.replied || self.has_room(BytePurpose::Answer) {
                     self.reply(200);
                     return answer::shrink(&mut self.buffer);
                 }
@@ -211,8 +211,10 @@ impl Outbox for Output {
                 self.reply(503);
             }
             // What follows the reply has nobody to read it, such as that a subscription which has ended is cancelled.
-            About::Notification { .. } if !self.replied && self.accepts != Accepts::Json => self.event(),
-            About::Notification { .. } | About::Request { .. } => {}
+            MessageKind::Notification { .. } if !self.replied && self.accepts != Accepts::Json => {
+                self.event()
+            }
+            MessageKind::Notification { .. } | MessageKind::Request { .. } => {}
         }
     }
 
@@ -236,7 +238,7 @@ impl Outbox for Output {
     }
 
     fn is_full(&self, limit: usize) -> bool {
-        self.queued() > limit || !self.has_room(ByteUse::Request)
+        self.queued() > limit || !self.has_room(BytePurpose::Request)
     }
 
     /// A server has asked nothing here.

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use proptest::prelude::*;
 
-use super::super::lease;
+use super::super::read_freshness;
 use super::*;
 use crate::schema::{Discover, ListPrompts, ListTools, Method, MethodInfo, ReadResource};
 
@@ -15,59 +15,59 @@ fn at(ms: u64) -> Instant {
     Instant::from_origin(Duration::from_millis(ms))
 }
 
-fn store() -> Store {
-    Store::new(CacheConfig::default())
+fn store() -> CacheStore {
+    CacheStore::new(CacheConfig::default())
 }
 
 fn raw(text: &str) -> Raw {
     Raw::encode(text).unwrap()
 }
 
-fn of(method: &'static MethodInfo, params: &str) -> Request {
-    Request::new(method, params.as_bytes().to_vec()).unwrap()
+fn of(method: &'static MethodInfo, params: &str) -> CacheRequest {
+    CacheRequest::new(method, params.as_bytes().to_vec()).unwrap()
 }
 
-fn tools(cursor: Option<&str>) -> Request {
+fn tools(cursor: Option<&str>) -> CacheRequest {
     match cursor {
         None => of(ListTools::INFO, "{}"),
         Some(cursor) => of(ListTools::INFO, &format!(r#"{{"cursor":"{cursor}"}}"#)),
     }
 }
 
-fn read(uri: &str) -> Request {
+fn read(uri: &str) -> CacheRequest {
     of(ReadResource::INFO, &serde_json::json!({ "uri": uri }).to_string())
 }
 
-const fn public(ttl: Duration) -> Option<Lease> {
-    Some(Lease { ttl, scope: CacheScope::Public })
+const fn public(ttl: Duration) -> Option<Freshness> {
+    Some(Freshness { ttl, scope: CacheScope::Public })
 }
 
-const fn private(ttl: Duration) -> Option<Lease> {
-    Some(Lease { ttl, scope: CacheScope::Private })
+const fn private(ttl: Duration) -> Option<Freshness> {
+    Some(Freshness { ttl, scope: CacheScope::Private })
 }
 
-impl Store {
+impl CacheStore {
     /// A request that is answered at once.
-    fn answer(&mut self, now: Instant, request: &Request, answer: &str, lease: Option<Lease>) {
-        let fill = self.fill(now, request.clone(), Fallback::Stale);
-        self.keep(now, fill, &raw(answer), lease);
+    fn answer(&mut self, now: Instant, request: &CacheRequest, answer: &str, lease: Option<Freshness>) {
+        let fill = self.begin_fill(now, request.clone(), Fallback::Stale);
+        self.insert(now, fill, &raw(answer), lease);
         self.check();
     }
 
-    fn has(&mut self, now: Instant, request: &Request) -> bool {
+    fn has(&mut self, now: Instant, request: &CacheRequest) -> bool {
         self.find(now, request).is_some()
     }
 
     /// What must hold at any time.
     fn check(&self) {
-        assert!(self.kept.len() <= self.config.entries && self.bytes <= self.config.bytes, "{self:?}");
+        assert!(self.entries.len() <= self.config.entries && self.bytes <= self.config.bytes, "{self:?}");
         let bytes: usize =
-            self.kept.iter().map(|(key, kept)| charge(key, kept.result.as_bytes().len())).sum();
+            self.entries.iter().map(|(key, kept)| charge(key, kept.result.as_bytes().len())).sum();
         assert_eq!(self.bytes, bytes);
-        let by_use: BTreeMap<u64, Key> =
-            self.kept.iter().map(|(key, kept)| (kept.used, key.clone())).collect();
-        assert_eq!(self.by_use, by_use);
-        assert!(self.news.len() <= NEWS);
+        let by_use: BTreeMap<u64, CacheKey> =
+            self.entries.iter().map(|(key, kept)| (kept.used_at, key.clone())).collect();
+        assert_eq!(self.recency, by_use);
+        assert!(self.recent_changes.len() <= MAX_RECENT_CHANGES);
     }
 }
 
@@ -98,14 +98,14 @@ fn what_depends_on_input_has_no_key() {
         r#"{"uri":"x://a","requestState":"s"}"#,
         r#"{"uri":"x://a","requestState":null}"#,
     ] {
-        assert_eq!(Request::new(ReadResource::INFO, params.as_bytes().to_vec()), None, "{params}");
+        assert_eq!(CacheRequest::new(ReadResource::INFO, params.as_bytes().to_vec()), None, "{params}");
     }
 }
 
 #[test]
 fn a_request_of_any_length_has_no_key_of_that_length() {
     let long = format!(r#"{{"uri":"x://{}"}}"#, "a".repeat(10_000));
-    assert_eq!(Request::new(ReadResource::INFO, long.into_bytes()), None);
+    assert_eq!(CacheRequest::new(ReadResource::INFO, long.into_bytes()), None);
 }
 
 /// C8.2
@@ -131,10 +131,10 @@ fn an_answer_that_comes_after_the_context_has_changed_is_not_kept() {
     let mut store = store();
     let (alice, bob) = (CacheContext::new("alice"), CacheContext::new("bob"));
     store.set_context(alice.clone());
-    let fill = store.fill(at(0), read("x://mine"), Fallback::None);
+    let fill = store.begin_fill(at(0), read("x://mine"), Fallback::None);
     store.set_context(bob);
     store.set_context(alice);
-    store.keep(at(1), fill, &raw("whose?"), private(MINUTE));
+    store.insert(at(1), fill, &raw("whose?"), private(MINUTE));
     assert_eq!(store.len(), 0);
 }
 
@@ -182,10 +182,10 @@ fn how_long_and_by_whom_is_read_from_the_result() {
         (r#"[{"ttlMs":5}]"#, None),
     ];
     for (text, expected) in cases {
-        assert_eq!(lease(&Raw::new(text).unwrap()), expected, "{text}");
+        assert_eq!(read_freshness(&Raw::new(text).unwrap()), expected, "{text}");
     }
     let broken = Raw::from_scan(bytes::Bytes::from_static(br#"{"tools":[nonsense],"ttlMs":5}"#));
-    assert_eq!(lease(&broken), None);
+    assert_eq!(read_freshness(&broken), None);
 }
 
 /// C8.5
@@ -196,7 +196,7 @@ fn news_of_a_list_take_its_pages_away() {
         store.answer(at(0), &request, "a", public(MINUTE));
         store.answer(at(0), &request, "a", private(MINUTE));
     }
-    store.outdate(ListTools::NAME);
+    store.invalidate_method(ListTools::NAME);
     store.check();
     assert!(!store.has(at(1), &tools(None)) && !store.has(at(1), &tools(Some("2"))));
     assert!(store.has(at(1), &of(ListPrompts::INFO, "{}")) && store.has(at(1), &read("x://a")));
@@ -220,7 +220,7 @@ fn news_of_a_resource_concern_it_and_what_it_is_a_part_of() {
     for uri in uris {
         store.answer(at(0), &read(uri), uri, public(MINUTE));
     }
-    store.outdate_subject(ReadResource::NAME, "x://h/a/b");
+    store.invalidate_subject(ReadResource::NAME, "x://h/a/b");
     store.check();
     let left: Vec<&str> = uris.into_iter().filter(|uri| store.has(at(1), &read(uri))).collect();
     assert_eq!(left, ["x://h/a/b?c", "x://h/a/bc", "x://h/a/b/d", "x://h/aa", "y://h/a"]);
@@ -230,15 +230,15 @@ fn news_of_a_resource_concern_it_and_what_it_is_a_part_of() {
 #[test]
 fn what_is_out_of_date_before_it_comes_is_not_kept() {
     let mut store = store();
-    let list = store.fill(at(0), tools(None), Fallback::None);
-    let changed = store.fill(at(0), read("x://a"), Fallback::None);
-    let other = store.fill(at(0), read("x://b"), Fallback::None);
-    store.outdate(ListTools::NAME);
-    store.outdate_subject(ReadResource::NAME, "x://a/part");
-    let later = store.fill(at(0), read("x://c"), Fallback::None);
+    let list = store.begin_fill(at(0), tools(None), Fallback::None);
+    let changed = store.begin_fill(at(0), read("x://a"), Fallback::None);
+    let other = store.begin_fill(at(0), read("x://b"), Fallback::None);
+    store.invalidate_method(ListTools::NAME);
+    store.invalidate_subject(ReadResource::NAME, "x://a/part");
+    let later = store.begin_fill(at(0), read("x://c"), Fallback::None);
     for (fill, kept) in [(list, false), (changed, false), (other, true), (later, true)] {
         let request = fill.request().clone();
-        store.keep(at(1), fill, &raw("a"), public(MINUTE));
+        store.insert(at(1), fill, &raw("a"), public(MINUTE));
         assert_eq!(store.has(at(2), &request), kept, "{request:?}");
     }
 }
@@ -246,18 +246,18 @@ fn what_is_out_of_date_before_it_comes_is_not_kept() {
 #[test]
 fn more_news_than_are_remembered_are_news_of_all() {
     let mut store = store();
-    let early = store.fill(at(0), read("x://a"), Fallback::None);
-    for number in 0..=NEWS {
-        store.outdate_subject(ReadResource::NAME, &format!("y://{number}"));
+    let early = store.begin_fill(at(0), read("x://a"), Fallback::None);
+    for number in 0..=MAX_RECENT_CHANGES {
+        store.invalidate_subject(ReadResource::NAME, &format!("y://{number}"));
     }
-    let late = store.fill(at(0), read("x://b"), Fallback::None);
-    store.keep(at(1), early, &raw("a"), public(MINUTE));
-    store.keep(at(1), late, &raw("b"), public(MINUTE));
+    let late = store.begin_fill(at(0), read("x://b"), Fallback::None);
+    store.insert(at(1), early, &raw("a"), public(MINUTE));
+    store.insert(at(1), late, &raw("b"), public(MINUTE));
     store.check();
     assert!(!store.has(at(1), &read("x://a")) && store.has(at(1), &read("x://b")));
-    let fill = store.fill(at(0), read("x://a"), Fallback::None);
-    store.outdate_subject(ReadResource::NAME, &"é".repeat(100_000));
-    store.keep(at(1), fill, &raw("a"), public(MINUTE));
+    let fill = store.begin_fill(at(0), read("x://a"), Fallback::None);
+    store.invalidate_subject(ReadResource::NAME, &"é".repeat(100_000));
+    store.insert(at(1), fill, &raw("a"), public(MINUTE));
     assert!(!store.has(at(1), &read("x://a")), "a name too long to remember");
     store.check();
 }
@@ -265,17 +265,17 @@ fn more_news_than_are_remembered_are_news_of_all() {
 #[test]
 fn of_two_answers_to_one_request_the_one_asked_for_later_stays() {
     let mut store = store();
-    let first = store.fill(at(0), tools(None), Fallback::None);
-    let second = store.fill(at(0), tools(None), Fallback::None);
-    store.keep(at(1), second, &raw("newer"), public(MINUTE));
-    store.keep(at(2), first, &raw("older"), private(MINUTE));
+    let first = store.begin_fill(at(0), tools(None), Fallback::None);
+    let second = store.begin_fill(at(0), tools(None), Fallback::None);
+    store.insert(at(1), second, &raw("newer"), public(MINUTE));
+    store.insert(at(2), first, &raw("older"), private(MINUTE));
     assert_eq!(store.find(at(3), &tools(None)), Some(raw("newer")));
     store.check();
 }
 
 #[test]
 fn the_answers_used_least_recently_go_first() {
-    let mut store = Store::new(CacheConfig { entries: 3, ..CacheConfig::default() });
+    let mut store = CacheStore::new(CacheConfig { entries: 3, ..CacheConfig::default() });
     for cursor in ["1", "2", "3"] {
         store.answer(at(0), &tools(Some(cursor)), cursor, public(MINUTE));
     }
@@ -287,7 +287,7 @@ fn the_answers_used_least_recently_go_first() {
 
 #[test]
 fn bytes_are_bounded_and_no_answer_fills_more_than_a_quarter() {
-    let mut store = Store::new(CacheConfig { bytes: 4000, ..CacheConfig::default() });
+    let mut store = CacheStore::new(CacheConfig { bytes: 4000, ..CacheConfig::default() });
     store.answer(at(0), &tools(None), &"a".repeat(1000), public(MINUTE));
     assert_eq!(store.len(), 0);
     for number in 0..100 {
@@ -301,8 +301,8 @@ fn bytes_are_bounded_and_no_answer_fills_more_than_a_quarter() {
 fn an_answer_is_kept_in_memory_of_its_own() {
     let mut store = store();
     let input = bytes::Bytes::from(String::from(r#"xxxx{"a":1}xxxx"#));
-    let fill = store.fill(at(0), tools(None), Fallback::None);
-    store.keep(at(0), fill, &Raw::from_scan(input.slice(4..11)), public(MINUTE));
+    let fill = store.begin_fill(at(0), tools(None), Fallback::None);
+    store.insert(at(0), fill, &Raw::from_scan(input.slice(4..11)), public(MINUTE));
     assert!(input.is_unique(), "nobody else holds it");
 }
 
@@ -310,9 +310,9 @@ fn an_answer_is_kept_in_memory_of_its_own() {
 fn everything_may_be_forgotten_at_once() {
     let mut store = store();
     store.answer(at(0), &tools(None), "a", public(MINUTE));
-    let fill = store.fill(at(0), tools(Some("2")), Fallback::None);
+    let fill = store.begin_fill(at(0), tools(Some("2")), Fallback::None);
     store.clear();
-    store.keep(at(1), fill, &raw("b"), public(MINUTE));
+    store.insert(at(1), fill, &raw("b"), public(MINUTE));
     assert_eq!((store.len(), store.bytes()), (0, 0));
     store.check();
 }
@@ -320,18 +320,18 @@ fn everything_may_be_forgotten_at_once() {
 #[test]
 fn an_old_answer_does_only_if_asked_for_and_for_so_long() {
     let config = CacheConfig { stale_if_error: MINUTE, ..CacheConfig::default() };
-    let mut store = Store::new(config);
+    let mut store = CacheStore::new(config);
     store.answer(at(0), &tools(None), "old", public(Duration::from_millis(10)));
     assert!(!store.has(at(10), &tools(None)));
     let cases =
         [(59_000, Fallback::Stale, true), (59_000, Fallback::None, false), (60_010, Fallback::Stale, false)];
     for (ms, fallback, expected) in cases {
-        let fill = store.fill(at(ms), tools(None), fallback);
-        assert_eq!(store.fall_back(&fill).is_some(), expected, "{ms} {fallback:?}");
+        let fill = store.begin_fill(at(ms), tools(None), fallback);
+        assert_eq!(store.stale_answer(&fill).is_some(), expected, "{ms} {fallback:?}");
     }
-    let fill = store.fill(at(20), tools(None), Fallback::Stale);
-    store.outdate(ListTools::NAME);
-    assert_eq!(store.fall_back(&fill), None, "what is known to be wrong will not do");
+    let fill = store.begin_fill(at(20), tools(None), Fallback::Stale);
+    store.invalidate_method(ListTools::NAME);
+    assert_eq!(store.stale_answer(&fill), None, "what is known to be wrong will not do");
 }
 
 /// One thing that happens to a store and to the model of it.
@@ -366,32 +366,32 @@ proptest! {
     /// and nothing was said since it was asked for that concerns it. Whatever happens, the bounds hold.
     #[test]
     fn no_answer_is_found_that_must_not_be(steps in steps()) {
-        struct Asked { fill: Fill, uri: usize, context: usize, serial: usize }
-        struct Told { uri: usize, context: usize, until: u64, public: bool, dead: bool, asked: usize }
-        let mut store = Store::new(CacheConfig { entries: 5, bytes: 4096, ..CacheConfig::default() });
+        struct PendingFill { fill: CacheFill, uri: usize, context: usize, serial: usize }
+        struct StoredAnswer { uri: usize, context: usize, until: u64, public: bool, dead: bool, asked: usize }
+        let mut store = CacheStore::new(CacheConfig { entries: 5, bytes: 4096, ..CacheConfig::default() });
         let (mut now, mut context, mut serial) = (0_u64, 0_usize, 0_usize);
-        let mut asked: Vec<Asked> = Vec::new();
+        let mut asked: Vec<PendingFill> = Vec::new();
         // By the text of the answer; whatever was asked before it is out of date.
-        let mut told: BTreeMap<String, Told> = BTreeMap::new();
+        let mut told: BTreeMap<String, StoredAnswer> = BTreeMap::new();
         let mut outdated: Vec<(usize, Option<usize>)> = Vec::new();
         for step in steps {
             serial += 1;
             match step {
                 Step::Ask(uri) => {
-                    let fill = store.fill(at(now), read(URIS[uri]), Fallback::None);
-                    asked.push(Asked { fill, uri, context, serial });
+                    let fill = store.begin_fill(at(now), read(URIS[uri]), Fallback::None);
+                    asked.push(PendingFill { fill, uri, context, serial });
                 }
                 Step::Answer { which, ttl, public: is_public } if !asked.is_empty() => {
-                    let Asked { fill, uri, context: by, serial: since } = asked.remove(which % asked.len());
+                    let PendingFill { fill, uri, context: by, serial: since } = asked.remove(which % asked.len());
                     let text = serial.to_string();
                     let ttl_of = Duration::from_millis(ttl);
-                    store.keep(at(now), fill, &raw(&text), if is_public { public(ttl_of) } else { private(ttl_of) });
+                    store.insert(at(now), fill, &raw(&text), if is_public { public(ttl_of) } else { private(ttl_of) });
                     let dead = outdated.iter().any(|(at, news)| {
                         *at > since && news.is_none_or(|news| concerns_simply(URIS[news], URIS[uri]))
                     });
                     told.insert(
                         raw(&text).as_str().into(),
-                        Told { uri, context: by, until: now + ttl, public: is_public, dead, asked: since },
+                        StoredAnswer { uri, context: by, until: now + ttl, public: is_public, dead, asked: since },
                     );
                 }
                 Step::Answer { .. } => {}
@@ -404,12 +404,12 @@ proptest! {
                     }
                 }
                 Step::Outdate => {
-                    store.outdate(ReadResource::NAME);
+                    store.invalidate_method(ReadResource::NAME);
                     outdated.push((serial, None));
                     told.values_mut().for_each(|told| told.dead = true);
                 }
                 Step::News(news) => {
-                    store.outdate_subject(ReadResource::NAME, URIS[news]);
+                    store.invalidate_subject(ReadResource::NAME, URIS[news]);
                     outdated.push((serial, Some(news)));
                     told.values_mut()
                         .filter(|told| concerns_simply(URIS[news], URIS[told.uri]))
@@ -433,7 +433,7 @@ proptest! {
             store.answer(at(0), &read(uri), "a", public(MINUTE));
         }
         store.answer(at(0), &tools(None), "a", public(MINUTE));
-        store.outdate_subject(ReadResource::NAME, &news);
+        store.invalidate_subject(ReadResource::NAME, &news);
         store.check();
         for uri in &kept {
             prop_assert_eq!(store.has(at(1), &read(uri)), !concerns_simply(&news, uri), "{:?} {:?}", uri, news);

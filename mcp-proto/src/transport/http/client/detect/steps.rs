@@ -21,7 +21,7 @@ impl Detect {
         if self.probes >= MOST_PROBES {
             return self.fail(ConnectError::Unexpected {
                 during: PROBE,
-                what: format!("it asked for another version {MOST_PROBES} times"),
+                reason: format!("it asked for another version {MOST_PROBES} times"),
             });
         }
         self.probes = self.probes.saturating_add(1);
@@ -61,7 +61,7 @@ impl Detect {
 
     /// The server is not modern, as far as the probe can tell.
     pub(super) fn not_modern(&mut self, now: Instant, evidence: ConnectError) -> Act {
-        if self.mode == Mode::ModernOnly {
+        if self.mode == EraPolicy::ModernOnly {
             return self.fail(ConnectError::LegacyServer { evidence: evidence.to_string() });
         }
         self.tried.push(evidence);
@@ -70,7 +70,7 @@ impl Detect {
 
     /// The server will have nothing of what was tried.
     pub(super) fn refused(&mut self, now: Instant, lead: Lead, error: ConnectError) -> Act {
-        if lead != Lead::Detection && self.mode == Mode::Auto && !self.started_over {
+        if lead != Lead::Detection && self.mode == EraPolicy::Auto && !self.started_over {
             return self.start_over(now, error);
         }
         self.fail(error)
@@ -87,7 +87,7 @@ impl Detect {
         self.probe(now, Revision::LATEST, false)
     }
 
-    pub(super) fn settle_discovered(&mut self, now: Instant, discovered: Discovered) -> Act {
+    pub(super) fn settle_discovered(&mut self, now: Instant, discovered: DiscoverAnswer) -> Act {
         match self.choose(&discovered.versions) {
             Some(version) if version.era() == Era::Modern => {
                 self.settle(version, Way::Endpoint, Some(discovered.server))
@@ -104,13 +104,13 @@ impl Detect {
         &mut self,
         asked: Revision,
         way: Way,
-        initialized: handshake::Initialized,
+        initialized: handshake::InitializeAnswer,
     ) -> Act {
         match Revision::parse(&initialized.version) {
             Some(version) if version.era() == Era::Modern && way == Way::BesideEvents => {
                 self.fail(ConnectError::Unexpected {
                     during: INITIALIZE,
-                    what: format!("nothing of {} travels beside a stream of events", version.as_str()),
+                    reason: format!("nothing of {} travels beside a stream of events", version.as_str()),
                 })
             }
             Some(version) if self.allowed().any(|allowed| allowed == version) => {
@@ -125,7 +125,7 @@ impl Detect {
         &mut self,
         version: Revision,
         way: Way,
-        server: Option<Box<SelfDescription>>,
+        server: Option<Box<ServerDescription>>,
     ) -> Act {
         let era = version.era();
         self.verdict_dropped |= self.verdict.take().is_some_and(|verdict| verdict.era != era);
@@ -142,7 +142,10 @@ impl Detect {
                 instructions: None,
             },
         };
-        Act::Settle { server: Box::new(server), verdict: Verdict { era, version, probe_breaks_it: false } }
+        Act::Settle {
+            server: Box::new(server),
+            verdict: KnownEra { era, version, probe_breaks_server: false },
+        }
     }
 
     pub(super) fn no_common_version(&mut self, theirs: Vec<String>) -> Act {
@@ -158,6 +161,6 @@ impl Detect {
         }
         let mut tried = core::mem::take(&mut self.tried);
         tried.push(error);
-        Act::Fail(ConnectError::Tried(tried))
+        Act::Fail(ConnectError::AllFailed(tried))
     }
 }

@@ -13,7 +13,7 @@ use core::time::Duration;
 use super::{Act, Backoff, Detect, Reply};
 use crate::Instant;
 use crate::peer::HttpError;
-use crate::peer::client::{ClientConfig, ConnectError, Mode, Verdict};
+use crate::peer::client::{ClientConfig, ConnectError, EraPolicy, KnownEra};
 use crate::rpc::{ErrorObject, Raw};
 use crate::schema::{ClientCapabilities, ClientCapability, Era, Implementation, Revision};
 
@@ -32,7 +32,7 @@ fn text(act: &Act) -> String {
         Act::OpenEvents => "events".into(),
         Act::Settle { server, verdict } => {
             assert_eq!((server.era, server.revision), (verdict.era, verdict.version));
-            assert!(!verdict.probe_breaks_it);
+            assert!(!verdict.probe_breaks_server);
             let described = if server.capabilities.is_some() { "" } else { ", not described" };
             let era = if server.era == Era::Modern { "modern" } else { "legacy" };
             format!("{era} {}{described}", server.revision.as_str())
@@ -45,12 +45,12 @@ fn config() -> ClientConfig {
     ClientConfig::new(Implementation::new("client", "1"))
 }
 
-fn with_mode(mode: Mode) -> ClientConfig {
-    ClientConfig { mode, ..config() }
+fn with_mode(mode: EraPolicy) -> ClientConfig {
+    ClientConfig { era_policy: mode, ..config() }
 }
 
 fn remembering(era: Era, version: Revision) -> ClientConfig {
-    ClientConfig { verdict: Some(Verdict { era, version, probe_breaks_it: false }), ..config() }
+    ClientConfig { known_era: Some(KnownEra { era, version, probe_breaks_server: false }), ..config() }
 }
 
 /// A detection under way, and what it did last.
@@ -71,7 +71,7 @@ impl Run {
     /// At the handshake, which the answer to the probe has led to.
     fn at_handshake(config: &ClientConfig) -> Self {
         let mut run = Self::new(config);
-        if config.mode != Mode::LegacyOnly {
+        if config.era_policy != EraPolicy::LegacyOnly {
             run.probe(html(404));
         }
         assert!(matches!(run.last, Act::Initialize(_)), "{:?}", run.last);

@@ -7,8 +7,8 @@ use core::time::Duration;
 use bytes::Bytes;
 
 use crate::Instant;
+use crate::inline_map::InlineMap;
 use crate::rpc::Pending;
-use crate::small::SmallMap;
 use crate::transport::http::server::answer::{Answer, Chunk, ResponseHead};
 
 /// One answer of a session, from the request that it answers to its end. Never reused in a session.
@@ -90,7 +90,7 @@ pub(super) struct Connections {
     open: Pending<Connection, StreamId>,
     next: u64,
     /// Those of which something can be taken that could not before.
-    changed: SmallMap<StreamId, ()>,
+    changed: InlineMap<StreamId, ()>,
     queued: usize,
     /// The sum of the parts taken last.
     taken: usize,
@@ -103,7 +103,7 @@ impl Connections {
         Self {
             open: Pending::new(),
             next: 1,
-            changed: SmallMap::new(),
+            changed: InlineMap::new(),
             queued: 0,
             taken: 0,
             keepalive,

@@ -31,11 +31,11 @@ use super::connections::{Connections, Due, StreamId, Taken};
 use super::store::Store;
 use crate::Instant;
 use crate::codec::sse::write as sse;
+use crate::inline_map::InlineMap;
 use crate::peer::{Denial, Outbox};
 use crate::quota::BytePermit;
 use crate::rpc::{ErrorId, ErrorObject, Id, code, write};
 use crate::schema::Revision;
-use crate::small::SmallMap;
 use crate::transport::http::server::answer::{Answer, Chunk, ResponseHead, json_head, shrink, stream_head};
 use crate::transport::http::server::intake::Accepts;
 use crate::transport::http::server::{BodyKind, Setup};
@@ -98,14 +98,14 @@ pub(super) struct Lanes {
     /// Whether streams begin with an event that makes them resumable.
     primed: bool,
     pub(super) now: Instant,
-    lanes: SmallMap<u64, Lane>,
+    lanes: InlineMap<u64, Lane>,
     next: u64,
     connections: Connections,
     store: Store,
     /// The lane of each request of the client that has not been answered.
-    requests: SmallMap<Id, u64>,
+    requests: InlineMap<Id, u64>,
     /// The lane of each request of this side that has not been answered, unless it is the general one.
-    asked: SmallMap<i64, u64>,
+    asked: InlineMap<i64, u64>,
     /// The message that is being written, behind some room.
     scratch: Vec<u8>,
     /// The bytes of answers that wait for others.
@@ -115,7 +115,7 @@ pub(super) struct Lanes {
     /// The permit for queued bytes and stored events.
     permit: Option<BytePermit>,
     /// The permits for the bodies of unanswered requests that have no lane of their own.
-    bodies: SmallMap<Id, BytePermit>,
+    bodies: InlineMap<Id, BytePermit>,
 }
 
 /// A stream that the client can not have.
@@ -149,13 +149,13 @@ impl Lanes {
             next: 1,
             connections: Connections::new(config.keepalive, config.server.write_timeout),
             store: Store::new(config.stored_events, config.stored_bytes, config.resume_grace),
-            requests: SmallMap::new(),
-            asked: SmallMap::new(),
+            requests: InlineMap::new(),
+            asked: InlineMap::new(),
             scratch: Vec::new(),
             held: 0,
             denial: None,
             permit: None,
-            bodies: SmallMap::new(),
+            bodies: InlineMap::new(),
         }
     }
 
@@ -276,9 +276,9 @@ impl Lanes {
             }
             self.connections.end(connection, self.now);
         }
-        self.requests = SmallMap::new();
-        self.asked = SmallMap::new();
-        self.bodies = SmallMap::new();
+        self.requests = InlineMap::new();
+        self.asked = InlineMap::new();
+        self.bodies = InlineMap::new();
         self.store.clear();
         self.scratch = Vec::new();
         self.held = 0;

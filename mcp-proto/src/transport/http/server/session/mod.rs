@@ -13,7 +13,7 @@ use bytes::Bytes;
 
 use crate::Instant;
 use crate::peer::server::{self as peer, ListKind, Server, Topic};
-use crate::peer::{Denial, InboundId, Lost, Outgoing, Principal, Refusal, RequestId};
+use crate::peer::{Denial, InboundId, LostReason, OutgoingRequest, Principal, RequestError, RequestId};
 use crate::quota::{ByteAccount, BytePermit};
 use crate::rpc::{Batch, ErrorId, ErrorObject, Frame, Malformed, Message, code};
 use crate::schema::tasks::TaskUpdatedParams;
@@ -106,7 +106,7 @@ impl Session {
         Self {
             setup: setup.clone(),
             transport,
-            server: Server::prepared(setup.legacy()),
+            server: Server::from_prepared(setup.legacy()),
             lanes: Lanes::new(setup, transport, now),
             idle_since: Some(now),
             closed: false,
@@ -161,7 +161,8 @@ impl Session {
             }
             // On the one stream a refusal would be taken for the answer to the request that is unanswered.
             Content::Frame(Frame::Single(Message::Request(request)))
-                if self.transport == SessionTransport::OneStream && self.server.owes(&request.id) =>
+                if self.transport == SessionTransport::OneStream
+                    && self.server.is_unanswered(&request.id) =>
             {
                 self.look_idle(now);
                 Posted::Answer(Answer::refusal(400, ErrorId::Null, code::INVALID_REQUEST, UNANSWERED))
@@ -171,7 +172,7 @@ impl Session {
             {
                 let id = request.id.clone();
                 self.handle_message(now, None, Message::Request(request));
-                if self.server.owes(&id) {
+                if self.server.is_unanswered(&id) {
                     self.lanes.hold_request(id, permit);
                 }
                 Posted::Answer(Answer::empty(202))
@@ -287,7 +288,7 @@ impl Session {
         self.run(now, |server, lanes| {
             server.handle_frame(now, Frame::Single(message), lanes);
             // What the client has cancelled is not answered.
-            if let Some(id) = cancelled.filter(|id| !server.owes(id)) {
+            if let Some(id) = cancelled.filter(|id| !server.is_unanswered(id)) {
                 lanes.give_up(&id);
             }
             if let Some(session) = server.session() {
@@ -314,7 +315,7 @@ impl Session {
                 }),
             };
             // What has changed meanwhile.
-            server.retell(now, lanes);
+            server.retry_notifications(now, lanes);
             listening
         })
     }
@@ -324,7 +325,7 @@ impl Session {
         if self.is_closed() {
             return Answer::session_unknown(None);
         }
-        self.run(now, |server, _| server.abort(peer::Closed::Done));
+        self.run(now, |server, _| server.abort(peer::CloseReason::Done));
         Answer::empty(200)
     }
 
@@ -334,7 +335,7 @@ impl Session {
         self.run(now, |server, lanes| {
             lanes.handle_disconnect(stream);
             if transport == SessionTransport::OneStream {
-                server.abort(peer::Closed::Lost(Lost::Disconnected(String::new())));
+                server.abort(peer::CloseReason::Lost(LostReason::Disconnected(String::new())));
             }
         });
     }
@@ -347,7 +348,7 @@ impl Session {
             server.handle_timeout(now, lanes);
             lanes.handle_timeout();
             if expired || (transport == SessionTransport::OneStream && !lanes.is_connected()) {
-                server.abort(peer::Closed::Done);
+                server.abort(peer::CloseReason::Done);
             }
         });
     }

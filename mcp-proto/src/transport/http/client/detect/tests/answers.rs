@@ -43,7 +43,7 @@ fn each_status_and_body_that_answers_the_get_is_a_failure_that_tells_all_three()
             let mut run = Run::at_events(&config());
             let act = run.events(Err(reply));
             assert!(act.starts_with("fail"), "{status} and {body}: {act}");
-            let ConnectError::Tried(tried) = run.failure() else { panic!("{act}") };
+            let ConnectError::AllFailed(tried) = run.failure() else { panic!("{act}") };
             assert_eq!(tried.len(), 3);
             for part in ["server/discover", "initialize", "GET", "404", "405", "nothing here"] {
                 assert!(act.contains(part), "{status} and {body}: {act}");
@@ -58,7 +58,7 @@ fn each_status_and_body_that_answers_the_get_is_a_failure_that_tells_all_three()
 fn a_server_that_is_not_modern_is_a_typed_error_where_only_modern_ones_are_wanted() {
     for status in 100..600 {
         for (body, reply) in bodies(status) {
-            let mut run = Run::new(&with_mode(Mode::ModernOnly));
+            let mut run = Run::new(&with_mode(EraPolicy::ModernOnly));
             let act = run.probe(reply);
             match row(status, body) {
                 Row::Again => assert_eq!(act, "wait"),
@@ -77,13 +77,13 @@ fn a_server_that_is_not_modern_is_a_typed_error_where_only_modern_ones_are_wante
 fn a_discovery_result_chooses_the_newest_common_version() {
     let all = ["2024-11-05", "2026-07-28", "2025-11-25", "3000-01-01"];
     for (mode, versions, expected) in [
-        (Mode::Auto, &["2026-07-28"][..], MODERN),
-        (Mode::Auto, &all[..], MODERN),
-        (Mode::Auto, &["2025-03-26", "2025-06-18"], "initialize 2025-06-18"),
-        (Mode::Auto, &["3000-01-01"], "fail: no protocol version in common"),
-        (Mode::Auto, &[], "fail: no protocol version in common"),
-        (Mode::ModernOnly, &all, MODERN),
-        (Mode::ModernOnly, &["2025-11-25"], "fail: no protocol version in common"),
+        (EraPolicy::Auto, &["2026-07-28"][..], MODERN),
+        (EraPolicy::Auto, &all[..], MODERN),
+        (EraPolicy::Auto, &["2025-03-26", "2025-06-18"], "initialize 2025-06-18"),
+        (EraPolicy::Auto, &["3000-01-01"], "fail: no protocol version in common"),
+        (EraPolicy::Auto, &[], "fail: no protocol version in common"),
+        (EraPolicy::ModernOnly, &all, MODERN),
+        (EraPolicy::ModernOnly, &["2025-11-25"], "fail: no protocol version in common"),
     ] {
         let mut run = Run::new(&with_mode(mode));
         let act = run.probe(discovered(versions));
@@ -104,11 +104,11 @@ fn a_discovery_result_counts_with_any_status_of_success_and_no_other() {
 fn an_unsupported_version_is_chosen_anew_whatever_the_status() {
     for status in [200, 400, 401, 404, 422, 500, 503] {
         for (mode, versions, expected) in [
-            (Mode::Auto, &["2025-06-18", "2025-11-25"][..], INITIALIZE),
-            (Mode::Auto, &["2024-11-05"], "initialize 2024-11-05"),
-            (Mode::Auto, &["2026-07-28", "2025-11-25"], PROBE),
-            (Mode::Auto, &["3000-01-01"], "fail: no protocol version in common"),
-            (Mode::ModernOnly, &["2025-11-25"], "fail: no protocol version in common"),
+            (EraPolicy::Auto, &["2025-06-18", "2025-11-25"][..], INITIALIZE),
+            (EraPolicy::Auto, &["2024-11-05"], "initialize 2024-11-05"),
+            (EraPolicy::Auto, &["2026-07-28", "2025-11-25"], PROBE),
+            (EraPolicy::Auto, &["3000-01-01"], "fail: no protocol version in common"),
+            (EraPolicy::ModernOnly, &["2025-11-25"], "fail: no protocol version in common"),
         ] {
             let mut run = Run::new(&with_mode(mode));
             let act = run.probe(unsupported(status, versions));
@@ -182,12 +182,12 @@ fn an_initialize_result_settles_by_the_version_that_it_names() {
         (config(), "2026-07-28", MODERN),
         (config(), "3000-01-01", "fail"),
         (tolerant, "3000-01-01", LEGACY),
-        (with_mode(Mode::LegacyOnly), "2025-06-18", "legacy 2025-06-18"),
-        (with_mode(Mode::LegacyOnly), "2026-07-28", "fail: no protocol version in common"),
+        (with_mode(EraPolicy::LegacyOnly), "2025-06-18", "legacy 2025-06-18"),
+        (with_mode(EraPolicy::LegacyOnly), "2026-07-28", "fail: no protocol version in common"),
     ] {
         let mut run = Run::at_handshake(&config);
         let act = run.initialize(initialized(version));
-        assert!(act.starts_with(expected), "{:?} {version}: {act}", config.mode);
+        assert!(act.starts_with(expected), "{:?} {version}: {act}", config.era_policy);
     }
 }
 
@@ -228,7 +228,7 @@ fn a_list_that_led_to_the_handshake_is_not_followed_by_another() {
 
 #[test]
 fn a_legacy_only_client_takes_no_modern_version_from_a_list() {
-    let legacy = || Run::at_handshake(&with_mode(Mode::LegacyOnly));
+    let legacy = || Run::at_handshake(&with_mode(EraPolicy::LegacyOnly));
     assert_eq!(legacy().initialize(unsupported(400, &["2026-07-28", "2025-03-26"])), "initialize 2025-03-26");
     assert!(legacy().initialize(unsupported(400, &["2026-07-28"])).contains("no protocol version in common"));
     assert!(legacy().initialize(error(400, -32020)).starts_with("fail"));
@@ -255,7 +255,7 @@ fn a_server_that_knows_neither_method_is_modern_and_lacks_discovery() {
 /// C2.8, R2.
 #[test]
 fn the_endpoint_of_a_stream_of_events_leads_to_the_handshake_beside_it() {
-    for mode in [Mode::Auto, Mode::LegacyOnly] {
+    for mode in [EraPolicy::Auto, EraPolicy::LegacyOnly] {
         let mut run = Run::at_events(&with_mode(mode));
         assert_eq!(run.events(Ok(())), INITIALIZE);
         assert_eq!(run.initialize(initialized("2024-11-05")), "legacy 2024-11-05");
@@ -309,7 +309,7 @@ fn a_challenge_is_part_of_the_failure() {
 
             let mut run = Run::at_handshake(&config());
             run.initialize(reply(http));
-            let ConnectError::Tried(tried) = run.failure() else { panic!("{:?}", run.last) };
+            let ConnectError::AllFailed(tried) = run.failure() else { panic!("{:?}", run.last) };
             assert!(tried.last().is_some_and(kept), "{tried:?}");
         }
     }

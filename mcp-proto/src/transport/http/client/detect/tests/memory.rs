@@ -7,17 +7,18 @@ use super::*;
 fn detection_begins_where_mode_and_verdict_say() {
     let (modern, legacy) = ((Era::Modern, Revision::LATEST), (Era::Legacy, Revision::V2025_03_26));
     for (mode, verdict, expected) in [
-        (Mode::Auto, None, PROBE),
-        (Mode::Auto, Some(modern), PROBE),
-        (Mode::Auto, Some(legacy), "initialize 2025-03-26"),
-        (Mode::ModernOnly, None, PROBE),
-        (Mode::ModernOnly, Some(legacy), PROBE),
-        (Mode::LegacyOnly, None, INITIALIZE),
-        (Mode::LegacyOnly, Some(modern), INITIALIZE),
-        (Mode::LegacyOnly, Some(legacy), "initialize 2025-03-26"),
+        (EraPolicy::Auto, None, PROBE),
+        (EraPolicy::Auto, Some(modern), PROBE),
+        (EraPolicy::Auto, Some(legacy), "initialize 2025-03-26"),
+        (EraPolicy::ModernOnly, None, PROBE),
+        (EraPolicy::ModernOnly, Some(legacy), PROBE),
+        (EraPolicy::LegacyOnly, None, INITIALIZE),
+        (EraPolicy::LegacyOnly, Some(modern), INITIALIZE),
+        (EraPolicy::LegacyOnly, Some(legacy), "initialize 2025-03-26"),
     ] {
-        let verdict = verdict.map(|(era, version)| Verdict { era, version, probe_breaks_it: false });
-        let mut detect = Detect::new(&ClientConfig { verdict, ..with_mode(mode) }, 0, Backoff::default());
+        let verdict = verdict.map(|(era, version)| KnownEra { era, version, probe_breaks_server: false });
+        let mut detect =
+            Detect::new(&ClientConfig { known_era: verdict, ..with_mode(mode) }, 0, Backoff::default());
         assert_eq!(text(&detect.begin(Instant::ORIGIN)), expected, "{mode:?} {verdict:?}");
         assert_eq!(text(&detect.begin(Instant::ORIGIN)), "wait", "it has begun");
     }
@@ -50,7 +51,7 @@ fn a_legacy_verdict_that_leads_nowhere_is_dropped_once() {
     assert_eq!(run.probe(html(404)), INITIALIZE);
     assert_eq!(run.initialize(html(404)), "events");
     assert!(run.events(Err(html(404))).starts_with("fail"), "once");
-    let ConnectError::Tried(tried) = run.failure() else { panic!("{:?}", run.last) };
+    let ConnectError::AllFailed(tried) = run.failure() else { panic!("{:?}", run.last) };
     assert_eq!(tried.len(), 5);
 }
 
@@ -73,7 +74,7 @@ fn what_says_nothing_of_the_era_drops_no_verdict() {
 #[test]
 fn a_legacy_only_client_never_probes_whatever_becomes_of_its_verdict() {
     let legacy = remembering(Era::Legacy, Revision::LATEST_LEGACY);
-    let mut run = Run::new(&ClientConfig { mode: Mode::LegacyOnly, ..legacy });
+    let mut run = Run::new(&ClientConfig { era_policy: EraPolicy::LegacyOnly, ..legacy });
     assert_eq!(run.initialize(html(404)), "events");
     assert!(run.events(Err(html(404))).starts_with("fail"));
 }

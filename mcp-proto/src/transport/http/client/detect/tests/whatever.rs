@@ -23,11 +23,11 @@ proptest! {
     #[test]
     fn whatever_is_answered_it_ends_in_time(
         replies in prop::collection::vec(prop::option::of(any_reply()), 64),
-        mode in prop::sample::select(vec![Mode::Auto, Mode::ModernOnly, Mode::LegacyOnly]),
+        mode in prop::sample::select(vec![EraPolicy::Auto, EraPolicy::ModernOnly, EraPolicy::LegacyOnly]),
         remembered in prop::option::of(prop::sample::select(vec![Revision::LATEST, Revision::LATEST_LEGACY])),
     ) {
-        let verdict = remembered.map(|version| Verdict { era: version.era(), version, probe_breaks_it: false });
-        let mut run = Run::new(&ClientConfig { verdict, ..with_mode(mode) });
+        let verdict = remembered.map(|version| KnownEra { era: version.era(), version, probe_breaks_server: false });
+        let mut run = Run::new(&ClientConfig { known_era: verdict, ..with_mode(mode) });
         let start = run.now;
         let (mut probes, mut handshakes) = (0, 0);
         let mut asked = "";
@@ -55,11 +55,11 @@ proptest! {
         prop_assert!(probes <= 3 + 3, "{} probes", probes);
         prop_assert!(handshakes <= 4 * 6, "{} handshakes", handshakes);
         match (&run.last, mode) {
-            (Act::Settle { server, .. }, Mode::ModernOnly) => prop_assert_eq!(server.era, Era::Modern),
-            (Act::Settle { server, .. }, Mode::LegacyOnly) => prop_assert_eq!(server.era, Era::Legacy),
+            (Act::Settle { server, .. }, EraPolicy::ModernOnly) => prop_assert_eq!(server.era, Era::Modern),
+            (Act::Settle { server, .. }, EraPolicy::LegacyOnly) => prop_assert_eq!(server.era, Era::Legacy),
             _ => {}
         }
-        prop_assert!(mode != Mode::ModernOnly || handshakes == 0);
-        prop_assert!(mode != Mode::LegacyOnly || probes == 0);
+        prop_assert!(mode != EraPolicy::ModernOnly || handshakes == 0);
+        prop_assert!(mode != EraPolicy::LegacyOnly || probes == 0);
     }
 }

@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::Lanes;
 use crate::Instant;
-use crate::quota::{ByteAccount, BytePermit, ByteUse};
+use crate::quota::{ByteAccount, BytePermit, BytePurpose};
 use crate::rpc::Id;
 use crate::transport::http::server::session::connections::StreamId;
 
@@ -25,7 +25,7 @@ impl Lanes {
         }
     }
 
-    pub(super) fn has_room(&self, usage: ByteUse) -> bool {
+    pub(super) fn has_room(&self, usage: BytePurpose) -> bool {
         self.permit.as_ref().is_none_or(|permit| permit.account().has_room(usage))
     }
 
@@ -74,7 +74,7 @@ impl Lanes {
     /// one takes the place of older ones of this session.
     pub(super) fn store(&mut self, lane: u64, number: u64, event: Bytes) {
         self.recount();
-        let most = if self.has_room(ByteUse::Stored) { usize::MAX } else { self.store.bytes() };
+        let most = if self.has_room(BytePurpose::Stored) { usize::MAX } else { self.store.bytes() };
         self.store.push(lane, number, event);
         while self.store.bytes() > most
             && let Some(lane) = self.store.evict_any()

@@ -3,8 +3,8 @@
 use alloc::vec::Vec;
 
 use super::{GENERAL, Lanes, ROOM, SessionTransport};
-use crate::peer::{About, Outbox};
-use crate::quota::ByteUse;
+use crate::peer::{MessageKind, Outbox};
+use crate::quota::BytePurpose;
 use crate::rpc::{ErrorId, Id, write};
 use crate::transport::framing::write_cancelled;
 use crate::transport::http::server::answer::{ALWAYS_SENT, over_budget};
@@ -17,7 +17,7 @@ impl Lanes {
     /// Replaces an answer that the byte budget has no room for by an error.
     fn limit_answer(&mut self, id: Option<&Id>) {
         let bytes = self.scratch.len().saturating_sub(ROOM);
-        if bytes > ALWAYS_SENT && !self.has_room(ByteUse::Answer) {
+        if bytes > ALWAYS_SENT && !self.has_room(BytePurpose::Answer) {
             self.scratch = Vec::new();
             let id = id.map_or(ErrorId::Null, ErrorId::Known);
             // It has no data that could fail to encode.
@@ -33,29 +33,29 @@ impl Outbox for Lanes {
         &mut self.scratch
     }
 
-    fn commit(&mut self, about: About<'_>) {
+    fn commit(&mut self, about: MessageKind<'_>) {
         self.recount();
-        if let About::Reply(id) = about {
+        if let MessageKind::Reply(id) = about {
             self.limit_answer(id);
         }
         if self.transport == SessionTransport::OneStream {
-            if let About::Reply(Some(id)) = about {
+            if let MessageKind::Reply(Some(id)) = about {
                 self.bodies.remove(id);
             }
             return self.send_event(GENERAL);
         }
         match about {
-            About::Reply(id) => {
+            MessageKind::Reply(id) => {
                 if let Some(lane) = id.and_then(|id| self.requests.remove(id)) {
                     self.answer(lane);
                 }
             }
-            About::Notification { request, .. } => match self.lane_of(request) {
+            MessageKind::Notification { request, .. } => match self.lane_of(request) {
                 Some(lane) if self.carries(lane) => self.event(lane),
                 Some(_) => {}
                 None => self.send_event(GENERAL),
             },
-            About::Request { id, related, .. } => {
+            MessageKind::Request { id, related, .. } => {
                 match self.lane_of(related).filter(|lane| self.carries(*lane)) {
                     Some(lane) => {
                         self.asked.insert(id, lane);
@@ -67,7 +67,7 @@ impl Outbox for Lanes {
         }
     }
 
-    fn is_heard(&self) -> bool {
+    fn has_reader(&self) -> bool {
         self.lanes.get(&GENERAL).is_some_and(|general| general.connection.is_some())
     }
 
@@ -76,7 +76,7 @@ impl Outbox for Lanes {
     }
 
     fn is_full(&self, limit: usize) -> bool {
-        self.queued() > limit || !self.has_room(ByteUse::Request)
+        self.queued() > limit || !self.has_room(BytePurpose::Request)
     }
 
     fn cancel(&mut self, id: i64, reason: Option<&str>) {

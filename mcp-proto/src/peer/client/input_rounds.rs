@@ -1,0 +1,441 @@
+//! Requests that a server answers by asking for input first, and that go out again with it.
+//!
+//! | the answer | what happens |
+//! |---|---|
+//! | asks for input (2026-07-28) | the application is asked; when all is answered, the request goes out again |
+//! | has a state and asks for nothing (2026-07-28) | it goes out again: at once, and after growing pauses if that goes on |
+//! | says that pages must be visited (2025-11-25) | the application is asked; the request goes out again once the person is done with them, or after growing pauses if nobody says so |
+//! | anything else | the request ends |
+//!
+//! The handle stays the same, the id on the wire is a new one each time. The time without progress stands still between
+//! two rounds, the hard maximum does not.
+//!
+//! <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr>
+
+mod wire;
+
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::string::ToString;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use crate::Instant;
+use crate::peer::event_queue::MakeOwned;
+use crate::peer::{
+    InputError, InputMode, InvalidAnswerError, LostReason, MessageKind, OutboundEntry, Outbox, Outcome,
+    RequestError, RequestId, Stage, StoredParams,
+};
+use crate::rpc::{ErrorObject, Id, Raw, code, write};
+use crate::schema::{ClientCapability, Era, MethodInfo, Revision};
+
+use super::Client;
+use super::input_requests::{InputOwner, InputSetId, RawInputRequests, RawInputResponses};
+use wire::{InputRequirement, RoundParams, is_accepted, read_pages, write_params};
+
+/// The first pause before a request that was answered by nothing but a state goes out again, once it has done so without
+/// a pause. Each further one is twice as long.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+/// The longest of these pauses: a server that sheds load is not helped by more, and a person waits.
+const MAX_PAUSE: Duration = Duration::from_secs(5);
+/// How long the person is given with the pages before the request goes out again, if the server does not say when they
+/// are done. Each further time it is twice as long.
+const FIRST_PAGE_WAIT: Duration = Duration::from_secs(2);
+/// The longest of these times.
+const MAX_PAGE_WAIT: Duration = Duration::from_secs(60);
+/// The pause before a request goes out again if too much waits to be sent for now.
+const OVERLOAD_PAUSE: Duration = Duration::from_millis(100);
+
+/// Pages that the person must visit.
+#[derive(Debug)]
+struct RequiredPages {
+    /// What the request ends with if the person does not want to.
+    error: ErrorObject,
+    /// Those that the person has been asked to visit.
+    requested: BTreeSet<Box<str>>,
+    /// Those among them that the server has not said to be done with.
+    open: BTreeSet<Box<str>>,
+}
+
+#[derive(Debug, Default)]
+enum RoundStep {
+    /// It is with the server.
+    #[default]
+    Answer,
+    /// The application is asked for input.
+    Input { gather: InputSetId, state: Option<Raw> },
+    /// The application is asked for consent to visit pages.
+    Consent { gather: InputSetId },
+    /// It goes out again then: as it was, if there is nothing to add.
+    Pause { until: Instant, addition: Option<RoundParams> },
+}
+
+/// A request that has been answered by asking for input.
+#[derive(Debug, Default)]
+struct InputRound {
+    /// How often it has gone out again.
+    count: u32,
+    /// How often in a row it was asked for nothing new.
+    idle: u32,
+    next: RoundStep,
+    pages: Option<Box<RequiredPages>>,
+}
+
+/// All of them.
+#[derive(Debug, Default)]
+pub(super) struct InputRounds {
+    rounds: BTreeMap<i64, InputRound>,
+    /// Those that pause.
+    due: BTreeSet<(Instant, i64)>,
+    /// The pages that are open, each with a request that waits for it.
+    pages: BTreeSet<(Box<str>, i64)>,
+}
+
+impl InputRounds {
+    /// When the next one goes out.
+    pub(super) fn next_due(&self) -> Option<Instant> {
+        self.due.first().map(|&(due, _)| due)
+    }
+
+    fn is_due(&self, now: Instant) -> Option<i64> {
+        self.due.first().filter(|&&(due, _)| due <= now).map(|&(_, number)| number)
+    }
+
+    fn insert(&mut self, number: i64, round: InputRound) {
+        if let RoundStep::Pause { until, .. } = round.next {
+            self.due.insert((until, number));
+        }
+        let open = round.pages.iter().flat_map(|pages| &pages.open);
+        self.pages.extend(open.map(|page| (page.clone(), number)));
+        self.rounds.insert(number, round);
+    }
+
+    fn remove(&mut self, number: i64) -> Option<InputRound> {
+        let round = self.rounds.remove(&number)?;
+        if let RoundStep::Pause { until, .. } = round.next {
+            self.due.remove(&(until, number));
+        }
+        for page in round.pages.iter().flat_map(|pages| &pages.open) {
+            self.pages.remove(&(page.clone(), number));
+        }
+        Some(round)
+    }
+
+    fn is_paused(&self, number: i64) -> bool {
+        self.rounds.get(&number).is_some_and(|round| matches!(round.next, RoundStep::Pause { .. }))
+    }
+
+    /// The requests that wait for the person to be done with a page.
+    fn requests_for_page(&self, page: &str) -> Vec<i64> {
+        let from = (Box::from(page), i64::MIN);
+        let waiting = self.pages.range(from..).take_while(|(open, _)| **open == *page);
+        waiting.map(|&(_, number)| number).collect()
+    }
+}
+
+impl Client {
+    /// Whether a request is kept to go out again if it is answered by asking for input.
+    pub(super) fn has_rounds(
+        &self,
+        info: Option<&'static MethodInfo>,
+        input: InputMode,
+        revision: Revision,
+    ) -> bool {
+        let asks = match revision.era() {
+            Era::Modern => true,
+            Era::Legacy => {
+                revision.differences().url_elicitation_error
+                    && self.config.capabilities.has(ClientCapability::ElicitationUrl)
+            }
+        };
+        asks && input == InputMode::Automatic && info.is_some_and(|info| info.input_required)
+    }
+
+    /// A request that was taken out of the table has its answer: it ends, or goes into another round.
+    pub(super) fn resolve_round(
+        &mut self,
+        now: Instant,
+        number: i64,
+        entry: OutboundEntry,
+        answer: Result<Raw, ErrorObject>,
+        out: &mut dyn Outbox,
+    ) {
+        let outcome = match answer.map(|result| self.tolerate_result(&entry, result)) {
+            Ok(Ok(result)) => self.result_outcome(&entry, result),
+            Ok(Err(invalid)) => Outcome::Invalid(invalid),
+            Err(error) => Outcome::Error(error),
+        };
+        self.learn_task_tools(&entry, &outcome);
+        self.store_answer(now, number, entry.info, &outcome);
+        let ended = match outcome {
+            Outcome::Task(report) => self.become_task(now, number, entry, report, out),
+            Outcome::InputRequired(result) => self.require_input(now, number, entry, result, out),
+            Outcome::Error(error)
+                if error.code == code::URL_ELICITATION_REQUIRED
+                    && entry.stored_params.as_ref().is_some_and(StoredParams::can_require_pages) =>
+            {
+                self.require_pages(now, number, entry, error)
+            }
+            outcome => Err(outcome),
+        };
+        if let Err(outcome) = ended {
+            self.rounds.remove(number);
+            self.resolve(number, outcome);
+        }
+    }
+
+    /// A request is over, whatever it was waiting for.
+    pub(super) fn forget_rounds(&mut self, number: i64) {
+        match self.rounds.remove(number).map(|round| round.next) {
+            Some(RoundStep::Input { gather, .. } | RoundStep::Consent { gather }) => {
+                self.withdraw_input(gather)
+            }
+            Some(RoundStep::Answer | RoundStep::Pause { .. }) | None => {}
+        }
+    }
+
+    /// A request was answered by asking for input.
+    ///
+    /// # Errors
+    /// What it ends as, if it ends.
+    fn require_input(
+        &mut self,
+        now: Instant,
+        number: i64,
+        entry: OutboundEntry,
+        result: Raw,
+        out: &mut dyn Outbox,
+    ) -> Result<(), Outcome> {
+        let malformed = |what| Outcome::Invalid(InvalidAnswerError::Malformed(what));
+        let InputRequirement { requests, state } = InputRequirement::read(&result).map_err(malformed)?;
+        if entry.stored_params.is_none() {
+            return Err(Outcome::InputRequired(result));
+        }
+        let most = self.config.limits.requests_in;
+        let asked = requests.as_ref().map(|requests| RawInputRequests::read(requests, most)).transpose()?;
+        // It may be kept for as long as a person thinks.
+        let state = state.map(|state| state.detached());
+        let mut round = self.rounds.remove(number).unwrap_or_default();
+        let limit = self.config.limits.rounds;
+        if round.count >= limit {
+            return Err(Outcome::Input(InputError::TooManyRounds { limit }));
+        }
+        match asked {
+            Some(asked) if !asked.0.is_empty() => {
+                let gather = self
+                    .request_input(InputOwner::Round(number), RequestId::new(number), asked)
+                    .map_err(Outcome::Input)?;
+                round.idle = 0;
+                round.next = RoundStep::Input { gather, state };
+                self.suspend(number, entry, round);
+            }
+            nothing => {
+                let pause = doubled(FIRST_PAUSE, round.idle.checked_sub(1), MAX_PAUSE);
+                let responses = nothing.map(|_| RawInputResponses::default());
+                round.idle = round.idle.saturating_add(1);
+                round.next =
+                    RoundStep::Pause { until: now + pause, addition: Some(RoundParams { responses, state }) };
+                self.suspend(number, entry, round);
+                if pause.is_zero() {
+                    self.send_round(now, number, out);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A request was answered by the error that the person must visit pages first.
+    ///
+    /// <https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation#url-elicitation-required-error>
+    ///
+    /// # Errors
+    /// What it ends as, if it ends.
+    fn require_pages(
+        &mut self,
+        now: Instant,
+        number: i64,
+        entry: OutboundEntry,
+        mut error: ErrorObject,
+    ) -> Result<(), Outcome> {
+        let most = self.config.limits.requests_in;
+        let Some(asked) = read_pages(error.data.as_ref(), most) else { return Err(Outcome::Error(error)) };
+        let mut asked = asked?;
+        let mut round = self.rounds.remove(number).unwrap_or_default();
+        if round.count >= self.config.limits.rounds {
+            return Err(Outcome::Error(error));
+        }
+        error.make_owned();
+        let (mut known, open) = match round.pages {
+            Some(pages) => (pages.requested, pages.open),
+            None => (BTreeSet::new(), BTreeSet::new()),
+        };
+        // What the person is done with is done, even if the server needs a while to notice.
+        let pages = asked.iter().map(|page| &*page.key);
+        let open =
+            pages.filter(|&page| !known.contains(page) || open.contains(page)).map(Box::from).collect();
+        asked.retain(|page| known.insert(Box::from(&*page.key)));
+        round.pages = Some(Box::new(RequiredPages { error, requested: known, open }));
+        if asked.is_empty() {
+            round.pause_for_pages(now);
+        } else {
+            let asked = RawInputRequests(asked);
+            let gather = self
+                .request_input(InputOwner::Round(number), RequestId::new(number), asked)
+                .map_err(Outcome::Input)?;
+            round.idle = 0;
+            round.next = RoundStep::Consent { gather };
+        }
+        self.suspend(number, entry, round);
+        Ok(())
+    }
+
+    /// Puts a request back into the table: it waits for something other than the server.
+    fn suspend(&mut self, number: i64, mut entry: OutboundEntry, round: InputRound) {
+        entry.stage = Stage::AwaitingInput;
+        self.outbound.insert(number, entry);
+        self.rounds.insert(number, round);
+    }
+
+    /// The application has answered all that was asked, or will not.
+    pub(super) fn handle_input_answers(
+        &mut self,
+        now: Instant,
+        number: i64,
+        answers: Result<RawInputResponses, InputError>,
+        out: &mut dyn Outbox,
+    ) {
+        let Some(mut round) = self.rounds.remove(number) else { return };
+        let responses = match answers {
+            Ok(responses) => responses,
+            Err(fault) => return self.resolve_waiting(number, Outcome::Input(fault)),
+        };
+        match round.next {
+            RoundStep::Input { state, .. } => {
+                let addition = RoundParams { responses: Some(responses), state };
+                round.next = RoundStep::Pause { until: now, addition: Some(addition) };
+            }
+            _ => {
+                if !responses.iter().all(|(_, answer)| is_accepted(answer))
+                    && let Some(pages) = round.pages
+                {
+                    return self.resolve_waiting(number, Outcome::Error(pages.error));
+                }
+                round.pause_for_pages(now);
+            }
+        }
+        let goes = round.is_due(now);
+        self.rounds.insert(number, round);
+        if goes {
+            self.send_round(now, number, out);
+        }
+    }
+
+    /// The server says that the person is done with a page. One that nobody waits for is none of this file's.
+    pub(super) fn handle_page_done(&mut self, now: Instant, page: &str, out: &mut dyn Outbox) {
+        for number in self.rounds.requests_for_page(page) {
+            let Some(mut round) = self.rounds.remove(number) else { continue };
+            if let Some(pages) = &mut round.pages {
+                pages.open.remove(page);
+            }
+            let pauses = matches!(round.next, RoundStep::Pause { .. });
+            let goes = pauses && round.pages.as_ref().is_some_and(|pages| pages.open.is_empty());
+            self.rounds.insert(number, round);
+            if goes {
+                self.send_round(now, number, out);
+            }
+        }
+    }
+
+    /// Sends a request again that pauses before its next round, because somebody knows that the time has come: the person
+    /// is done with a page, and the server has not said so. Any other request is left alone.
+    ///
+    /// <https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation#completion-notifications-for-url-mode-elicitation>
+    pub fn retry(&mut self, now: Instant, request: RequestId, out: &mut dyn Outbox) {
+        if self.rounds.is_paused(request.number()) {
+            self.send_round(now, request.number(), out);
+            self.advance_close(now);
+        }
+    }
+
+    /// Sends the next of the requests whose pause is over. Returns whether there was one.
+    pub(super) fn send_due_round(&mut self, now: Instant, out: &mut dyn Outbox) -> bool {
+        let Some(number) = self.rounds.is_due(now) else { return false };
+        self.send_round(now, number, out);
+        true
+    }
+
+    /// A request goes out again.
+    fn send_round(&mut self, now: Instant, number: i64, out: &mut dyn Outbox) {
+        let Some(mut round) = self.rounds.remove(number) else { return };
+        let RoundStep::Pause { addition, .. } = round.next else { return };
+        let limit = self.config.limits.queued_bytes;
+        if out.queued().saturating_add(self.queued_bytes) > limit {
+            round.next = RoundStep::Pause { until: now + OVERLOAD_PAUSE, addition };
+            return self.rounds.insert(number, round);
+        }
+        let wire = self.outbound.renumber(number);
+        let Some(OutboundEntry { info: Some(info), stored_params: Some(kept), .. }) =
+            self.outbound.get(number)
+        else {
+            return;
+        };
+        let revision = kept.revision;
+        if self.era() != Some(revision.era()) {
+            let why = "the server speaks another era than before";
+            return self.resolve_waiting(number, Outcome::Lost(LostReason::Disconnected(why.into())));
+        }
+        let written = write::request(out.buffer(), &Id::Number(wire), info.name, |buffer| {
+            write_params(buffer, kept, addition.as_ref())
+        });
+        if let Err(error) = written {
+            return self.resolve_waiting(number, Outcome::Refused(RequestError::Encode(error.to_string())));
+        }
+        out.commit_retry(
+            number,
+            MessageKind::Request { id: wire, method: info.name, related: None, revision },
+        );
+        self.outbound.resume(number, now);
+        round.count = round.count.saturating_add(1);
+        round.next = RoundStep::Answer;
+        self.rounds.insert(number, round);
+    }
+
+    /// Ends a request that waits for something other than the server.
+    fn resolve_waiting(&mut self, number: i64, outcome: Outcome) {
+        self.forget_rounds(number);
+        if self.outbound.remove(number).is_some() {
+            self.resolve(number, outcome);
+        }
+    }
+}
+
+impl StoredParams {
+    fn can_require_pages(&self) -> bool {
+        self.revision.differences().url_elicitation_error
+    }
+}
+
+impl InputRound {
+    /// It goes out again when the person is done with the pages, or after a while.
+    fn pause_for_pages(&mut self, now: Instant) {
+        let open = self.pages.as_ref().is_some_and(|pages| !pages.open.is_empty());
+        let pause = match open || self.idle > 0 {
+            true => doubled(FIRST_PAGE_WAIT, Some(self.idle), MAX_PAGE_WAIT),
+            false => Duration::ZERO,
+        };
+        self.idle = self.idle.saturating_add(1);
+        self.next = RoundStep::Pause { until: now + pause, addition: None };
+    }
+
+    fn is_due(&self, now: Instant) -> bool {
+        matches!(self.next, RoundStep::Pause { until, .. } if until <= now)
+    }
+}
+
+/// A time that doubles with each of `times`, up to the `longest`; none at all before the first.
+fn doubled(first: Duration, times: Option<u32>, longest: Duration) -> Duration {
+    match times {
+        None => Duration::ZERO,
+        Some(times) => first.saturating_mul(2_u32.saturating_pow(times)).min(longest),
+    }
+}

@@ -1,0 +1,147 @@
+//! What rounds read of a server's answers, and write into requests that go out again.
+
+use alloc::collections::BTreeSet;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::peer::StoredParams;
+use crate::peer::client::input_requests::{
+    InputRequestsError, RawInputRequest, RawInputResponses, RawMembers,
+};
+use crate::rpc::{Raw, write};
+use crate::schema::{Elicit, Method};
+
+/// What a result asks for.
+pub(super) struct InputRequirement {
+    pub(super) requests: Option<Raw>,
+    /// A string, never looked into.
+    pub(super) state: Option<Raw>,
+}
+
+impl InputRequirement {
+    /// Reads an `InputRequiredResult`.
+    ///
+    /// # Errors
+    /// What is wrong with it, for people.
+    pub(super) fn read(result: &Raw) -> Result<Self, String> {
+        #[derive(Deserialize)]
+        struct Fields<'a> {
+            #[serde(borrow, rename = "inputRequests")]
+            requests: Option<&'a RawValue>,
+            #[serde(borrow, rename = "requestState")]
+            state: Option<&'a RawValue>,
+        }
+        let fields: Fields<'_> = result.decode().map_err(|error| error.to_string())?;
+        if fields.state.is_some_and(|state| !state.get().starts_with('"')) {
+            return Err("its requestState is not a string".into());
+        }
+        if fields.requests.is_some_and(|requests| !requests.get().starts_with('{')) {
+            return Err("its inputRequests are not an object".into());
+        }
+        if fields.requests.is_none() && fields.state.is_none() {
+            return Err("it asks for input, and has neither inputRequests nor requestState".into());
+        }
+        let part = |value: Option<&RawValue>| value.map(|value| result.part(value));
+        Ok(Self { requests: part(fields.requests), state: part(fields.state) })
+    }
+}
+
+/// What goes out with the next round beside the parameters of the first.
+#[derive(Debug)]
+pub(super) struct RoundParams {
+    pub(super) responses: Option<RawInputResponses>,
+    pub(super) state: Option<Raw>,
+}
+
+/// The pages that an error asks the person to visit, each once; `None` unless each entry is readable and has an id.
+///
+/// More than `most` different pages are an error; they are counted, and not kept.
+pub(super) fn read_pages(
+    data: Option<&Raw>,
+    most: usize,
+) -> Option<Result<Vec<RawInputRequest>, InputRequestsError>> {
+    #[derive(Deserialize)]
+    struct Data<'a> {
+        #[serde(borrow)]
+        elicitations: Vec<&'a RawValue>,
+    }
+    #[derive(Deserialize)]
+    struct Page {
+        mode: String,
+        #[serde(rename = "elicitationId")]
+        id: String,
+    }
+    let data = data?;
+    let Data { elicitations } = data.decode().ok()?;
+    let mut known = BTreeSet::new();
+    let mut asked: Vec<RawInputRequest> = Vec::new();
+    for page in elicitations {
+        let Page { mode, id } = serde_json::from_str(page.get()).ok()?;
+        if mode != "url" {
+            return None;
+        }
+        if known.insert(id.clone()) && asked.len() < most {
+            asked.push(RawInputRequest {
+                key: id,
+                method: Elicit::NAME.into(),
+                params: Some(data.part(page)),
+            });
+        }
+    }
+    match known.len() {
+        0 => None,
+        count if count > most => Some(Err(InputRequestsError::TooMany { asked: count })),
+        _ => Some(Ok(asked)),
+    }
+}
+
+/// Whether the person has agreed.
+pub(super) fn is_accepted(answer: &Raw) -> bool {
+    #[derive(Deserialize)]
+    struct Answer {
+        action: String,
+    }
+    answer.decode::<Answer>().is_ok_and(|answer| answer.action == "accept")
+}
+
+/// Appends the parameters of another round: those of the first, with what the server has asked for since.
+pub(super) fn write_params(
+    out: &mut Vec<u8>,
+    kept: &StoredParams,
+    addition: Option<&RoundParams>,
+) -> Result<(), serde_json::Error> {
+    const RESPONSES: &str = "inputResponses";
+    const STATE: &str = "requestState";
+    let Some(RoundParams { responses, state }) = addition else {
+        out.extend_from_slice(&kept.params);
+        return Ok(());
+    };
+    let RawMembers(members) = serde_json::from_slice(&kept.params)?;
+    let start = out.len();
+    // The first round may have been the next one of somebody else's.
+    for (name, value) in members.iter().filter(|(name, _)| name != RESPONSES && name != STATE) {
+        begin_member(out, start, name)?;
+        out.extend_from_slice(value.get().as_bytes());
+    }
+    if let Some(responses) = responses {
+        begin_member(out, start, RESPONSES)?;
+        responses.write(out)?;
+    }
+    if let Some(state) = state {
+        begin_member(out, start, STATE)?;
+        out.extend_from_slice(state.as_bytes());
+    }
+    out.push(b'}');
+    Ok(())
+}
+
+/// Begins a member of the object that begins at `start`, and with the first one the object.
+fn begin_member(out: &mut Vec<u8>, start: usize, name: &str) -> Result<(), serde_json::Error> {
+    out.push(if out.len() == start { b'{' } else { b',' });
+    write::json(out, name)?;
+    out.push(b':');
+    Ok(())
+}

@@ -1,0 +1,559 @@
+//! What a client is told: by its link and by the server.
+
+use alloc::boxed::Box;
+use alloc::string::{String, ToString};
+
+use crate::Instant;
+use crate::peer::batch::BatchId;
+use crate::peer::encode::MetaEntries;
+use crate::peer::{
+    AnyParams, InvalidAnswerError, Leniency, LostReason, MessageKind, OutboundEntry, Outbox, Outcome,
+    RequestId, Stage, TaskMode,
+};
+use crate::rpc::{
+    Batch, ErrorObject, Frame, Id, Kind, Malformed, MalformedKind, Message, Raw, Request, Response, Text,
+    code, write,
+};
+use crate::schema::{
+    Cancelled, CancelledParams, Discover, ElicitationComplete, ElicitationCompleteParams, EmptyParams, Era,
+    Initialize, InitializeParams, Initialized, Method, Notification, Progress, ProgressParams, ResultType,
+    Revision, SetLoggingLevel, SetLoggingLevelParams, result_type, tasks::GetTask,
+};
+
+use super::detect::DetectAction;
+use super::timers::MIN_INTERVAL;
+use super::watch::NotificationScope;
+use super::{
+    Client, CloseReason, ConnectError, Diagnostic, EarlyRequest, Event, KnownEra, LinkAction, Phase, Pings,
+    ServerInfo, State, handshake,
+};
+
+impl Client {
+    // --- The link ---
+
+    /// The link that was asked for is open.
+    pub fn handle_open(&mut self, now: Instant, out: &mut dyn Outbox) {
+        if matches!(self.phase, Phase::Connecting) {
+            self.phase = Phase::Detecting;
+            self.detect.begin(now);
+            self.set_state(State::Connected);
+            let act = self.detect.handle_open(now);
+            self.perform_detect(now, act, out);
+        }
+    }
+
+    /// The link that was asked for could not be opened; `detail` says why.
+    pub fn handle_open_failed(&mut self, detail: &str) {
+        if matches!(self.phase, Phase::Connecting) {
+            self.finish(CloseReason::Connect(ConnectError::Open(detail.to_string())));
+        }
+    }
+
+    /// The link has ended; `detail` is what the transport knows about it: an exit status, an error, the last lines of
+    /// standard error.
+    pub fn handle_closed(&mut self, now: Instant, detail: &str, out: &mut dyn Outbox) {
+        match self.phase {
+            Phase::Disconnected | Phase::Connecting | Phase::Closed => {}
+            Phase::Detecting => {
+                let act = self.detect.handle_end(now, detail);
+                self.perform_detect(now, act, out);
+            }
+            Phase::Ready => self.finish(CloseReason::Lost(LostReason::Disconnected(detail.to_string()))),
+            Phase::Finishing { .. } | Phase::Ending { .. } => self.finish(CloseReason::Done),
+        }
+    }
+
+    // --- The server ---
+
+    /// A message, or a batch of them, has come.
+    pub fn handle_frame(&mut self, now: Instant, frame: Frame, out: &mut dyn Outbox) {
+        match frame {
+            Frame::Single(message) => self.take_message(now, message, None, out),
+            Frame::Batch(batch) => self.handle_batch(now, batch, out),
+        }
+        self.advance_tasks(now, out);
+        // Not before: the answers to a batch go out with its last message.
+        self.advance_close(now);
+        self.advance_watches(now, out);
+    }
+
+    /// One message has come.
+    pub fn handle_message(&mut self, now: Instant, message: Message, out: &mut dyn Outbox) {
+        self.handle_frame(now, Frame::Single(message), out);
+    }
+
+    /// Something came that is no message. If it was to be the answer to a request, that request ends.
+    pub fn handle_malformed(&mut self, now: Instant, malformed: Malformed, out: &mut dyn Outbox) {
+        if self.is_receiving() {
+            self.take_malformed(now, malformed, out);
+            self.advance_tasks(now, out);
+            self.advance_close(now);
+            self.advance_watches(now, out);
+        }
+    }
+
+    /// Whether what comes is of any interest.
+    fn is_receiving(&self) -> bool {
+        matches!(self.phase, Phase::Detecting | Phase::Ready | Phase::Finishing { .. } | Phase::Ending { .. })
+    }
+
+    fn take_message(&mut self, now: Instant, message: Message, batch: Option<BatchId>, out: &mut dyn Outbox) {
+        if !self.is_receiving() {
+            return;
+        }
+        match message {
+            Message::Response(response) => self.handle_response(now, response, out),
+            Message::Notification(notification) => {
+                self.handle_notification(now, notification.method, notification.params, out);
+            }
+            Message::Request(Request { id, method, params }) => {
+                self.handle_request(EarlyRequest { id, method, params, batch }, out);
+            }
+        }
+    }
+
+    fn take_malformed(&mut self, now: Instant, malformed: Malformed, out: &mut dyn Outbox) {
+        let recovered = &malformed.recovered;
+        if self.resolve_unreadable(now, &malformed, out) {
+            return;
+        }
+        if let (Some(id), Some(Kind::Request), Some(Era::Legacy)) =
+            (&recovered.id, recovered.kind, self.era())
+        {
+            let error = ErrorObject::new(malformed.code(), malformed.to_string());
+            return self.reply_error(Some(id), None, &error, out);
+        }
+        self.diagnose(Diagnostic::Malformed(Box::new(malformed)));
+    }
+
+    /// <https://modelcontextprotocol.io/specification/2025-03-26/basic#batching>
+    fn handle_batch(&mut self, now: Instant, batch: Batch, out: &mut dyn Outbox) {
+        if !self.is_receiving() {
+            return;
+        }
+        let allowed = self.revision().is_some_and(|revision| revision.differences().batches);
+        let legacy = self.era() == Some(Era::Legacy);
+        if !allowed {
+            self.diagnose(Diagnostic::ForbiddenBatch);
+        }
+        let mut refused = batch.is_empty();
+        let answers = (allowed && !matches!(self.phase, Phase::Ending { .. })).then(|| self.batches.open());
+        for message in batch {
+            match (message, answers) {
+                // At a revision without batches none of its requests is served; what it answers is answered.
+                (Ok(Message::Request(_)), None) if legacy => refused = true,
+                (Ok(message), _) => {
+                    if let (Message::Request(_), Some(answers)) = (&message, answers) {
+                        self.batches.expect(answers);
+                    }
+                    self.take_message(now, message, answers, out);
+                }
+                (Err(malformed), Some(answers)) => self.refuse_element(now, malformed, answers, out),
+                (Err(malformed), None) => self.take_malformed(now, malformed, out),
+            }
+            // One of them may have ended the connection.
+            if !self.is_receiving() {
+                return;
+            }
+        }
+        if let Some(answers) = answers {
+            self.close_batch(answers, out);
+        }
+        if refused && legacy {
+            let what = if allowed { "an empty batch" } else { "batches are not part of this revision" };
+            self.reply_error(None, None, &ErrorObject::new(code::INVALID_REQUEST, what), out);
+        }
+    }
+
+    /// Answers an element of a batch that is no message, unless it is one that is never answered.
+    fn refuse_element(&mut self, now: Instant, malformed: Malformed, batch: BatchId, out: &mut dyn Outbox) {
+        if self.resolve_unreadable(now, &malformed, out) {
+            return;
+        }
+        if !matches!(malformed.recovered.kind, Some(Kind::Response | Kind::Notification)) {
+            self.batches.expect(batch);
+            let error = ErrorObject::new(malformed.code(), malformed.to_string());
+            self.reply_error(malformed.recovered.id.as_ref(), Some(batch), &error, out);
+        }
+        if self.is_receiving() {
+            self.diagnose(Diagnostic::Malformed(Box::new(malformed)));
+        }
+    }
+
+    /// Ends the request that a message which could not be read was to answer; returns whether there is one.
+    fn resolve_unreadable(&mut self, now: Instant, malformed: &Malformed, out: &mut dyn Outbox) -> bool {
+        let wire = malformed.recovered.id.as_ref().and_then(|id| self.config.conduct.number_of(id));
+        let (Some(wire), true) = (wire, malformed.may_be_answer()) else { return false };
+        if matches!(self.phase, Phase::Detecting) && [self.probe, self.initialize].contains(&Some(wire)) {
+            let unreadable = Raw::new("null").map_err(|error| ErrorObject::new(0, error.to_string()));
+            let act = if self.probe == Some(wire) {
+                self.detect.handle_probe(now, unreadable)
+            } else {
+                self.detect.handle_initialize(now, unreadable)
+            };
+            self.perform_detect(now, act, out);
+            return true;
+        }
+        let Some(number) = self.outbound.number_awaiting(wire) else { return false };
+        self.take_outbound(number);
+        let invalid = match malformed.kind {
+            MalformedKind::TooLong { bytes } => InvalidAnswerError::TooLong { bytes },
+            _ => InvalidAnswerError::Malformed(malformed.to_string()),
+        };
+        self.resolve(number, Outcome::Invalid(invalid));
+        true
+    }
+
+    fn handle_response(&mut self, now: Instant, mut response: Response, out: &mut dyn Outbox) {
+        if let Some(deviation) = response.deviation.take()
+            && !self.tolerate(Leniency::Response(deviation.clone()))
+        {
+            return self.take_malformed(now, *deviation, out);
+        }
+        let Some(id) = response.id else { return self.handle_error_without_id(now, response.outcome, out) };
+        let Some(wire) = self.config.conduct.number_of(&id) else {
+            return self.diagnose(Diagnostic::UnknownAnswer(id));
+        };
+        if self.outbound.is_ours(wire) {
+            self.note_number_as_string(&id);
+        }
+        if self.probe == Some(wire) {
+            return self.handle_probe_answer(now, response.outcome, out);
+        }
+        if self.initialize == Some(wire) {
+            self.initialize = None;
+            let act = self.detect.handle_initialize(now, response.outcome);
+            return self.perform_detect(now, act, out);
+        }
+        if let Some(pings) =
+            self.pings.as_mut().filter(|pings| pings.waiting.is_some_and(|(ping, _)| ping == wire))
+        {
+            pings.waiting = None;
+            pings.misses = 0;
+            return;
+        }
+        if self.queued.contains_key(&wire) {
+            return self.diagnose(Diagnostic::UnknownAnswer(id));
+        }
+        let answered = self.outbound.number_awaiting(wire);
+        match answered.and_then(|number| Some((number, self.outbound.remove(number)?))) {
+            Some((number, entry)) => self.resolve_round(now, number, entry, response.outcome, out),
+            // The answer to a request that was given up is dropped; it crossed the cancellation on the way. So is a
+            // second answer to one that has gone into another round.
+            None if self.outbound.is_ours(wire) => {
+                if let Ok(result) = &response.outcome {
+                    self.abandon_late_task(now, result, out);
+                }
+            }
+            None => self.diagnose(Diagnostic::UnknownAnswer(id)),
+        }
+    }
+
+    fn handle_probe_answer(&mut self, now: Instant, answer: Result<Raw, ErrorObject>, out: &mut dyn Outbox) {
+        self.probe = None;
+        if matches!(self.phase, Phase::Detecting) {
+            let act = self.detect.handle_probe(now, answer);
+            return self.perform_detect(now, act, out);
+        }
+        // Both were answered: this connection stays legacy, and the next one begins modern.
+        let Some(discovered) = answer.ok().as_ref().and_then(handshake::read_discover) else { return };
+        if let (Some(version), Some(verdict)) =
+            (handshake::choose_version(&discovered.versions), &mut self.known_era)
+        {
+            verdict.era = version.era();
+            verdict.version = version;
+        }
+    }
+
+    fn handle_error_without_id(
+        &mut self,
+        now: Instant,
+        answer: Result<Raw, ErrorObject>,
+        out: &mut dyn Outbox,
+    ) {
+        let Err(error) = answer else { return };
+        if matches!(self.phase, Phase::Detecting)
+            && self.handshake_written_last
+            && let Some(act) = self.detect.handle_error_without_id(now, &error)
+        {
+            return self.perform_detect(now, act, out);
+        }
+        self.outbound.note_error_without_id(now, &error);
+        self.diagnose(Diagnostic::Error(error));
+    }
+
+    /// What kind of result a result is, by the method that was asked and the result's own word.
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/basic#resulttype>
+    pub(super) fn result_outcome(&self, entry: &OutboundEntry, result: Raw) -> Outcome {
+        if let Some(outcome) = self.created_task(entry, &result) {
+            return outcome;
+        }
+        if self.era() != Some(Era::Modern) {
+            return Outcome::Result(result);
+        }
+        let info = entry.info;
+        match result_type(result.as_str()) {
+            Ok(ResultType::Complete) => Outcome::Result(result),
+            // Some say of a task that it is one, rather than that the answer is complete.
+            Ok(ResultType::Task) if info.is_some_and(|info| info.name == GetTask::NAME) => {
+                Outcome::Result(result)
+            }
+            Ok(ResultType::InputRequired) if info.is_none_or(|info| info.input_required) => {
+                Outcome::InputRequired(result)
+            }
+            Ok(other) => Outcome::Invalid(InvalidAnswerError::ResultType(other.as_str().into())),
+            Err(error) => Outcome::Invalid(InvalidAnswerError::Malformed(error.to_string())),
+        }
+    }
+
+    fn handle_notification(&mut self, now: Instant, method: Text, params: Option<Raw>, out: &mut dyn Outbox) {
+        match &*method {
+            Progress::NAME => self.handle_progress(now, method, params),
+            Cancelled::NAME => self.handle_cancelled(method, params, out),
+            _ => {
+                if *method == *ElicitationComplete::NAME {
+                    self.handle_elicitation_complete(now, params.as_ref(), out);
+                }
+                self.invalidate_changed(&method, params.as_ref());
+                self.handle_task_notification(now, &method, params.as_ref(), out);
+                let subscription = self.subscription_of(params.as_ref());
+                if self.handle_watch_notification(now, &method, params.as_ref(), subscription)
+                    == NotificationScope::WatchesOnly
+                {
+                    return;
+                }
+                let bytes = method.len().saturating_add(bytes_of(params.as_ref()));
+                self.events.push_or_drop(Event::Notification { method, params, subscription }, bytes);
+            }
+        }
+    }
+
+    fn handle_progress(&mut self, now: Instant, method: Text, params: Option<Raw>) {
+        let bytes = bytes_of(params.as_ref());
+        let params: ProgressParams = match decode(params.as_ref()) {
+            Ok(params) => params,
+            Err(error) => return self.diagnose(Diagnostic::InvalidNotification { method, error }),
+        };
+        // Progress of a request that is unknown or over is not an error: it may have crossed on the way.
+        let Some(number) = self.config.conduct.number_of(&params.progress_token) else { return };
+        if self
+            .outbound
+            .get(number)
+            .is_some_and(|entry| entry.progress && matches!(entry.stage, Stage::Sent | Stage::Task))
+        {
+            self.note_number_as_string(&params.progress_token);
+            self.outbound.extend_deadline(number, now);
+            self.events.push_or_drop(Event::Progress { request: RequestId::new(number), params }, bytes);
+        }
+    }
+
+    fn handle_cancelled(&mut self, method: Text, params: Option<Raw>, out: &mut dyn Outbox) {
+        let params: CancelledParams = match decode(params.as_ref()) {
+            Ok(params) => params,
+            Err(error) => return self.diagnose(Diagnostic::InvalidNotification { method, error }),
+        };
+        let Some(id) = params.request_id else { return };
+        if self.era() == Some(Era::Modern) {
+            // A server cancels only to end a subscription; one that ended by its result is gone already.
+            if let Some(wire) = self.config.conduct.number_of(&id)
+                && let number = self.outbound.number_for_wire(wire)
+                && self.is_subscription(number)
+            {
+                self.take_outbound(number);
+                self.resolve(number, Outcome::Lost(LostReason::Ended));
+            }
+        } else {
+            self.withdraw(&id, params.reason, out);
+        }
+    }
+
+    /// The person is done with a page. Who does not wait for that hears of it by the notification alone.
+    fn handle_elicitation_complete(&mut self, now: Instant, params: Option<&Raw>, out: &mut dyn Outbox) {
+        if let Ok(params) = decode::<ElicitationCompleteParams>(params) {
+            self.handle_page_done(now, &params.elicitation_id, out);
+        }
+    }
+
+    /// The subscription that a notification names.
+    fn subscription_of(&self, params: Option<&Raw>) -> Option<RequestId> {
+        if self.era() != Some(Era::Modern) {
+            return None;
+        }
+        let params: EmptyParams = params?.decode().ok()?;
+        let wire = self.config.conduct.number_of(&params.meta.subscription_id()?)?;
+        let number = self.outbound.number_for_wire(wire);
+        self.is_subscription(number).then(|| RequestId::new(number))
+    }
+
+    // --- Detection ---
+
+    pub(super) fn perform_detect(&mut self, now: Instant, act: DetectAction, out: &mut dyn Outbox) {
+        if self.detect.known_era_wrong {
+            self.detect.known_era_wrong = false;
+            self.diagnose(Diagnostic::KnownEraWrong);
+        }
+        if let Some(leniency) = self.detect.take_leniency() {
+            self.diagnose(Diagnostic::Tolerated(leniency));
+        }
+        match act {
+            DetectAction::Wait => {}
+            DetectAction::Probe(version) => {
+                self.probe = Some(self.write_probe(version, out));
+            }
+            DetectAction::Initialize(version) => {
+                self.initialize = Some(self.write_initialize(version, out));
+            }
+            DetectAction::Reopen => {
+                self.probe = None;
+                self.initialize = None;
+                self.drop_early_requests();
+                self.phase = Phase::Connecting;
+                self.set_state(State::Disconnected);
+                self.link.push_back(LinkAction::Open);
+            }
+            DetectAction::Finish { era, revision, server } => {
+                let info = match server {
+                    Some(server) => server.into_info(era, revision),
+                    None => ServerInfo {
+                        era,
+                        revision,
+                        implementation: None,
+                        capabilities: None,
+                        instructions: None,
+                    },
+                };
+                self.become_ready(now, info, out);
+            }
+            DetectAction::Fail(error) => self.fail_connect(error),
+        }
+        let progress = self.detect.progress(now);
+        self.report_connecting(progress);
+    }
+
+    fn become_ready(&mut self, now: Instant, info: ServerInfo, out: &mut dyn Outbox) {
+        // A server that answers both is spoken to in legacy this time, and in modern from the start the next.
+        let version = self.detect.also_modern().unwrap_or(info.revision);
+        let probe_breaks_it = self.detect.probe_breaks_server();
+        self.start(
+            now,
+            info,
+            KnownEra { era: version.era(), version, probe_breaks_server: probe_breaks_it },
+            out,
+        );
+    }
+
+    /// Requests go out from now on.
+    pub(super) fn start(&mut self, now: Instant, info: ServerInfo, verdict: KnownEra, out: &mut dyn Outbox) {
+        let (era, revision) = (info.era, info.revision);
+        let tasks = match self.config.tasks {
+            TaskMode::Never => TaskMode::Await,
+            mode => mode,
+        };
+        self.protocol = (era == Era::Modern).then(|| self.protocol_meta(revision, tasks));
+        self.protocol_without_tasks =
+            (era == Era::Modern).then(|| self.protocol_meta(revision, TaskMode::Never));
+        self.tasks.support.note(revision, info.capabilities.as_ref());
+        self.known_era = Some(verdict);
+        self.server = Some(info);
+        if era == Era::Legacy {
+            self.set_state(State::Initialized);
+            let written = write::notification(out.buffer(), Initialized::NAME, |buffer| {
+                EmptyParams::default().write_params(buffer, revision, MetaEntries::default())
+            });
+            if written.is_ok() {
+                out.commit(MessageKind::Notification { method: Initialized::NAME, request: None, revision });
+            }
+            self.pings = self.config.keepalive.map(|keepalive| Pings {
+                next: now + keepalive.interval.max(MIN_INTERVAL),
+                waiting: None,
+                misses: 0,
+            });
+        }
+        self.phase = Phase::Ready;
+        self.set_state(State::Ready);
+        self.request_log_level(out);
+        self.early_bytes = 0;
+        while let Some(held) = self.early_requests.pop_front() {
+            self.handle_request(held, out);
+        }
+        self.flush_queued(out);
+        self.flush_task_commands(now, out);
+        self.begin_watches(now, out);
+    }
+
+    /// Tells a legacy server what to log. Its answer changes nothing.
+    fn request_log_level(&mut self, out: &mut dyn Outbox) {
+        let (Some(level), Some(Era::Legacy)) = (self.config.log_level, self.era()) else { return };
+        if self.admit(SetLoggingLevel::NAME, Some(SetLoggingLevel::INFO)).is_ok() {
+            let revision = self.revision().unwrap_or(Revision::LATEST_LEGACY);
+            let number = self.outbound.mint();
+            let params = SetLoggingLevelParams::new(level);
+            self.write_own_request(
+                number,
+                SetLoggingLevel::NAME,
+                &params,
+                revision,
+                MetaEntries::default(),
+                out,
+            );
+        }
+    }
+
+    /// Writes the era probe, and returns its id.
+    pub(super) fn write_probe(&mut self, version: Revision, out: &mut dyn Outbox) -> i64 {
+        let number = self.outbound.mint();
+        let protocol = self.protocol_meta(version, self.config.tasks);
+        let entries = MetaEntries { protocol: Some(&protocol), ..MetaEntries::default() };
+        self.write_own_request(number, Discover::NAME, &EmptyParams::default(), version, entries, out);
+        self.handshake_written_last = true;
+        number
+    }
+
+    /// Writes the legacy handshake's request, and returns its id.
+    pub(super) fn write_initialize(&mut self, version: Revision, out: &mut dyn Outbox) -> i64 {
+        let number = self.outbound.mint();
+        let params = InitializeParams::new(
+            version.as_str(),
+            self.config.capabilities.clone(),
+            self.config.info.clone(),
+        );
+        self.write_own_request(number, Initialize::NAME, &params, version, MetaEntries::default(), out);
+        self.handshake_written_last = true;
+        self.set_state(State::Initializing);
+        number
+    }
+
+    /// Writes a request of the machine's own.
+    pub(super) fn write_own_request(
+        &mut self,
+        number: i64,
+        method: &'static str,
+        params: &dyn AnyParams,
+        revision: Revision,
+        entries: MetaEntries<'_>,
+        out: &mut dyn Outbox,
+    ) {
+        let written = write::request(out.buffer(), &Id::Number(number), method, |buffer| {
+            params.write_params(buffer, revision, entries)
+        });
+        match written {
+            Ok(()) => out.commit(MessageKind::Request { id: number, method, related: None, revision }),
+            Err(error) => {
+                self.fail_connect(ConnectError::Unexpected { during: method, reason: error.to_string() })
+            }
+        }
+    }
+}
+
+fn bytes_of(params: Option<&Raw>) -> usize {
+    params.map_or(0, |params| params.as_bytes().len())
+}
+
+/// Decodes a notification's parameters, or says what is wrong with them.
+fn decode<'a, T: serde::Deserialize<'a>>(params: Option<&'a Raw>) -> Result<T, String> {
+    match params {
+        Some(params) => params.decode().map_err(|error| error.to_string()),
+        None => Err("it has no parameters".into()),
+    }
+}

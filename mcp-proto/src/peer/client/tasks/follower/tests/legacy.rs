@@ -1,0 +1,72 @@
+//! The tasks of 2025-11-25.
+
+use super::*;
+
+/// C14.7
+#[test]
+fn a_legacy_task_that_has_ended_is_asked_for_its_result() {
+    for status in ["completed", "failed"] {
+        let mut run = FollowerRun::legacy();
+        run.poll(&task(status, ""));
+        run.expect(&[&format!("tell {status}"), "result"]);
+        run.follower.handle_result(run.now, Outcome::Result(raw(r#"{"isError":true}"#)));
+        run.expect(&[r#"settle {"isError":true}"#]);
+    }
+}
+
+/// C14.7: `tasks/result` brings the error that the request itself would have brought.
+#[test]
+fn a_legacy_task_that_failed_with_an_error_ends_with_it() {
+    let mut run = FollowerRun::legacy();
+    run.poll(&task("failed", ""));
+    run.actions();
+    run.follower.handle_result(run.now, error(code::INTERNAL_ERROR));
+    run.expect(&["settle: the peer answered with an error: no (-32603)"]);
+}
+
+/// C14.7: the server asks while it holds the result back.
+#[test]
+fn a_legacy_task_that_needs_input_is_asked_for_its_result_once() {
+    let mut run = FollowerRun::legacy();
+    run.poll(&task("input_required", ""));
+    run.expect(&["tell input_required", "result, however long"]);
+    run.poll(&task("input_required", ""));
+    run.expect(&[]);
+    run.poll(&task("working", ""));
+    run.expect(&["tell working"]);
+    run.follower.handle_result(run.now, Outcome::Result(raw("{}")));
+    run.expect(&["settle {}"]);
+}
+
+#[test]
+fn a_result_that_is_held_back_for_too_long_is_asked_for_anew() {
+    let mut run = FollowerRun::legacy();
+    run.poll(&task("input_required", ""));
+    run.poll_and_forget(&task("completed", ""));
+    run.wait();
+    run.expect(&["result"]);
+    assert!(run.ended());
+}
+
+#[test]
+fn a_server_that_does_not_hold_its_result_back_is_asked_at_the_end() {
+    let mut run = FollowerRun::legacy();
+    run.poll(&task("input_required", ""));
+    run.actions();
+    run.follower.handle_result(run.now, error(code::INVALID_PARAMS));
+    run.expect(&["get"]);
+    run.answer(&task("input_required", ""));
+    run.expect(&[]);
+    run.poll(&task("completed", ""));
+    run.expect(&["tell completed", "result"]);
+}
+
+#[test]
+fn a_result_that_is_lost_is_asked_for_again() {
+    let mut run = FollowerRun::legacy();
+    run.poll(&task("completed", ""));
+    run.actions();
+    run.follower.handle_result(run.now, lost());
+    run.wait();
+    run.expect(&["result"]);
+}

@@ -1,0 +1,207 @@
+//! What can change, and what somebody wants to know of.
+
+use alloc::collections::BTreeSet;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use crate::rpc::Raw;
+use crate::schema::SubscriptionFilter;
+
+/// Something that changes.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Topic {
+    Tools,
+    Prompts,
+    Resources,
+    Resource(Arc<str>),
+    Task(Arc<str>),
+}
+
+impl Topic {
+    /// How many bytes its name has.
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Self::Tools | Self::Prompts | Self::Resources => 0,
+            Self::Resource(name) | Self::Task(name) => name.len(),
+        }
+    }
+
+    /// That it has changed; of a task, with what is known of it.
+    pub(super) fn change(self, update: Option<Raw>) -> Change {
+        match self {
+            Self::Tools => Change::Tools,
+            Self::Prompts => Change::Prompts,
+            Self::Resources => Change::Resources,
+            Self::Resource(uri) => Change::Resource(String::from(&*uri)),
+            Self::Task(id) => Change::Task { id: String::from(&*id), update },
+        }
+    }
+}
+
+/// What somebody wants to know of: lists, resources, tasks.
+///
+/// ```
+/// use mcp_proto::peer::client::WatchFilter;
+///
+/// let interest = WatchFilter::new().tools().resource("file:///project/config.json");
+/// assert!(interest.has_tools() && !interest.has_prompts());
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WatchFilter(pub(super) BTreeSet<Topic>);
+
+impl WatchFilter {
+    /// Interest in nothing.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// And in the list of tools.
+    #[must_use]
+    pub fn tools(self) -> Self {
+        self.with(Topic::Tools)
+    }
+
+    /// And in the list of prompts.
+    #[must_use]
+    pub fn prompts(self) -> Self {
+        self.with(Topic::Prompts)
+    }
+
+    /// And in the lists of resources and templates.
+    #[must_use]
+    pub fn resources(self) -> Self {
+        self.with(Topic::Resources)
+    }
+
+    /// And in the resource `uri`, with what lies below it.
+    #[must_use]
+    pub fn resource(self, uri: impl AsRef<str>) -> Self {
+        self.with(Topic::Resource(uri.as_ref().into()))
+    }
+
+    /// And in the task `id`.
+    #[must_use]
+    pub fn task(self, id: impl AsRef<str>) -> Self {
+        self.with(Topic::Task(id.as_ref().into()))
+    }
+
+    /// Whether the list of tools is of interest.
+    pub fn has_tools(&self) -> bool {
+        self.0.contains(&Topic::Tools)
+    }
+
+    /// Whether the list of prompts is of interest.
+    pub fn has_prompts(&self) -> bool {
+        self.0.contains(&Topic::Prompts)
+    }
+
+    /// Whether the lists of resources and templates are of interest.
+    pub fn has_resources(&self) -> bool {
+        self.0.contains(&Topic::Resources)
+    }
+
+    /// The single resources that are of interest, in the order of their URIs.
+    pub fn resource_uris(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().filter_map(|topic| match topic {
+            Topic::Resource(uri) => Some(&**uri),
+            _ => None,
+        })
+    }
+
+    /// The tasks that are of interest, in the order of their ids.
+    pub fn task_ids(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().filter_map(|topic| match topic {
+            Topic::Task(id) => Some(&**id),
+            _ => None,
+        })
+    }
+
+    /// Whether nothing is of interest.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn with(mut self, topic: Topic) -> Self {
+        self.0.insert(topic);
+        self
+    }
+
+    /// The same, as it is asked for.
+    pub(super) fn to_subscription_filter(&self) -> SubscriptionFilter {
+        let some = |names: Vec<String>| Some(names).filter(|names| !names.is_empty());
+        let mut filter = SubscriptionFilter::new();
+        filter.tools_list_changed = self.has_tools().then_some(true);
+        filter.prompts_list_changed = self.has_prompts().then_some(true);
+        filter.resources_list_changed = self.has_resources().then_some(true);
+        filter.resource_subscriptions = some(self.resource_uris().map(String::from).collect());
+        filter.task_ids = some(self.task_ids().map(String::from).collect());
+        filter
+    }
+
+    /// What of it a server grants that answers with `filter`.
+    pub(super) fn granted(&self, filter: &SubscriptionFilter) -> Self {
+        let names = |names: &Option<Vec<String>>| -> BTreeSet<Arc<str>> {
+            names.iter().flatten().map(|name| name.as_str().into()).collect()
+        };
+        let (uris, tasks) = (names(&filter.resource_subscriptions), names(&filter.task_ids));
+        let granted = |topic: &&Topic| match topic {
+            Topic::Tools => filter.tools_list_changed == Some(true),
+            Topic::Prompts => filter.prompts_list_changed == Some(true),
+            Topic::Resources => filter.resources_list_changed == Some(true),
+            Topic::Resource(uri) => uris.contains(uri),
+            Topic::Task(id) => tasks.contains(id),
+        };
+        Self(self.0.iter().filter(granted).cloned().collect())
+    }
+}
+
+impl FromIterator<Topic> for WatchFilter {
+    fn from_iter<I: IntoIterator<Item = Topic>>(topics: I) -> Self {
+        Self(topics.into_iter().collect())
+    }
+}
+
+/// Something has changed.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Change {
+    /// The list of tools.
+    Tools,
+    /// The list of prompts.
+    Prompts,
+    /// The lists of resources and templates.
+    Resources,
+    /// The resource of this URI, which may lie below the one that was asked for.
+    Resource(String),
+    /// A task.
+    Task {
+        /// Its id.
+        id: String,
+        /// How it is doing, where the server has said so: [`TaskUpdatedParams`](crate::schema::tasks::TaskUpdatedParams),
+        /// of a server of 2025-11-25 [`TaskStatusParams`](crate::schema::tasks::legacy::TaskStatusParams).
+        update: Option<Raw>,
+    },
+}
+
+impl Change {
+    /// What has changed.
+    pub(crate) fn topic(&self) -> Topic {
+        match self {
+            Self::Tools => Topic::Tools,
+            Self::Prompts => Topic::Prompts,
+            Self::Resources => Topic::Resources,
+            Self::Resource(uri) => Topic::Resource(uri.as_str().into()),
+            Self::Task { id, .. } => Topic::Task(id.as_str().into()),
+        }
+    }
+}
+
+/// How it is known that something has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChangeEvidence {
+    /// The server has said so.
+    Notified,
+    /// It may have changed while the server was not heard. What is kept of it should be fetched anew.
+    MaybeMissed,
+}

@@ -1,0 +1,208 @@
+//! Resource subscriptions of a legacy session: one for each resource that is of interest to anybody.
+//!
+//! Requests may overtake each other over HTTP, so that of one resource only one is on its way at a time.
+//!
+//! | a resource is | and is wanted | and is not wanted |
+//! |---|---|---|
+//! | off | it is subscribed to | it is forgotten |
+//! | being asked for, or given up | the answer is waited for | the answer is waited for |
+//! | on | nothing is done | it is given up |
+//! | refused | nothing is done | it is forgotten |
+//!
+//! <https://modelcontextprotocol.io/specification/2025-11-25/server/resources#subscriptions>
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::sync::Arc;
+use core::time::Duration;
+
+use crate::Instant;
+
+use super::WatchConfig;
+use super::backoff::{BackoffTimer, RefusalKind, RetryClass};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SubscriptionState {
+    Off,
+    Subscribing,
+    Subscribed,
+    Unsubscribing,
+    Refused,
+}
+
+#[derive(Debug)]
+struct ResourceSubscription {
+    wanted: bool,
+    state: SubscriptionState,
+    /// Whether what is on its way is of a session that is over.
+    outdated: bool,
+}
+
+/// What is to be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum SubscribeAction {
+    Subscribe(Arc<str>),
+    Unsubscribe(Arc<str>),
+}
+
+#[derive(Debug)]
+pub(super) struct LegacySubscriptions {
+    subscriptions: BTreeMap<Arc<str>, ResourceSubscription>,
+    /// The resources of the requests that are on their way.
+    in_flight: BTreeMap<i64, Arc<str>>,
+    /// Those of which something may be to do.
+    due: BTreeSet<Arc<str>>,
+    /// Those that failed, for another time.
+    failed: BTreeSet<Arc<str>>,
+    backoff: BackoffTimer,
+}
+
+impl LegacySubscriptions {
+    pub(super) fn new(config: &WatchConfig) -> Self {
+        Self {
+            subscriptions: BTreeMap::new(),
+            in_flight: BTreeMap::new(),
+            due: BTreeSet::new(),
+            failed: BTreeSet::new(),
+            backoff: BackoffTimer::new(config),
+        }
+    }
+
+    /// Somebody is interested in this one.
+    pub(super) fn subscribe(&mut self, uri: &Arc<str>) {
+        let off = || ResourceSubscription { wanted: true, state: SubscriptionState::Off, outdated: false };
+        self.subscriptions.entry(uri.clone()).or_insert_with(off).wanted = true;
+        self.due.insert(uri.clone());
+    }
+
+    /// Nobody is any more.
+    pub(super) fn unsubscribe(&mut self, uri: &Arc<str>) {
+        if let Some(kept) = self.subscriptions.get_mut(uri) {
+            kept.wanted = false;
+            self.due.insert(uri.clone());
+        }
+    }
+
+    /// The server has forgotten what it was asked.
+    pub(super) fn resubscribe_all(&mut self) {
+        for (uri, kept) in &mut self.subscriptions {
+            match kept.state {
+                SubscriptionState::Subscribing | SubscriptionState::Unsubscribing => kept.outdated = true,
+                SubscriptionState::Subscribed | SubscriptionState::Refused => {
+                    kept.state = SubscriptionState::Off
+                }
+                SubscriptionState::Off => {}
+            }
+            self.due.insert(uri.clone());
+        }
+        self.backoff.reset();
+    }
+
+    /// What is to be done now; to be asked until there is nothing.
+    pub(super) fn next(&mut self, now: Instant) -> Option<SubscribeAction> {
+        if self.backoff.due().is_some() && !self.backoff.is_waiting(now) {
+            self.backoff.clear();
+            self.due.append(&mut self.failed);
+        }
+        while let Some(uri) = self.due.pop_first() {
+            let Some(kept) = self.subscriptions.get_mut(&uri) else { continue };
+            match (kept.wanted, kept.state) {
+                (true, SubscriptionState::Off) if !self.failed.contains(&uri) => {
+                    kept.state = SubscriptionState::Subscribing;
+                    return Some(SubscribeAction::Subscribe(uri));
+                }
+                (false, SubscriptionState::Subscribed) => {
+                    kept.state = SubscriptionState::Unsubscribing;
+                    return Some(SubscribeAction::Unsubscribe(uri));
+                }
+                (false, SubscriptionState::Off | SubscriptionState::Refused) => {
+                    self.failed.remove(&uri);
+                    self.subscriptions.remove(&uri);
+                }
+                _ => {}
+            }
+        }
+        if self.failed.is_empty() {
+            self.backoff.clear();
+        }
+        None
+    }
+
+    /// A request about this resource was sent.
+    pub(super) fn note_sent(&mut self, number: i64, uri: Arc<str>) {
+        self.in_flight.insert(number, uri);
+    }
+
+    /// The request could not be sent, or has ended so. Returns the resource of which more is known now.
+    pub(super) fn handle_ended(&mut self, now: Instant, number: i64, fate: RetryClass) -> Option<Arc<str>> {
+        let uri = self.in_flight.remove(&number)?;
+        self.resolve(now, uri, fate)
+    }
+
+    /// A request about this resource has ended so.
+    pub(super) fn resolve(&mut self, now: Instant, uri: Arc<str>, fate: RetryClass) -> Option<Arc<str>> {
+        let kept = self.subscriptions.get_mut(&uri)?;
+        let (outdated, before) = (core::mem::take(&mut kept.outdated), kept.state);
+        let state = match (before, fate) {
+            _ if outdated => SubscriptionState::Off,
+            // Whatever came of it, it is not to be relied upon.
+            (SubscriptionState::Unsubscribing, _) => SubscriptionState::Off,
+            (_, RetryClass::Done) => {
+                self.backoff.reset();
+                SubscriptionState::Subscribed
+            }
+            (_, RetryClass::Refused(_, mind))
+                if mind == RefusalKind::Permanent || self.backoff.is_exhausted() =>
+            {
+                SubscriptionState::Refused
+            }
+            (_, RetryClass::Lost(least)) => {
+                self.fail(now, &uri, least);
+                SubscriptionState::Off
+            }
+            (_, RetryClass::Refused(..)) => {
+                self.fail(now, &uri, Duration::ZERO);
+                SubscriptionState::Off
+            }
+        };
+        if let Some(kept) = self.subscriptions.get_mut(&uri) {
+            kept.state = state;
+        }
+        self.due.insert(uri.clone());
+        Some(uri)
+    }
+
+    /// Those that fail together count as one failure.
+    fn fail(&mut self, now: Instant, uri: &Arc<str>, least: Duration) {
+        if self.backoff.due().is_none() {
+            self.backoff.fail(now, least);
+        }
+        self.failed.insert(uri.clone());
+    }
+
+    /// The requests that are on their way, which nobody cares about any more.
+    pub(super) fn abandon(&mut self) -> impl Iterator<Item = i64> {
+        core::mem::take(&mut self.in_flight).into_keys()
+    }
+
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.backoff.due()
+    }
+
+    // --- Getters ---
+
+    /// Whether this request is of these.
+    pub(super) fn owns_request(&self, number: i64) -> bool {
+        self.in_flight.contains_key(&number)
+    }
+
+    /// Whether the server tells of this resource, once that is known.
+    pub(super) fn is_covered(&self, uri: &str) -> Option<bool> {
+        match self.subscriptions.get(uri)?.state {
+            SubscriptionState::Subscribed => Some(true),
+            SubscriptionState::Refused => Some(false),
+            SubscriptionState::Off | SubscriptionState::Subscribing | SubscriptionState::Unsubscribing => {
+                None
+            }
+        }
+    }
+}

@@ -1,0 +1,266 @@
+//! What the watches are told.
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeSet;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use crate::peer::Outcome;
+use crate::peer::client::Event;
+use crate::peer::event_queue::{EventQueue, Pressure};
+use crate::rpc::Raw;
+
+use super::modern_subscription::ListenUpdate;
+use super::{
+    ChangeEvidence, Topic, Watch, WatchEnd, WatchFilter, WatchId, WatchMechanism, WatchRegistry, WatchState,
+};
+
+/// How many levels above a resource are looked at for somebody who is interested: a path of more is not sensible.
+const MAX_PARENTS: usize = 64;
+
+impl WatchRegistry {
+    // --- Changes ---
+
+    /// A list or a task has changed. Returns whether anybody is interested.
+    pub(super) fn notify_changed(
+        &mut self,
+        topic: &Topic,
+        update: Option<&Raw>,
+        events: &mut EventQueue<Event>,
+    ) -> bool {
+        let interested: Vec<WatchId> = self.index.get(topic).into_iter().flatten().copied().collect();
+        for &id in &interested {
+            self.queue_change(id, topic.clone(), update.map(Raw::detached), ChangeEvidence::Notified, events);
+        }
+        !interested.is_empty()
+    }
+
+    /// A resource has changed: those are told who are interested in it or in what lies above it. One that nobody has
+    /// asked for under this name is one that somebody knows by another name: all are told.
+    pub(super) fn notify_resource(&mut self, uri: &str, events: &mut EventQueue<Event>) -> bool {
+        let topic = Topic::Resource(uri.into());
+        let mut told = self.notify_changed(&topic, None, events);
+        let mut above: Vec<(WatchId, Topic)> = Vec::new();
+        for parent in parents(uri).take(MAX_PARENTS) {
+            let parent = Topic::Resource(parent.into());
+            let interested = self.index.get(&parent).into_iter().flatten();
+            above.extend(interested.map(|&id| (id, parent.clone())));
+        }
+        if !told && above.is_empty() {
+            let first = Topic::Resource(Arc::from(""));
+            for (topic, interested) in self.index.range(first..) {
+                match topic {
+                    Topic::Resource(_) => above.extend(interested.iter().map(|&id| (id, topic.clone()))),
+                    _ => break,
+                }
+            }
+        }
+        let mut done = BTreeSet::new();
+        for (id, parent) in above {
+            told = true;
+            if !done.insert(id) || self.pending.contains_key(&(id, topic.clone())) {
+                continue;
+            }
+            // There are as many of those as the server likes: when they are not taken, the one asked for stands for all.
+            let room = events.pressure(topic.bytes()) == Pressure::None;
+            let (topic, why) = if room {
+                (topic.clone(), ChangeEvidence::Notified)
+            } else {
+                (parent, ChangeEvidence::MaybeMissed)
+            };
+            self.queue_change(id, topic, None, why, events);
+        }
+        told
+    }
+
+    /// Puts a change among the events, unless it waits there already.
+    fn queue_change(
+        &mut self,
+        id: WatchId,
+        topic: Topic,
+        update: Option<Raw>,
+        why: ChangeEvidence,
+        events: &mut EventQueue<Event>,
+    ) {
+        if let Some(pending) = self.pending.get_mut(&(id, topic.clone())) {
+            // The latest of a task tells all that was told before; that of anything else tells only that it has changed.
+            if update.is_some() || why == ChangeEvidence::MaybeMissed {
+                *pending = (update, why);
+            }
+            return;
+        }
+        let bytes = topic.bytes().saturating_add(update.as_ref().map_or(0, |update| update.as_bytes().len()));
+        self.pending.insert((id, topic.clone()), (update, why));
+        events.push(Event::Changed { watch: id, change: topic.change(None), evidence: why }, bytes);
+    }
+
+    /// Completes an event that leaves; `false` if it has become void meanwhile.
+    pub(in crate::peer::client) fn complete_event(&mut self, event: &mut Event) -> bool {
+        match event {
+            Event::Changed { watch, change, evidence: why } => {
+                let topic = change.topic();
+                match self.pending.remove(&(*watch, topic.clone())) {
+                    Some((update, latest)) => {
+                        *change = topic.change(update);
+                        *why = latest;
+                        true
+                    }
+                    None => false,
+                }
+            }
+            Event::Watch { state: WatchState::Ended(_), .. } => true,
+            Event::Watch { watch, state } => match self.states.remove(watch) {
+                Some(latest) => {
+                    *state = latest;
+                    true
+                }
+                None => false,
+            },
+            _ => true,
+        }
+    }
+
+    // --- States ---
+
+    fn queue_state(&mut self, id: WatchId, state: WatchState, events: &mut EventQueue<Event>) {
+        if self.states.insert(id, state).is_none() {
+            events.push(Event::Watch { watch: id, state: WatchState::Interrupted }, 0);
+        }
+    }
+
+    /// The server is not heard any more.
+    pub(super) fn interrupt(&mut self, events: &mut EventQueue<Event>) {
+        let mut heard = Vec::new();
+        for (&id, watch) in &mut self.watches {
+            watch.reported_missing = None;
+            if core::mem::take(&mut watch.is_covered) {
+                watch.stale = true;
+                heard.push(id);
+            }
+        }
+        for id in heard {
+            self.queue_state(id, WatchState::Interrupted, events);
+        }
+    }
+
+    /// Something may have been missed, though the server is heard.
+    pub(super) fn mark_stale(&mut self) {
+        for watch in self.watches.values_mut().filter(|watch| watch.is_covered) {
+            watch.stale = true;
+        }
+    }
+
+    /// A watch is over.
+    pub(super) fn end_watch(&mut self, id: WatchId, end: WatchEnd, events: &mut EventQueue<Event>) {
+        if self.watches.contains_key(&id) {
+            self.remove(id);
+            let bytes = match &end {
+                WatchEnd::ByServer => 0,
+                WatchEnd::Refused(outcome) => outcome.bytes(),
+            };
+            events.push(Event::Watch { watch: id, state: WatchState::Ended(end) }, bytes);
+        }
+    }
+
+    /// What has become of listening to a modern server.
+    pub(super) fn apply_listen_update(&mut self, news: ListenUpdate, events: &mut EventQueue<Event>) {
+        match news {
+            ListenUpdate::None => {}
+            ListenUpdate::Resumed => self.confirm_all(events),
+            ListenUpdate::Interrupted => self.interrupt(events),
+            ListenUpdate::Missed => {
+                self.mark_stale();
+                self.confirm_all(events);
+            }
+            ListenUpdate::Ended => {
+                let all: Vec<WatchId> = self.watches.keys().copied().collect();
+                for id in all {
+                    self.end_watch(id, WatchEnd::ByServer, events);
+                }
+            }
+            ListenUpdate::Refused(outcome) => self.refuse(&outcome, events),
+        }
+    }
+
+    /// What was asked last is not granted: those who need that are told so.
+    fn refuse(&mut self, outcome: &Outcome, events: &mut EventQueue<Event>) {
+        let needs = |watch: &Watch| self.granted(watch).is_none();
+        let refused: Vec<WatchId> =
+            self.watches.iter().filter(|(_, watch)| needs(watch)).map(|(&id, _)| id).collect();
+        for id in refused {
+            self.end_watch(id, WatchEnd::Refused(Box::new(outcome.clone())), events);
+        }
+    }
+
+    /// Tells all who can be told now that they are.
+    pub(super) fn confirm_all(&mut self, events: &mut EventQueue<Event>) {
+        let all: Vec<WatchId> = self.watches.keys().copied().collect();
+        for id in all {
+            self.confirm_watch(id, events);
+        }
+    }
+
+    /// Tells all who are interested in this one that they are told, if they are.
+    pub(super) fn confirm_topic(&mut self, topic: &Topic, events: &mut EventQueue<Event>) {
+        let interested: Vec<WatchId> = self.index.get(topic).into_iter().flatten().copied().collect();
+        for id in interested {
+            self.confirm_watch(id, events);
+        }
+    }
+
+    /// Tells a watch that it is told, if it is, and what may have changed before.
+    pub(super) fn confirm_watch(&mut self, id: WatchId, events: &mut EventQueue<Event>) {
+        if self.lacks_event_stream {
+            return;
+        }
+        let Some(watch) = self.watches.get(&id) else { return };
+        let Some(granted) = self.granted(watch) else { return };
+        let missing = WatchFilter(watch.filter.0.difference(&granted.0).cloned().collect());
+        let fresh = watch.reported_missing.as_ref() != Some(&missing);
+        let Some(watch) = self.watches.get_mut(&id) else { return };
+        watch.is_covered = true;
+        let stale = core::mem::take(&mut watch.stale);
+        if fresh {
+            watch.reported_missing = Some(missing.clone());
+            self.queue_state(id, WatchState::On { missing }, events);
+        }
+        if stale {
+            for topic in granted.0 {
+                self.queue_change(id, topic, None, ChangeEvidence::MaybeMissed, events);
+            }
+        }
+    }
+
+    /// What a watch is told of what it is interested in, if that is known.
+    fn granted(&self, watch: &Watch) -> Option<WatchFilter> {
+        let interest = &watch.filter.0;
+        match &self.mechanism {
+            WatchMechanism::Unknown => None,
+            WatchMechanism::Modern(_) if !interest.iter().any(|topic| self.can_watch(topic)) => {
+                Some(WatchFilter::new())
+            }
+            WatchMechanism::Modern(listening) => {
+                let (asked, granted) = listening.open()?;
+                let covered = interest.iter().all(|topic| asked.0.contains(topic) || !self.can_watch(topic));
+                covered.then(|| interest.intersection(&granted.0).cloned().collect())
+            }
+            WatchMechanism::Legacy(legacy) => {
+                let mut granted = WatchFilter::new();
+                for topic in interest {
+                    if legacy.is_covered(topic)? {
+                        granted.0.insert(topic.clone());
+                    }
+                }
+                Some(granted)
+            }
+        }
+    }
+}
+
+/// What a URI lies below, the nearest first: each part before a separator, with and without that.
+fn parents(uri: &str) -> impl Iterator<Item = &str> {
+    let ends = uri.char_indices().rev().filter(|(_, char)| matches!(char, '/' | '?' | '#'));
+    ends.flat_map(|(at, _)| [uri.get(..=at), uri.get(..at)])
+        .flatten()
+        .filter(move |parent| !parent.is_empty() && parent.len() < uri.len())
+}

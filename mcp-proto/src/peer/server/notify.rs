@@ -1,0 +1,299 @@
+//! What a server tells its client without being asked each time: progress, log messages, changes.
+
+use alloc::string::ToString;
+use core::time::Duration;
+
+use crate::Instant;
+use crate::peer::encode::MetaEntries;
+use crate::peer::{AnyParams, InboundId, MessageKind, Outbox};
+use crate::rpc::{Id, write};
+use crate::schema::tasks::{TaskUpdated, TaskUpdatedParams};
+use crate::schema::{
+    ElicitationComplete, ElicitationCompleteParams, EmptyParams, Era, LoggingLevel, LoggingMessage,
+    LoggingMessageParams, Meta, Notification, NotificationInfo, Number, Progress, ProgressParams,
+    PromptListChanged, ResourceListChanged, ResourceUpdated, ResourceUpdatedParams, Revision,
+    ServerCapability, ToolListChanged,
+};
+
+use super::subscriptions::{Subscriber, Topic};
+use super::{Diagnostic, ListKind, Server, Session};
+
+/// How long until changes that found no room are told of again, if nothing comes in before.
+const RETRY_PAUSE: Duration = Duration::from_secs(1);
+
+impl Server {
+    /// Reports progress on a request. Returns whether it was sent: the client must have asked for it, each report must
+    /// exceed the one before, and none follows the answer. The token in `params` is replaced by the client's.
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/progress>
+    pub fn progress(&mut self, request: InboundId, params: &ProgressParams, out: &mut dyn Outbox) -> bool {
+        let Some((id, served)) = self.inbound.get(request) else { return false };
+        let Some(token) = served.progress_token.clone() else { return false };
+        if served.progress.as_ref().is_some_and(|last| !exceeds(&params.progress, last)) {
+            return false;
+        }
+        let (id, revision) = (id.clone(), served.revision);
+        let params = ProgressParams { progress_token: token, ..params.clone() };
+        let sent = self.notify(Progress::NAME, Some(&id), &params, revision, out);
+        if let Some((_, served)) = self.inbound.get_mut(request).filter(|_| sent) {
+            served.progress = Some(params.progress);
+        }
+        sent
+    }
+
+    /// Logs, on behalf of a request or of the connection. Returns whether it was sent: a modern client must have asked
+    /// for this level with the request; a legacy one is sent what it asked for, or from `info` upwards until it asks.
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/logging>
+    pub fn log(
+        &mut self,
+        request: Option<InboundId>,
+        params: &LoggingMessageParams,
+        out: &mut dyn Outbox,
+    ) -> bool {
+        if !self.config.capabilities.has(ServerCapability::Logging) {
+            return false;
+        }
+        let of_request = match request {
+            None => None,
+            Some(request) => match self.inbound.get(request) {
+                None => return false,
+                Some((id, served)) => Some((id.clone(), served.era, served.revision, served.log_level)),
+            },
+        };
+        let (id, revision, least) = match of_request {
+            Some((id, Era::Modern, revision, Some(least))) => (Some(id), revision, least),
+            Some((_, Era::Modern, _, None)) => return false,
+            Some((id, Era::Legacy, revision, _)) => (Some(id), revision, self.legacy_level()),
+            None => match &self.session {
+                Some(session) => (None, session.revision, self.legacy_level()),
+                None => return false,
+            },
+        };
+        params.level >= least && self.notify(LoggingMessage::NAME, id.as_ref(), params, revision, out)
+    }
+
+    fn legacy_level(&self) -> LoggingLevel {
+        self.session.as_ref().and_then(|session| session.log_level).unwrap_or(LoggingLevel::Info)
+    }
+
+    /// Tells those who asked that a list has changed. While too much waits to be sent, or nobody reads what is sent, it is
+    /// kept in mind, and then told once, however often the list has changed.
+    pub fn list_changed(&mut self, now: Instant, list: ListKind, out: &mut dyn Outbox) {
+        if self.config.capabilities.has(list.capability()) {
+            self.notify_changed(now, Topic::List(list), out);
+        }
+    }
+
+    /// Tells those who asked that a resource has changed; as [`list_changed`](Self::list_changed) otherwise. A change
+    /// of something below a resource is told under the URI that was subscribed to.
+    pub fn resource_updated(&mut self, now: Instant, uri: &str, out: &mut dyn Outbox) {
+        self.notify_changed(now, Topic::Resource(uri.into()), out);
+    }
+
+    /// Tells those who listen for a task how it is doing (the tasks extension). Returns whether anybody was told.
+    ///
+    /// <https://modelcontextprotocol.io/extensions/tasks>
+    pub fn task_updated(&mut self, params: &TaskUpdatedParams, out: &mut dyn Outbox) -> bool {
+        let topic = Topic::Task(params.task_id.as_str().into());
+        let listening: alloc::vec::Vec<Subscriber> = self.subscriptions.subscribers_of(&topic).collect();
+        if listening.is_empty() || !self.has_room(out) {
+            return false;
+        }
+        for subscriber in listening {
+            self.notify_subscriber(subscriber, TaskUpdated::NAME, params, out);
+        }
+        true
+    }
+
+    /// Tells the client of a legacy session something that belongs to no request which is still open: how a task is
+    /// doing, say. Returns whether it was sent: the revision must have it, and the client must have said that it is ready.
+    pub fn notify_session(
+        &mut self,
+        info: &'static NotificationInfo,
+        params: &dyn AnyParams,
+        out: &mut dyn Outbox,
+    ) -> bool {
+        let Some(session) = self.session.as_ref().filter(|session| session.initialized) else { return false };
+        let revision = session.revision;
+        info.revisions.contains(revision) && self.notify(info.name, None, params, revision, out)
+    }
+
+    /// Tells the client that the person is done with the page on the web that it was asked to show under this id. Returns
+    /// whether it was sent: only in a session of 2025-11-25, and never by modern servers, whose clients ask again.
+    ///
+    /// <https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation#completion-notifications-for-url-mode-elicitation>
+    pub fn elicitation_complete(&mut self, id: &str, out: &mut dyn Outbox) -> bool {
+        let revision = match self.session.as_ref().filter(|session| session.initialized) {
+            Some(session) if session.revision.differences().url_elicitation_error => session.revision,
+            _ => return false,
+        };
+        let params = ElicitationCompleteParams::new(id);
+        self.notify(ElicitationComplete::NAME, None, &params, revision, out)
+    }
+
+    // --- Changes ---
+
+    fn notify_changed(&mut self, now: Instant, topic: Topic, out: &mut dyn Outbox) {
+        if self.subscriptions.subscribers_of(&topic).next().is_some() || self.is_implied_for_session(&topic) {
+            self.subscriptions.mark_changed(topic);
+            self.notify_changes(now, out);
+        }
+    }
+
+    /// Whether a legacy client is told of it without having asked.
+    fn is_implied_for_session(&self, topic: &Topic) -> bool {
+        matches!(topic, Topic::List(_)) && self.session.is_some()
+    }
+
+    /// Whether there is nobody, or somebody who may be told. A legacy client is told nothing before it is ready or asks,
+    /// and then what has changed since the handshake.
+    fn is_ready(&self) -> bool {
+        self.session.as_ref().is_none_or(Session::can_be_notified)
+    }
+
+    /// Tells of what found no room, or nobody who would read it.
+    pub(crate) fn retry_notifications(&mut self, now: Instant, out: &mut dyn Outbox) {
+        if self.subscriptions.has_pending_changes() {
+            self.notify_changes(now, out);
+        }
+    }
+
+    fn notify_changes(&mut self, now: Instant, out: &mut dyn Outbox) {
+        let limit = self.config.limits.queued_bytes;
+        while !self.is_closed()
+            && out.queued() <= limit
+            && out.has_reader()
+            && self.is_ready()
+            && let Some(topic) = self.subscriptions.take_changed()
+        {
+            let interested: alloc::vec::Vec<Subscriber> = self
+                .is_implied_for_session(&topic)
+                .then_some(Subscriber::Session)
+                .into_iter()
+                .chain(self.subscriptions.subscribers_of(&topic))
+                .collect();
+            for subscriber in interested {
+                match &topic {
+                    Topic::List(list) => {
+                        self.notify_subscriber(subscriber, list.notification(), &EmptyParams::new(), out)
+                    }
+                    Topic::Resource(uri) => {
+                        self.notify_subscriber(
+                            subscriber,
+                            ResourceUpdated::NAME,
+                            &ResourceUpdatedParams::new(&**uri),
+                            out,
+                        );
+                    }
+                    // What is new of a task is not known here.
+                    Topic::Task(_) => {}
+                }
+            }
+        }
+        // If nobody may read it, or does, whoever comes to read asks for it.
+        let left = self.subscriptions.has_pending_changes()
+            && !self.is_closed()
+            && out.has_reader()
+            && self.is_ready();
+        self.notify_again_at = left.then(|| now + RETRY_PAUSE);
+    }
+
+    /// Writes one notification to one subscriber, under its id where it listens.
+    fn notify_subscriber(
+        &mut self,
+        subscriber: Subscriber,
+        method: &'static str,
+        params: &dyn AnyParams,
+        out: &mut dyn Outbox,
+    ) {
+        let written = match subscriber {
+            Subscriber::Session => match self.session.as_ref().filter(|session| session.can_be_notified()) {
+                Some(session) => write_notification(method, None, params, session.revision, None, out),
+                None => return,
+            },
+            Subscriber::Listen(subscription) => match self.subscriptions.get(subscription) {
+                Some(listen) => {
+                    let (id, meta) = (&listen.id, &listen.meta);
+                    write_notification(method, Some(id), params, listen.revision, Some(meta), out)
+                }
+                None => return,
+            },
+        };
+        if let Err(error) = written {
+            self.diagnose(Diagnostic::Unencodable { method: method.to_string(), error: error.to_string() });
+        }
+    }
+
+    // --- Notifications of any kind ---
+
+    /// Whether the client is there, and has read enough that it may be told more.
+    pub(super) fn has_room(&mut self, out: &dyn Outbox) -> bool {
+        if self.is_closed() {
+            return false;
+        }
+        let room = !out.is_full(self.config.limits.queued_bytes);
+        if !room {
+            self.unsent_notifications = self.unsent_notifications.saturating_add(1);
+        }
+        room
+    }
+
+    /// Writes a notification unless the client leaves too much unread; then it is counted.
+    fn notify(
+        &mut self,
+        method: &str,
+        request: Option<&Id>,
+        params: &dyn AnyParams,
+        revision: Revision,
+        out: &mut dyn Outbox,
+    ) -> bool {
+        if !self.has_room(out) {
+            return false;
+        }
+        match write_notification(method, request, params, revision, None, out) {
+            Ok(()) => true,
+            Err(error) => {
+                self.diagnose(Diagnostic::Unencodable {
+                    method: method.to_string(),
+                    error: error.to_string(),
+                });
+                false
+            }
+        }
+    }
+}
+
+impl ListKind {
+    fn notification(self) -> &'static str {
+        match self {
+            Self::Tools => ToolListChanged::NAME,
+            Self::Prompts => PromptListChanged::NAME,
+            Self::Resources => ResourceListChanged::NAME,
+        }
+    }
+}
+
+/// Writes a notification that belongs to `request`, with `meta` beside its own.
+pub(super) fn write_notification(
+    method: &str,
+    request: Option<&Id>,
+    params: &dyn AnyParams,
+    revision: Revision,
+    meta: Option<&Meta>,
+    out: &mut dyn Outbox,
+) -> Result<(), serde_json::Error> {
+    let entries = MetaEntries { options: meta, ..MetaEntries::default() };
+    write::notification(out.buffer(), method, |buffer| params.write_params(buffer, revision, entries))?;
+    out.commit(MessageKind::Notification { method, request, revision });
+    Ok(())
+}
+
+/// Whether one number is greater than another. Whole numbers are compared as such: as floating-point numbers, neighbours
+/// beyond 2^53 are the same.
+pub(crate) fn exceeds(one: &Number, other: &Number) -> bool {
+    match (one.as_i64(), other.as_i64()) {
+        (Some(one), Some(other)) => one > other,
+        _ => one.as_f64() > other.as_f64(),
+    }
+}

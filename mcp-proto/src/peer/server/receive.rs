@@ -1,0 +1,254 @@
+//! What a server is told: by its client, by the end of the link, by the clock.
+
+use alloc::boxed::Box;
+use alloc::string::ToString;
+
+use crate::Instant;
+use crate::peer::batch::BatchId;
+use crate::peer::{Conduct, InvalidAnswerError, Leniency, LostReason, Outbox, Outcome, RequestId};
+use crate::rpc::{
+    Batch, ErrorObject, Frame, Id, Malformed, MalformedKind, Message, Raw, Response, Text, code,
+};
+use crate::schema::{
+    Cancelled, CancelledParams, Initialized, Method as _, MethodInfo, Notification, Ping, Progress,
+    ProgressParams,
+};
+
+use super::dispatch::decode;
+use super::{CloseReason, Diagnostic, Event, Phase, Server};
+
+impl Server {
+    /// A message, or a batch of them, has come.
+    pub fn handle_frame(&mut self, now: Instant, frame: Frame, out: &mut dyn Outbox) {
+        if self.is_closed() {
+            return;
+        }
+        match frame {
+            Frame::Single(message) => self.handle_message(now, message, None, out),
+            Frame::Batch(batch) => self.handle_batch(now, batch, out),
+        }
+        self.retry_notifications(now, out);
+        // Not before: the answers to a batch go out with its last message.
+        self.advance_close();
+    }
+
+    /// <https://modelcontextprotocol.io/specification/2025-03-26/basic#batching>
+    fn handle_batch(&mut self, now: Instant, batch: Batch, out: &mut dyn Outbox) {
+        let session = self.session.as_ref();
+        let allowed = session.is_some_and(|session| session.revision.differences().batches);
+        if !allowed || batch.is_empty() {
+            let what = if allowed { "an empty batch" } else { "batches are not part of this revision" };
+            return self.reply_error(None, None, &ErrorObject::new(code::INVALID_REQUEST, what), out);
+        }
+        let id = self.batches.open();
+        for message in batch {
+            match message {
+                Ok(message) => self.handle_message(now, message, Some(id), out),
+                Err(malformed) if self.resolve_unreadable(&malformed) => {}
+                Err(malformed) => {
+                    self.batches.expect(id);
+                    self.refuse_malformed(malformed, Some(id), out);
+                }
+            }
+            // Its answers may have been too much for a client that reads none.
+            if self.is_closed() {
+                return;
+            }
+        }
+        self.close_batch(id, out);
+    }
+
+    /// Something came that is no message: it is answered with an error, under its id if that could be read.
+    pub fn handle_malformed(&mut self, malformed: Malformed, out: &mut dyn Outbox) {
+        if self.is_closed() {
+            return;
+        }
+        if !self.resolve_unreadable(&malformed) {
+            self.refuse_malformed(malformed, None, out);
+        }
+    }
+
+    /// Ends the request of this side that a message which could not be read was to answer; returns whether there is one.
+    fn resolve_unreadable(&mut self, malformed: &Malformed) -> bool {
+        let recovered = &malformed.recovered;
+        let number = recovered.id.as_ref().and_then(|id| self.config.conduct.number_of(id));
+        let (Some(number), true) = (number, malformed.may_be_answer()) else { return false };
+        if self.outbound.remove(number).is_none() {
+            return false;
+        }
+        let invalid = match malformed.kind {
+            MalformedKind::TooLong { bytes } => InvalidAnswerError::TooLong { bytes },
+            _ => InvalidAnswerError::Malformed(malformed.to_string()),
+        };
+        self.resolve(number, Outcome::Invalid(invalid));
+        true
+    }
+
+    fn refuse_malformed(&mut self, malformed: Malformed, batch: Option<BatchId>, out: &mut dyn Outbox) {
+        // An answer is never answered, and neither is a notification.
+        if malformed.is_silent() {
+            if let Some(batch) = batch {
+                self.close_batch(batch, out);
+            }
+        } else {
+            let error = ErrorObject::new(malformed.code(), malformed.to_string());
+            self.reply_error(malformed.recovered.id.as_ref(), batch, &error, out);
+        }
+        if !self.is_closed() {
+            self.diagnose(Diagnostic::Malformed(Box::new(malformed)));
+        }
+    }
+
+    /// The link has ended, or will bring nothing more: as [`close`](Self::close), but that requests of this side are
+    /// lost at once, by `detail`, and that held requests are served first. Answers may still be taken from the queue, for
+    /// a client that only closed its sending half.
+    pub fn handle_closed(&mut self, now: Instant, detail: &str, out: &mut dyn Outbox) {
+        self.resolve_outbound(&LostReason::Disconnected(detail.to_string()));
+        self.begin_close(now, true, out);
+    }
+
+    /// Time has passed. Does nothing if [`poll_timeout`](Self::poll_timeout) is later than `now`.
+    pub fn handle_timeout(&mut self, now: Instant, out: &mut dyn Outbox) {
+        while let Some(expired) = self.outbound.pop_expired(now) {
+            out.cancel(expired.number, Some("timed out"));
+            self.resolve(expired.number, expired.outcome());
+        }
+        self.retry_notifications(now, out);
+        self.release(now, out);
+        let over = matches!(self.phase, Phase::Finishing { until, .. } if until <= now);
+        if over && !self.is_waiting_for_client() {
+            self.refuse_remaining(out);
+            self.advance_close();
+        }
+    }
+
+    fn handle_message(
+        &mut self,
+        now: Instant,
+        message: Message,
+        batch: Option<BatchId>,
+        out: &mut dyn Outbox,
+    ) {
+        match message {
+            Message::Request(request) => {
+                if let Some(batch) = batch {
+                    self.batches.expect(batch);
+                }
+                self.receive_request(request, batch, out);
+            }
+            Message::Notification(notification) => {
+                let overtakes = [Cancelled::NAME, Progress::NAME].contains(&&*notification.method);
+                let due = if overtakes { Some(notification) } else { self.queue_notification(notification) };
+                if let Some(notification) = due {
+                    self.handle_notification(now, notification.method, notification.params, out);
+                }
+            }
+            Message::Response(response) => self.handle_response(now, response),
+        }
+    }
+
+    // --- Notifications and answers ---
+
+    pub(super) fn handle_notification(
+        &mut self,
+        now: Instant,
+        method: Text,
+        params: Option<Raw>,
+        out: &mut dyn Outbox,
+    ) {
+        match &*method {
+            Initialized::NAME => {
+                if let Some(session) = self.session.as_mut().filter(|session| !session.initialized) {
+                    session.initialized = true;
+                    self.events.push(Event::Initialized, 0);
+                }
+            }
+            Cancelled::NAME => match decode::<CancelledParams>(&method, params.as_ref()) {
+                Ok(params) => self.handle_cancelled(params, out),
+                Err(error) => self.diagnose(Diagnostic::InvalidNotification { method, error: error.message }),
+            },
+            Progress::NAME => match decode::<ProgressParams>(&method, params.as_ref()) {
+                Ok(params) => {
+                    let token = params.progress_token.clone();
+                    let Some(number) = self.config.conduct.number_of(&token) else { return };
+                    if self.outbound.get(number).is_some_and(|entry| entry.progress) {
+                        self.note_number_as_string(token);
+                        self.outbound.extend_deadline(number, now);
+                        let request = RequestId::new(number);
+                        let bytes = params.message.as_ref().map_or(0, |message| message.len());
+                        self.events.push_or_drop(Event::Progress { request, params }, bytes);
+                    }
+                }
+                Err(error) => self.diagnose(Diagnostic::InvalidNotification { method, error: error.message }),
+            },
+            _ => {
+                let bytes = params.as_ref().map_or(0, |params| params.as_bytes().len());
+                self.events.push_or_drop(Event::Notification { method, params }, bytes);
+            }
+        }
+    }
+
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/cancellation>
+    fn handle_cancelled(&mut self, params: CancelledParams, out: &mut dyn Outbox) {
+        // Unknown and answered requests are nobody's fault: the notification crossed the answer.
+        let Some(id) = params.request_id else { return };
+        let Some(request) = self.inbound.find(&id) else {
+            self.cancel_queued(&id, out);
+            return;
+        };
+        let Some((_, served)) = self.take(request) else { return };
+        self.abandon(request, &served, params.reason);
+        if let Some(batch) = served.batch {
+            self.close_batch(batch, out);
+        }
+    }
+
+    fn handle_response(&mut self, now: Instant, mut response: Response) {
+        if let Some(deviation) = response.deviation.take() {
+            if self.config.conduct == Conduct::Strict {
+                if !self.resolve_unreadable(&deviation) {
+                    self.diagnose(Diagnostic::Malformed(deviation));
+                }
+                return;
+            }
+            self.diagnose(Diagnostic::Tolerated(Leniency::Response(deviation)));
+        }
+        let number = response.id.as_ref().and_then(|id| self.config.conduct.number_of(id));
+        match (response.id, number, response.outcome) {
+            (Some(id), Some(number), outcome) if self.outbound.is_ours(number) => {
+                self.note_number_as_string(id);
+                // The answer to a request that was given up is dropped.
+                let Some(entry) = self.outbound.remove(number) else { return };
+                let outcome = match outcome {
+                    Ok(result) => Outcome::Result(self.repair_null_result(entry.info, result)),
+                    Err(error) => Outcome::Error(error),
+                };
+                self.resolve(number, outcome);
+            }
+            (None, _, Err(error)) => {
+                self.outbound.note_error_without_id(now, &error);
+                self.diagnose(Diagnostic::Error(error));
+            }
+            (id, ..) => self.diagnose(Diagnostic::UnknownAnswer(id)),
+        }
+    }
+
+    /// Reports that the client has written the number of a request of this side as a string, if it has.
+    fn note_number_as_string(&mut self, id: Id) {
+        if matches!(id, Id::String(_)) {
+            self.diagnose(Diagnostic::Tolerated(Leniency::NumberAsString { id }));
+        }
+    }
+
+    /// The result of `ping` as it should be, where the client answers with `null`.
+    fn repair_null_result(&mut self, info: Option<&'static MethodInfo>, result: Raw) -> Raw {
+        let Some(empty) = self.config.conduct.empty_for_null(info, &result) else { return result };
+        self.diagnose(Diagnostic::Tolerated(Leniency::NullResult { method: Ping::NAME }));
+        empty
+    }
+
+    /// Ends the connection for a reason of this side.
+    pub(crate) fn fail(&mut self, why: alloc::string::String) {
+        self.abort(CloseReason::Lost(LostReason::Failed(why)));
+    }
+}

@@ -1,0 +1,319 @@
+//! How many bytes a server holds for its clients, shared between their owners.
+
+use alloc::collections::BTreeMap;
+use alloc::sync::{Arc, Weak};
+use core::fmt;
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+use super::QuotaOwner;
+
+const MIB: usize = 1024 * 1024;
+
+/// How many bytes of requests, stored events and queued answers a server may hold.
+///
+/// Each limit has three marks, so that the most important use has room for longest: stored events grow up to half of it,
+/// request bodies and notifications up to three quarters, and answers up to all of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ByteLimits {
+    /// For all clients together. Default 256 MiB.
+    pub total: usize,
+    /// For all clients together that are not authenticated. Default 128 MiB: strangers cannot take the room of those who
+    /// are known. A server that authenticates nobody may set it to the total.
+    pub unauthenticated: usize,
+    /// For one [owner](Owner). Default 64 MiB: twelve bodies of 4 MiB at a time.
+    pub owner: usize,
+}
+
+impl Default for ByteLimits {
+    fn default() -> Self {
+        Self { total: 256 * MIB, unauthenticated: 128 * MIB, owner: 64 * MIB }
+    }
+}
+
+/// The purpose of held bytes, which decides up to which [mark](ByteLimits) of a limit they may grow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BytePurpose {
+    /// Events kept for a client that comes back: up to half of each limit.
+    Stored,
+    /// Request bodies and notifications: up to three quarters.
+    Request,
+    /// Answers: up to the whole limit.
+    Answer,
+}
+
+impl BytePurpose {
+    fn mark(self, limit: usize) -> usize {
+        match self {
+            Self::Stored => limit / 2,
+            Self::Request => limit.saturating_sub(limit / 4),
+            Self::Answer => limit,
+        }
+    }
+}
+
+/// The byte budget of a server: one account for each owner, all within common limits.
+///
+/// ```
+/// use mcp_proto::quota::{ByteBudget, ByteLimits, BytePurpose, Owner};
+///
+/// let mut budget = ByteBudget::new(ByteLimits { total: 800, unauthenticated: 400, owner: 200 });
+/// let account = budget.account(&Owner::LOCAL);
+/// let mut permit = account.permit();
+/// assert!(permit.try_grow(150, BytePurpose::Request).is_ok());
+/// assert!(permit.try_grow(1, BytePurpose::Request).is_err());
+/// drop(permit);
+/// assert_eq!(budget.used(), 0);
+/// ```
+#[derive(Debug)]
+pub struct ByteBudget {
+    limits: ByteLimits,
+    total: ByteAccount,
+    unauthenticated: ByteAccount,
+    owners: BTreeMap<QuotaOwner, Weak<Account>>,
+    /// With how many owners those are forgotten that hold nothing.
+    sweep_at: usize,
+}
+
+/// The fewest owners at which those that hold nothing are looked for.
+const LEAST_SWEEP: usize = 64;
+
+impl ByteBudget {
+    /// A budget of which nothing is used.
+    #[must_use]
+    pub fn new(limits: ByteLimits) -> Self {
+        let total = ByteAccount::new(limits.total, None);
+        let unauthenticated = ByteAccount::new(limits.unauthenticated, Some(total.clone()));
+        Self { limits, total, unauthenticated, owners: BTreeMap::new(), sweep_at: LEAST_SWEEP }
+    }
+
+    /// The account of an owner. It takes logarithmic time on average: owners without a permit are forgotten now and then.
+    pub fn account(&mut self, owner: &QuotaOwner) -> ByteAccount {
+        if let Some(account) = self.owners.get(owner).and_then(Weak::upgrade) {
+            return ByteAccount(account);
+        }
+        if self.owners.len() >= self.sweep_at {
+            self.owners.retain(|_, account| account.strong_count() > 0);
+            self.sweep_at = self.owners.len().saturating_mul(2).max(LEAST_SWEEP);
+        }
+        let parent = if owner.is_authenticated() { &self.total } else { &self.unauthenticated };
+        let account = ByteAccount::new(self.limits.owner, Some(parent.clone()));
+        self.owners.insert(owner.clone(), Arc::downgrade(&account.0));
+        account
+    }
+
+    /// The bytes that are used now.
+    #[must_use]
+    pub fn used(&self) -> usize {
+        self.total.used()
+    }
+}
+
+/// The bytes that are held for one owner. Clones are the same account.
+#[derive(Clone)]
+pub struct ByteAccount(Arc<Account>);
+
+struct Account {
+    limit: usize,
+    used: AtomicUsize,
+    /// The account in which the bytes of this one count too.
+    parent: Option<ByteAccount>,
+}
+
+impl ByteAccount {
+    fn new(limit: usize, parent: Option<Self>) -> Self {
+        Self(Arc::new(Account { limit, used: AtomicUsize::new(0), parent }))
+    }
+
+    /// A permit for no bytes yet.
+    #[must_use]
+    pub fn permit(&self) -> BytePermit {
+        BytePermit { account: self.clone(), bytes: 0 }
+    }
+
+    /// The bytes that are used now.
+    #[must_use]
+    pub fn used(&self) -> usize {
+        self.0.used.load(Ordering::Relaxed)
+    }
+
+    /// Whether there is room for any more bytes of this use, in this account and in those that it counts in.
+    #[must_use]
+    pub fn has_room(&self, usage: BytePurpose) -> bool {
+        let room = self.used() < usage.mark(self.0.limit);
+        room && self.0.parent.as_ref().is_none_or(|parent| parent.has_room(usage))
+    }
+
+    fn try_add(&self, bytes: usize, usage: BytePurpose) -> bool {
+        let most = usage.mark(self.0.limit);
+        let add = |used: usize| used.checked_add(bytes).filter(|sum| *sum <= most);
+        if self.0.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).is_err() {
+            return false;
+        }
+        let added = self.0.parent.as_ref().is_none_or(|parent| parent.try_add(bytes, usage));
+        if !added {
+            self.change(|used| used.saturating_sub(bytes));
+        }
+        added
+    }
+
+    fn add(&self, bytes: usize) {
+        self.change(|used| used.saturating_add(bytes));
+        if let Some(parent) = &self.0.parent {
+            parent.add(bytes);
+        }
+    }
+
+    fn subtract(&self, bytes: usize) {
+        self.change(|used| used.saturating_sub(bytes));
+        if let Some(parent) = &self.0.parent {
+            parent.subtract(bytes);
+        }
+    }
+
+    fn change(&self, change: impl Fn(usize) -> usize) {
+        let changed =
+            self.0.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| Some(change(used)));
+        debug_assert!(changed.is_ok(), "the change is never refused");
+    }
+}
+
+impl fmt::Debug for ByteAccount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ByteAccount").field("used", &self.used()).field("limit", &self.0.limit).finish()
+    }
+}
+
+/// The right to hold bytes. Dropping it gives them back.
+#[derive(Debug)]
+pub struct BytePermit {
+    account: ByteAccount,
+    bytes: usize,
+}
+
+impl BytePermit {
+    /// Takes more bytes.
+    ///
+    /// # Errors
+    /// If they exceed the mark of their use; nothing has changed then.
+    pub fn try_grow(&mut self, bytes: usize, usage: BytePurpose) -> Result<(), OverBudgetError> {
+        if !self.account.try_add(bytes, usage) {
+            return Err(OverBudgetError);
+        }
+        self.bytes = self.bytes.saturating_add(bytes);
+        Ok(())
+    }
+
+    /// Sets the number of bytes that are held already, even if they exceed the limits.
+    pub fn set(&mut self, bytes: usize) {
+        match bytes.checked_sub(self.bytes) {
+            Some(more) if more > 0 => self.account.add(more),
+            Some(_) => {}
+            None => self.account.subtract(self.bytes.saturating_sub(bytes)),
+        }
+        self.bytes = bytes;
+    }
+
+    /// The bytes that it stands for.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The account that it is charged to.
+    #[must_use]
+    pub fn account(&self) -> &ByteAccount {
+        &self.account
+    }
+}
+
+impl Drop for BytePermit {
+    fn drop(&mut self) {
+        self.set(0);
+    }
+}
+
+/// The byte budget has no room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OverBudgetError;
+
+impl fmt::Display for OverBudgetError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the server holds as many bytes as it may: try again later")
+    }
+}
+
+impl core::error::Error for OverBudgetError {}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use super::*;
+    use crate::peer::Principal;
+
+    fn budget() -> ByteBudget {
+        ByteBudget::new(ByteLimits { total: 1000, unauthenticated: 400, owner: 300 })
+    }
+
+    fn stranger(number: u8) -> QuotaOwner {
+        QuotaOwner::from(core::net::IpAddr::from([192, 0, 2, number]))
+    }
+
+    fn fill(account: &ByteAccount, usage: BytePurpose) -> BytePermit {
+        let mut permit = account.permit();
+        while permit.try_grow(1, usage).is_ok() {}
+        permit
+    }
+
+    #[test]
+    fn owner_does_not_take_the_share_of_another() {
+        let mut budget = budget();
+        let (ada, bob) = (QuotaOwner::from(Principal::new("ada")), QuotaOwner::from(Principal::new("bob")));
+        let held = fill(&budget.account(&ada), BytePurpose::Request);
+        assert_eq!(held.bytes(), 225);
+        let other = fill(&budget.account(&bob), BytePurpose::Request);
+        assert_eq!((other.bytes(), budget.used()), (225, 450));
+        drop((held, other));
+        assert_eq!(budget.used(), 0);
+    }
+
+    #[test]
+    fn strangers_leave_room_for_principals() {
+        let mut budget = budget();
+        let held: Vec<_> =
+            (0..9).map(|number| fill(&budget.account(&stranger(number)), BytePurpose::Request)).collect();
+        assert_eq!(held.iter().map(BytePermit::bytes).sum::<usize>(), 300);
+        assert_eq!(budget.used(), 300, "what was refused is not counted");
+        let ada = fill(&budget.account(&QuotaOwner::from(Principal::new("ada"))), BytePurpose::Request);
+        assert_eq!(ada.bytes(), 225);
+    }
+
+    #[test]
+    fn each_use_has_a_mark_of_its_own() {
+        let mut budget = budget();
+        let account = budget.account(&stranger(1));
+        let stored = fill(&account, BytePurpose::Stored);
+        assert_eq!(stored.bytes(), 150);
+        assert!(!account.has_room(BytePurpose::Stored) && account.has_room(BytePurpose::Request));
+        let request = fill(&account, BytePurpose::Request);
+        assert_eq!(request.bytes(), 75);
+        assert!(!account.has_room(BytePurpose::Request) && account.has_room(BytePurpose::Answer));
+        let mut answer = account.permit();
+        answer.set(5000);
+        assert_eq!((account.used(), budget.used()), (5225, 5225), "an answer that is there is counted");
+        assert!(!account.has_room(BytePurpose::Answer));
+        answer.set(10);
+        assert_eq!((account.used(), budget.used()), (235, 235));
+    }
+
+    #[test]
+    fn budget_forgets_owners_that_hold_nothing() {
+        let mut budget = budget();
+        let kept = budget.account(&stranger(0)).permit();
+        for number in 0..10_000 {
+            let _ = budget.account(&QuotaOwner::from(Principal::new(alloc::format!("{number}"))));
+        }
+        assert!(budget.owners.len() <= 2 * LEAST_SWEEP, "{}", budget.owners.len());
+        assert!(Arc::ptr_eq(&budget.account(&stranger(0)).0, &kept.account().0));
+    }
+}

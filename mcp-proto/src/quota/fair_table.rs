@@ -1,0 +1,337 @@
+//! A bounded table whose owners do not displace each other's entries.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+
+use super::{EvictionTarget, QuotaError, QuotaOwner, Shares};
+use crate::Instant;
+
+/// A bounded table of entries with owners.
+///
+/// An entry is busy, or [idle](Self::set_idle) since an instant. If the table is full and another entry is
+/// [inserted](Self::insert), its owner's oldest idle entry makes room. If the owner has less than its fair share, the one
+/// that holds most makes room instead: by its oldest idle entry, or by its oldest if all are busy.
+///
+/// Every operation takes logarithmic time.
+///
+/// ```
+/// use mcp_proto::Instant;
+/// use mcp_proto::quota::{FairTable, Owner, QuotaError};
+///
+/// let [ada, eve] = ["192.0.2.1", "192.0.2.66"].map(|text| Owner::of(None, text.parse().ok()));
+/// let mut table = FairTable::new(2);
+/// assert_eq!(table.insert(1, &ada, "a"), Ok(None));
+/// assert_eq!(table.insert(2, &eve, "b"), Ok(None));
+/// table.set_idle(1, Some(Instant::ORIGIN));
+/// // Eve's own entry is in use, and Ada has no more than her share.
+/// assert_eq!(table.insert(3, &eve, "c"), Err(QuotaError));
+/// table.set_idle(2, Some(Instant::ORIGIN));
+/// assert_eq!(table.insert(3, &eve, "c"), Ok(Some((2, "b"))));
+/// ```
+#[derive(Debug)]
+pub struct FairTable<K, V> {
+    entries: BTreeMap<K, Entry<V>>,
+    /// Idle entries of all owners.
+    idle: BTreeSet<(Instant, K)>,
+    owners: BTreeMap<QuotaOwner, OwnerEntries<K>>,
+    shares: Shares,
+    /// Numbers entries as they become busy.
+    turns: u64,
+}
+
+#[derive(Debug)]
+struct Entry<V> {
+    owner: QuotaOwner,
+    state: State,
+    value: V,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum State {
+    Busy(u64),
+    Idle(Instant),
+}
+
+/// The entries of one owner, the oldest first.
+#[derive(Debug)]
+struct OwnerEntries<K> {
+    idle: BTreeSet<(Instant, K)>,
+    busy: BTreeSet<(u64, K)>,
+}
+
+impl<K: Ord + Copy, V> FairTable<K, V> {
+    /// An empty table for at most `capacity` entries.
+    #[must_use]
+    pub const fn new(capacity: usize) -> Self {
+        Self {
+            entries: BTreeMap::new(),
+            idle: BTreeSet::new(),
+            owners: BTreeMap::new(),
+            shares: Shares::new(capacity),
+            turns: 0,
+        }
+    }
+
+    /// Inserts an entry, busy for now. Returns the one that made room for it, or that had the same key.
+    ///
+    /// # Errors
+    /// If there is no room, and no entry that may go.
+    pub fn insert(&mut self, key: K, owner: &QuotaOwner, value: V) -> Result<Option<(K, V)>, QuotaError> {
+        let displaced = match self.remove(key) {
+            Some(before) => Some((key, before)),
+            None => match self.shares.eviction_target(owner, 1) {
+                EvictionTarget::Unneeded => None,
+                payer => {
+                    let key = self.candidate(owner, &payer).ok_or(QuotaError)?;
+                    self.remove(key).map(|value| (key, value))
+                }
+            },
+        };
+        self.insert_over(key, owner, value);
+        Ok(displaced)
+    }
+
+    /// Inserts an entry that displaces none, busy for now. One of the same key is replaced.
+    ///
+    /// # Errors
+    /// If the owner holds too much of the table, as [`Shares::try_take`] has it.
+    pub fn try_insert(&mut self, key: K, owner: &QuotaOwner, value: V) -> Result<(), QuotaError> {
+        self.remove(key);
+        if !self.shares.allows(owner, 1) {
+            return Err(QuotaError);
+        }
+        self.insert_over(key, owner, value);
+        Ok(())
+    }
+
+    /// Inserts an entry whether there is room or not, busy for now.
+    pub fn insert_over(&mut self, key: K, owner: &QuotaOwner, value: V) {
+        self.remove(key);
+        self.turns = self.turns.saturating_add(1);
+        let state = State::Busy(self.turns);
+        self.entries.insert(key, Entry { owner: owner.clone(), state, value });
+        self.shares.take(owner, 1);
+        self.place(key, owner, state);
+    }
+
+    /// Whether an [insertion](Self::insert) by this owner would find room.
+    #[must_use]
+    pub fn has_room(&self, owner: &QuotaOwner) -> bool {
+        self.shares.eviction_target(owner, 1) == EvictionTarget::Unneeded
+            || self.next_displaced(owner).is_some()
+    }
+
+    /// The entry that an [insertion](Self::insert) by this owner would displace.
+    #[must_use]
+    pub fn next_displaced(&self, owner: &QuotaOwner) -> Option<K> {
+        match self.shares.eviction_target(owner, 1) {
+            EvictionTarget::Unneeded => None,
+            payer => self.candidate(owner, &payer),
+        }
+    }
+
+    /// Marks an entry as busy since now: every other busy entry of its owner is displaced before it.
+    pub fn renew(&mut self, key: K) {
+        self.set_idle(key, Some(Instant::ORIGIN));
+        self.set_idle(key, None);
+    }
+
+    /// The entry that makes room for one of `owner`.
+    fn candidate(&self, owner: &QuotaOwner, payer: &EvictionTarget) -> Option<K> {
+        let (payer, busy) = match payer {
+            EvictionTarget::Other(other) => (other, true),
+            EvictionTarget::Requester | EvictionTarget::Unneeded => (owner, false),
+        };
+        let holding = self.owners.get(payer)?;
+        let oldest = || holding.busy.first().filter(|_| busy).map(|(_, key)| *key);
+        holding.idle.first().map(|(_, key)| *key).or_else(oldest)
+    }
+
+    fn place(&mut self, key: K, owner: &QuotaOwner, state: State) {
+        let holding = match self.owners.get_mut(owner) {
+            Some(holding) => holding,
+            None => self
+                .owners
+                .entry(owner.clone())
+                .or_insert(OwnerEntries { idle: BTreeSet::new(), busy: BTreeSet::new() }),
+        };
+        match state {
+            State::Busy(turn) => {
+                holding.busy.insert((turn, key));
+            }
+            State::Idle(since) => {
+                holding.idle.insert((since, key));
+                self.idle.insert((since, key));
+            }
+        }
+    }
+
+    fn displace(&mut self, key: K, owner: &QuotaOwner, state: State) {
+        let Some(holding) = self.owners.get_mut(owner) else { return };
+        match state {
+            State::Busy(turn) => {
+                holding.busy.remove(&(turn, key));
+            }
+            State::Idle(since) => {
+                holding.idle.remove(&(since, key));
+                self.idle.remove(&(since, key));
+            }
+        }
+        if holding.idle.is_empty() && holding.busy.is_empty() {
+            self.owners.remove(owner);
+        }
+    }
+
+    /// The value of an entry.
+    #[must_use]
+    pub fn get(&self, key: K) -> Option<&V> {
+        self.entries.get(&key).map(|entry| &entry.value)
+    }
+
+    /// The value of an entry.
+    #[must_use]
+    pub fn get_mut(&mut self, key: K) -> Option<&mut V> {
+        self.entries.get_mut(&key).map(|entry| &mut entry.value)
+    }
+
+    /// The owner of an entry.
+    #[must_use]
+    pub fn owner(&self, key: K) -> Option<&QuotaOwner> {
+        self.entries.get(&key).map(|entry| &entry.owner)
+    }
+
+    /// Removes an entry.
+    pub fn remove(&mut self, key: K) -> Option<V> {
+        let Entry { owner, state, value } = self.entries.remove(&key)?;
+        self.displace(key, &owner, state);
+        self.shares.give_back(&owner, 1);
+        Some(value)
+    }
+
+    /// Sets since when an entry is idle; `None` if it is busy. Idle entries go in the order of these instants.
+    pub fn set_idle(&mut self, key: K, since: Option<Instant>) {
+        let Some(entry) = self.entries.get_mut(&key) else { return };
+        let state = match (since, entry.state) {
+            (None, State::Busy(_)) => return,
+            (Some(since), State::Idle(before)) if before == since => return,
+            (Some(since), _) => State::Idle(since),
+            (None, State::Idle(_)) => {
+                self.turns = self.turns.saturating_add(1);
+                State::Busy(self.turns)
+            }
+        };
+        let before = core::mem::replace(&mut entry.state, state);
+        let owner = entry.owner.clone();
+        // In this order, so that an owner with one entry is not forgotten in between.
+        self.place(key, &owner, state);
+        self.displace(key, &owner, before);
+    }
+
+    /// Removes an entry that is idle since `before` or longer, the oldest first.
+    pub fn pop_idle(&mut self, before: Instant) -> Option<(K, V)> {
+        let &(_, key) = self.idle.first().filter(|(since, _)| *since <= before)?;
+        self.remove(key).map(|value| (key, value))
+    }
+
+    /// Since when the oldest idle entry is idle.
+    #[must_use]
+    pub fn idle_since(&self) -> Option<Instant> {
+        self.idle.first().map(|(since, _)| *since)
+    }
+
+    /// How many entries an owner has.
+    #[must_use]
+    pub fn held(&self, owner: &QuotaOwner) -> usize {
+        self.shares.held(owner)
+    }
+
+    /// How many entries there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether there is no entry.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// All entries, in the order of their keys.
+    pub fn iter(&self) -> impl Iterator<Item = (K, &V)> {
+        self.entries.iter().map(|(key, entry)| (*key, &entry.value))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::time::Duration;
+
+    use super::*;
+
+    fn owner(number: u16) -> QuotaOwner {
+        let [high, low] = number.to_be_bytes();
+        QuotaOwner::from(core::net::IpAddr::from([10, 0, high, low]))
+    }
+
+    fn at(seconds: u64) -> Instant {
+        Instant::from_origin(Duration::from_secs(seconds))
+    }
+
+    #[test]
+    fn one_owner_displaces_its_own_oldest_idle_entries() {
+        let mut table = FairTable::new(100);
+        for number in 0..10 {
+            table.insert(number, &owner(number as u16), ()).unwrap();
+            table.set_idle(number, Some(at(number)));
+        }
+        for number in 1000..11_000 {
+            let displaced = table.insert(number, &owner(99), ()).unwrap();
+            assert!(displaced.is_none_or(|(key, ())| key >= 1000), "{number}");
+            table.set_idle(number, Some(at(number)));
+        }
+        assert_eq!((table.len(), table.held(&owner(99))), (100, 90));
+        assert!((0..10).all(|number| table.get(number).is_some()));
+        assert_eq!(table.get(10_909), None, "the oldest has gone");
+        assert!(table.get(10_910).is_some());
+    }
+
+    #[test]
+    fn an_owner_below_its_share_displaces_the_largest_even_if_that_is_busy() {
+        let mut table = FairTable::new(4);
+        (0..4).for_each(|number| assert_eq!(table.insert(number, &owner(1), ()), Ok(None)));
+        assert_eq!(table.insert(9, &owner(1), ()), Err(QuotaError));
+        assert_eq!(table.insert(4, &owner(2), ()), Ok(Some((0, ()))));
+        table.set_idle(3, Some(at(1)));
+        assert_eq!(table.insert(5, &owner(2), ()), Ok(Some((3, ()))));
+        assert_eq!(table.insert(6, &owner(2), ()), Err(QuotaError), "both have their shares");
+        assert!(!table.has_room(&owner(1)));
+    }
+
+    #[test]
+    fn an_entry_that_must_stay_is_refused_rather_than_displacing_another() {
+        let mut table = FairTable::new(8);
+        let mut number = 0;
+        while table.try_insert(number, &owner(1), ()).is_ok() {
+            table.set_idle(number, Some(at(number)));
+            number += 1;
+        }
+        assert_eq!(number, 5);
+        assert!(table.try_insert(100, &owner(2), ()).is_ok());
+        assert_eq!(table.pop_idle(at(0)), Some((0, ())));
+        assert_eq!(table.len(), 5);
+    }
+
+    #[test]
+    fn a_table_forgets_owners_without_entries() {
+        let mut table = FairTable::new(2);
+        table.insert(1, &owner(1), 'a').unwrap();
+        table.set_idle(1, Some(at(1)));
+        table.set_idle(1, Some(at(1)));
+        table.set_idle(1, None);
+        assert_eq!((table.idle_since(), table.pop_idle(at(5))), (None, None));
+        assert_eq!(table.insert(1, &owner(2), 'b'), Ok(Some((1, 'a'))));
+        assert_eq!((table.held(&owner(1)), table.owner(1)), (0, Some(&owner(2))));
+        assert_eq!(table.remove(1), Some('b'));
+        assert!(table.is_empty() && table.owners.is_empty());
+    }
+}
