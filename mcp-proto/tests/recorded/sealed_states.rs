@@ -1,0 +1,201 @@
+//! Sealed request states: of fixed keys, fixed random bytes and a fixed time.
+
+use core::fmt::Write as _;
+use core::pin::Pin;
+use core::time::Duration;
+use std::sync::{Arc, Mutex};
+
+use mcp_proto::UnixTime;
+use mcp_proto::front::{Context, HandlerError, Router, SingleUse, StateId, StateUse};
+use mcp_proto::peer::Principal;
+use mcp_proto::peer::server::{SealKey, Sealer};
+use mcp_proto::schema::{ElicitParams, ElicitSchema, ElicitValue, StringSchema, Tool};
+use serde_json::{Value, json};
+
+use crate::fixtures::{check, committed, sorted};
+use crate::http_front_common::Web;
+
+const NOW: UnixTime = UnixTime::from_epoch(Duration::from_secs(1_785_240_000));
+
+fn key(byte: u8) -> SealKey {
+    SealKey::new([byte; 32])
+}
+
+/// The text that one line of a fixture gives this name.
+fn named<'a>(fixture: &'a str, name: &str) -> &'a str {
+    let value = |line: &'a str| line.strip_prefix(name)?.strip_prefix(": ");
+    fixture.lines().find_map(value).unwrap_or_else(|| panic!("no {name} in the fixture"))
+}
+
+/// What is sealed: the key, the random bytes, what the state is bound to, how long it is valid, and the payload.
+type Case = (&'static str, u8, [u8; 12], &'static [u8], Duration, &'static [u8]);
+
+const CASES: [Case; 4] = [
+    ("plain", 1, [7; 12], b"alice, tools/call transfer 5", Duration::from_secs(600), b"asked twice"),
+    ("empty", 1, [0; 12], b"", Duration::from_millis(1), b""),
+    ("other key", 2, [255; 12], b"bound", Duration::from_secs(86_400), b"\0\x01\xFE\xFF"),
+    (
+        "millis",
+        3,
+        [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12],
+        b"x",
+        Duration::from_millis(1_234_567),
+        b"{\"a\":{}}",
+    ),
+];
+
+fn seal(case: &Case) -> String {
+    let (_, by, nonce, bound_to, valid, payload) = *case;
+    Sealer::new(key(by), []).seal(nonce, bound_to, NOW + valid, payload)
+}
+
+fn seal_all() -> String {
+    CASES.iter().map(|case| format!("{}: {}\n", case.0, seal(case))).collect()
+}
+
+#[test]
+fn sealer_writes_the_recorded_states() {
+    check("sealed_states.txt", &seal_all());
+}
+
+#[test]
+fn sealer_opens_the_recorded_states() {
+    let fixture = committed("sealed_states.txt", &seal_all());
+    for (name, by, nonce, bound_to, valid, payload) in CASES {
+        let state = named(&fixture, name);
+        for sealer in [Sealer::new(key(by), []), Sealer::new(key(9), [key(8), key(by)])] {
+            let opened = sealer.open(NOW, bound_to, state).expect(name);
+            assert_eq!((opened.payload.as_slice(), opened.nonce), (payload, nonce), "{name}");
+            assert_eq!(opened.expires, NOW + valid, "{name}");
+            assert!(sealer.open(NOW + valid, bound_to, state).is_err());
+            assert!(sealer.open(NOW, b"something else", state).is_err());
+        }
+    }
+}
+
+// --- States of a router ---
+
+fn form(field: &str) -> ElicitParams {
+    ElicitParams::form(format!("Your {field}?"), ElicitSchema::new([(field, StringSchema::new().into())]))
+}
+
+async fn question(cx: &Context, field: &str) -> Result<String, HandlerError> {
+    let answer = cx.elicit(field, form(field)).await?;
+    Ok(match answer.content.as_ref().and_then(|content| content.get(field)) {
+        Some(ElicitValue::String(text)) => text.clone(),
+        _ => answer.action.as_str().to_owned(),
+    })
+}
+
+/// The uses of states, as a store notes them down.
+#[derive(Default)]
+struct Uses(Mutex<String>);
+
+impl SingleUse for Uses {
+    fn claim(
+        &self,
+        state: StateId,
+        _: &mcp_proto::quota::QuotaOwner,
+        now: UnixTime,
+        expires: UnixTime,
+    ) -> Pin<Box<dyn Future<Output = Result<StateUse, HandlerError>> + Send>> {
+        let millis = |time: UnixTime| time.since_epoch().as_millis();
+        let line =
+            format!("{:?} used at {}, expires at {}\n", state.as_bytes(), millis(now), millis(expires));
+        self.0.lock().unwrap().push_str(&line);
+        Box::pin(core::future::ready(Ok(StateUse::First)))
+    }
+}
+
+/// A server whose tool asks three times, and keeps something that it has done.
+fn web(uses: &Arc<Uses>, principal: Option<&str>) -> Web {
+    let router = Router::new("asker", "1").seal(Sealer::new(key(1), [])).single_use(uses.clone()).tool_with(
+        Tool::new("steps", "A tool", json!({"type": "object"})),
+        async |_: Value, cx: Context| {
+            let first = question(&cx, "first").await?;
+            let done = cx.keep("done", async { vec!["paid".to_owned(), first.clone()] }).await;
+            let second = question(&cx, "second").await?;
+            let third = question(&cx, "third").await?;
+            Ok::<_, HandlerError>(format!("{first} {second} {third} {done:?}"))
+        },
+    );
+    let mut web = Web::new(router);
+    web.principal = principal.map(Principal::new);
+    web
+}
+
+fn attempt(web: &mut Web, state: Option<&str>, answers: Value) -> Value {
+    let mut params = json!({"name": "steps", "arguments": {"b": [true, null, "\u{e9}\n"], "a": {"n": 1.5}}});
+    if let Some(state) = state {
+        params["requestState"] = state.into();
+        params["inputResponses"] = answers;
+    }
+    web.ask_with("tools/call", params, json!({"elicitation": {"form": {}}})).json()["result"].take()
+}
+
+fn answer(field: &str) -> Value {
+    json!({(field): {"action": "accept", "content": {(field): format!("the {field}")}}})
+}
+
+/// What the router binds a state to: each part with its length before it, then the parameters in canonical form.
+fn bound_to(principal: Option<&str>) -> Vec<u8> {
+    let mut out = Vec::new();
+    let owner = if principal.is_some() { "of" } else { "of nobody" };
+    for part in ["asker", owner, principal.unwrap_or_default(), "tools/call"] {
+        out.extend_from_slice(&u64::try_from(part.len()).unwrap().to_be_bytes());
+        out.extend_from_slice(part.as_bytes());
+    }
+    let params = r#"{"arguments":{"a":{"n":1.5,},"b":[true,null,"é\n",],},"name":"steps",}"#;
+    out.extend_from_slice(params.as_bytes());
+    out
+}
+
+const ROUNDS: [&str; 3] = ["first", "second", "third"];
+
+/// A call from its first attempt to its result: each state, and what it says.
+fn rounds(principal: Option<&str>) -> String {
+    let uses = Arc::new(Uses::default());
+    let mut web = web(&uses, principal);
+    let mut out = String::new();
+    let mut result = attempt(&mut web, None, Value::Null);
+    for field in ROUNDS {
+        let state = result["requestState"].as_str().expect("a state").to_owned();
+        let opened =
+            Sealer::new(key(1), []).open(NOW, &bound_to(principal), &state).expect("bound as before");
+        writeln!(out, "{field}: {state}").unwrap();
+        let payload = String::from_utf8(opened.payload).unwrap();
+        writeln!(out, "{field} says: {payload}").unwrap();
+        writeln!(out, "{field} expires: {}", opened.expires.since_epoch().as_millis()).unwrap();
+        result = attempt(&mut web, Some(&state), answer(field));
+    }
+    writeln!(out, "result: {}", sorted(&result)).unwrap();
+    out.push_str(&uses.0.lock().unwrap());
+    out
+}
+
+const PRINCIPALS: [(&str, Option<&str>); 2] =
+    [("request_states.txt", None), ("request_states_of_alice.txt", Some("alice"))];
+
+#[test]
+fn router_seals_the_recorded_states() {
+    for (fixture, principal) in PRINCIPALS {
+        check(fixture, &rounds(principal));
+    }
+}
+
+/// An instance that is newer than the one that sealed the state continues the call at each of its rounds.
+#[test]
+fn router_continues_from_the_recorded_states() {
+    for (fixture, principal) in PRINCIPALS {
+        let fixture = committed(fixture, &rounds(principal));
+        for at in 0..ROUNDS.len() {
+            let mut web = web(&Arc::default(), principal);
+            let mut result = attempt(&mut web, Some(named(&fixture, ROUNDS[at])), answer(ROUNDS[at]));
+            for field in &ROUNDS[at + 1..] {
+                let state = result["requestState"].as_str().expect("a state").to_owned();
+                result = attempt(&mut web, Some(&state), answer(field));
+            }
+            assert_eq!(sorted(&result).to_string(), named(&fixture, "result"), "from {}", ROUNDS[at]);
+        }
+    }
+}
