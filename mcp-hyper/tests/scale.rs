@@ -198,7 +198,7 @@ const FULL: usize = 2000;
 fn survivors(told_apart: bool) -> (usize, [f64; 2]) {
     let proxies = told_apart.then(|| "127.0.0.1".parse().unwrap());
     let options = ServerOptions::new(router(&Log::default())).trusted_proxies(proxies);
-    let options = options.configure(|config| config.sessions = FULL);
+    let options = options.configure(|config| config.max_sessions = FULL);
     let (address, _server) = served(options);
     let mut client = Raw::connect(address);
     settle("nothing else is going on");

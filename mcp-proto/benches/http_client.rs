@@ -9,8 +9,8 @@ use mcp_proto::peer::RequestOptions;
 use mcp_proto::peer::client::{ClientConfig, EraPolicy, Event, LinkAction};
 use mcp_proto::schema::{CallTool, CallToolParams, Implementation};
 use mcp_proto::transport::StreamClient;
-use mcp_proto::transport::http::client::{Action, HttpClient, HttpClientConfig, Listen, Request};
-use mcp_proto::transport::http::{End, ExchangeId};
+use mcp_proto::transport::http::client::{Action, HttpClient, HttpClientConfig, HttpRequest, ListenPolicy};
+use mcp_proto::transport::http::{ExchangeEnd, ExchangeId};
 use mcp_proto::{Bytes, Instant};
 use measure::{held, measure};
 
@@ -98,7 +98,7 @@ struct Http {
 impl Http {
     fn ready(mode: EraPolicy) -> Self {
         let mut config = HttpClientConfig::new(config(mode), "http://localhost/mcp");
-        config.listen = Listen::Never;
+        config.listen = ListenPolicy::Never;
         let client = HttpClient::new(config, NOW).expect("it is a URL");
         let mut http = Self { client, id: 0, params: params() };
         let exchange = http.opened().exchange;
@@ -107,16 +107,16 @@ impl Http {
         if mode == EraPolicy::LegacyOnly {
             let exchange = http.opened().exchange;
             http.client.handle_head(NOW, exchange, 202, &[("content-length", "0")]);
-            http.client.handle_end(NOW, exchange, End::Complete);
+            http.client.handle_end(NOW, exchange, ExchangeEnd::Complete);
         }
         http
     }
 
-    fn opened(&mut self) -> Request {
+    fn opened(&mut self) -> HttpRequest {
         loop {
             match self.client.poll_action().expect("something is sent") {
                 Action::Open(request) => return request,
-                Action::Abort(_) | Action::Challenge(_) => {}
+                Action::Abort(_) | Action::AuthorizationRequired(_) => {}
             }
         }
     }
@@ -126,13 +126,13 @@ impl Http {
         self.client.handle_head(NOW, exchange, 200, &[("content-type", kind)]);
         let body = format!("{before}{{\"jsonrpc\":\"2.0\",\"id\":{},{outcome}}}{after}", self.id);
         self.client.handle_body(NOW, exchange, Bytes::from(body));
-        self.client.handle_end(NOW, exchange, End::Complete);
+        self.client.handle_end(NOW, exchange, ExchangeEnd::Complete);
         while let Some(event) = self.client.poll_event() {
             assert!(!matches!(event, Event::Closed(_)));
         }
     }
 
-    fn ask(&mut self) -> Request {
+    fn ask(&mut self) -> HttpRequest {
         self.client.request::<CallTool>(NOW, &self.params, RequestOptions::default()).expect("it is ready");
         self.opened()
     }

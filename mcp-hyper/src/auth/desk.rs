@@ -19,7 +19,7 @@ use mcp_proto::auth::client::{
 use mcp_proto::auth::{Fetch, FetchId, Reach, Secret};
 use mcp_proto::front::CacheContextEnder;
 use mcp_proto::transport::http::ExchangeId;
-use mcp_proto::transport::http::client::{Challenge, Request};
+use mcp_proto::transport::http::client::{AuthorizationRequired, HttpRequest};
 
 use super::handle::Shared;
 use super::{Assert, AuthHandle, Authorization, LoopbackRedirects, OnEvent, TokenStore};
@@ -33,7 +33,7 @@ const GUESTS: usize = 8;
 #[derive(Debug)]
 pub(crate) enum Deed {
     /// A request is to go out, with whatever credentials there are.
-    Open(Request),
+    Open(HttpRequest),
     /// A refused exchange is to be made again.
     Resume(ExchangeId),
     /// A refused exchange stays refused.
@@ -70,7 +70,7 @@ pub(crate) struct Desk {
     /// Exchanges that have ended, about which there may be a challenge yet.
     ended: Vec<ExchangeId>,
     /// Requests that wait before they go out.
-    held: BTreeMap<ExchangeId, Request>,
+    held: BTreeMap<ExchangeId, HttpRequest>,
     /// Exchanges that were refused, and wait.
     challenged: Vec<ExchangeId>,
     deeds: VecDeque<Deed>,
@@ -122,7 +122,7 @@ impl Desk {
     // --- Exchanges ---
 
     /// Adds to a request what it is to go out with, unless that has to be waited for.
-    pub(crate) fn admit(&mut self, request: Request) -> Option<Request> {
+    pub(crate) fn admit(&mut self, request: HttpRequest) -> Option<HttpRequest> {
         let admission =
             self.shared.lock(|state, now| state.machine.credentials(now, request.verb, &request.url));
         match admission {
@@ -136,10 +136,10 @@ impl Desk {
 
     fn furnish(
         &mut self,
-        mut request: Request,
+        mut request: HttpRequest,
         headers: Vec<(&'static str, Secret)>,
         stamp: Option<Stamp>,
-    ) -> Request {
+    ) -> HttpRequest {
         let headers = headers.iter().map(|(name, value)| (Cow::Borrowed(*name), value.expose().to_owned()));
         request.headers.extend(headers);
         self.asked.insert(request.exchange, Asked { url: request.url.clone(), stamp });
@@ -174,7 +174,7 @@ impl Desk {
     }
 
     /// An exchange was refused.
-    pub(crate) fn challenged(&mut self, challenge: &Challenge) {
+    pub(crate) fn challenged(&mut self, challenge: &AuthorizationRequired) {
         let exchange = challenge.exchange;
         let refused = Refused {
             status: challenge.status,

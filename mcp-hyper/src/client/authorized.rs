@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use mcp_proto::front::{Clock as _, Mode};
-use mcp_proto::transport::http::client::{Challenge, Request};
+use mcp_proto::transport::http::client::{AuthorizationRequired, HttpRequest};
 
 use super::transport::{Happened, Transport};
 use super::{ClientDriver, ROUNDS, TURN};
@@ -24,7 +24,7 @@ impl<H: Mode, R: Runtime> ClientDriver<H, R> {
     }
 
     /// Sends a request once it has its token.
-    pub(super) fn open(&mut self, request: Request) {
+    pub(super) fn open(&mut self, request: HttpRequest) {
         let admitted = match &mut self.desk {
             Some(desk) => desk.admit(request),
             None => Some(request),
@@ -35,7 +35,7 @@ impl<H: Mode, R: Runtime> ClientDriver<H, R> {
     }
 
     /// Sees to an exchange that was refused.
-    pub(super) fn challenge(&mut self, challenge: &Challenge) {
+    pub(super) fn challenge(&mut self, challenge: &AuthorizationRequired) {
         match &mut self.desk {
             Some(desk) => desk.challenged(challenge),
             None => self.front.lock(|machine, now| machine.refuse(now, challenge.exchange, super::NOBODY)),

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use futures_util::future::{AbortHandle, Abortable};
 use http::{HeaderMap, Request, StatusCode};
 use hyper::body::{Body as _, Incoming};
-use mcp_proto::transport::http::{End, ExchangeId};
+use mcp_proto::transport::http::{ExchangeEnd, ExchangeId};
 
 use super::body::Whole;
 use super::connector::{Background, Connection, Http1, Http2};
@@ -65,7 +65,7 @@ pub(super) enum Step {
     },
     Ended {
         exchange: ExchangeId,
-        end: End,
+        end: ExchangeEnd,
         answer: Answer,
     },
 }
@@ -219,8 +219,8 @@ impl Future for Reading {
                     // Trailers mean nothing here.
                     Ok(_) | Err(_) => continue,
                 },
-                Some(Err(error)) => Err(End::Truncated(chain(&error))),
-                None => Err(End::Complete),
+                Some(Err(error)) => Err(ExchangeEnd::Truncated(chain(&error))),
+                None => Err(ExchangeEnd::Complete),
             };
             let Some(answer) = self.answer.take() else { return Poll::Ready(Step::Nothing) };
             return Poll::Ready(match read {

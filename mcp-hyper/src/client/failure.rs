@@ -3,7 +3,7 @@
 use std::error::Error;
 
 use hyper::client::conn::TrySendError;
-use mcp_proto::transport::http::Sent;
+use mcp_proto::transport::http::SentState;
 
 /// Why a request got no answer.
 pub(super) enum Failure<T> {
@@ -12,7 +12,7 @@ pub(super) enum Failure<T> {
     /// It was on its way.
     Lost {
         /// Whether the server may have acted on it.
-        sent: Sent,
+        sent: SentState,
         detail: String,
         /// Whether that was the end of the connection for other requests too.
         ends_connection: bool,
@@ -50,12 +50,13 @@ impl<T> Failure<T> {
                 let refused = error.is_reset() && error.reason() == Some(h2::Reason::REFUSED_STREAM);
                 // It ends those streams only that are above the last one that the server knows.
                 let gone = error.is_go_away();
-                let sent = if error.is_remote() && (refused || gone) { Sent::No } else { Sent::Maybe };
+                let sent =
+                    if error.is_remote() && (refused || gone) { SentState::No } else { SentState::Maybe };
                 return Self::Lost { sent, detail, ends_connection: !error.is_reset() };
             }
             source = error.source();
         }
-        Self::Lost { sent: Sent::Maybe, detail, ends_connection: true }
+        Self::Lost { sent: SentState::Maybe, detail, ends_connection: true }
     }
 }
 

@@ -137,7 +137,7 @@ impl<H: Mode, R: Runtime> ClientDriver<H, R> {
                     }
                     self.transport.abort(self.clock.now(), exchange);
                 }
-                Some(Action::Challenge(challenge)) => self.challenge(&challenge),
+                Some(Action::AuthorizationRequired(challenge)) => self.challenge(&challenge),
                 None => {}
             }
         })
@@ -164,11 +164,11 @@ impl<H: Mode, R: Runtime> ClientDriver<H, R> {
 
 #[cfg(not(feature = "auth"))]
 impl<H: Mode, R: Runtime> ClientDriver<H, R> {
-    fn open(&mut self, request: mcp_proto::transport::http::client::Request) {
+    fn open(&mut self, request: mcp_proto::transport::http::client::HttpRequest) {
         self.transport.open(self.clock.now(), request);
     }
 
-    fn challenge(&mut self, challenge: &mcp_proto::transport::http::client::Challenge) {
+    fn challenge(&mut self, challenge: &mcp_proto::transport::http::client::AuthorizationRequired) {
         self.front.lock(|machine, now| machine.refuse(now, challenge.exchange, NOBODY));
     }
 

@@ -321,7 +321,7 @@ impl<H: Mode, R: Runtime> ClientOptions<H, R> {
         let desk = self.desk(&clock)?;
         #[cfg(feature = "auth")]
         if desk.is_some() {
-            self.config.authorization = mcp_proto::transport::http::client::Unauthorized::Park;
+            self.config.authorization = mcp_proto::transport::http::client::UnauthorizedPolicy::Park;
         }
         let cache = &mut self.config.client.cache;
         if self.additions.may_change() && cache.context == CacheContext::default() {

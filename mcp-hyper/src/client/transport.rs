@@ -12,13 +12,13 @@ use futures_lite::Stream as _;
 use futures_util::future::AbortHandle;
 use futures_util::stream::FuturesUnordered;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
-use http::{Method, Request as HttpRequest, StatusCode};
+use http::{Method, Request, StatusCode};
 use hyper::body::Body as _;
 use mcp_proto::Instant;
 #[cfg(feature = "auth")]
 use mcp_proto::auth::{Fetch, FetchId, Reach};
-use mcp_proto::transport::http::client::Request;
-use mcp_proto::transport::http::{End, ExchangeId, Sent, Verb};
+use mcp_proto::transport::http::client::HttpRequest;
+use mcp_proto::transport::http::{ExchangeEnd, ExchangeId, SentState, Verb};
 
 use super::body::Whole;
 use super::connector::{Connector, Http1};
@@ -46,7 +46,7 @@ pub(super) enum Happened {
     },
     End {
         exchange: ExchangeId,
-        end: End,
+        end: ExchangeEnd,
     },
     #[cfg(feature = "auth")]
     Fetched {
@@ -97,19 +97,19 @@ impl<R: Runtime> Transport<R> {
     }
 
     /// Starts an exchange.
-    pub(super) fn open(&mut self, now: Instant, request: Request) {
+    pub(super) fn open(&mut self, now: Instant, request: HttpRequest) {
         let exchange = request.exchange;
         let (target, request) = match self.prepare(request) {
             Ok(prepared) => prepared,
-            Err(detail) => return self.end(exchange, End::Failed { sent: Sent::No, detail }),
+            Err(detail) => return self.end(exchange, ExchangeEnd::Failed { sent: SentState::No, detail }),
         };
         self.wait(now, exchange, target, request);
     }
 
-    fn prepare(&mut self, request: Request) -> Result<(Target, HttpRequest<Whole>), String> {
+    fn prepare(&mut self, request: HttpRequest) -> Result<(Target, Request<Whole>), String> {
         let target =
             Target::parse(&request.url).ok_or_else(|| "the request goes to no URL of HTTP".to_owned())?;
-        let mut prepared = HttpRequest::new(Whole(request.body));
+        let mut prepared = Request::new(Whole(request.body));
         *prepared.method_mut() = match request.verb {
             Verb::Get => Method::GET,
             Verb::Post => Method::POST,
@@ -136,7 +136,7 @@ impl<R: Runtime> Transport<R> {
         Ok((target, prepared))
     }
 
-    fn wait(&mut self, now: Instant, exchange: ExchangeId, target: Target, request: HttpRequest<Whole>) {
+    fn wait(&mut self, now: Instant, exchange: ExchangeId, target: Target, request: Request<Whole>) {
         let origin = target.origin.clone();
         self.exchanges.insert(exchange, Exchange { origin: origin.clone(), abort: None, shared: None });
         self.pools.entry(origin.clone()).or_default().wait(exchange, target, request);
@@ -249,9 +249,9 @@ impl<R: Runtime> Transport<R> {
                     Ok(connection) => pool.opened(now, connection, self.idle),
                     Err(ConnectFailure { detail, is_definite }) => {
                         let end = if is_definite {
-                            End::Unreachable(detail)
+                            ExchangeEnd::Unreachable(detail)
                         } else {
-                            End::Failed { sent: Sent::No, detail }
+                            ExchangeEnd::Failed { sent: SentState::No, detail }
                         };
                         for exchange in pool.not_opened() {
                             self.end(exchange, end.clone());
@@ -279,7 +279,7 @@ impl<R: Runtime> Transport<R> {
                 self.happened.push_back(Happened::Body { exchange, bytes });
                 // That was all: there is no need to look.
                 if answer.body.is_end_stream() {
-                    return self.take(now, Step::Ended { exchange, end: End::Complete, answer });
+                    return self.take(now, Step::Ended { exchange, end: ExchangeEnd::Complete, answer });
                 }
                 self.pause(exchange, answer);
             }
@@ -287,10 +287,10 @@ impl<R: Runtime> Transport<R> {
                 let Answer { origin, connection, keep, .. } = answer;
                 self.release(now, exchange);
                 match (&end, connection) {
-                    (End::Complete, Some(connection)) if connection.sender.is_ready() => {
+                    (ExchangeEnd::Complete, Some(connection)) if connection.sender.is_ready() => {
                         self.keep(now, &origin, connection, keep);
                     }
-                    (End::Complete, Some(connection)) => {
+                    (ExchangeEnd::Complete, Some(connection)) => {
                         self.tasks.push(Task::becoming_ready(origin.clone(), connection, keep));
                     }
                     _ => {}
@@ -310,10 +310,10 @@ impl<R: Runtime> Transport<R> {
                 match (failure, on) {
                     (Failure::Unsent(request, _), Used::Before) => self.wait(now, exchange, target, request),
                     (Failure::Unsent(_, detail), Used::New) => {
-                        self.end(exchange, End::Failed { sent: Sent::No, detail });
+                        self.end(exchange, ExchangeEnd::Failed { sent: SentState::No, detail });
                     }
                     (Failure::Lost { sent, detail, .. }, _) => {
-                        self.end(exchange, End::Failed { sent, detail })
+                        self.end(exchange, ExchangeEnd::Failed { sent, detail })
                     }
                 }
                 self.supply(now, &origin);
@@ -345,7 +345,7 @@ impl<R: Runtime> Transport<R> {
         Some(shared)
     }
 
-    fn end(&mut self, exchange: ExchangeId, end: End) {
+    fn end(&mut self, exchange: ExchangeId, end: ExchangeEnd) {
         self.exchanges.remove(&exchange);
         self.happened.push_back(Happened::End { exchange, end });
     }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use http::{HeaderMap, Method, StatusCode};
-use mcp_proto::transport::http::{End, ExchangeId};
+use mcp_proto::transport::http::{ExchangeEnd, ExchangeId};
 
 /// What went over the wire, as far as the exchange is concerned: how it was cut into frames or chunks, and how it was
 /// encrypted, is not shown.
@@ -49,7 +49,7 @@ pub enum WireEvent<'a> {
         /// Which.
         exchange: ExchangeId,
         /// How.
-        end: &'a End,
+        end: &'a ExchangeEnd,
     },
 }
 

@@ -171,7 +171,7 @@ fn response<H: Mode>(
 ) -> Response<ResponseBody<H>> {
     let left = match head.body {
         BodyKind::Empty => Left::Bytes(0),
-        BodyKind::Whole(bytes) => Left::Bytes(bytes as u64),
+        BodyKind::Sized(bytes) => Left::Bytes(bytes as u64),
         BodyKind::Stream => Left::Unknown,
     };
     let mut response = Response::new(ResponseBody { live, rest: Bytes::new(), left, attached });

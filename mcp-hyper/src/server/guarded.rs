@@ -18,7 +18,7 @@ mod with_tokens {
     use mcp_proto::front::Mode;
     use mcp_proto::front::guard::Verifying;
     use mcp_proto::front::http::HttpExchange;
-    use mcp_proto::transport::http::server::Answer;
+    use mcp_proto::transport::http::server::HttpResponse;
 
     use crate::server::service::{HttpService, RequestFields, head};
     use crate::time::{Alarm, RuntimeClock};
@@ -61,7 +61,7 @@ mod with_tokens {
                 Poll::Ready(verified) => verified,
                 Poll::Pending => {
                     ready!(alarm.poll_until(*until, shared.clock.timers(), cx));
-                    Err(Answer::empty(503))
+                    Err(HttpResponse::empty(503))
                 }
             };
             let exchange = match verified {

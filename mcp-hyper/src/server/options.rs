@@ -226,7 +226,7 @@ impl<H: Mode> ServerOptions<H> {
     /// Believes these proxies about the addresses of their clients, by `X-Forwarded-For` or `Forwarded`. Default: none.
     ///
     /// What a client holds of the server counts against its principal or, without one, against its address: see
-    /// [`Owner`](mcp_proto::quota::Owner). Behind a proxy that is not named here, all clients share one quota.
+    /// [`CallOwner`](mcp_proto::quota::CallOwner). Behind a proxy that is not named here, all clients share one quota.
     /// [`TrustedProxies`] has the rules.
     ///
     /// ```

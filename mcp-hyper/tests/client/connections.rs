@@ -14,12 +14,12 @@ use futures_lite::{AsyncRead, AsyncReadExt as _, AsyncWrite};
 use hyper::rt::Timer;
 use mcp_hyper::mcp_proto::front::Error;
 use mcp_hyper::mcp_proto::peer::client::CloseReason;
-use mcp_hyper::mcp_proto::transport::http::{End, Sent};
+use mcp_hyper::mcp_proto::transport::http::{ExchangeEnd, SentState};
 use mcp_hyper::{ClientOptions, Endpoint, Runtime, Smol, Stream, WireEvent};
 use serde_json::json;
 
 /// How exchanges ended, in order.
-type Ends = Arc<Mutex<Vec<End>>>;
+type Ends = Arc<Mutex<Vec<ExchangeEnd>>>;
 
 fn watched(options: ClientOptions) -> (ClientOptions, Ends) {
     let ends = Ends::default();
@@ -114,7 +114,7 @@ fn a_kept_connection_that_died_is_replaced_without_anybody_noticing() {
             assert_eq!(call(&client).await.unwrap(), "1");
         }
         assert_eq!(server.await, 10, "every request reached the server once");
-        assert!(ends.lock().unwrap().iter().all(|end| *end == End::Complete));
+        assert!(ends.lock().unwrap().iter().all(|end| *end == ExchangeEnd::Complete));
     });
 }
 
@@ -136,7 +136,7 @@ fn a_request_that_was_written_is_not_sent_again_when_its_connection_ends() {
         call(&client).await.unwrap();
         assert!(matches!(call(&client).await, Err(Error::Lost(_))));
         let last = ends.lock().unwrap().last().cloned();
-        assert!(matches!(last, Some(End::Failed { sent: Sent::Maybe, .. })), "{last:?}");
+        assert!(matches!(last, Some(ExchangeEnd::Failed { sent: SentState::Maybe, .. })), "{last:?}");
         client.call_tool("other", json!({})).await.unwrap();
         assert_eq!(server.await[0].body["params"]["name"], "other");
     });
@@ -154,7 +154,7 @@ fn refused_connection_fails_at_once_and_says_so() {
         assert_eq!(error, format!("cannot connect to {place}: connection refused"));
         assert!(driver.await.is_err());
         let ends = ends.lock().unwrap();
-        assert!(matches!(&ends[..], [End::Unreachable(_)]), "{ends:?}");
+        assert!(matches!(&ends[..], [ExchangeEnd::Unreachable(_)]), "{ends:?}");
     });
 }
 
@@ -174,8 +174,8 @@ fn a_body_that_breaks_off_is_told_from_one_that_is_whole() {
         assert!(call(&client).await.is_err());
         server.await;
         let ends = ends.lock().unwrap();
-        assert!(matches!(*ends.last().unwrap(), End::Truncated(_)), "{ends:?}");
-        assert_eq!(ends[0], End::Complete);
+        assert!(matches!(*ends.last().unwrap(), ExchangeEnd::Truncated(_)), "{ends:?}");
+        assert_eq!(ends[0], ExchangeEnd::Complete);
     });
 }
 
@@ -355,6 +355,6 @@ fn a_connection_that_is_found_dead_before_a_byte_is_written_passes_its_request_o
         assert_eq!(server.await, 1);
         assert_eq!(ears.0.lock().unwrap().len(), 2);
         let ends = ends.lock().unwrap();
-        assert!(ends.iter().all(|end| *end == End::Complete), "{ends:?}");
+        assert!(ends.iter().all(|end| *end == ExchangeEnd::Complete), "{ends:?}");
     });
 }

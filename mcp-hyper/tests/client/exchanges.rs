@@ -13,7 +13,7 @@ use http::HeaderValue;
 use hyper::rt::Timer;
 use mcp_hyper::mcp_proto::front::{ClientHandlers, HandlerError, Local};
 use mcp_hyper::mcp_proto::schema::ListRootsResult;
-use mcp_hyper::mcp_proto::transport::http::End;
+use mcp_hyper::mcp_proto::transport::http::ExchangeEnd;
 use mcp_hyper::{ConnectError, Endpoint, HeaderProblem, Runtime, Smol, Stream, WireEvent};
 use serde_json::json;
 
@@ -184,7 +184,7 @@ fn both_directions_of_the_wire_can_be_watched() {
                     String::from_utf8_lossy(bytes.get(..10).unwrap()).into_owned()
                 }
                 WireEvent::End { end, .. } => {
-                    assert_eq!(*end, End::Complete);
+                    assert_eq!(*end, ExchangeEnd::Complete);
                     "end".into()
                 }
                 other => panic!("{other:?}"),

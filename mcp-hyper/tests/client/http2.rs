@@ -11,7 +11,7 @@ use h2::Reason;
 use http::Response;
 use mcp_hyper::mcp_proto::front::Error;
 use mcp_hyper::mcp_proto::peer::client::CloseReason;
-use mcp_hyper::mcp_proto::transport::http::{End, Sent};
+use mcp_hyper::mcp_proto::transport::http::{ExchangeEnd, SentState};
 use mcp_hyper::{ClientOptions, WireEvent};
 use serde_json::json;
 use smol::net::TcpStream;
@@ -21,14 +21,14 @@ fn http2() -> ClientOptions {
 }
 
 /// The ends of exchanges that failed.
-type Failures = Arc<Mutex<Vec<Sent>>>;
+type Failures = Arc<Mutex<Vec<SentState>>>;
 
 fn watched() -> (ClientOptions, Failures) {
     let failures = Failures::default();
     let seen = failures.clone();
     let options = http2().configure(|config| config.backoff.first = Duration::from_millis(1));
     let options = options.on_wire(move |event| {
-        if let WireEvent::End { end: End::Failed { sent, .. }, .. } = event {
+        if let WireEvent::End { end: ExchangeEnd::Failed { sent, .. }, .. } = event {
             seen.lock().unwrap().push(*sent);
         }
     });
@@ -131,7 +131,7 @@ fn a_stream_that_was_refused_was_certainly_not_sent() {
             server.serve().await
         });
         assert_eq!(call(&client).await.unwrap(), url, "sent again on the same connection");
-        assert_eq!(*failures.lock().unwrap(), [Sent::No]);
+        assert_eq!(*failures.lock().unwrap(), [SentState::No]);
         drop(client);
         assert_eq!(server.await, 1);
     });
@@ -150,7 +150,7 @@ fn a_stream_that_was_reset_for_another_reason_may_have_been_acted_on() {
             server.serve().await
         });
         assert!(matches!(call(&client).await, Err(Error::Lost(_))));
-        assert_eq!(*failures.lock().unwrap(), [Sent::Maybe]);
+        assert_eq!(*failures.lock().unwrap(), [SentState::Maybe]);
         drop(client);
         assert_eq!(server.await, 0);
     });
@@ -208,7 +208,7 @@ fn a_request_that_a_server_did_not_look_at_before_it_went_away_was_certainly_not
             second.serve().await
         });
         call(&client).await.unwrap();
-        assert_eq!(*failures.lock().unwrap(), [Sent::No]);
+        assert_eq!(*failures.lock().unwrap(), [SentState::No]);
         drop(client);
         assert_eq!(server.await, 1);
     });
@@ -231,7 +231,7 @@ fn a_connection_that_breaks_loses_what_was_on_it() {
         client.ready().await.unwrap();
         assert!(matches!(call(&client).await, Err(Error::Lost(_))));
         assert_eq!(call(&client).await.unwrap(), url);
-        assert_eq!(*failures.lock().unwrap(), [Sent::Maybe]);
+        assert_eq!(*failures.lock().unwrap(), [SentState::Maybe]);
         drop(client);
         assert_eq!(server.await, 1);
     });

@@ -11,7 +11,7 @@ use futures_lite::future::or;
 use futures_lite::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use mcp_hyper::mcp_proto::front::{Client, Error};
 use mcp_hyper::mcp_proto::peer::client::EraPolicy;
-use mcp_hyper::mcp_proto::transport::http::client::Listen;
+use mcp_hyper::mcp_proto::transport::http::client::ListenPolicy;
 use mcp_hyper::{ClientDriver, ClientOptions, Proxy, Runtime};
 use serde_json::{Value, json};
 use smol::Timer;
@@ -33,7 +33,7 @@ pub fn modern() -> ClientOptions {
 /// A client that speaks to legacy servers alone, does not listen and asks no proxy.
 pub fn legacy() -> ClientOptions {
     let options = ClientOptions::new("test", "1").mode(EraPolicy::LegacyOnly).proxy(Proxy::none());
-    options.configure(|config| config.listen = Listen::Never)
+    options.configure(|config| config.listen = ListenPolicy::Never)
 }
 
 /// Connects, and has the driver polled beside the test.

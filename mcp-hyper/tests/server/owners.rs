@@ -116,7 +116,7 @@ fn is_alive(address: SocketAddr, session: &str) -> bool {
 fn survives(trusted: &[&str]) -> bool {
     let (listener, address) = listener();
     let options = ServerOptions::new(router(&Log::default()))
-        .configure(|config| config.sessions = 4)
+        .configure(|config| config.max_sessions = 4)
         .trusted_proxies(trusted.iter().map(|proxy| proxy.parse().unwrap()));
     let (_server, driver) = options.listen(listener);
     run(driver);

@@ -191,7 +191,7 @@ fn lifetime(members: &Members<'_>) -> Result<Option<Duration>, Fault> {
     Ok(seconds.map(|seconds| Duration::from_secs((seconds as u64).min(LIFETIME))))
 }
 
-/// Whether this is what `Content-Type: application/x-www-form-urlencoded` stands for.
+/// Whether this is what `PostContent-Type: application/x-www-form-urlencoded` stands for.
 fn is_form(body: &[u8]) -> bool {
     let body = body.get(..DOCUMENT_BYTES).unwrap_or(body);
     form_urlencoded::parse(body).any(|(name, _)| name == "access_token" || name == "error")

@@ -320,7 +320,7 @@ impl core::error::Error for Error {
 }
 
 impl From<Outcome> for Error {
-    /// A result is no error; it becomes [`Error::Finished`].
+    /// A result is no error; it becomes [`Error::FinishedBody`].
     fn from(outcome: Outcome) -> Self {
         match outcome {
             Outcome::Result(_) => Self::Finished,

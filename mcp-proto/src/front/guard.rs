@@ -62,7 +62,7 @@ use core::task::{Context, Poll, ready};
 use crate::Bytes;
 use crate::auth::server::{Access, Admission, Authorized, Presented, Proofs, Protection, VerifyError};
 use crate::auth::{Fetch, FetchId, Now, Reach};
-use crate::transport::http::server::{Answer, RequestHead};
+use crate::transport::http::server::{HttpResponse, RequestHead};
 
 #[cfg(feature = "auth-jwt")]
 pub use checking::JwtVerifier;
@@ -124,7 +124,7 @@ struct Inner {
 #[derive(Debug)]
 pub enum Admitted {
     /// It is answered.
-    Answer(Answer),
+    Answer(HttpResponse),
     /// Its token is being verified. Its body need not be read before.
     Verifying(Verifying),
 }
@@ -178,7 +178,7 @@ pub struct Verifying {
 }
 
 impl Future for Verifying {
-    type Output = Result<Authorized, Answer>;
+    type Output = Result<Authorized, HttpResponse>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let verified = ready!(self.verification.as_mut().poll(cx));

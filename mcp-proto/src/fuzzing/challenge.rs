@@ -28,10 +28,10 @@ pub fn challenge(data: &[u8]) {
     }
     let behind = Challenge::read_all(&format!("First zq=1, {header}"));
     assert!(behind.first().is_some_and(|first| first.is("first") && first.get("zq") == Some("1")));
-    demand(&header, &challenges);
+    check_requirement(&header, &challenges);
 }
 
-fn demand(header: &str, challenges: &[Challenge]) {
+fn check_requirement(header: &str, challenges: &[Challenge]) {
     let asked = challenges.iter().any(|challenge| challenge.is("bearer") || challenge.is("dpop"));
     let demand = Demand::read(header);
     assert_eq!(demand.is_some(), asked);

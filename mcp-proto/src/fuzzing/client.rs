@@ -49,7 +49,7 @@ pub(super) enum Operation {
     SetInterest { which: u8, interest: u8 },
     Unwatch(u8),
     Task { command: u8, timeout_ms: Option<u16> },
-    Tell { which: u8, what: u8 },
+    ServerNotifies { which: u8, what: u8 },
 }
 
 /// How the server answers.
@@ -78,15 +78,15 @@ pub(super) struct Run {
 
 /// How input is cut before the machine sees it.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Cut {
+enum ChunkMode {
     Whole,
     Bytewise,
 }
 
 /// Runs it twice, with whole and with chopped input, and checks the contracts on the way.
 pub(super) fn client(run: &Run) {
-    let whole = Harness::run(run, Cut::Whole);
-    let chopped = Harness::run(run, Cut::Bytewise);
+    let whole = Harness::run(run, ChunkMode::Whole);
+    let chopped = Harness::run(run, ChunkMode::Bytewise);
     assert_eq!(whole, chopped, "contract 4: chunk invariance");
 }
 
@@ -95,7 +95,7 @@ struct Harness {
     now: Instant,
     /// The requests accepted, and how many outcomes each has had.
     accepted: BTreeMap<RequestId, u32>,
-    order: Vec<RequestId>,
+    accepted_order: Vec<RequestId>,
     /// The ids of what the client sent and nobody answered.
     unanswered: VecDeque<Id>,
     inbound: Vec<InboundId>,
@@ -103,13 +103,13 @@ struct Harness {
     watches: BTreeMap<WatchId, bool>,
     /// The ids of the subscriptions.
     listens: Vec<String>,
-    cut: Cut,
+    cut: ChunkMode,
     transcript: String,
     closed: bool,
 }
 
 impl Harness {
-    fn run(run: &Run, cut: Cut) -> String {
+    fn run(run: &Run, cut: ChunkMode) -> String {
         let mut config = ClientConfig::new(Implementation::new("fuzz", "0"));
         config.era_policy =
             [EraPolicy::Auto, EraPolicy::ModernOnly, EraPolicy::LegacyOnly][usize::from(run.mode % 3)];
@@ -132,7 +132,7 @@ impl Harness {
             client: StreamClient::new(config),
             now: Instant::ORIGIN,
             accepted: BTreeMap::new(),
-            order: Vec::new(),
+            accepted_order: Vec::new(),
             unanswered: VecDeque::new(),
             inbound: Vec::new(),
             watches: BTreeMap::new(),
@@ -184,7 +184,7 @@ impl Harness {
                 self.accept(accepted);
             }
             Operation::Cancel(which) => {
-                if let Some(request) = pick(&self.order, *which) {
+                if let Some(request) = pick(&self.accepted_order, *which) {
                     self.client.cancel(now, request, None);
                 }
             }
@@ -208,16 +208,17 @@ impl Harness {
             }
             Operation::Answer { which, with } => self.answer(*which, *with),
             Operation::Progress(which) => {
-                let token = self.order.get(usize::from(*which)).map_or(0, |request| request.number());
-                self.say(&format!(
+                let token =
+                    self.accepted_order.get(usize::from(*which)).map_or(0, |request| request.number());
+                self.send_line(&format!(
                     r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":{token},"progress":1}}}}"#
                 ));
             }
             Operation::ServerRequest { id, method } => {
                 let method = ["ping", "roots/list", "sampling/createMessage", "x"][usize::from(method % 4)];
-                self.say(&format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}"}}"#));
+                self.send_line(&format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}"}}"#));
             }
-            Operation::ServerCancels(id) => self.say(&format!(
+            Operation::ServerCancels(id) => self.send_line(&format!(
                 r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{id}}}}}"#
             )),
             Operation::Eof => self.client.handle_eof(now, "fuzz"),
@@ -241,7 +242,7 @@ impl Harness {
             }
             Operation::Watch { interest, before } => {
                 let since = if *before { WatchStart::Before } else { WatchStart::Now };
-                let watch = self.client.watch(now, super::interest(*interest), since);
+                let watch = self.client.watch(now, super::watch_filter(*interest), since);
                 self.note(&watch);
                 if let Ok(watch) = watch {
                     assert!(self.watches.insert(watch, false).is_none(), "a handle is used twice");
@@ -249,7 +250,7 @@ impl Harness {
             }
             Operation::SetInterest { which, interest } => {
                 if let Some(watch) = self.pick_watch(*which) {
-                    self.client.set_interest(now, watch, super::interest(*interest));
+                    self.client.set_watch_filter(now, watch, super::watch_filter(*interest));
                 }
             }
             Operation::Unwatch(which) => {
@@ -263,11 +264,11 @@ impl Harness {
                 let accepted = self.client.task(now, "t", super::task_command(*command), options);
                 self.accept(accepted);
             }
-            Operation::Tell { which, what } => {
+            Operation::ServerNotifies { which, what } => {
                 self.transmit();
                 let at = usize::from(*which) % self.listens.len().max(1);
                 let subscription = self.listens.get(at).map_or("0", String::as_str);
-                self.say(&super::told(*what, subscription));
+                self.send_line(&super::subscription_message(*what, subscription));
             }
         }
     }
@@ -290,14 +291,14 @@ impl Harness {
         self.note(&accepted);
         if let Ok(request) = accepted {
             assert!(self.accepted.insert(request, 0).is_none(), "a handle is used twice");
-            self.order.push(request);
+            self.accepted_order.push(request);
         }
     }
 
     fn input(&mut self, bytes: &[u8]) {
         match self.cut {
-            Cut::Whole => self.client.handle_input(self.now, Bytes::copy_from_slice(bytes)),
-            Cut::Bytewise => {
+            ChunkMode::Whole => self.client.handle_input(self.now, Bytes::copy_from_slice(bytes)),
+            ChunkMode::Bytewise => {
                 for byte in bytes {
                     self.client.handle_input(self.now, Bytes::copy_from_slice(&[*byte]));
                 }
@@ -305,7 +306,7 @@ impl Harness {
         }
     }
 
-    fn say(&mut self, text: &str) {
+    fn send_line(&mut self, text: &str) {
         self.input(format!("{text}\n").as_bytes());
     }
 
@@ -342,10 +343,11 @@ impl Harness {
             }
             Answer::Broken => r#""result":{"content":["#,
             Answer::WithoutId => {
-                return self.say(r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"?"}}"#);
+                return self
+                    .send_line(r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"?"}}"#);
             }
         };
-        self.say(&format!(r#"{{"jsonrpc":"2.0","id":{id},{outcome}}}"#));
+        self.send_line(&format!(r#"{{"jsonrpc":"2.0","id":{id},{outcome}}}"#));
     }
 
     fn transmit(&mut self) {

@@ -20,26 +20,26 @@ pub fn envelope(data: &[u8]) {
     }
     match read(&frame, 128) {
         Ok(Frame::Single(message)) => {
-            recovers(&frame, &message);
-            returns(&message);
+            check_recovered_id(&frame, &message);
+            check_round_trip(&message);
         }
         Ok(Frame::Batch(batch)) => {
             let (expected, mut count) = (batch.len(), 0);
             for message in batch {
                 count += 1;
                 match message {
-                    Ok(message) => returns(&message),
-                    Err(malformed) => explains(&malformed, &frame),
+                    Ok(message) => check_round_trip(&message),
+                    Err(malformed) => check_explanation(&malformed, &frame),
                 }
             }
             assert_eq!(count, expected, "a batch is shorter than it says");
         }
-        Err(malformed) => explains(&malformed, &frame),
+        Err(malformed) => check_explanation(&malformed, &frame),
     }
     let _ = recover_ends(data, data);
 }
 
-fn explains(malformed: &Malformed, frame: &[u8]) {
+fn check_explanation(malformed: &Malformed, frame: &[u8]) {
     assert!(malformed.offset <= frame.len(), "a fault outside of the frame");
     assert!(!malformed.to_string().is_empty());
     let refused = matches!(
@@ -58,7 +58,7 @@ fn id(message: &Message) -> Option<&Id> {
     }
 }
 
-fn recovers(frame: &[u8], message: &Message) {
+fn check_recovered_id(frame: &[u8], message: &Message) {
     let whole = recover(frame);
     assert_eq!(whole.id.as_ref(), id(message), "another id is recovered");
     assert_eq!(whole.kind, Some(message.kind()), "another kind is recovered");
@@ -77,7 +77,7 @@ fn recovers(frame: &[u8], message: &Message) {
 }
 
 /// Writes a message and reads it again: without the deviation that was tolerated in it.
-fn returns(message: &Message) {
+fn check_round_trip(message: &Message) {
     let mut message = message.clone();
     if let Message::Response(response) = &mut message
         && let Some(deviation) = response.deviation.take()

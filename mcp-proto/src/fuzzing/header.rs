@@ -8,17 +8,17 @@ use crate::codec::media;
 
 /// Reads the input as the value of a header, as text to be encoded and as lists of media types.
 pub fn header(data: &[u8]) {
-    returns(&String::from_utf8_lossy(data));
+    check_round_trip(&String::from_utf8_lossy(data));
     match decode(data) {
         Ok(Cow::Borrowed(value)) => {
             assert_eq!(value.as_bytes(), trimmed(data), "another value is read");
-            returns(value);
+            check_round_trip(value);
         }
         Ok(Cow::Owned(value)) => {
-            returns(&value);
+            check_round_trip(&value);
             let inner = trimmed(data).strip_prefix(b"=?base64?").and_then(|data| data.strip_suffix(b"?="));
             let inner = inner.expect("what has no markers is plain");
-            assert_eq!(bits(inner).as_deref(), Some(value.as_bytes()), "other bytes are read");
+            assert_eq!(decode_base64(inner).as_deref(), Some(value.as_bytes()), "other bytes are read");
         }
         Err(HeaderValueError::Character(at)) => {
             assert!(!is_text(&data[at..=at]), "a character is refused that a header may have");
@@ -27,7 +27,7 @@ pub fn header(data: &[u8]) {
         Err(error) => {
             let value = trimmed(data);
             assert!(value.starts_with(b"=?base64?") && value.ends_with(b"?="), "a plain value is refused");
-            let inner = value.get(9..value.len() - 2).and_then(bits);
+            let inner = value.get(9..value.len() - 2).and_then(decode_base64);
             let utf8 = inner.as_ref().is_some_and(|bytes| core::str::from_utf8(bytes).is_ok());
             assert!(!utf8, "base64 of text is refused");
             assert_eq!(inner.is_some(), error == HeaderValueError::NotUtf8);
@@ -48,7 +48,7 @@ fn trimmed(mut value: &[u8]) -> &[u8] {
 }
 
 /// Encodes a value and reads it again.
-fn returns(value: &str) {
+fn check_round_trip(value: &str) {
     let encoded = encode(value);
     assert!(encoded.bytes().all(|byte| (b' '..=b'~').contains(&byte)), "not for a header");
     assert_eq!(encoded.trim(), encoded, "a reader would trim it");
@@ -56,7 +56,7 @@ fn returns(value: &str) {
 }
 
 /// Base64 in the plainest way: whole groups of four, the last one padded, the bits that are left over zero.
-fn bits(text: &[u8]) -> Option<alloc::vec::Vec<u8>> {
+fn decode_base64(text: &[u8]) -> Option<alloc::vec::Vec<u8>> {
     const ALPHABET: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let padding = text.iter().rev().take_while(|byte| **byte == b'=').count();
     if !text.len().is_multiple_of(4) || padding > 2 {
@@ -79,13 +79,13 @@ fn media_types(data: &[u8]) {
     let full = "application/json";
     let _ = media::accepts([data], full);
     assert!(media::accepts([data, full.as_bytes()], full), "the type itself is refused");
-    assert!(!media::accepts([data, b"APPLICATION/json; q=0"], "application/json") || plain(data, full));
+    assert!(!media::accepts([data, b"APPLICATION/json; q=0"], "application/json") || names_type(data, full));
     let typed = [b"Application/JSON \t; ", data].concat();
     assert!(media::is_type(&typed, full), "parameters change a type");
     assert!(!media::is_type(&[b"x", data].concat(), full), "another type is taken for it");
 }
 
 /// Whether a list names the type itself somewhere, perhaps without a weight of nothing.
-fn plain(data: &[u8], full: &str) -> bool {
+fn names_type(data: &[u8], full: &str) -> bool {
     data.to_ascii_lowercase().windows(full.len()).any(|window| window == full.as_bytes())
 }

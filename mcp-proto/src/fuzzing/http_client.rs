@@ -21,31 +21,33 @@ use crate::schema::{
     ListTools, PaginatedParams, RootsListChanged, SubscriptionFilter, SubscriptionsListen,
     SubscriptionsListenParams,
 };
-use crate::transport::http::client::{Action, Challenge, HttpClient, HttpClientConfig, Listen, Unauthorized};
-use crate::transport::http::{End, ExchangeId, Sent, Verb};
+use crate::transport::http::client::{
+    Action, AuthorizationRequired, HttpClient, HttpClientConfig, ListenPolicy, UnauthorizedPolicy,
+};
+use crate::transport::http::{ExchangeEnd, ExchangeId, SentState, Verb};
 
-use operation::{Ending, Kind, Operation, Say, Status};
+use operation::{EndKind, Kind, Operation, ServerMessage, Status};
 
 pub(super) use operation::Run;
 
 /// How bodies are cut before the machine sees them.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Cut {
+enum ChunkMode {
     Whole,
     Bytewise,
 }
 
 /// Runs it twice, with whole and with chopped bodies, and checks the contracts on the way.
 pub(super) fn http_client(run: &Run) {
-    let whole = Harness::run(run, Cut::Whole);
-    let chopped = Harness::run(run, Cut::Bytewise);
+    let whole = Harness::run(run, ChunkMode::Whole);
+    let chopped = Harness::run(run, ChunkMode::Bytewise);
     assert_eq!(whole, chopped, "contract 4: chunk invariance");
 }
 
 /// What is to be read of a message that the client sends.
 #[derive(Deserialize, Default)]
 #[serde(default)]
-struct Carried {
+struct SentMessage {
     id: Option<i64>,
     params: Params,
 }
@@ -79,23 +81,23 @@ struct Harness {
     now: Instant,
     /// The requests accepted, and how many outcomes each has had.
     accepted: BTreeMap<RequestId, u32>,
-    order: Vec<RequestId>,
+    accepted_order: Vec<RequestId>,
     open: BTreeMap<ExchangeId, Exchange>,
     seen: BTreeSet<ExchangeId>,
-    held: VecDeque<Challenge>,
+    challenges: VecDeque<AuthorizationRequired>,
     markers: u64,
     /// The tool calls that the server may have acted on.
     acted_on: BTreeSet<Marker>,
     inbound: Vec<InboundId>,
     /// The watches, and whether each has been told that it is over.
     watches: BTreeMap<WatchId, bool>,
-    cut: Cut,
+    cut: ChunkMode,
     transcript: String,
     closed: bool,
 }
 
 impl Harness {
-    fn run(run: &Run, cut: Cut) -> String {
+    fn run(run: &Run, cut: ChunkMode) -> String {
         let mut config = ClientConfig::new(Implementation::new("fuzz", "0"));
         config.era_policy =
             [EraPolicy::Auto, EraPolicy::ModernOnly, EraPolicy::LegacyOnly][usize::from(run.mode % 3)];
@@ -116,20 +118,20 @@ impl Harness {
         }
         let mut config = HttpClientConfig::new(config, "http://localhost/mcp");
         config.seed = run.seed;
-        config.dialect_002 = run.dialect;
+        config.chunked_results = run.dialect;
         if run.mode >= 128 {
-            config.authorization = Unauthorized::Park;
+            config.authorization = UnauthorizedPolicy::Park;
         }
-        config.listen = if run.listen { Listen::IfOffered } else { Listen::Never };
+        config.listen = if run.listen { ListenPolicy::IfOffered } else { ListenPolicy::Never };
         let now = Instant::ORIGIN;
         let mut harness = Self {
             client: HttpClient::new(config, now).expect("the URL is one"),
             now,
             accepted: BTreeMap::new(),
-            order: Vec::new(),
+            accepted_order: Vec::new(),
             open: BTreeMap::new(),
             seen: BTreeSet::new(),
-            held: VecDeque::new(),
+            challenges: VecDeque::new(),
             markers: 0,
             acted_on: BTreeSet::new(),
             inbound: Vec::new(),
@@ -152,7 +154,7 @@ impl Harness {
         assert_eq!(harness.client.poll_timeout(), None, "nothing is waited for after the end");
         assert_eq!(harness.client.queued(), 0, "nothing waits to be sent after the end");
         assert!(harness.open.is_empty(), "every exchange is ended or broken off");
-        assert!(harness.held.is_empty(), "what nobody waits for is not held");
+        assert!(harness.challenges.is_empty(), "what nobody waits for is not held");
         harness.transcript
     }
 
@@ -184,7 +186,7 @@ impl Harness {
                 self.note(&told);
             }
             Operation::Cancel(which) => {
-                if let Some(request) = pick(&self.order, *which) {
+                if let Some(request) = pick(&self.accepted_order, *which) {
                     self.client.cancel(now, request, None);
                 }
             }
@@ -206,16 +208,16 @@ impl Harness {
                     self.body(exchange, bytes);
                 }
             }
-            Operation::Events { which, say, id } => {
+            Operation::Events { which, message: say, id } => {
                 if let Some(exchange) = self.pick(*which) {
                     let name = match say {
-                        Say::Endpoint => "event: endpoint\n",
-                        Say::Fragment => "event: result\n",
-                        Say::Last => "event: complete\n",
+                        ServerMessage::Endpoint => "event: endpoint\n",
+                        ServerMessage::Fragment => "event: result\n",
+                        ServerMessage::Last => "event: complete\n",
                         _ => "",
                     };
                     let id = if *id { "id: 7\nretry: 300\n" } else { "" };
-                    let text = format!("{id}{name}data: {}\n\n", self.words(exchange, *say));
+                    let text = format!("{id}{name}data: {}\n\n", self.message_text(exchange, *say));
                     self.body(exchange, text.as_bytes());
                 }
             }
@@ -224,12 +226,12 @@ impl Harness {
                     self.end(exchange, *end);
                 }
             }
-            Operation::Answer { which, status, say } => {
+            Operation::Answer { which, status, message: say } => {
                 if let Some(exchange) = self.pick(*which) {
-                    let text = self.words(exchange, *say);
+                    let text = self.message_text(exchange, *say);
                     self.head(exchange, *status, Kind::Json);
                     self.body(exchange, text.as_bytes());
-                    self.end(exchange, Ending::Complete);
+                    self.end(exchange, EndKind::Complete);
                 }
             }
             Operation::Advance { ms } => self.now = now + Duration::from_millis(u64::from(*ms) * 4),
@@ -245,11 +247,11 @@ impl Harness {
             Operation::PollEvents => self.events(),
             Operation::PollActions => {
                 self.actions();
-                self.see_to_one();
+                self.resolve_challenge();
             }
             Operation::Watch { interest, before } => {
                 let since = if *before { WatchStart::Before } else { WatchStart::Now };
-                let watch = self.client.watch(now, super::interest(*interest), since);
+                let watch = self.client.watch(now, super::watch_filter(*interest), since);
                 self.note(&watch);
                 if let Ok(watch) = watch {
                     assert!(self.watches.insert(watch, false).is_none(), "a handle is used twice");
@@ -257,7 +259,7 @@ impl Harness {
             }
             Operation::SetInterest { which, interest } => {
                 if let Some(watch) = self.pick_watch(*which) {
-                    self.client.set_interest(now, watch, super::interest(*interest));
+                    self.client.set_watch_filter(now, watch, super::watch_filter(*interest));
                 }
             }
             Operation::Unwatch(which) => {
@@ -292,7 +294,7 @@ impl Harness {
         self.note(&accepted);
         if let Ok(request) = accepted {
             assert!(self.accepted.insert(request, 0).is_none(), "a handle is used twice");
-            self.order.push(request);
+            self.accepted_order.push(request);
         }
     }
 
@@ -333,8 +335,8 @@ impl Harness {
 
     fn body(&mut self, id: ExchangeId, bytes: &[u8]) {
         match self.cut {
-            Cut::Whole => self.client.handle_body(self.now, id, Bytes::copy_from_slice(bytes)),
-            Cut::Bytewise => {
+            ChunkMode::Whole => self.client.handle_body(self.now, id, Bytes::copy_from_slice(bytes)),
+            ChunkMode::Bytewise => {
                 for byte in bytes {
                     self.client.handle_body(self.now, id, Bytes::copy_from_slice(&[*byte]));
                 }
@@ -342,80 +344,86 @@ impl Harness {
         }
     }
 
-    fn end(&mut self, id: ExchangeId, end: Ending) {
+    fn end(&mut self, id: ExchangeId, end: EndKind) {
         let Some(exchange) = self.open.remove(&id) else { return };
         let end = match end {
-            Ending::Complete => End::Complete,
-            Ending::Truncated => End::Truncated("fuzz".to_owned()),
+            EndKind::Complete => ExchangeEnd::Complete,
+            EndKind::Truncated => ExchangeEnd::Truncated("fuzz".to_owned()),
             // What has begun to be answered was sent.
-            Ending::No if !exchange.begun => End::Failed { sent: Sent::No, detail: "fuzz".to_owned() },
-            Ending::Maybe | Ending::No => End::Failed { sent: Sent::Maybe, detail: "fuzz".to_owned() },
+            EndKind::No if !exchange.begun => {
+                ExchangeEnd::Failed { sent: SentState::No, detail: "fuzz".to_owned() }
+            }
+            EndKind::Maybe | EndKind::No => {
+                ExchangeEnd::Failed { sent: SentState::Maybe, detail: "fuzz".to_owned() }
+            }
         };
-        if !exchange.begun && !matches!(end, End::Failed { sent: Sent::No, .. }) {
+        if !exchange.begun && !matches!(end, ExchangeEnd::Failed { sent: SentState::No, .. }) {
             self.acted_on.extend(exchange.marker);
         }
         self.client.handle_end(self.now, id, end);
     }
 
-    fn words(&self, id: ExchangeId, say: Say) -> String {
+    fn message_text(&self, id: ExchangeId, say: ServerMessage) -> String {
         let own = self.open.get(&id).and_then(|exchange| exchange.id);
         let (error, task);
         let outcome = match say {
-            Say::Discovered => {
+            ServerMessage::Discovered => {
                 r#""result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}}}"#
             }
-            Say::Initialized => {
+            ServerMessage::Initialized => {
                 r#""result":{"protocolVersion":"2025-03-26","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}"#
             }
-            Say::Complete | Say::Elsewhere(_) | Say::Batch => {
+            ServerMessage::Complete | ServerMessage::Elsewhere(_) | ServerMessage::Batch => {
                 r#""result":{"content":[],"tools":[],"ttlMs":300,"cacheScope":"private"}"#
             }
-            Say::Tools => {
+            ServerMessage::Tools => {
                 r#""result":{"tools":[{"name":"fuzz","inputSchema":{"type":"object","properties":{"marker":{"type":"integer","x-mcp-header":"M"}}}},{"name":"bad","inputSchema":{"properties":{"a":{"x-mcp-header":""}}}}],"nextCursor":"n"}"#
             }
-            Say::Error => {
-                error = answer_of(own);
+            ServerMessage::Error => {
+                error = error_or_input_required(own);
                 &error
             }
-            Say::HeaderMismatch => r#""error":{"code":-32020,"message":"no"}"#,
-            Say::Unsupported => {
+            ServerMessage::HeaderMismatch => r#""error":{"code":-32020,"message":"no"}"#,
+            ServerMessage::Unsupported => {
                 r#""error":{"code":-32022,"message":"no","data":{"supported":["2026-07-28","2025-06-18"]}}"#
             }
-            Say::Broken => r#""result":{"content":["#,
-            Say::WithoutId => {
+            ServerMessage::Broken => r#""result":{"content":["#,
+            ServerMessage::WithoutId => {
                 return r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"no session"}}"#
                     .into();
             }
-            Say::Request(method) => {
+            ServerMessage::Request(method) => {
                 let method = ["ping", "roots/list", "sampling/createMessage", "x"][usize::from(method % 4)];
                 return format!(r#"{{"jsonrpc":"2.0","id":{},"method":"{method}"}}"#, own.unwrap_or(0));
             }
-            Say::Progress(token) => {
+            ServerMessage::Progress(token) => {
                 return format!(
                     r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":{token},"progress":1}}}}"#
                 );
             }
-            Say::Cancelled(which) => {
+            ServerMessage::Cancelled(which) => {
                 return format!(
                     r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{which}}}}}"#
                 );
             }
-            Say::Endpoint => return "/post".to_string(),
-            Say::Fragment => return r#"{"content":[1],"isError":false}"#.to_string(),
-            Say::Last => return r#"{"result":{"content":[]}}"#.to_string(),
-            Say::Nothing => return String::new(),
-            Say::Told(what) => return super::told(what, &own.unwrap_or(0).to_string()),
-            Say::Task => {
+            ServerMessage::Endpoint => return "/post".to_string(),
+            ServerMessage::Fragment => return r#"{"content":[1],"isError":false}"#.to_string(),
+            ServerMessage::Last => return r#"{"result":{"content":[]}}"#.to_string(),
+            ServerMessage::Nothing => return String::new(),
+            ServerMessage::Notification(what) => {
+                return super::subscription_message(what, &own.unwrap_or(0).to_string());
+            }
+            ServerMessage::Task => {
                 task = super::task(&Id::Number(own.unwrap_or(0)));
                 &task
             }
         };
         let id = match say {
-            Say::Elsewhere(id) => i64::from(id),
+            ServerMessage::Elsewhere(id) => i64::from(id),
             _ => own.unwrap_or(0),
         };
         let message = format!(r#"{{"jsonrpc":"2.0","id":{id},{outcome}}}"#);
-        if matches!(say, Say::Batch) { format!("[{message},{message}]") } else { message }
+        if matches!(say, ServerMessage::Batch) { format!("[{message},{message}]") } else { message }
     }
 
     fn actions(&mut self) {
@@ -428,11 +436,11 @@ impl Harness {
                         !request.body.is_empty(),
                         "only messages have bodies"
                     );
-                    let sent: Carried = match request.verb {
+                    let sent: SentMessage = match request.verb {
                         Verb::Post => {
                             serde_json::from_slice(&request.body).expect("what goes out can be read")
                         }
-                        _ => Carried::default(),
+                        _ => SentMessage::default(),
                     };
                     let Params { arguments, request_state } = sent.params;
                     let marker = arguments.marker.map(|marker| (marker, request_state));
@@ -443,15 +451,15 @@ impl Harness {
                     self.open.insert(request.exchange, Exchange { id: sent.id, marker, begun: false });
                     self.note(&(&request.url, &request.headers, &request.body));
                 }
-                Action::Challenge(challenge) => {
+                Action::AuthorizationRequired(challenge) => {
                     assert!(self.seen.contains(&challenge.exchange), "what was never opened is not held");
                     self.note(&challenge);
-                    self.held.push_back(challenge);
+                    self.challenges.push_back(challenge);
                 }
                 Action::Abort(exchange) => {
                     assert!(self.seen.contains(&exchange), "what was never opened is not broken off");
                     self.open.remove(&exchange);
-                    self.held.retain(|challenge| challenge.exchange != exchange);
+                    self.challenges.retain(|challenge| challenge.exchange != exchange);
                     self.note(&exchange);
                 }
             }
@@ -459,8 +467,8 @@ impl Harness {
     }
 
     /// Somebody sees to the oldest challenge.
-    fn see_to_one(&mut self) {
-        if let Some(Challenge { exchange, attempt, .. }) = self.held.pop_front() {
+    fn resolve_challenge(&mut self) {
+        if let Some(AuthorizationRequired { exchange, attempt, .. }) = self.challenges.pop_front() {
             if attempt < 2 {
                 self.client.resume(self.now, exchange);
             } else {
@@ -523,7 +531,7 @@ impl Harness {
 }
 
 /// An error, or a result that asks for input: by the request's id, so that no state comes twice.
-fn answer_of(own: Option<i64>) -> String {
+fn error_or_input_required(own: Option<i64>) -> String {
     match own.map(|id| (id, id.rem_euclid(4))) {
         Some((id, 0)) => super::task(&Id::Number(id)),
         Some((id, 2)) => format!(r#""result":{{"resultType":"input_required","requestState":"{id}"}}"#),

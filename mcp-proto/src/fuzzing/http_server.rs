@@ -28,12 +28,12 @@ use crate::transport::http::server::{HttpServerConfig, LegacyPaths, RequestHead}
 pub(super) enum Operation {
     /// A request, whole.
     Send {
-        head: Head,
-        say: Say,
+        head: RequestShape,
+        message: ClientMessage,
     },
     /// A request that comes in parts.
     Begin {
-        head: Head,
+        head: RequestShape,
     },
     Body {
         which: u8,
@@ -57,7 +57,7 @@ pub(super) enum Operation {
 }
 
 #[derive(Arbitrary, Clone, Debug)]
-pub(super) struct Head {
+pub(super) struct RequestShape {
     verb: u8,
     path: u8,
     version: u8,
@@ -67,12 +67,12 @@ pub(super) struct Head {
     host: u8,
     last_event: Option<u8>,
     /// Whether the headers say what the body says.
-    honest: bool,
+    is_consistent: bool,
 }
 
 /// What a client says.
 #[derive(Arbitrary, Clone, Debug)]
-pub(super) enum Say {
+pub(super) enum ClientMessage {
     Discover,
     Initialize(u8),
     Initialized,
@@ -89,7 +89,7 @@ pub(super) enum Say {
     Batch(u8),
     Raw(Vec<u8>),
     /// The tool that asks is called with its own argument, and a state that was given for that, or for another.
-    Answers {
+    CallWithInput {
         id: u8,
         n: u8,
         state: u8,
@@ -113,7 +113,7 @@ pub(super) struct Run {
 
 /// How the bodies of requests are cut before the machine sees them.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Cut {
+enum ChunkMode {
     Whole,
     Bytewise,
 }
@@ -133,8 +133,8 @@ const VERSIONS: [&str; 6] = [MODERN, "2025-11-25", "2025-06-18", "2025-03-26", "
 
 /// Runs it twice, with whole and with chopped bodies, and checks the contracts on the way.
 pub(super) fn http_server(run: &Run) {
-    let whole = Harness::run(run, Cut::Whole);
-    let chopped = Harness::run(run, Cut::Bytewise);
+    let whole = Harness::run(run, ChunkMode::Whole);
+    let chopped = Harness::run(run, ChunkMode::Bytewise);
     assert_eq!(whole, chopped, "contract 4: chunk invariance");
 }
 
@@ -149,7 +149,7 @@ struct Harness {
     tasks: Vec<String>,
     /// Whether a handler got what belongs to another request.
     mixed_up: Arc<AtomicBool>,
-    cut: Cut,
+    cut: ChunkMode,
     transcript: String,
 }
 
@@ -168,7 +168,7 @@ struct Exchange {
 }
 
 impl Harness {
-    fn run(run: &Run, cut: Cut) -> String {
+    fn run(run: &Run, cut: ChunkMode) -> String {
         let clock = Arc::new(SimulatedClock::default());
         let mixed_up = Arc::new(AtomicBool::new(false));
         let router = router(&clock, &mixed_up);
@@ -187,10 +187,10 @@ impl Harness {
         config.path = Some("/mcp".into());
         config.legacy_sse = run.first_transport.then(LegacyPaths::default);
         if run.tight {
-            config.sessions = 2;
+            config.max_sessions = 2;
             config.stored_events = 4;
             config.stored_bytes = 256;
-            config.bytes = ByteLimits { total: 8192, unauthenticated: 8192, owner: 4096 };
+            config.byte_limits = ByteLimits { total: 8192, unauthenticated: 8192, owner: 4096 };
         }
         let mut harness = Self {
             peer: FrontPeer::new(router, config, clock, 7),
@@ -206,10 +206,10 @@ impl Harness {
         };
         for operation in &run.operations {
             harness.apply(operation);
-            harness.pass(Duration::ZERO);
+            harness.advance(Duration::ZERO);
         }
         harness.peer.server.close();
-        harness.pass(Duration::from_secs(3600));
+        harness.advance(Duration::from_secs(3600));
         assert!(harness.peer.is_done(), "a server that was closed ends");
         for (number, exchange) in harness.exchanges.iter().enumerate() {
             let answered = exchange.gone || !exchange.whole || exchange.over;
@@ -222,10 +222,10 @@ impl Harness {
 
     fn apply(&mut self, operation: &Operation) {
         match operation {
-            Operation::Send { head, say } => {
-                let (message, about) = self.message(say, head.version);
+            Operation::Send { head, message: say } => {
+                let (message, about) = self.build_message(say, head.version);
                 let number = self.begin(head, Some((about.0, about.1.as_str())));
-                self.exchanges[number].reused = matches!(say, Say::Raw(_));
+                self.exchanges[number].reused = matches!(say, ClientMessage::Raw(_));
                 self.body(number, message.as_bytes());
                 self.body_end(number);
             }
@@ -234,17 +234,17 @@ impl Harness {
                 self.exchanges[number].reused = true;
             }
             Operation::Body { which, bytes } => {
-                if let Some(number) = self.which(*which) {
+                if let Some(number) = self.pick_exchange(*which) {
                     self.body(number, bytes);
                 }
             }
             Operation::BodyEnd { which } => {
-                if let Some(number) = self.which(*which) {
+                if let Some(number) = self.pick_exchange(*which) {
                     self.body_end(number);
                 }
             }
             Operation::Disconnect { which } => {
-                if let Some(number) = self.which(*which) {
+                if let Some(number) = self.pick_exchange(*which) {
                     self.exchanges[number].gone = true;
                     self.peer.handle_disconnect(self.now, number as u64);
                 }
@@ -254,20 +254,20 @@ impl Harness {
                 self.peer.server.list_changed(list);
             }
             Operation::Updated(which) => self.peer.server.resource_updated(format!("note:///{}", which % 3)),
-            Operation::Advance { ms } => self.pass(Duration::from_millis((*ms).into())),
-            Operation::Idle { minutes } => self.pass(Duration::from_secs(60 * u64::from(minutes % 40))),
+            Operation::Advance { ms } => self.advance(Duration::from_millis((*ms).into())),
+            Operation::Idle { minutes } => self.advance(Duration::from_secs(60 * u64::from(minutes % 40))),
             Operation::Close => self.peer.server.close(),
         }
     }
 
     /// An exchange, counted from the newest: those that are over are among them.
-    fn which(&self, which: u8) -> Option<usize> {
+    fn pick_exchange(&self, which: u8) -> Option<usize> {
         self.exchanges.len().checked_sub(1 + usize::from(which))
     }
 
     // --- Requests ---
 
-    fn begin(&mut self, head: &Head, about: Option<(&str, &str)>) -> usize {
+    fn begin(&mut self, head: &RequestShape, about: Option<(&str, &str)>) -> usize {
         let session = head.session.map(|which| match self.sessions.len() {
             0 => String::from("unknown"),
             many => self.sessions[many - 1 - usize::from(which) % many].clone(),
@@ -305,7 +305,7 @@ impl Harness {
         );
         fields.extend(session.as_deref().map(|session| ("mcp-session-id", session)));
         fields.extend(last_event.as_deref().map(|event| ("last-event-id", event)));
-        if head.honest
+        if head.is_consistent
             && let Some((method, name)) = about
         {
             fields.push(("mcp-method", method));
@@ -321,7 +321,7 @@ impl Harness {
     }
 
     fn body(&mut self, number: usize, bytes: &[u8]) {
-        let size = if self.cut == Cut::Whole { bytes.len().max(1) } else { 1 };
+        let size = if self.cut == ChunkMode::Whole { bytes.len().max(1) } else { 1 };
         for part in bytes.chunks(size) {
             self.peer.handle_body(self.now, number as u64, Bytes::copy_from_slice(part));
         }
@@ -333,7 +333,7 @@ impl Harness {
     }
 
     /// A message, and the headers that tell what it is.
-    fn message(&self, say: &Say, version: u8) -> (String, (&'static str, String)) {
+    fn build_message(&self, say: &ClientMessage, version: u8) -> (String, (&'static str, String)) {
         let version = VERSIONS[usize::from(version) % VERSIONS.len()];
         let modern = format!(
             r#""_meta":{{"io.modelcontextprotocol/protocolVersion":"{version}","io.modelcontextprotocol/clientCapabilities":{CAPABILITIES},"progressToken":1}}"#
@@ -347,28 +347,28 @@ impl Harness {
             (text, (method, String::new()))
         };
         match say {
-            Say::Discover => request(1, "server/discover", ""),
-            Say::Initialize(version) => {
+            ClientMessage::Discover => request(1, "server/discover", ""),
+            ClientMessage::Initialize(version) => {
                 let version = VERSIONS[usize::from(*version) % VERSIONS.len()];
                 let params = format!(
                     r#""protocolVersion":"{version}","capabilities":{{"roots":{{}},"elicitation":{{}}}},"clientInfo":{{"name":"fuzz","version":"0"}}"#
                 );
                 request(0, "initialize", &params)
             }
-            Say::Initialized => (
+            ClientMessage::Initialized => (
                 r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#.into(),
                 ("notifications/initialized", String::new()),
             ),
-            Say::Tools => request(2, "tools/list", ""),
-            Say::Call { id, tool } => {
+            ClientMessage::Tools => request(2, "tools/list", ""),
+            ClientMessage::Call { id, tool } => {
                 let name = ["quick", "slow", "ask", "stuck", "release", "none", "form", "job"]
                     [usize::from(tool % 8)];
                 let params = format!(r#""name":"{name}","arguments":{{"n":{}}}"#, id % 4);
                 let (text, (method, _)) = request(*id, "tools/call", &params);
                 (text, (method, name.into()))
             }
-            Say::Answers { id, n, state } => {
-                let state = newest(&self.states, *state);
+            ClientMessage::CallWithInput { id, n, state } => {
+                let state = pick_newest(&self.states, *state);
                 let params = format!(
                     r#""name":"form","arguments":{{"n":{}}},"requestState":"{state}","inputResponses":{ANSWERS}"#,
                     n % 4
@@ -376,43 +376,43 @@ impl Harness {
                 let (text, (method, _)) = request(*id, "tools/call", &params);
                 (text, (method, "form".into()))
             }
-            Say::Task { id, method, task } => {
-                let task = newest(&self.tasks, *task);
+            ClientMessage::Task { id, method, task } => {
+                let task = pick_newest(&self.tasks, *task);
                 let methods = ["tasks/get", "tasks/update", "tasks/cancel", "tasks/result", "tasks/list"];
                 let params = format!(r#""taskId":"{task}","inputResponses":{ANSWERS}"#);
                 let (text, (method, _)) = request(*id, methods[usize::from(method % 5)], &params);
                 (text, (method, task.into()))
             }
-            Say::Listen => request(
+            ClientMessage::Listen => request(
                 3,
                 "subscriptions/listen",
                 r#""notifications":{"toolsListChanged":true,"resourceSubscriptions":["note:///1"]}"#,
             ),
-            Say::Subscribe => request(4, "resources/subscribe", r#""uri":"note:///1""#),
-            Say::Ping(id) => request(*id, "ping", ""),
-            Say::Cancel(id) => (
+            ClientMessage::Subscribe => request(4, "resources/subscribe", r#""uri":"note:///1""#),
+            ClientMessage::Ping(id) => request(*id, "ping", ""),
+            ClientMessage::Cancel(id) => (
                 format!(
                     r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{id}}}}}"#
                 ),
                 ("notifications/cancelled", String::new()),
             ),
-            Say::Reply(id) => (
+            ClientMessage::Reply(id) => (
                 format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"roots":[],"action":"decline"}}}}"#),
                 ("", String::new()),
             ),
-            Say::Batch(id) => (
+            ClientMessage::Batch(id) => (
                 format!(
                     r#"[{{"jsonrpc":"2.0","id":{id},"method":"ping"}},{{"jsonrpc":"2.0","id":"a","method":"tools/call","params":{{"name":"slow"}}}}]"#
                 ),
                 ("", String::new()),
             ),
-            Say::Raw(bytes) => (String::from_utf8_lossy(bytes).into_owned(), ("", String::new())),
+            ClientMessage::Raw(bytes) => (String::from_utf8_lossy(bytes).into_owned(), ("", String::new())),
         }
     }
 
     // --- Time and answers ---
 
-    fn pass(&mut self, duration: Duration) {
+    fn advance(&mut self, duration: Duration) {
         let end = self.now + duration;
         self.outputs();
         let mut steps = 0;
@@ -451,8 +451,8 @@ impl Harness {
                 HttpOutput::Body(bytes) => {
                     assert!(exchange.status.is_some(), "the head comes first");
                     assert!(!bytes.is_empty());
-                    self.states.extend(named(&bytes, "requestState"));
-                    self.tasks.extend(named(&bytes, "taskId"));
+                    self.states.extend(text_member(&bytes, "requestState"));
+                    self.tasks.extend(text_member(&bytes, "taskId"));
                     match &mut exchange.events {
                         None => exchange.body.extend_from_slice(&bytes),
                         Some(events) => {
@@ -465,7 +465,7 @@ impl Harness {
                                     self.sessions.push(session.into());
                                     exchange.reused = true;
                                 } else {
-                                    count(&event.data, &mut exchange.answered);
+                                    count_answers(&event.data, &mut exchange.answered);
                                 }
                                 self.events.extend(events.last_event_id().map(Into::into));
                             }
@@ -479,7 +479,10 @@ impl Harness {
                     if let Some(events) = &mut exchange.events {
                         assert_eq!(events.handle_eof(), None, "a stream ends behind an event");
                     } else if !exchange.body.is_empty() {
-                        count(&Bytes::from(core::mem::take(&mut exchange.body)), &mut exchange.answered);
+                        count_answers(
+                            &Bytes::from(core::mem::take(&mut exchange.body)),
+                            &mut exchange.answered,
+                        );
                     }
                     let once = exchange.answered.values().all(|answers| *answers == 1);
                     assert!(once || exchange.reused, "contract 1: {:?}", exchange.answered);
@@ -490,7 +493,7 @@ impl Harness {
 }
 
 /// Reads what a server has said, and counts its answers: there is one for each request.
-fn count(text: &Bytes, answered: &mut BTreeMap<Id, u32>) {
+fn count_answers(text: &Bytes, answered: &mut BTreeMap<Id, u32>) {
     let mut add = |message: &Message| {
         if let Message::Response(response) = message
             && let Some(id) = &response.id
@@ -506,20 +509,20 @@ fn count(text: &Bytes, answered: &mut BTreeMap<Id, u32>) {
 }
 
 /// A text of this name in what a server has said.
-fn named(text: &[u8], name: &str) -> Option<String> {
+fn text_member(text: &[u8], name: &str) -> Option<String> {
     let text = String::from_utf8_lossy(text);
     let (_, rest) = text.split_once(&format!(r#""{name}":""#))?;
     rest.split_once('"').map(|(value, _)| value.into())
 }
 
 /// One of several, counted from the newest.
-fn newest(from: &[String], which: u8) -> &str {
+fn pick_newest(from: &[String], which: u8) -> &str {
     let at = from.len().checked_sub(1 + usize::from(which) % from.len().max(1));
     at.map_or("unknown", |at| &from[at])
 }
 
 /// Asks, and keeps what it was called with until that is answered.
-async fn form(n: u8, context: Context, mixed_up: Arc<AtomicBool>) -> Result<String, HandlerError> {
+async fn ask_by_form(n: u8, context: Context, mixed_up: Arc<AtomicBool>) -> Result<String, HandlerError> {
     let kept = context.keep("n", async { n }).await;
     let schema = ElicitSchema::new([("answer", StringSchema::new().into())]);
     let answer = context.elicit("form", ElicitParams::form("What?", schema)).await?;
@@ -534,13 +537,13 @@ fn router(clock: &Arc<SimulatedClock>, mixed_up: &Arc<AtomicBool>) -> Router<Mul
         .seal(Sealer::new(SealKey::new([7; 32]), []))
         .tasks(TaskConfig::default())
         .tool_with(plain("form"), move |Arguments { n }: Arguments, context: Context| {
-            form(n, context, for_form.clone())
+            ask_by_form(n, context, for_form.clone())
         })
         .task_tool(plain("job"), TaskChoice::Optional, move |Arguments { n }: Arguments, context: Context| {
             let (mixed_up, clock) = (for_job.clone(), sleeps.clone());
             async move {
                 context.status("asks");
-                let answer = form(n, context, mixed_up).await?;
+                let answer = ask_by_form(n, context, mixed_up).await?;
                 clock.sleep(Duration::from_secs(2)).await;
                 Ok::<_, HandlerError>(answer)
             }

@@ -13,7 +13,7 @@ use crate::codec::{Line, Lines};
 pub fn lines(data: &[u8]) {
     let [limit, sizes, text @ ..] = data else { return };
     let limit = usize::from(*limit) * 40;
-    let expected = straightforward(limit, text);
+    let expected = reference_lines(limit, text);
     assert_eq!(expected, chopped(limit, text, |_| text.len().max(1)), "as a whole");
     assert_eq!(expected, chopped(limit, text, |_| 1), "by single bytes");
     let sizes = usize::from(*sizes);
@@ -54,7 +54,7 @@ fn queued(limit: usize, text: &[u8], size: usize) -> Vec<Line> {
 }
 
 /// What [`Lines`] is to find, said in the plainest way.
-fn straightforward(limit: usize, text: &[u8]) -> Vec<Line> {
+fn reference_lines(limit: usize, text: &[u8]) -> Vec<Line> {
     let mut found = Vec::new();
     for (n, line) in text.split(|byte| *byte == b'\n').enumerate() {
         let mark = if n == 0 && line.starts_with("\u{FEFF}".as_bytes()) { 3 } else { 0 };

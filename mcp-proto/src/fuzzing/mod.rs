@@ -69,7 +69,7 @@ pub fn http_server(data: &[u8]) {
 }
 
 /// What an application may be interested in: any of it, by the bits of a number.
-fn interest(bits: u8) -> WatchFilter {
+fn watch_filter(bits: u8) -> WatchFilter {
     let mut interest = WatchFilter::new();
     if bits & 1 != 0 {
         interest = interest.tools();
@@ -95,7 +95,7 @@ fn task_command(which: u8) -> TaskCommand {
 }
 
 /// What a server may tell those who listen, as part of the subscription that this request has begun.
-fn told(what: u8, subscription: &str) -> String {
+fn subscription_message(what: u8, subscription: &str) -> String {
     let (method, params) = match what % 7 {
         0 => (
             "subscriptions/acknowledged",

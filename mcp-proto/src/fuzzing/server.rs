@@ -26,7 +26,7 @@ use crate::{Instant, UnixTime};
 
 #[derive(Arbitrary, Clone, Debug)]
 pub(super) enum Operation {
-    Ask {
+    SendRequest {
         id: u8,
         method: u8,
         modern: bool,
@@ -83,7 +83,7 @@ pub(super) enum Operation {
         over: bool,
     },
     /// A call with a state that was given for that, or for another.
-    Again {
+    CallWithState {
         id: u8,
         which: u8,
     },
@@ -97,15 +97,15 @@ pub(super) struct Run {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Cut {
+enum ChunkMode {
     Whole,
     Bytewise,
 }
 
 /// Runs it twice, with whole and with chopped input, and checks the contracts on the way.
 pub(super) fn server(run: &Run) {
-    let whole = Harness::run(run, Cut::Whole);
-    let chopped = Harness::run(run, Cut::Bytewise);
+    let whole = Harness::run(run, ChunkMode::Whole);
+    let chopped = Harness::run(run, ChunkMode::Bytewise);
     assert_eq!(whole, chopped, "contract 4: chunk invariance");
 }
 
@@ -114,22 +114,22 @@ struct Harness {
     now: Instant,
     /// Requests handed to the application, and whether they were answered or cancelled.
     inbound: BTreeMap<InboundId, bool>,
-    order: Vec<InboundId>,
+    inbound_order: Vec<InboundId>,
     cancelled: BTreeSet<InboundId>,
     accepted: BTreeMap<RequestId, u32>,
-    asked: Vec<RequestId>,
+    server_requests: Vec<RequestId>,
     unanswered: Vec<Id>,
     /// The answers with an id that went out, minus the requests that went in.
     balance: BTreeMap<String, i64>,
     /// Whether bytes went in that are not counted in the balance.
-    noise: bool,
+    has_uncounted_input: bool,
     sealer: Sealer,
     /// What each request is about, to which its states are bound.
-    about: BTreeMap<InboundId, String>,
+    request_subjects: BTreeMap<InboundId, String>,
     /// The states that were given out, and what each is bound to.
     states: Vec<(String, String)>,
     transcript: String,
-    cut: Cut,
+    cut: ChunkMode,
     closed: bool,
 }
 
@@ -159,13 +159,13 @@ const LIFETIME: Duration = Duration::from_secs(30);
 /// What is to be read of a request.
 #[derive(Deserialize, Default)]
 #[serde(default, rename_all = "camelCase")]
-struct Carried {
+struct SentRequest {
     uri: String,
     request_state: Option<String>,
 }
 
 impl Harness {
-    fn run(run: &Run, cut: Cut) -> String {
+    fn run(run: &Run, cut: ChunkMode) -> String {
         let mut config = ServerConfig::new(Implementation::new("fuzz", "0"));
         config.eras = [Eras::Both, Eras::ModernOnly, Eras::LegacyOnly][usize::from(run.eras % 3)];
         for capability in [
@@ -193,15 +193,15 @@ impl Harness {
             server: StreamServer::new(config),
             now: Instant::ORIGIN,
             inbound: BTreeMap::new(),
-            order: Vec::new(),
+            inbound_order: Vec::new(),
             cancelled: BTreeSet::new(),
             accepted: BTreeMap::new(),
-            asked: Vec::new(),
+            server_requests: Vec::new(),
             unanswered: Vec::new(),
             balance: BTreeMap::new(),
-            noise: false,
+            has_uncounted_input: false,
             sealer: Sealer::new(SealKey::new([7; 32]), []),
-            about: BTreeMap::new(),
+            request_subjects: BTreeMap::new(),
             states: Vec::new(),
             transcript: String::new(),
             cut,
@@ -225,15 +225,17 @@ impl Harness {
     fn apply(&mut self, operation: &Operation) {
         let now = self.now;
         match operation {
-            Operation::Ask { id, method, modern } => {
-                let text = ask(*id, METHODS[usize::from(*method) % METHODS.len()], *modern);
+            Operation::SendRequest { id, method, modern } => {
+                let text = request_text(*id, METHODS[usize::from(*method) % METHODS.len()], *modern);
                 *self.balance.entry(format!("{id}")).or_default() -= 1;
                 self.input(format!("{text}\n").as_bytes());
             }
             Operation::Batch { ids } => {
-                let items: Vec<_> =
-                    ids.iter().map(|id| ask(*id, METHODS[usize::from(*id) % METHODS.len()], false)).collect();
-                self.noise = true;
+                let items: Vec<_> = ids
+                    .iter()
+                    .map(|id| request_text(*id, METHODS[usize::from(*id) % METHODS.len()], false))
+                    .collect();
+                self.has_uncounted_input = true;
                 self.input(format!("[{}]\n", items.join(",")).as_bytes());
             }
             Operation::Notify { method, id } => {
@@ -260,18 +262,18 @@ impl Harness {
                 self.input(format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},{outcome}}}\n").as_bytes());
             }
             Operation::Input(bytes) => {
-                self.noise = true;
+                self.has_uncounted_input = true;
                 self.input(bytes);
             }
             Operation::Line(bytes) => {
-                self.noise = true;
+                self.has_uncounted_input = true;
                 self.input(bytes);
                 self.input(b"\n");
             }
             Operation::Eof => self.server.handle_eof(now, "fuzz"),
             Operation::Respond { which, with } => {
-                let Some(request) = pick(&self.order, *which) else { return };
-                let state = (with % 4 == 1).then(|| self.seal(request));
+                let Some(request) = pick(&self.inbound_order, *which) else { return };
+                let state = (with % 4 == 1).then(|| self.seal_state(request));
                 let required = InputRequiredResult { request_state: state, ..InputRequiredResult::new() };
                 let result = CallToolResult::text("fuzz");
                 let task: GetTaskResult = task();
@@ -285,14 +287,14 @@ impl Harness {
                 self.inbound.insert(request, true);
             }
             Operation::Progress { which, value } => {
-                if let Some(request) = pick(&self.order, *which) {
+                if let Some(request) = pick(&self.inbound_order, *which) {
                     let sent = self.server.progress(now, request, &ProgressParams::new(0, u32::from(*value)));
                     assert!(!(sent && self.inbound[&request]), "progress after the end of a request");
                 }
             }
             Operation::Log { which, level } => {
                 let level = if *level { LoggingLevel::Error } else { LoggingLevel::Debug };
-                let request = which.and_then(|which| pick(&self.order, which));
+                let request = which.and_then(|which| pick(&self.inbound_order, which));
                 let sent = self.server.log(now, request, &LoggingMessageParams::new(level, "fuzz"));
                 self.note(&sent);
             }
@@ -308,11 +310,11 @@ impl Harness {
                 self.note(&accepted);
                 if let Ok(request) = accepted {
                     assert!(self.accepted.insert(request, 0).is_none(), "a handle is used twice");
-                    self.asked.push(request);
+                    self.server_requests.push(request);
                 }
             }
             Operation::Cancel(which) => {
-                if let Some(request) = pick(&self.asked, *which) {
+                if let Some(request) = pick(&self.server_requests, *which) {
                     self.server.cancel(now, request, None);
                 }
             }
@@ -339,11 +341,11 @@ impl Harness {
                 let sent = self.server.task_updated(now, &params);
                 self.note(&sent);
             }
-            Operation::Again { id, which } => {
+            Operation::CallWithState { id, which } => {
                 let at = usize::from(*which) % self.states.len().max(1);
                 let state = self.states.get(at).map_or("s", |(state, _)| state);
                 let state = format!(r#""requestState":"{state}","inputResponses":{{}},"taskId":"#);
-                let text = ask(*id, "tools/call", true).replacen(r#""taskId":"#, &state, 1);
+                let text = request_text(*id, "tools/call", true).replacen(r#""taskId":"#, &state, 1);
                 *self.balance.entry(format!("{id}")).or_default() -= 1;
                 self.input(format!("{text}\n").as_bytes());
             }
@@ -356,8 +358,8 @@ impl Harness {
     }
 
     /// A state for a request, and for no other.
-    fn seal(&mut self, request: InboundId) -> String {
-        let about = self.about.get(&request).cloned().unwrap_or_default();
+    fn seal_state(&mut self, request: InboundId) -> String {
+        let about = self.request_subjects.get(&request).cloned().unwrap_or_default();
         let mut nonce = [0; NONCE_BYTES];
         nonce[..8].copy_from_slice(&(self.states.len() as u64).to_be_bytes());
         let expires = self.unix_time() + LIFETIME;
@@ -367,7 +369,7 @@ impl Harness {
     }
 
     /// A state opens for the request that it was given for, and for no other.
-    fn open(&self, carried: &Carried) {
+    fn check_opens(&self, carried: &SentRequest) {
         let Some(state) = &carried.request_state else { return };
         let opened = self.sealer.open(self.unix_time(), carried.uri.as_bytes(), state);
         let given = self.states.iter().find(|(given, _)| given == state).map(|(_, about)| about);
@@ -397,8 +399,8 @@ impl Harness {
 
     fn input(&mut self, bytes: &[u8]) {
         match self.cut {
-            Cut::Whole => self.server.handle_input(self.now, Bytes::copy_from_slice(bytes)),
-            Cut::Bytewise => {
+            ChunkMode::Whole => self.server.handle_input(self.now, Bytes::copy_from_slice(bytes)),
+            ChunkMode::Bytewise => {
                 for byte in bytes {
                     self.server.handle_input(self.now, Bytes::copy_from_slice(&[*byte]));
                 }
@@ -413,10 +415,10 @@ impl Harness {
         for line in out.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
             let line = Bytes::copy_from_slice(line);
             match rpc::read(&line, 128) {
-                Ok(Frame::Single(message)) => self.sent(message),
+                Ok(Frame::Single(message)) => self.handle_sent(message),
                 Ok(Frame::Batch(batch)) => {
                     assert!(!batch.is_empty(), "an empty batch goes out");
-                    batch.for_each(|message| self.sent(message.expect("what goes out can be read")));
+                    batch.for_each(|message| self.handle_sent(message.expect("what goes out can be read")));
                 }
                 other => panic!("what goes out can be read: {other:?}"),
             }
@@ -424,7 +426,7 @@ impl Harness {
         self.note(&out);
     }
 
-    fn sent(&mut self, message: Message) {
+    fn handle_sent(&mut self, message: Message) {
         match message {
             Message::Request(request) => self.unanswered.push(request.id),
             Message::Notification(_) => {}
@@ -433,7 +435,7 @@ impl Harness {
                 let balance = self.balance.entry(format!("{id}")).or_default();
                 *balance += 1;
                 assert!(
-                    self.noise || *balance <= 0,
+                    self.has_uncounted_input || *balance <= 0,
                     "request {id} was answered more often than it was asked"
                 );
             }
@@ -447,11 +449,11 @@ impl Harness {
             match event {
                 Event::Request { id, params, .. } => {
                     let carried =
-                        params.and_then(|params| params.decode::<Carried>().ok()).unwrap_or_default();
-                    self.open(&carried);
-                    self.about.insert(id, carried.uri);
+                        params.and_then(|params| params.decode::<SentRequest>().ok()).unwrap_or_default();
+                    self.check_opens(&carried);
+                    self.request_subjects.insert(id, carried.uri);
                     assert!(self.inbound.insert(id, false).is_none(), "a handle is used twice");
-                    self.order.push(id);
+                    self.inbound_order.push(id);
                 }
                 Event::Cancelled { id, .. } => {
                     // It may have been answered while this event waited.
@@ -485,7 +487,7 @@ fn task<T: DeserializeOwned>() -> T {
     serde_json::from_str(text).expect("a task")
 }
 
-fn ask(id: u8, method: &str, modern: bool) -> String {
+fn request_text(id: u8, method: &str, modern: bool) -> String {
     let extensions =
         if id.is_multiple_of(2) { "" } else { r#""extensions":{"io.modelcontextprotocol/tasks":{}}"# };
     let meta = if modern {

@@ -14,7 +14,7 @@ const FIELD_BYTES: usize = 4096;
 /// What may be held beside the data: a value, a name and an id, of which invalid UTF-8 takes three times the space.
 const OTHER_BYTES: usize = 7 * FIELD_BYTES + 1;
 /// More than any input.
-const AMPLE: usize = 1 << 30;
+const UNLIMITED_BYTES: usize = 1 << 30;
 
 /// Decodes the input as a whole, by single bytes and in chunks of the sizes that it asks for, and checks that the same
 /// comes out, and the right thing; then writes events with parts of the input and reads them again.
@@ -23,23 +23,23 @@ const AMPLE: usize = 1 << 30;
 pub fn sse(data: &[u8]) {
     let [limit, sizes, stream @ ..] = data else { return };
     let limit = usize::from(*limit) * 40;
-    let expected = straightforward(limit, stream);
+    let expected = reference_decoder(limit, stream);
     assert_eq!(expected, chopped(limit, stream, |_| stream.len().max(1)), "as a whole");
     assert_eq!(expected, chopped(limit, stream, |_| 1), "by single bytes");
     let sizes = usize::from(*sizes);
     assert_eq!(expected, chopped(limit, stream, |n| 1 + (n * 31 + sizes) % (sizes + 1)), "in chunks");
     assert_eq!(expected, queued(limit, stream, sizes + 1), "in chunks that wait");
-    returns(stream, sizes);
+    check_round_trip(stream, sizes);
 }
 
 /// What a stream says.
 #[derive(Debug, Default, PartialEq)]
-struct Said {
+struct DecodedStream {
     /// Each with the id to resume from behind it.
     items: Vec<(SseItem, Option<String>)>,
     id: Option<String>,
     retry: Option<Duration>,
-    lost: Option<usize>,
+    truncated_bytes: Option<usize>,
 }
 
 fn drain(events: &mut Sse, items: &mut Vec<(SseItem, Option<String>)>) {
@@ -48,17 +48,17 @@ fn drain(events: &mut Sse, items: &mut Vec<(SseItem, Option<String>)>) {
     }
 }
 
-fn end(mut events: Sse, mut items: Vec<(SseItem, Option<String>)>) -> Said {
+fn end(mut events: Sse, mut items: Vec<(SseItem, Option<String>)>) -> DecodedStream {
     let lost = events.handle_eof();
     drain(&mut events, &mut items);
     assert_eq!(events.buffered(), 0, "something is left");
     events.handle_input(Bytes::from_static(b"\n\ndata: late\n\n"));
     assert_eq!((events.handle_eof(), events.poll_item()), (None, None), "something comes behind the end");
     let id = events.last_event_id().map(ToOwned::to_owned);
-    Said { items, id, retry: events.retry(), lost }
+    DecodedStream { items, id, retry: events.retry(), truncated_bytes: lost }
 }
 
-fn chopped(limit: usize, stream: &[u8], size: impl Fn(usize) -> usize) -> Said {
+fn chopped(limit: usize, stream: &[u8], size: impl Fn(usize) -> usize) -> DecodedStream {
     let mut events = Sse::new(limit);
     let mut items = Vec::new();
     let (mut rest, mut n) = (stream, 0);
@@ -73,7 +73,7 @@ fn chopped(limit: usize, stream: &[u8], size: impl Fn(usize) -> usize) -> Said {
 }
 
 /// All input first, then its end, and only then the events.
-fn queued(limit: usize, stream: &[u8], size: usize) -> Said {
+fn queued(limit: usize, stream: &[u8], size: usize) -> DecodedStream {
     let mut events = Sse::new(limit);
     for chunk in stream.chunks(size) {
         events.handle_input(Bytes::copy_from_slice(chunk));
@@ -83,8 +83,8 @@ fn queued(limit: usize, stream: &[u8], size: usize) -> Said {
 }
 
 /// What [`Sse`] is to find, as the specification says it.
-fn straightforward(limit: usize, stream: &[u8]) -> Said {
-    let mut said = Said::default();
+fn reference_decoder(limit: usize, stream: &[u8]) -> DecodedStream {
+    let mut said = DecodedStream::default();
     let (mut data, mut name, mut id) = (Vec::new(), String::new(), None);
     let mut rest = stream.strip_prefix("\u{FEFF}".as_bytes()).unwrap_or(stream);
     while let Some(length) = rest.iter().position(|byte| b"\r\n".contains(byte)) {
@@ -118,7 +118,7 @@ fn straightforward(limit: usize, stream: &[u8]) -> Said {
     {
         lost = data.len() + value.len();
     }
-    said.lost = (lost > 0).then_some(lost);
+    said.truncated_bytes = (lost > 0).then_some(lost);
     said.id = said.id.filter(|id| !id.is_empty());
     for (_, id) in &mut said.items {
         *id = id.take().filter(|id| !id.is_empty());
@@ -149,15 +149,15 @@ fn item(limit: usize, data: &[u8], name: String) -> Option<SseItem> {
 }
 
 /// Writes events and reads them again.
-fn returns(input: &[u8], sizes: usize) {
+fn check_round_trip(input: &[u8], sizes: usize) {
     let (id, data) = input.split_at(sizes.min(input.len()));
     let id = String::from_utf8_lossy(id);
     let mut out = Vec::new();
     write::comment(&mut out);
     write::priming(&mut out, "first", Some(Duration::from_millis(sizes as u64)));
     write::event(&mut out, Some(&id), Some(&id), data);
-    let said = chopped(AMPLE, &out, |n| 1 + (n * 17 + sizes) % (sizes + 1));
-    assert_eq!(said, straightforward(AMPLE, &out));
+    let said = chopped(UNLIMITED_BYTES, &out, |n| 1 + (n * 17 + sizes) % (sizes + 1));
+    assert_eq!(said, reference_decoder(UNLIMITED_BYTES, &out));
 
     let clean: String = id.chars().filter(|c| !"\r\n\0".contains(*c)).collect();
     let data: Vec<u8> = data.iter().map(|byte| if *byte == b'\r' { b'\n' } else { *byte }).collect();
@@ -165,7 +165,7 @@ fn returns(input: &[u8], sizes: usize) {
     let expected = data.len() - breaks(&input[sizes.min(input.len())..]);
     assert_eq!(said.retry, Some(Duration::from_millis(sizes as u64)));
     assert_eq!(said.id.unwrap_or_default(), clean, "another id comes back");
-    assert_eq!(said.lost, None, "an event that was written does not end");
+    assert_eq!(said.truncated_bytes, None, "an event that was written does not end");
     match &said.items[..] {
         [] => assert_eq!(expected, 0, "an event does not come back"),
         [(SseItem::Event(event), _)] => {

@@ -15,19 +15,19 @@ pub fn token_answer(data: &[u8]) {
     match read_token_answer(status, body) {
         Ok(granted) => {
             assert!((200..300).contains(&status), "a token is granted with status {status}");
-            grant(&granted);
+            check_grant(&granted);
         }
-        Err(refusal) => refused(status, &refusal),
+        Err(refusal) => check_error(status, &refusal),
     }
     // Whatever the status was.
     if let Ok(granted) = read_token_answer(200, body) {
-        grant(&granted);
+        check_grant(&granted);
     }
-    refused(400, &read_token_answer(400, body).unwrap_err());
-    refused(503, &read_token_answer(503, body).unwrap_err());
+    check_error(400, &read_token_answer(400, body).unwrap_err());
+    check_error(503, &read_token_answer(503, body).unwrap_err());
 }
 
-fn grant(granted: &Granted) {
+fn check_grant(granted: &Granted) {
     let sound = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic());
     assert!(sound(granted.access.expose()), "a token that no header may have");
     assert!(granted.lifetime.is_none_or(|lifetime| lifetime <= Duration::from_secs(315_360_000)));
@@ -48,7 +48,7 @@ fn grant(granted: &Granted) {
     assert_eq!(again.as_ref(), Ok(granted), "another token is read again");
 }
 
-fn refused(status: u16, refusal: &TokenRefusal) {
+fn check_error(status: u16, refusal: &TokenRefusal) {
     let shown = refusal.to_string();
     assert!(!shown.contains(char::is_control) && shown.chars().count() < 1000, "not for showing");
     let said = (200..300).contains(&status) || ((400..500).contains(&status) && status != 429);

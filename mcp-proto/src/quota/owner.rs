@@ -13,15 +13,15 @@ use crate::peer::Principal;
 ///
 /// ```
 /// use mcp_proto::peer::Principal;
-/// use mcp_proto::quota::Owner;
+/// use mcp_proto::quota::CallOwner;
 ///
 /// let address = |text: &str| text.parse().ok();
-/// assert_eq!(Owner::of(None, address("2001:db8::1")), Owner::of(None, address("2001:db8::2")));
-/// assert_eq!(Owner::of(None, address("::ffff:192.0.2.1")), Owner::of(None, address("192.0.2.1")));
-/// assert_ne!(Owner::of(None, address("192.0.2.1")), Owner::LOCAL);
+/// assert_eq!(CallOwner::of(None, address("2001:db8::1")), CallOwner::of(None, address("2001:db8::2")));
+/// assert_eq!(CallOwner::of(None, address("::ffff:192.0.2.1")), CallOwner::of(None, address("192.0.2.1")));
+/// assert_ne!(CallOwner::of(None, address("192.0.2.1")), CallOwner::LOCAL);
 ///
 /// let ada = Principal::new("https://login.example#ada");
-/// assert_eq!(Owner::of(Some(&ada), address("192.0.2.1")), Owner::of(Some(&ada), None));
+/// assert_eq!(CallOwner::of(Some(&ada), address("192.0.2.1")), CallOwner::of(Some(&ada), None));
 /// ```
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct QuotaOwner(OwnerKind);

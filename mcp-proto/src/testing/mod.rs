@@ -88,7 +88,7 @@ impl Pair {
     }
 
     /// How often the client has opened its link.
-    pub fn opened(&self) -> usize {
+    pub fn opened_count(&self) -> usize {
         self.opened
     }
 
@@ -105,11 +105,11 @@ impl Pair {
 
     /// Does what is due now, then moves to the next moment at which anything is due. Returns whether there is one.
     pub fn step(&mut self) -> bool {
-        self.settle();
+        self.run_due();
         match self.next() {
             Some(next) => {
                 self.now = self.now.max(next);
-                self.settle();
+                self.run_due();
                 true
             }
             None => false,
@@ -118,23 +118,23 @@ impl Pair {
 
     /// Goes on until nothing is under way on the network; timeouts that lie further ahead are left alone.
     pub fn drive(&mut self) {
-        self.settle();
+        self.run_due();
         while let Some(next) = [self.to_server.next(), self.to_client.next()].into_iter().flatten().min() {
             self.now = self.now.max(next);
-            self.settle();
+            self.run_due();
         }
     }
 
     /// Lets time pass, moment by moment.
     pub fn advance(&mut self, duration: Duration) {
         let end = self.now + duration;
-        self.settle();
+        self.run_due();
         while let Some(next) = self.next().filter(|&next| next <= end) {
             self.now = self.now.max(next);
-            self.settle();
+            self.run_due();
         }
         self.now = end;
-        self.settle();
+        self.run_due();
     }
 
     /// How a request of the client has ended, if it has. Other events are kept in [`events`](Self::events).
@@ -173,7 +173,7 @@ impl Pair {
     }
 
     /// Does everything that is due now.
-    fn settle(&mut self) {
+    fn run_due(&mut self) {
         let now = self.now;
         loop {
             for (due, timeout) in [
@@ -193,7 +193,7 @@ impl Pair {
                 assert!(next.is_none_or(|next| next > now), "contract 5: {next:?} at {now:?}");
             }
             while let Some(action) = self.client.poll_link() {
-                self.link(action);
+                self.handle_link_action(action);
             }
             self.transmit();
             let mut moved = false;
@@ -218,7 +218,7 @@ impl Pair {
         }
     }
 
-    fn link(&mut self, action: LinkAction) {
+    fn handle_link_action(&mut self, action: LinkAction) {
         match action {
             LinkAction::Open => {
                 self.opened = self.opened.saturating_add(1);

@@ -28,7 +28,7 @@ impl Default for Network {
 /// One direction of a link.
 #[derive(Debug, Default)]
 pub(super) struct Pipe {
-    under_way: VecDeque<(Instant, Bytes)>,
+    in_flight: VecDeque<(Instant, Bytes)>,
     sent: Vec<u8>,
 }
 
@@ -37,24 +37,24 @@ impl Pipe {
         self.sent.extend_from_slice(bytes);
         let size = network.chunk.map_or(bytes.len().max(1), NonZeroUsize::get);
         for chunk in bytes.chunks(size) {
-            self.under_way.push_back((now + network.latency, Bytes::copy_from_slice(chunk)));
+            self.in_flight.push_back((now + network.latency, Bytes::copy_from_slice(chunk)));
         }
     }
 
     pub(super) fn receive(&mut self, now: Instant) -> Option<Bytes> {
-        self.under_way.pop_front_if(|(due, _)| *due <= now).map(|(_, bytes)| bytes)
+        self.in_flight.pop_front_if(|(due, _)| *due <= now).map(|(_, bytes)| bytes)
     }
 
     pub(super) fn next(&self) -> Option<Instant> {
-        self.under_way.front().map(|(due, _)| *due)
+        self.in_flight.front().map(|(due, _)| *due)
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.under_way.is_empty()
+        self.in_flight.is_empty()
     }
 
     pub(super) fn clear(&mut self) {
-        self.under_way.clear();
+        self.in_flight.clear();
     }
 
     pub(super) fn transcript(&self) -> String {

@@ -15,7 +15,7 @@ use crate::rpc::{ErrorObject, Frame, Malformed};
 use crate::schema::{Method, Notification};
 use crate::{Instant, Limits};
 
-use super::{Framing, Newline, Peer, Transport, Whole};
+use super::{Framing, MessageFraming, Newline, Peer, Transport};
 
 /// A client on a byte stream: a child process, a pipe, a socket.
 ///
@@ -39,7 +39,7 @@ use super::{Framing, Newline, Peer, Transport, Whole};
 pub type StreamClient = Transport<Client, Newline>;
 
 /// A client on a channel of whole messages: WebSocket frames, a queue.
-pub type ChannelClient = Transport<Client, Whole>;
+pub type ChannelClient = Transport<Client, MessageFraming>;
 
 impl<F: Framing> Transport<Client, F> {
     /// A client that has not asked for its link yet.
@@ -129,7 +129,7 @@ impl<F: Framing> Transport<Client, F> {
     }
 
     /// Changes what a watch is interested in, without a gap.
-    pub fn set_interest(&mut self, now: Instant, watch: WatchId, interest: WatchFilter) {
+    pub fn set_watch_filter(&mut self, now: Instant, watch: WatchId, interest: WatchFilter) {
         self.run(now, |client, out| client.set_watch_filter(now, watch, interest, out));
     }
 
@@ -226,7 +226,7 @@ impl<F: Framing> Transport<Client, F> {
     }
 
     /// What this connection found out about the server's era, for the next connection to the same server.
-    pub fn verdict(&self) -> Option<KnownEra> {
+    pub fn known_era(&self) -> Option<KnownEra> {
         self.peer.known_era()
     }
 }

@@ -24,7 +24,7 @@ pub trait Framing: Outbox + sealed::Sealed {
 mod sealed {
     pub trait Sealed {}
     impl Sealed for super::Newline {}
-    impl Sealed for super::Whole {}
+    impl Sealed for super::MessageFraming {}
 }
 
 /// One message to a line of a byte stream.
@@ -90,13 +90,13 @@ impl Outbox for Newline {
 
 /// Whole messages on a channel that keeps them apart.
 #[derive(Debug)]
-pub struct Whole {
+pub struct MessageFraming {
     message: Vec<u8>,
     queue: VecDeque<Bytes>,
     bytes: usize,
 }
 
-impl Whole {
+impl MessageFraming {
     pub(super) fn take(&mut self) -> Option<Bytes> {
         let message = self.queue.pop_front()?;
         self.bytes = self.bytes.saturating_sub(message.len());
@@ -104,7 +104,7 @@ impl Whole {
     }
 }
 
-impl Framing for Whole {
+impl Framing for MessageFraming {
     fn new(_limits: &Limits) -> Self {
         Self { message: Vec::new(), queue: VecDeque::new(), bytes: 0 }
     }
@@ -116,7 +116,7 @@ impl Framing for Whole {
     }
 }
 
-impl Outbox for Whole {
+impl Outbox for MessageFraming {
     fn buffer(&mut self) -> &mut Vec<u8> {
         self.message.clear();
         &mut self.message

@@ -45,7 +45,7 @@ use crate::{Instant, Limits};
 
 #[cfg(feature = "client")]
 pub use client::{ChannelClient, StreamClient};
-pub use framing::{Framing, Newline, Whole};
+pub use framing::{Framing, MessageFraming, Newline};
 #[cfg(feature = "server")]
 pub use server::{ChannelServer, StreamServer};
 
@@ -69,7 +69,7 @@ pub trait Peer: sealed::Sealed {
     /// Whether more input is welcome: whether events are being taken.
     fn wants_read(&self) -> bool;
     /// Dispatches held messages while the other side takes the output.
-    fn release(&mut self, _now: Instant, _out: &mut dyn Outbox) {}
+    fn dispatch_deferred(&mut self, _now: Instant, _out: &mut dyn Outbox) {}
     /// Takes note that the transport has taken output; `queued` bytes are left.
     fn handle_transmitted(&mut self, _queued: usize) {}
     /// Ends the connection for a reason of this side.
@@ -110,7 +110,7 @@ impl<P: Peer, F: Framing> Transport<P, F> {
     /// Runs a command or an input on the peer, and looks after the write timeout.
     fn run<R>(&mut self, now: Instant, act: impl FnOnce(&mut P, &mut F) -> R) -> R {
         let result = act(&mut self.peer, &mut self.framing);
-        self.peer.release(now, &mut self.framing);
+        self.peer.dispatch_deferred(now, &mut self.framing);
         if self.framing.queued() == 0 {
             self.waiting_since = None;
         } else {
@@ -246,7 +246,7 @@ impl<P: Peer> Transport<P, Newline> {
     }
 }
 
-impl<P: Peer> Transport<P, Whole> {
+impl<P: Peer> Transport<P, MessageFraming> {
     /// A whole message has come.
     pub fn handle_message(&mut self, now: Instant, message: &Bytes) {
         if message.len() > self.peer.limits().message_bytes {

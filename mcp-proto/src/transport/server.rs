@@ -14,7 +14,7 @@ use crate::schema::tasks::TaskUpdatedParams;
 use crate::schema::{LoggingMessageParams, Method, NotificationInfo, ProgressParams};
 use crate::{Instant, Limits};
 
-use super::{Framing, Newline, Peer, Transport, Whole};
+use super::{Framing, MessageFraming, Newline, Peer, Transport};
 
 /// A server on a byte stream: its own standard streams, a pipe, a socket.
 ///
@@ -54,7 +54,7 @@ use super::{Framing, Newline, Peer, Transport, Whole};
 pub type StreamServer = Transport<Server, Newline>;
 
 /// A server on a channel of whole messages: WebSocket frames, a queue.
-pub type ChannelServer = Transport<Server, Whole>;
+pub type ChannelServer = Transport<Server, MessageFraming>;
 
 impl<F: Framing> Transport<Server, F> {
     /// A server that waits for its client to begin.
@@ -192,7 +192,7 @@ impl Peer for Server {
         Server::wants_read(self)
     }
 
-    fn release(&mut self, now: Instant, out: &mut dyn Outbox) {
+    fn dispatch_deferred(&mut self, now: Instant, out: &mut dyn Outbox) {
         Server::release(self, now, out);
     }
 

@@ -41,7 +41,7 @@ fn a_discovery_result_makes_the_server_modern() {
     assert_eq!(server.implementation.as_ref().unwrap().name, "scripted");
     assert_eq!(s.states(), [State::Connecting, State::Connected, State::Ready]);
     let verdict = KnownEra { era: Era::Modern, version: Revision::V2026_07_28, probe_breaks_server: false };
-    assert_eq!(s.client.verdict(), Some(verdict));
+    assert_eq!(s.client.known_era(), Some(verdict));
 }
 
 /// C2.10, C2.11
@@ -158,7 +158,7 @@ fn silence_to_the_probe_leads_to_the_handshake_and_nothing_is_cancelled() {
     s.answer(&id, initialize_result(LEGACY));
     assert_eq!(s.line()["method"], "notifications/initialized");
     s.expect_silence();
-    assert_eq!(s.client.verdict().unwrap().era, Era::Legacy);
+    assert_eq!(s.client.known_era().unwrap().era, Era::Legacy);
 }
 
 #[test]
@@ -170,7 +170,7 @@ fn both_answered_stays_legacy_and_remembers_modern() {
     s.answer(&id, initialize_result(LEGACY));
     s.answer(&probe, discover_result());
     assert_eq!(s.client.server().unwrap().era, Era::Legacy);
-    assert_eq!(s.client.verdict().unwrap().era, Era::Modern);
+    assert_eq!(s.client.known_era().unwrap().era, Era::Modern);
 }
 
 /// A1, S2
@@ -183,7 +183,7 @@ fn both_answered_stays_legacy_and_remembers_modern_in_the_other_order_too() {
     s.answer(&probe, discover_result());
     s.answer(&id, initialize_result(LEGACY));
     assert_eq!(s.client.server().unwrap().era, Era::Legacy);
-    let verdict = s.client.verdict().unwrap();
+    let verdict = s.client.known_era().unwrap();
     assert_eq!((verdict.era, verdict.version), (Era::Modern, Revision::V2026_07_28));
 }
 
@@ -381,7 +381,7 @@ fn a_server_that_dies_on_the_probe_is_opened_afresh_and_spoken_to_in_legacy() {
     s.answer(&id, json!({"tools": []}));
     assert!(matches!(s.outcome(request), Outcome::Result(_)), "the request survived the first process");
     let verdict = KnownEra { era: Era::Legacy, version: Revision::V2025_11_25, probe_breaks_server: true };
-    assert_eq!(s.client.verdict(), Some(verdict));
+    assert_eq!(s.client.known_era(), Some(verdict));
 }
 
 #[test]

@@ -54,7 +54,7 @@ fn ends_modern_in_a_fresh_process(mut s: ClientHarness) {
     s.expect_silence();
     s.answer(&probe, discover_result());
     assert_eq!(s.client.server().unwrap().era, Era::Modern);
-    assert!(!s.client.verdict().unwrap().probe_breaks_server);
+    assert!(!s.client.known_era().unwrap().probe_breaks_server);
     let id = s.expect("tools/list");
     s.answer(&id, json!({"resultType": "complete", "tools": [], "ttlMs": 0, "cacheScope": "private"}));
     assert!(matches!(s.outcome(request), Outcome::Result(_)));
@@ -130,7 +130,7 @@ fn stream_whose_server_answers_both_stays_legacy() {
             s.answer(&probe, discover_result());
         }
         assert_eq!(s.client.server().unwrap().era, Era::Legacy);
-        assert_eq!(s.client.verdict().unwrap().era, Era::Modern);
+        assert_eq!(s.client.known_era().unwrap().era, Era::Modern);
     }
 }
 
@@ -142,7 +142,7 @@ fn slow_server_is_not_started_again_when_there_is_no_time_for_it() {
     s.answer(&probe, discover_result());
     s.answer(&initialize, initialize_result(LEGACY));
     assert_eq!(s.client.server().unwrap().era, Era::Legacy, "8 s of 20 s are gone, and it may take 16 s");
-    assert_eq!(s.client.verdict().unwrap().era, Era::Modern);
+    assert_eq!(s.client.known_era().unwrap().era, Era::Modern);
 }
 
 #[test]

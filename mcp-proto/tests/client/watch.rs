@@ -146,7 +146,7 @@ fn a_changed_interest_leaves_no_gap() {
     let first = expect_listen(&mut s, json!({"toolsListChanged": true}));
     acknowledge(&mut s, &first, json!({"toolsListChanged": true}));
     watch_events(&mut s);
-    s.client.set_interest(s.now, id, WatchFilter::new().tools().resources());
+    s.client.set_watch_filter(s.now, id, WatchFilter::new().tools().resources());
     let filter = json!({"toolsListChanged": true, "resourcesListChanged": true});
     let second = expect_listen(&mut s, filter.clone());
     s.expect_silence();
@@ -164,7 +164,7 @@ fn a_changed_interest_leaves_no_gap() {
     notify(&mut s, &second, "resources/list_changed", json!({}));
     assert_eq!(words(watch_events(&mut s)), ["resources"]);
     // Less is of interest: the server is told so as well.
-    s.client.set_interest(s.now, id, WatchFilter::new().resources());
+    s.client.set_watch_filter(s.now, id, WatchFilter::new().resources());
     assert_eq!(words(watch_events(&mut s)), ["on"]);
     let third = expect_listen(&mut s, json!({"resourcesListChanged": true}));
     acknowledge(&mut s, &third, json!({"resourcesListChanged": true}));

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 const MIB: usize = 1024 * 1024;
 
 fn small_budget() -> Web {
-    Web::configured(router().0, |config| config.bytes = limits())
+    Web::configured(router().0, |config| config.byte_limits = limits())
 }
 
 fn limits() -> ByteLimits {
@@ -118,7 +118,7 @@ fn server_times_out_a_body_that_comes_steadily() {
 #[test]
 fn server_replaces_answers_that_nobody_reads_once_the_budget_is_used_up() {
     let (router, held) = router();
-    let mut web = Web::configured(router, |config| config.bytes = limits());
+    let mut web = Web::configured(router, |config| config.byte_limits = limits());
     let mut callers: Vec<Caller> = (0..4).map(|_| web.call("hold", json!({}))).collect();
     assert!(callers.iter_mut().all(|caller| !caller.has_head()));
     held.release(&"x".repeat(2_000));
@@ -139,7 +139,7 @@ fn server_replaces_answers_that_nobody_reads_once_the_budget_is_used_up() {
 #[test]
 fn session_replaces_answers_that_nobody_reads_once_the_budget_is_used_up() {
     let (router, held) = router();
-    let mut web = Web::configured(router, |config| config.bytes = limits());
+    let mut web = Web::configured(router, |config| config.byte_limits = limits());
     let session = web.open();
     let call = json!({"name": "hold", "arguments": {}});
     let mut callers: Vec<Caller> =
@@ -158,7 +158,7 @@ fn session_replaces_answers_that_nobody_reads_once_the_budget_is_used_up() {
 #[test]
 fn server_counts_a_body_until_its_request_is_answered() {
     let (router, held) = router();
-    let mut web = Web::configured(router, |config| config.bytes = limits());
+    let mut web = Web::configured(router, |config| config.byte_limits = limits());
     let session = web.open();
     let call = json!({"name": "hold", "arguments": {"text": "x".repeat(1_000)}});
     let caller = web.post_request(&session, "tools/call", call.clone());

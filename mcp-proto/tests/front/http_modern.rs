@@ -23,7 +23,7 @@ fn a_tool_call_is_answered_as_json() {
     let mut caller = web.call("add", json!({"a": 2, "b": 3}));
     let head = caller.head();
     assert_eq!((head.status, field(&head, "content-type")), (200, Some("application/json")));
-    assert!(matches!(head.body, BodyKind::Whole(_)));
+    assert!(matches!(head.body, BodyKind::Sized(_)));
     assert_eq!(caller.json()["result"]["content"], json!([{"type": "text", "text": "5"}]));
 }
 

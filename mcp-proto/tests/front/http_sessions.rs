@@ -150,7 +150,7 @@ fn a_session_in_use_does_not_expire() {
 
 #[test]
 fn a_session_that_works_does_not_make_room_for_a_new_one() {
-    let mut web = Web::configured(router().0, |config| config.sessions = 2);
+    let mut web = Web::configured(router().0, |config| config.max_sessions = 2);
     let sessions = [web.open(), web.open()];
     let streams = sessions.each_ref().map(|session| {
         let mut events = web.get(session, None);
@@ -168,7 +168,7 @@ fn a_session_that_works_does_not_make_room_for_a_new_one() {
 
 #[test]
 fn the_session_that_is_idle_for_longest_makes_room_for_a_new_one() {
-    let mut web = Web::configured(router().0, |config| config.sessions = 2);
+    let mut web = Web::configured(router().0, |config| config.max_sessions = 2);
     let (one, other) = (web.open(), web.open());
     web.advance(Duration::from_secs(1));
     assert_eq!(web.post_request(&one, "ping", json!({})).message()["result"], json!({}));
@@ -183,7 +183,7 @@ fn the_session_that_is_idle_for_longest_makes_room_for_a_new_one() {
 /// A session that has just been used is busy, even if the driver has not come by since.
 #[test]
 fn a_session_that_was_just_used_does_not_make_room_for_a_new_one() {
-    let mut web = Web::configured(router().0, |config| config.sessions = 1);
+    let mut web = Web::configured(router().0, |config| config.max_sessions = 1);
     let session = web.open();
     web.turn();
     let headers = [("mcp-session-id", session.as_str()), ("mcp-protocol-version", LEGACY)];

@@ -20,7 +20,7 @@ const EVE: u8 = 66;
 fn web(sessions: usize) -> Web {
     let tool = Tool::new("greet", "Greets", Json::empty_object());
     let router = Router::new("greeter", "1").tool_with(tool, async |NoArguments {}, _| "Hello");
-    Web::configured(router, |config| config.sessions = sessions)
+    Web::configured(router, |config| config.max_sessions = sessions)
 }
 
 fn is_alive(web: &mut Web, session: &str) -> bool {

@@ -6,10 +6,10 @@ use mcp_proto::Bytes;
 use mcp_proto::peer::RequestOptions;
 use mcp_proto::rpc::Raw;
 use mcp_proto::schema::ListTools;
-use mcp_proto::transport::http::client::{Action, HttpClient, HttpClientConfig, Listen};
-use mcp_proto::transport::http::server::{HttpServerConfig, Intake, RequestHead, Setup};
-use mcp_proto::transport::http::tools::ParamHeaders;
-use mcp_proto::transport::http::{End, ExchangeId};
+use mcp_proto::transport::http::client::{Action, HttpClient, HttpClientConfig, ListenPolicy};
+use mcp_proto::transport::http::param_headers::ParamHeaders;
+use mcp_proto::transport::http::server::{HttpServerConfig, RequestHead, RequestIntake, Setup};
+use mcp_proto::transport::http::{ExchangeEnd, ExchangeId};
 use mcp_proto::{Instant, Limits};
 
 use super::{Shape, Work, commas, repeat, shape};
@@ -64,7 +64,7 @@ pub const SHAPES: [Shape; 14] = [
     }),
     shape("tools: arguments of a call", |bytes| {
         let schema = r#"{"properties":{"a":{"properties":{"b":{"type":"string","x-mcp-header":"B"}}}}}"#;
-        let headers = ParamHeaders::of_schema(schema).unwrap().unwrap();
+        let headers = ParamHeaders::from_schema(schema).unwrap().unwrap();
         let arguments = Raw::new(format!(
             r#"{{{},"a":{{{},"b":"x"}}}}"#,
             commas(bytes / 2, "\"c@\":1"),
@@ -92,14 +92,14 @@ fn client() -> (HttpClient, ExchangeId) {
     client.era_policy = mcp_proto::peer::client::EraPolicy::ModernOnly;
     client.limits = Limits { header_bytes: usize::MAX, ..Limits::default() };
     let mut config = HttpClientConfig::new(client, "http://localhost/mcp");
-    config.listen = Listen::Never;
+    config.listen = ListenPolicy::Never;
     let mut client = HttpClient::new(config, NOW).unwrap();
     let probe = opened(&mut client);
     client.handle_head(NOW, probe, 200, &[("content-type", "application/json")]);
     let result = crate::common::discover_result();
     let body = format!(r#"{{"jsonrpc":"2.0","id":1,"result":{result}}}"#);
     client.handle_body(NOW, probe, Bytes::from(body));
-    client.handle_end(NOW, probe, End::Complete);
+    client.handle_end(NOW, probe, ExchangeEnd::Complete);
     client.request::<ListTools>(NOW, &Default::default(), RequestOptions::default()).unwrap();
     let exchange = opened(&mut client);
     (client, exchange)
@@ -125,7 +125,7 @@ fn head(headers: Headers) -> Work {
     let (mut client, exchange) = client();
     Box::new(move || {
         client.handle_head(NOW, exchange, 401, &Shown(&headers));
-        client.handle_end(NOW, exchange, End::Complete);
+        client.handle_end(NOW, exchange, ExchangeEnd::Complete);
         drain(&mut client);
     })
 }
@@ -140,7 +140,7 @@ fn answered(stream: String, size: usize) -> Work {
             client.handle_body(NOW, exchange, stream.slice(at..stream.len().min(at + size)));
             drain(&mut client);
         }
-        client.handle_end(NOW, exchange, End::Complete);
+        client.handle_end(NOW, exchange, ExchangeEnd::Complete);
         drain(&mut client);
     })
 }
@@ -154,7 +154,7 @@ fn taken(mut headers: Headers, body: String, size: usize) -> Work {
     let body = Bytes::from(body);
     Box::new(move || {
         let head = RequestHead { method: "POST", path: "/mcp", fields: &Shown(&headers), client: None };
-        let Ok(mut intake) = Intake::new(&setup, &head) else { return };
+        let Ok(mut intake) = RequestIntake::new(&setup, &head) else { return };
         for at in (0..body.len()).step_by(size) {
             drop(intake.handle_body(body.slice(at..body.len().min(at + size))));
         }
@@ -163,7 +163,7 @@ fn taken(mut headers: Headers, body: String, size: usize) -> Work {
 }
 
 fn schema(schema: String) -> Work {
-    Box::new(move || drop(black_box(ParamHeaders::of_schema(&schema))))
+    Box::new(move || drop(black_box(ParamHeaders::from_schema(&schema))))
 }
 
 /// Headers as a server is shown them.

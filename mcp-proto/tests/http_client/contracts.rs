@@ -11,15 +11,15 @@ use mcp_proto::schema::{
     RootsListChanged, SubscriptionFilter, SubscriptionsListen, SubscriptionsListenParams,
 };
 use mcp_proto::transport::http::client::{
-    Action, Challenge, HttpClient, HttpClientConfig, Request, Unauthorized,
+    Action, AuthorizationRequired, HttpClient, HttpClientConfig, HttpRequest, UnauthorizedPolicy,
 };
-use mcp_proto::transport::http::{End, ExchangeId, Sent, Verb};
+use mcp_proto::transport::http::{ExchangeEnd, ExchangeId, SentState, Verb};
 use mcp_proto::{Bytes, Instant};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 #[derive(Clone, Debug)]
-enum Op {
+enum Operation {
     Call,
     List,
     Listen,
@@ -40,45 +40,45 @@ enum Op {
     DrainEvents,
 }
 
-fn op() -> impl Strategy<Value = Op> {
+fn operation() -> impl Strategy<Value = Operation> {
     let exchange = 0..6usize;
     let status = prop::sample::select(vec![
         200, 200, 200, 202, 204, 307, 308, 400, 401, 401, 401, 403, 404, 405, 429, 500, 503,
     ]);
     prop_oneof![
-        6 => Just(Op::Call),
-        4 => Just(Op::List),
-        1 => Just(Op::Listen),
-        1 => Just(Op::Notify),
-        2 => Just(Op::Respond),
-        2 => (0..8usize).prop_map(Op::Cancel),
-        1 => Just(Op::Close),
-        16 => exchange.clone().prop_map(Op::Answer),
-        4 => exchange.clone().prop_map(Op::AnswerByEvents),
-        6 => (exchange.clone(), status, 0..4u8).prop_map(|(at, status, kind)| Op::Head(at, status, kind)),
-        8 => (exchange.clone(), 0..12u8).prop_map(|(at, what)| Op::Body(at, what)),
-        8 => (exchange.clone(), 0..4u8).prop_map(|(at, how)| Op::End(at, how)),
-        5 => exchange.clone().prop_map(Op::Authorize),
-        2 => exchange.prop_map(Op::Forbid),
-        4 => (0..40_000u64).prop_map(Op::Time),
-        4 => Just(Op::DrainEvents),
+        6 => Just(Operation::Call),
+        4 => Just(Operation::List),
+        1 => Just(Operation::Listen),
+        1 => Just(Operation::Notify),
+        2 => Just(Operation::Respond),
+        2 => (0..8usize).prop_map(Operation::Cancel),
+        1 => Just(Operation::Close),
+        16 => exchange.clone().prop_map(Operation::Answer),
+        4 => exchange.clone().prop_map(Operation::AnswerByEvents),
+        6 => (exchange.clone(), status, 0..4u8).prop_map(|(at, status, kind)| Operation::Head(at, status, kind)),
+        8 => (exchange.clone(), 0..12u8).prop_map(|(at, what)| Operation::Body(at, what)),
+        8 => (exchange.clone(), 0..4u8).prop_map(|(at, how)| Operation::End(at, how)),
+        5 => exchange.clone().prop_map(Operation::Authorize),
+        2 => exchange.prop_map(Operation::Forbid),
+        4 => (0..40_000u64).prop_map(Operation::Time),
+        4 => Just(Operation::DrainEvents),
     ]
 }
 
 /// How an exchange stands with the server.
-struct Open {
-    request: Request,
+struct OpenExchange {
+    request: HttpRequest,
     body: Value,
     /// Whether a head has come.
     begun: bool,
 }
 
-struct World {
+struct ClientHarness {
     client: HttpClient,
     now: Instant,
     bytewise: bool,
-    open: BTreeMap<ExchangeId, Open>,
-    held: BTreeMap<ExchangeId, Challenge>,
+    open: BTreeMap<ExchangeId, OpenExchange>,
+    held: BTreeMap<ExchangeId, AuthorizationRequired>,
     requests: Vec<RequestId>,
     outcomes: BTreeMap<RequestId, u32>,
     inbound: Vec<mcp_proto::peer::InboundId>,
@@ -89,7 +89,7 @@ struct World {
     log: Vec<String>,
 }
 
-impl World {
+impl ClientHarness {
     fn new(config: HttpClientConfig, bytewise: bool) -> Self {
         let now = Instant::ORIGIN;
         let mut world = Self {
@@ -132,9 +132,9 @@ impl World {
                         request.url,
                         request.headers
                     ));
-                    self.open.insert(request.exchange, Open { request, body, begun: false });
+                    self.open.insert(request.exchange, OpenExchange { request, body, begun: false });
                 }
-                Action::Challenge(challenge) => {
+                Action::AuthorizationRequired(challenge) => {
                     assert!(!self.open.contains_key(&challenge.exchange), "what is held is over");
                     assert!(matches!(challenge.status, 401 | 403), "{challenge:?}");
                     self.log.push(format!("{challenge:?}"));
@@ -165,7 +165,7 @@ impl World {
         self.open.keys().nth(at.checked_rem(self.open.len().max(1))?).copied()
     }
 
-    fn pick_held(&self, at: usize) -> Option<ExchangeId> {
+    fn pick_parked(&self, at: usize) -> Option<ExchangeId> {
         self.held.keys().nth(at.checked_rem(self.held.len().max(1))?).copied()
     }
 
@@ -204,12 +204,12 @@ impl World {
         }
     }
 
-    fn end(&mut self, exchange: ExchangeId, end: End) {
+    fn end(&mut self, exchange: ExchangeId, end: ExchangeEnd) {
         self.open.remove(&exchange);
         self.client.handle_end(self.now, exchange, end);
     }
 
-    fn right_answer(&self, exchange: ExchangeId) -> Option<Value> {
+    fn expected_answer(&self, exchange: ExchangeId) -> Option<Value> {
         let open = self.open.get(&exchange)?;
         let result = match open.body["method"].as_str()? {
             "server/discover" => discover_result(),
@@ -220,65 +220,65 @@ impl World {
         Some(json!({"jsonrpc": "2.0", "id": open.body.get("id")?, "result": result}))
     }
 
-    fn run(&mut self, op: &Op) {
+    fn run(&mut self, op: &Operation) {
         let now = self.now;
         let options = RequestOptions::default;
         match *op {
-            Op::Call => {
+            Operation::Call => {
                 self.calls += 1;
                 let mut params = CallToolParams::new("pay");
                 params.arguments = Some(serde_json::from_value(json!({"n": self.calls})).unwrap());
                 self.requests.extend(self.client.request::<CallTool>(now, &params, options()));
             }
-            Op::List => {
+            Operation::List => {
                 self.requests.extend(self.client.request::<ListTools>(
                     now,
                     &ListToolsParams::new(),
                     options(),
                 ));
             }
-            Op::Listen => {
+            Operation::Listen => {
                 let params = SubscriptionsListenParams::new(SubscriptionFilter::new());
                 self.requests.extend(self.client.request::<SubscriptionsListen>(now, &params, options()));
             }
-            Op::Notify => {
+            Operation::Notify => {
                 let _ = self.client.notify::<RootsListChanged>(now, &EmptyParams::default());
             }
-            Op::Respond => {
+            Operation::Respond => {
                 if let Some(id) = self.inbound.pop() {
                     self.client.respond(now, id, Ok(&EmptyResult::new()));
                 }
             }
-            Op::Cancel(at) => {
+            Operation::Cancel(at) => {
                 if let Some(request) = self.requests.get(at) {
                     self.client.cancel(now, *request, Some("enough"));
                 }
             }
-            Op::Close => self.client.close(now),
-            Op::Answer(at) => {
+            Operation::Close => self.client.close(now),
+            Operation::Answer(at) => {
                 if let Some(exchange) = self.pick(at) {
-                    let answer = self.right_answer(exchange);
+                    let answer = self.expected_answer(exchange);
                     self.head(exchange, if answer.is_some() { 200 } else { 202 }, 0);
                     if let Some(answer) = answer {
                         self.body(exchange, &answer.to_string());
                     }
-                    self.end(exchange, End::Complete);
+                    self.end(exchange, ExchangeEnd::Complete);
                 }
             }
-            Op::AnswerByEvents(at) => {
+            Operation::AnswerByEvents(at) => {
                 if let Some(exchange) = self.pick(at)
-                    && let Some(answer) = self.right_answer(exchange)
+                    && let Some(answer) = self.expected_answer(exchange)
                 {
                     self.head(exchange, 200, 1);
                     self.body(exchange, &format!("id: 9\ndata: {answer}\n\n"));
                 }
             }
-            Op::Head(at, status, kind) => {
+            Operation::Head(at, status, kind) => {
                 if let Some(exchange) = self.pick(at) {
                     self.head(exchange, status, kind);
                 }
             }
-            Op::Body(at, what) => {
+            Operation::Body(at, what) => {
                 if let Some(exchange) = self.pick(at) {
                     let id = self.open[&exchange].body["id"].clone();
                     let text = match what {
@@ -298,18 +298,18 @@ impl World {
                     self.body(exchange, &text);
                 }
             }
-            Op::End(at, how) => {
+            Operation::End(at, how) => {
                 if let Some(exchange) = self.pick(at) {
                     let end = match how {
-                        0 => End::Complete,
-                        1 => End::Truncated("cut".into()),
-                        2 => End::Failed { sent: Sent::Maybe, detail: "reset".into() },
-                        _ => End::Failed { sent: Sent::No, detail: "refused".into() },
+                        0 => ExchangeEnd::Complete,
+                        1 => ExchangeEnd::Truncated("cut".into()),
+                        2 => ExchangeEnd::Failed { sent: SentState::Maybe, detail: "reset".into() },
+                        _ => ExchangeEnd::Failed { sent: SentState::No, detail: "refused".into() },
                     };
                     // Once a head has come, it has been sent.
                     let end = match end {
-                        End::Failed { .. } if self.open[&exchange].begun => End::Complete,
-                        End::Failed { sent: Sent::Maybe, .. } => {
+                        ExchangeEnd::Failed { .. } if self.open[&exchange].begun => ExchangeEnd::Complete,
+                        ExchangeEnd::Failed { sent: SentState::Maybe, .. } => {
                             self.accept(exchange);
                             end
                         }
@@ -318,25 +318,25 @@ impl World {
                     self.end(exchange, end);
                 }
             }
-            Op::Authorize(at) => {
-                if let Some(exchange) = self.pick_held(at) {
+            Operation::Authorize(at) => {
+                if let Some(exchange) = self.pick_parked(at) {
                     self.held.remove(&exchange);
                     self.client.resume(now, exchange);
                 }
             }
-            Op::Forbid(at) => {
-                if let Some(exchange) = self.pick_held(at) {
+            Operation::Forbid(at) => {
+                if let Some(exchange) = self.pick_parked(at) {
                     self.held.remove(&exchange);
                     self.client.refuse(now, exchange, "nobody logged in");
                 }
             }
-            Op::Time(ms) => self.time(Duration::from_millis(ms)),
-            Op::DrainEvents => self.events(),
+            Operation::Time(ms) => self.advance(Duration::from_millis(ms)),
+            Operation::DrainEvents => self.events(),
         }
         self.actions();
     }
 
-    fn time(&mut self, duration: Duration) {
+    fn advance(&mut self, duration: Duration) {
         let end = self.now + duration;
         let mut steps = 0;
         while let Some(due) = self.client.poll_timeout().filter(|&due| due <= end) {
@@ -359,14 +359,14 @@ fn marker(body: &Value) -> Option<u64> {
     body["params"]["arguments"]["n"].as_u64()
 }
 
-fn run(config: &HttpClientConfig, ops: &[Op], bytewise: bool) -> Vec<String> {
-    let mut world = World::new(config.clone(), bytewise);
+fn run(config: &HttpClientConfig, ops: &[Operation], bytewise: bool) -> Vec<String> {
+    let mut world = ClientHarness::new(config.clone(), bytewise);
     for op in ops {
         world.run(op);
     }
     world.client.close(world.now);
     world.actions();
-    world.time(Duration::from_secs(3600));
+    world.advance(Duration::from_secs(3600));
     world.events();
     assert!(world.client.is_closed(), "{:?}", world.client);
     assert_eq!(world.client.poll_timeout(), None);
@@ -381,13 +381,13 @@ fn run(config: &HttpClientConfig, ops: &[Op], bytewise: bool) -> Vec<String> {
     world.log
 }
 
-fn small(mode: mcp_proto::peer::client::EraPolicy) -> HttpClientConfig {
+fn small_config(mode: mcp_proto::peer::client::EraPolicy) -> HttpClientConfig {
     let mut config = config();
     config.client.era_policy = mode;
     config.client.capabilities = config.client.capabilities.with(ClientCapability::RootsListChanged);
     config.client.limits.exchanges = 3;
     config.client.limits.message_bytes = 2000;
-    config.dialect_002 = true;
+    config.chunked_results = true;
     config
 }
 
@@ -397,13 +397,13 @@ proptest! {
     /// Contracts 1, 2, 4, 5, 8, 9; K25.
     #[test]
     fn each_request_ends_once_and_nothing_accepted_is_repeated(
-        ops in prop::collection::vec(op(), 0..80),
+        ops in prop::collection::vec(operation(), 0..80),
         legacy in any::<bool>(),
         park in any::<bool>(),
     ) {
         use mcp_proto::peer::client::EraPolicy;
-        let mut config = small(if legacy { EraPolicy::LegacyOnly } else { EraPolicy::Auto });
-        config.authorization = if park { Unauthorized::Park } else { Unauthorized::Report };
+        let mut config = small_config(if legacy { EraPolicy::LegacyOnly } else { EraPolicy::Auto });
+        config.authorization = if park { UnauthorizedPolicy::Park } else { UnauthorizedPolicy::Report };
         let whole = run(&config, &ops, false);
         let bytes = run(&config, &ops, true);
         prop_assert_eq!(whole, bytes, "contract 4");

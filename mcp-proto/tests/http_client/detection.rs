@@ -9,7 +9,7 @@ use crate::http_common::{LEGACY, MODERN, SESSION, Wire, config, discover_result,
 use mcp_proto::peer::client::{CloseReason, ConnectError, Diagnostic, KnownEra, State};
 use mcp_proto::peer::{HttpError, Outcome, RequestError, RequestOptions};
 use mcp_proto::schema::{CallTool, CallToolParams, Era, Revision};
-use mcp_proto::transport::http::Sent;
+use mcp_proto::transport::http::SentState;
 use serde_json::json;
 
 fn connect_error(wire: &mut Wire) -> ConnectError {
@@ -19,7 +19,7 @@ fn connect_error(wire: &mut Wire) -> ConnectError {
     }
 }
 
-fn ready(wire: &Wire, era: Era) {
+fn assert_ready(wire: &Wire, era: Era) {
     assert_eq!(wire.client.state(), State::Ready);
     assert_eq!(wire.client.server().unwrap().era, era);
 }
@@ -36,8 +36,8 @@ fn the_probe_is_a_modern_request() {
         assert_eq!(probe.body["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"], MODERN);
         wire.stream(&probe);
         wire.event_answer(&probe, &probe.id(), discover_result());
-        ready(wire, Era::Modern);
-        let verdict = wire.client.verdict().unwrap();
+        assert_ready(wire, Era::Modern);
+        let verdict = wire.client.known_era().unwrap();
         assert_eq!((verdict.era, verdict.version), (Era::Modern, Revision::LATEST));
         wire.end(&probe);
         wire.expect_silence();
@@ -53,7 +53,7 @@ fn a_probe_that_is_refused_with_its_own_version_is_repeated() {
         let second = wire.expect("server/discover");
         assert_ne!(first.id(), second.id());
         wire.answer(&second, discover_result());
-        ready(wire, Era::Modern);
+        assert_ready(wire, Era::Modern);
     });
 }
 
@@ -66,7 +66,7 @@ fn a_list_of_legacy_versions_leads_to_the_handshake() {
         let initialize = wire.expect("initialize");
         assert_eq!(initialize.body["params"]["protocolVersion"], "2025-06-18");
         wire.answer_initialize(&initialize, "2025-06-18", SESSION);
-        ready(wire, Era::Legacy);
+        assert_ready(wire, Era::Legacy);
     });
 }
 
@@ -93,7 +93,7 @@ fn what_a_modern_server_would_not_say_leads_to_the_handshake() {
             let probe = wire.expect("server/discover");
             wire.reply(&probe, status, &[("content-type", kind)], body);
             wire.open_session(LEGACY, SESSION);
-            ready(wire, Era::Legacy);
+            assert_ready(wire, Era::Legacy);
         });
     }
 }
@@ -107,15 +107,15 @@ fn what_may_be_over_by_the_next_attempt_is_tried_again() {
         wire.expect_silence();
         assert_eq!(wire.advance_to_timeout(), Duration::from_secs(3));
         let probe = wire.expect("server/discover");
-        wire.fail(&probe, Sent::No);
+        wire.fail(&probe, SentState::No);
         wire.advance_to_timeout();
         let probe = wire.expect("server/discover");
         wire.head(&probe, 200, &[("content-type", "application/json")]);
-        wire.cut(&probe);
+        wire.truncate(&probe);
         wire.advance_to_timeout();
         let probe = wire.expect("server/discover");
         wire.answer(&probe, discover_result());
-        ready(wire, Era::Modern);
+        assert_ready(wire, Era::Modern);
     });
 }
 
@@ -127,7 +127,7 @@ fn a_server_that_is_not_there_is_given_up() {
         let request = wire.client.request::<CallTool>(wire.now, &params, options).unwrap();
         for _ in 0..4 {
             let probe = wire.expect("server/discover");
-            wire.fail(&probe, Sent::No);
+            wire.fail(&probe, SentState::No);
             if !wire.client.is_closed() {
                 wire.advance_to_timeout();
             }
@@ -149,7 +149,7 @@ fn a_slow_answer_to_the_probe_counts() {
         let again = wire.expect("server/discover");
         wire.expect_no_abort();
         wire.answer(&slow, discover_result());
-        ready(wire, Era::Modern);
+        assert_ready(wire, Era::Modern);
         wire.expect_abort(&again);
         wire.answer(&again, discover_result());
         wire.expect_silence();
@@ -228,7 +228,7 @@ fn a_remembered_legacy_server_that_has_become_modern_is_found_out() {
         wire.refuse(&initialize, 400, -32022, Some(json!({"supported": [MODERN]})));
         let probe = wire.expect("server/discover");
         wire.answer(&probe, discover_result());
-        ready(wire, Era::Modern);
+        assert_ready(wire, Era::Modern);
         let dropped = |diagnostic: &Diagnostic| matches!(diagnostic, Diagnostic::KnownEraWrong);
         assert!(wire.diagnostics().iter().any(dropped));
     });
@@ -242,7 +242,7 @@ fn a_modern_server_that_was_taken_for_one_by_its_refusals_is_asked_again_if_it_i
         wire.refuse(&probe, 404, -32601, None);
         let initialize = wire.expect("initialize");
         wire.refuse(&initialize, 404, -32601, None);
-        ready(wire, Era::Modern);
+        assert_ready(wire, Era::Modern);
         let params = CallToolParams::new("x");
         let request = wire.client.request::<CallTool>(wire.now, &params, RequestOptions::default()).unwrap();
         let call = wire.expect("tools/call");
@@ -251,7 +251,7 @@ fn a_modern_server_that_was_taken_for_one_by_its_refusals_is_asked_again_if_it_i
         let probe = wire.expect("server/discover");
         wire.reply(&probe, 404, &[], "");
         wire.open_session(LEGACY, SESSION);
-        ready(wire, Era::Legacy);
+        assert_ready(wire, Era::Legacy);
     });
 }
 

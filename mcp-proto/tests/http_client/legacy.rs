@@ -2,7 +2,7 @@
 //!
 //! <https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#streamable-http>
 
-mod lost;
+mod lost_session;
 
 use std::time::Duration;
 
@@ -13,8 +13,8 @@ use mcp_proto::schema::{
     CallTool, CallToolParams, ClientCapabilities, ListRootsResult, ListTools, ListToolsParams,
     RootsCapability,
 };
-use mcp_proto::transport::http::client::Listen;
-use mcp_proto::transport::http::{Sent, Verb};
+use mcp_proto::transport::http::client::ListenPolicy;
+use mcp_proto::transport::http::{SentState, Verb};
 use serde_json::{Value, json};
 
 fn call_tool(wire: &mut Wire) -> RequestId {
@@ -260,7 +260,7 @@ fn a_reply_that_never_left_goes_out_again() {
     legacy(config(), |wire, listener| {
         wire.event(&listener, &json!({"jsonrpc": "2.0", "id": 9, "method": "ping"}));
         let reply = wire.next().unwrap();
-        wire.fail(&reply, Sent::No);
+        wire.fail(&reply, SentState::No);
         wire.expect_silence();
         wire.advance(Duration::from_secs(1));
         assert_eq!(wire.next().unwrap().body, reply.body);
@@ -321,7 +321,7 @@ fn pings_keep_watch() {
         for _ in 0..3 {
             wire.advance(Duration::from_secs(36));
             let ping = wire.expect("ping");
-            wire.fail(&ping, Sent::Maybe);
+            wire.fail(&ping, SentState::Maybe);
         }
         wire.advance(Duration::from_secs(36));
         assert_eq!(wire.closed(), Some(CloseReason::Lost(LostReason::KeepaliveFailed)));
@@ -334,7 +334,7 @@ fn a_lost_request_that_only_asks_is_made_once_more_in_a_session_too() {
     legacy(config(), |wire, _| {
         let request = list_tools(wire);
         let first = wire.expect("tools/list");
-        wire.fail(&first, Sent::Maybe);
+        wire.fail(&first, SentState::Maybe);
         let second = wire.expect("tools/list");
         assert_ne!(first.id(), second.id());
         wire.answer(&second, json!({"tools": []}));
@@ -342,7 +342,7 @@ fn a_lost_request_that_only_asks_is_made_once_more_in_a_session_too() {
 
         let request = call_tool(wire);
         let call = wire.expect("tools/call");
-        wire.fail(&call, Sent::Maybe);
+        wire.fail(&call, SentState::Maybe);
         assert!(matches!(wire.outcome(request), Outcome::Lost(_)));
         wire.expect_silence();
     });
@@ -355,7 +355,7 @@ fn the_notification_that_opens_the_session_is_said_until_it_is_heard() {
         let initialize = wire.expect("initialize");
         wire.answer_initialize(&initialize, LEGACY, SESSION);
         let initialized = wire.expect("notifications/initialized");
-        wire.fail(&initialized, Sent::Maybe);
+        wire.fail(&initialized, SentState::Maybe);
         wire.expect_silence();
         wire.advance(Duration::from_secs(1));
         let initialized = wire.expect("notifications/initialized");
@@ -371,7 +371,7 @@ fn the_notification_that_opens_the_session_is_said_until_it_is_heard() {
 #[test]
 fn nobody_listens_if_that_is_not_wanted() {
     let mut config = legacy_config();
-    config.listen = Listen::Never;
+    config.listen = ListenPolicy::Never;
     scenario(config, |wire| {
         wire.open_session(LEGACY, SESSION);
         wire.expect_silence();

@@ -8,7 +8,7 @@ use mcp_proto::schema::{ListTools, ListToolsParams, Ping, PingParams, Revision};
 use mcp_proto::transport::http::client::HttpClientConfig;
 use serde_json::{Value, json};
 
-fn strict() -> HttpClientConfig {
+fn strict_config() -> HttpClientConfig {
     let mut config = config();
     config.client.conduct = Conduct::Strict;
     config
@@ -22,7 +22,7 @@ fn empty_page() -> Value {
     json!({"resultType": "complete", "tools": [], "ttlMs": 0, "cacheScope": "private"})
 }
 
-fn tolerated(wire: &mut Wire) -> Vec<Leniency> {
+fn take_leniencies(wire: &mut Wire) -> Vec<Leniency> {
     let leniency = |diagnostic| match diagnostic {
         Diagnostic::Tolerated(leniency) => Some(leniency),
         _ => None,
@@ -60,7 +60,7 @@ fn listed(wire: &mut Wire, carrier: Carrier, text: &str) -> (Outcome, Vec<Lenien
             wire.end(&exchange);
         }
     }
-    let tolerated = tolerated(wire);
+    let tolerated = take_leniencies(wire);
     (wire.outcome(request), tolerated)
 }
 
@@ -81,7 +81,7 @@ fn client_takes_the_decimal_string_and_the_float_of_its_id() {
             assert!(matches!(&tolerated[..], [Leniency::Response(_)]), "{tolerated:?}");
         });
         for form in ["\"ID\"", "ID.0"] {
-            modern(strict(), |wire| {
+            modern(strict_config(), |wire| {
                 let text = r#"{"jsonrpc":"2.0","id":FORM,"result":PAGE}"#.replace("FORM", form);
                 let request = list(wire);
                 let exchange = wire.expect("tools/list");
@@ -97,7 +97,7 @@ fn client_takes_the_decimal_string_and_the_float_of_its_id() {
                         wire.body(&exchange, &format!("data: {text}\n\n"));
                     }
                 }
-                assert!(tolerated(wire).is_empty());
+                assert!(take_leniencies(wire).is_empty());
             });
         }
     }
@@ -156,7 +156,7 @@ fn a_malformed_error_keeps_the_words_of_the_server() {
             assert_eq!(error.to_string(), "out of paper");
             assert!(matches!(tolerated[..], [Leniency::Response(_)]));
         });
-        modern(strict(), |wire| {
+        modern(strict_config(), |wire| {
             let (outcome, _) = listed(wire, carrier, r#"{"jsonrpc":"2.0","id":ID,"error":"out of paper"}"#);
             assert!(matches!(outcome, Outcome::Invalid(_)), "{outcome:?}");
         });
@@ -208,7 +208,7 @@ fn client_offers_initialize_once_more_at_a_version_that_the_refusal_lists() {
             assert_eq!(again.body["params"]["protocolVersion"], "2025-06-18");
             let offered = Revision::V2025_06_18;
             assert_eq!(
-                tolerated(wire),
+                take_leniencies(wire),
                 [Leniency::VersionRetried { refused: Revision::LATEST_LEGACY, offered }]
             );
             wire.answer_initialize(&again, "2025-06-18", SESSION);
@@ -257,7 +257,7 @@ fn client_takes_a_message_without_content_type_to_the_message_limit() {
         let body = json!({"jsonrpc": "2.0", "id": exchange.id(), "result": page}).to_string();
         wire.reply(&exchange, 200, &[], &format!(" \n{body}"));
         assert_eq!(wire.result(request)["tools"], json!([]));
-        assert_eq!(tolerated(wire), [Leniency::ContentType { found: None }]);
+        assert_eq!(take_leniencies(wire), [Leniency::ContentType { found: None }]);
     });
     modern(config(), |wire| {
         let request = list(wire);
@@ -265,10 +265,10 @@ fn client_takes_a_message_without_content_type_to_the_message_limit() {
         let body = json!({"jsonrpc": "2.0", "id": exchange.id(), "result": empty_page()}).to_string();
         wire.reply(&exchange, 200, &[("content-type", "text/plain")], &body);
         assert_eq!(wire.result(request)["tools"], json!([]));
-        assert_eq!(tolerated(wire), [Leniency::ContentType { found: Some("text/plain".into()) }]);
+        assert_eq!(take_leniencies(wire), [Leniency::ContentType { found: Some("text/plain".into()) }]);
     });
     for headers in [&[][..], &[("content-type", "text/plain")]] {
-        modern(strict(), |wire| {
+        modern(strict_config(), |wire| {
             let request = list(wire);
             let exchange = wire.expect("tools/list");
             let body = json!({"jsonrpc": "2.0", "id": exchange.id(), "result": empty_page()}).to_string();
@@ -286,7 +286,7 @@ fn client_takes_nothing_else_without_content_type() {
             let exchange = wire.expect("tools/list");
             wire.reply(&exchange, 200, &[], body);
             assert!(matches!(wire.outcome(request), Outcome::Http(_)));
-            assert!(tolerated(wire).is_empty());
+            assert!(take_leniencies(wire).is_empty());
         });
     }
 }
@@ -299,6 +299,6 @@ fn a_null_result_of_ping_is_an_empty_object() {
         let exchange = wire.expect("ping");
         wire.answer(&exchange, json!(null));
         assert_eq!(wire.result(request), json!({}));
-        assert_eq!(tolerated(wire), [Leniency::NullResult { method: "ping" }]);
+        assert_eq!(take_leniencies(wire), [Leniency::NullResult { method: "ping" }]);
     });
 }

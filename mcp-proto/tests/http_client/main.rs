@@ -4,17 +4,17 @@
 #[path = "../http_common/mod.rs"]
 mod http_common;
 
+mod chunked_results;
 mod contracts;
 mod detection;
-mod dialect;
-mod events;
-mod holds;
+mod http_errors;
 mod legacy;
+mod legacy_sse;
 mod lenient;
 mod modern;
+mod parked;
 mod reconnects;
-mod refusals;
-mod review;
+mod regressions;
 mod rounds;
 mod streams;
 mod tools;

@@ -13,7 +13,7 @@ use mcp_proto::schema::{
     CallTool, CallToolParams, GetPrompt, GetPromptParams, ListTools, ListToolsParams, ReadResource,
     ReadResourceParams, SubscriptionFilter, SubscriptionsListen, SubscriptionsListenParams,
 };
-use mcp_proto::transport::http::{Sent, Verb};
+use mcp_proto::transport::http::{SentState, Verb};
 use serde_json::json;
 
 fn call(name: &str) -> CallToolParams {
@@ -261,16 +261,16 @@ fn a_lost_tool_call_is_lost_and_not_repeated() {
                 wire.client.request::<CallTool>(wire.now, &call("pay"), RequestOptions::default()).unwrap();
             let exchange = wire.expect("tools/call");
             match how {
-                "no head" => wire.fail(&exchange, Sent::Maybe),
+                "no head" => wire.fail(&exchange, SentState::Maybe),
                 "cut body" => {
                     wire.head(&exchange, 200, &[("content-type", "application/json")]);
                     wire.body(&exchange, "{\"jsonrpc\":");
-                    wire.cut(&exchange);
+                    wire.truncate(&exchange);
                 }
                 "cut stream" => {
                     wire.stream(&exchange);
                     wire.body(&exchange, "id: 7\ndata: {\"js");
-                    wire.cut(&exchange);
+                    wire.truncate(&exchange);
                 }
                 _ => {
                     wire.stream(&exchange);
@@ -294,7 +294,7 @@ fn a_lost_request_that_only_asks_is_made_once_more_as_a_new_one() {
             wire.client.request::<ReadResource>(wire.now, &params, RequestOptions::default()).unwrap();
         let first = wire.expect("resources/read");
         wire.stream(&first);
-        wire.cut(&first);
+        wire.truncate(&first);
         let second = wire.expect("resources/read");
         assert_ne!(first.id(), second.id());
         assert_eq!(second.header("last-event-id"), None);
@@ -307,7 +307,7 @@ fn a_lost_request_that_only_asks_is_made_once_more_as_a_new_one() {
             wire.client.request::<ReadResource>(wire.now, &params, RequestOptions::default()).unwrap();
         for _ in 0..2 {
             let exchange = wire.expect("resources/read");
-            wire.cut(&exchange);
+            wire.truncate(&exchange);
         }
         assert!(matches!(wire.outcome(request), Outcome::Lost(_)));
         wire.expect_silence();
@@ -330,7 +330,7 @@ fn the_caller_decides_whether_a_lost_request_is_repeated() {
         let never = RequestOptions::default().reissue(ReissuePolicy::Never);
         let request = wire.client.request::<ListTools>(wire.now, &ListToolsParams::new(), never).unwrap();
         let exchange = wire.expect("tools/list");
-        wire.fail(&exchange, Sent::Maybe);
+        wire.fail(&exchange, SentState::Maybe);
         assert!(matches!(wire.outcome(request), Outcome::Lost(_)));
     });
 }
@@ -345,7 +345,7 @@ fn a_request_that_never_left_goes_out_again_a_few_times() {
         let mut pauses = Vec::new();
         for _ in 0..5 {
             let exchange = wire.expect("tools/call");
-            wire.fail(&exchange, Sent::No);
+            wire.fail(&exchange, SentState::No);
             wire.expect_silence();
             pauses.push(wire.advance_to_timeout());
         }
@@ -354,7 +354,7 @@ fn a_request_that_never_left_goes_out_again_a_few_times() {
             assert!(*pause <= whole && *pause >= whole / 2, "{pauses:?}");
         }
         let exchange = wire.expect("tools/call");
-        wire.fail(&exchange, Sent::No);
+        wire.fail(&exchange, SentState::No);
         let Outcome::Lost(LostReason::Disconnected(detail)) = wire.outcome(request) else { panic!() };
         assert_eq!(detail, "refused");
         wire.advance(Duration::from_secs(100));
@@ -385,7 +385,7 @@ fn a_subscription_that_goes_out_again_is_still_known_by_its_notifications() {
         let request =
             wire.client.request::<SubscriptionsListen>(wire.now, &params, RequestOptions::default()).unwrap();
         let first = wire.expect("subscriptions/listen");
-        wire.cut(&first);
+        wire.truncate(&first);
         let second = wire.expect("subscriptions/listen");
         assert_ne!(first.id(), second.id());
         wire.stream(&second);
@@ -398,7 +398,7 @@ fn a_subscription_that_goes_out_again_is_still_known_by_its_notifications() {
             "{events:?}"
         );
         // Between two streams something may be missed: its owner is told.
-        wire.cut(&second);
+        wire.truncate(&second);
         assert!(matches!(wire.outcome(request), Outcome::Lost(_)));
     });
 }
@@ -551,7 +551,7 @@ fn a_subscription_is_repeated_after_something_came_only_if_its_owner_wants_that(
         let exchange = wire.expect("subscriptions/listen");
         wire.stream(&exchange);
         wire.event(&exchange, &json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}));
-        wire.cut(&exchange);
+        wire.truncate(&exchange);
         wire.expect("subscriptions/listen");
         wire.expect_pending(request);
     });
@@ -566,7 +566,7 @@ fn a_refusal_whose_body_is_cut_is_a_refusal() {
         let exchange = wire.expect("tools/call");
         wire.head(&exchange, 503, &[("content-type", "text/plain")]);
         wire.body(&exchange, "over");
-        wire.cut(&exchange);
+        wire.truncate(&exchange);
         assert!(
             matches!(wire.outcome(request), Outcome::Http(error) if error.status == 503 && error.excerpt == "over")
         );

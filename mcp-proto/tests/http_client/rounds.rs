@@ -11,7 +11,7 @@ use mcp_proto::schema::{
     CallTool, CallToolParams, ClientCapability, ElicitAction, ElicitResult, ListRootsResult, ListTools,
     ListToolsParams, ReadResource, ReadResourceParams,
 };
-use mcp_proto::transport::http::Sent;
+use mcp_proto::transport::http::SentState;
 use mcp_proto::transport::http::client::HttpClientConfig;
 use serde_json::{Value, json};
 
@@ -28,21 +28,21 @@ fn call(wire: &mut Wire, options: RequestOptions) -> (RequestId, Exchange) {
     (request, wire.expect("tools/call"))
 }
 
-fn asks() -> Value {
+fn input_required_result() -> Value {
     json!({
         "resultType": "input_required", "requestState": "S", "inputRequests": {"r": {"method": "roots/list"}},
     })
 }
 
-fn state_alone() -> Value {
+fn state_only_result() -> Value {
     json!({"resultType": "input_required", "requestState": "S"})
 }
 
-fn done() -> Value {
+fn final_result() -> Value {
     json!({"resultType": "complete", "content": []})
 }
 
-fn asked(wire: &mut Wire) -> InboundId {
+fn expect_input_request(wire: &mut Wire) -> InboundId {
     let asked: Vec<InboundId> = wire
         .take_events()
         .into_iter()
@@ -69,8 +69,8 @@ fn headers_but_length(exchange: &Exchange) -> Vec<(String, String)> {
 fn a_round_is_a_new_exchange_with_the_headers_of_the_first() {
     modern(open_config(), |wire| {
         let (request, first) = call(wire, RequestOptions::default());
-        wire.answer(&first, asks());
-        let id = asked(wire);
+        wire.answer(&first, input_required_result());
+        let id = expect_input_request(wire);
         wire.expect_silence();
         respond(wire, id);
         let second = wire.expect("tools/call");
@@ -82,8 +82,8 @@ fn a_round_is_a_new_exchange_with_the_headers_of_the_first() {
         expected["inputResponses"] = json!({"r": {"roots": []}});
         expected["requestState"] = json!("S");
         assert_eq!(second.body["params"], expected);
-        wire.answer(&second, done());
-        assert_eq!(wire.result(request), done());
+        wire.answer(&second, final_result());
+        assert_eq!(wire.result(request), final_result());
         wire.expect_silence();
         wire.expect_no_abort();
     });
@@ -102,10 +102,10 @@ fn parameters_that_are_headers_are_headers_in_each_round() {
         wire.answer(&list, json!({"tools": [{"name": "weather", "inputSchema": schema}]}));
         let (request, first) = call(wire, RequestOptions::default());
         assert!(first.header("mcp-param-city").is_some());
-        wire.answer(&first, state_alone());
+        wire.answer(&first, state_only_result());
         let second = wire.expect("tools/call");
         assert_eq!(headers_but_length(&second), headers_but_length(&first));
-        wire.answer(&second, done());
+        wire.answer(&second, final_result());
         wire.result(request);
     });
 }
@@ -116,16 +116,16 @@ fn a_stream_may_ask_as_well_and_what_follows_on_it_is_of_no_account() {
     modern(open_config(), |wire| {
         let (request, first) = call(wire, RequestOptions::default());
         wire.stream(&first);
-        wire.event_answer(&first, &first.id(), asks());
-        let id = asked(wire);
-        wire.event_answer(&first, &first.id(), done());
+        wire.event_answer(&first, &first.id(), input_required_result());
+        let id = expect_input_request(wire);
+        wire.event_answer(&first, &first.id(), final_result());
         wire.expect_pending(request);
         respond(wire, id);
         let second = wire.expect("tools/call");
-        wire.cut(&first);
+        wire.truncate(&first);
         wire.expect_pending(request);
-        wire.answer(&second, done());
-        assert_eq!(wire.result(request), done());
+        wire.answer(&second, final_result());
+        assert_eq!(wire.result(request), final_result());
     });
 }
 
@@ -134,8 +134,8 @@ fn a_stream_may_ask_as_well_and_what_follows_on_it_is_of_no_account() {
 fn a_request_is_cancelled_between_two_rounds_without_a_word() {
     modern(open_config(), |wire| {
         let (request, first) = call(wire, RequestOptions::default());
-        wire.answer(&first, asks());
-        let id = asked(wire);
+        wire.answer(&first, input_required_result());
+        let id = expect_input_request(wire);
         wire.client.cancel(wire.now, request, None);
         assert!(matches!(wire.outcome(request), Outcome::Cancelled));
         let events = wire.take_events();
@@ -154,7 +154,7 @@ fn a_request_is_cancelled_between_two_rounds_without_a_word() {
 fn a_request_is_cancelled_in_its_second_round_by_ending_that_exchange() {
     modern(open_config(), |wire| {
         let (request, first) = call(wire, RequestOptions::default());
-        wire.answer(&first, state_alone());
+        wire.answer(&first, state_only_result());
         let second = wire.expect("tools/call");
         wire.client.cancel(wire.now, request, None);
         wire.expect_abort(&second);
@@ -169,8 +169,8 @@ fn a_request_is_cancelled_in_its_second_round_by_ending_that_exchange() {
 fn a_second_round_that_is_too_slow_is_broken_off() {
     modern(open_config(), |wire| {
         let (request, first) = call(wire, RequestOptions::default());
-        wire.answer(&first, asks());
-        let id = asked(wire);
+        wire.answer(&first, input_required_result());
+        let id = expect_input_request(wire);
         wire.advance(Duration::from_secs(300));
         wire.expect_pending(request);
         respond(wire, id);
@@ -186,7 +186,7 @@ fn a_second_round_that_is_too_slow_is_broken_off() {
 fn the_hard_maximum_strikes_between_two_rounds() {
     modern(open_config(), |wire| {
         let (request, first) = call(wire, RequestOptions::default());
-        wire.answer(&first, asks());
+        wire.answer(&first, input_required_result());
         wire.advance(Duration::from_secs(600));
         assert!(matches!(wire.outcome(request), Outcome::TimedOut { hard: true, .. }));
         wire.expect_no_abort();
@@ -200,7 +200,7 @@ fn states_alone_are_paced_and_the_rounds_bounded() {
     modern(open_config(), |wire| {
         let (request, mut exchange) = call(wire, RequestOptions::default());
         for pause in [0, 100, 200, 400, 800, 1600, 3200, 5000, 5000, 5000] {
-            wire.answer(&exchange, state_alone());
+            wire.answer(&exchange, state_only_result());
             if pause > 0 {
                 wire.advance(Duration::from_millis(pause - 1));
                 wire.expect_silence();
@@ -208,7 +208,7 @@ fn states_alone_are_paced_and_the_rounds_bounded() {
             }
             exchange = wire.expect("tools/call");
         }
-        wire.answer(&exchange, state_alone());
+        wire.answer(&exchange, state_only_result());
         assert!(matches!(wire.outcome(request), Outcome::Input(InputError::TooManyRounds { limit: 10 })));
     });
 }
@@ -218,35 +218,35 @@ fn states_alone_are_paced_and_the_rounds_bounded() {
 fn a_lost_answer_of_a_later_round_is_asked_for_again_only_where_that_is_safe() {
     modern(open_config(), |wire| {
         let (request, first) = call(wire, RequestOptions::default());
-        wire.answer(&first, state_alone());
+        wire.answer(&first, state_only_result());
         let second = wire.expect("tools/call");
         wire.stream(&second);
-        wire.cut(&second);
+        wire.truncate(&second);
         assert!(matches!(wire.outcome(request), Outcome::Lost(LostReason::Disconnected(_))));
         wire.expect_silence();
 
         let options = RequestOptions::default().reissue(ReissuePolicy::Always);
         let (request, first) = call(wire, options);
-        wire.cut(&first);
+        wire.truncate(&first);
         let first = wire.expect("tools/call");
-        wire.answer(&first, asks());
-        let id = asked(wire);
+        wire.answer(&first, input_required_result());
+        let id = expect_input_request(wire);
         respond(wire, id);
         let second = wire.expect("tools/call");
-        wire.cut(&second);
+        wire.truncate(&second);
         let third = wire.expect("tools/call");
         assert_ne!(third.id(), second.id());
         assert_eq!(third.body["params"], second.body["params"], "answers and state go along");
-        wire.answer(&third, done());
-        assert_eq!(wire.result(request), done());
+        wire.answer(&third, final_result());
+        assert_eq!(wire.result(request), final_result());
 
         let params = ReadResourceParams::new("a:b");
         let request =
             wire.client.request::<ReadResource>(wire.now, &params, RequestOptions::default()).unwrap();
         let first = wire.expect("resources/read");
-        wire.answer(&first, state_alone());
+        wire.answer(&first, state_only_result());
         let second = wire.expect("resources/read");
-        wire.cut(&second);
+        wire.truncate(&second);
         let third = wire.expect("resources/read");
         assert_eq!(third.header("mcp-name"), Some("a:b"));
         assert_eq!(third.body["params"]["requestState"], "S");
@@ -259,14 +259,14 @@ fn a_lost_answer_of_a_later_round_is_asked_for_again_only_where_that_is_safe() {
 fn a_round_that_never_left_is_sent_later() {
     modern(open_config(), |wire| {
         let (request, first) = call(wire, RequestOptions::default());
-        wire.answer(&first, state_alone());
+        wire.answer(&first, state_only_result());
         let second = wire.expect("tools/call");
-        wire.fail(&second, Sent::No);
+        wire.fail(&second, SentState::No);
         wire.advance_to_timeout();
         let again = wire.expect("tools/call");
         assert_eq!(again.body, second.body);
-        wire.answer(&again, done());
-        assert_eq!(wire.result(request), done());
+        wire.answer(&again, final_result());
+        assert_eq!(wire.result(request), final_result());
     });
 }
 
@@ -275,15 +275,15 @@ fn a_round_that_never_left_is_sent_later() {
 fn a_later_round_with_the_wrong_headers_lists_the_tools_and_keeps_its_state() {
     modern(open_config(), |wire| {
         let (request, first) = call(wire, RequestOptions::default());
-        wire.answer(&first, state_alone());
+        wire.answer(&first, state_only_result());
         let second = wire.expect("tools/call");
         wire.refuse(&second, 400, -32020, None);
         let list = wire.expect("tools/list");
         wire.answer(&list, json!({"tools": []}));
         let third = wire.expect("tools/call");
         assert_eq!(third.body["params"], second.body["params"]);
-        wire.answer(&third, done());
-        assert_eq!(wire.result(request), done());
+        wire.answer(&third, final_result());
+        assert_eq!(wire.result(request), final_result());
     });
 }
 
@@ -291,8 +291,8 @@ fn a_later_round_with_the_wrong_headers_lists_the_tools_and_keeps_its_state() {
 fn a_connection_that_ends_takes_back_what_was_asked() {
     modern(open_config(), |wire| {
         let (request, first) = call(wire, RequestOptions::default());
-        wire.answer(&first, asks());
-        let id = asked(wire);
+        wire.answer(&first, input_required_result());
+        let id = expect_input_request(wire);
         wire.client.abort(wire.now, LostReason::DriverDropped);
         let events = wire.take_events();
         assert!(
@@ -309,13 +309,13 @@ fn a_connection_that_ends_takes_back_what_was_asked() {
 fn closing_lets_the_last_round_finish() {
     modern(open_config(), |wire| {
         let (request, first) = call(wire, RequestOptions::default());
-        wire.answer(&first, asks());
-        let id = asked(wire);
+        wire.answer(&first, input_required_result());
+        let id = expect_input_request(wire);
         wire.client.close(wire.now);
         respond(wire, id);
         let second = wire.expect("tools/call");
-        wire.answer(&second, done());
-        assert_eq!(wire.result(request), done());
+        wire.answer(&second, final_result());
+        assert_eq!(wire.result(request), final_result());
         assert!(wire.client.is_closed());
     });
 }
@@ -327,7 +327,7 @@ fn a_page_is_visited_in_a_legacy_session() {
         let (request, first) = call(wire, RequestOptions::default());
         let page = json!({"mode": "url", "elicitationId": "p", "url": "https://a.b", "message": "m"});
         wire.refuse(&first, 200, -32042, Some(json!({"elicitations": [page]})));
-        let id = asked(wire);
+        let id = expect_input_request(wire);
         wire.client.respond(wire.now, id, Ok(&ElicitResult::new(ElicitAction::Accept)));
         wire.expect_silence();
         let params = json!({"elicitationId": "p"});
@@ -349,7 +349,7 @@ fn a_round_begins_even_if_the_server_asks_in_a_batch() {
     for streamed in [true, false] {
         modern(open_config(), |wire| {
             let (request, first) = call(wire, RequestOptions::default());
-            let batch = json!([{"jsonrpc": "2.0", "id": first.id(), "result": state_alone()}]);
+            let batch = json!([{"jsonrpc": "2.0", "id": first.id(), "result": state_only_result()}]);
             if streamed {
                 wire.stream(&first);
                 wire.event(&first, &batch);
@@ -360,8 +360,8 @@ fn a_round_begins_even_if_the_server_asks_in_a_batch() {
             let second = wire.expect("tools/call");
             assert_eq!(second.body["params"]["requestState"], "S");
             wire.expect_pending(request);
-            wire.answer(&second, done());
-            assert_eq!(wire.result(request), done());
+            wire.answer(&second, final_result());
+            assert_eq!(wire.result(request), final_result());
         });
     }
 }

@@ -8,7 +8,7 @@ use crate::http_common::{LEGACY, SESSION, Wire, config, legacy, legacy_config, s
 use mcp_proto::peer::client::{Diagnostic, Event, State};
 use mcp_proto::peer::{LostReason, Outcome, RequestId, RequestOptions};
 use mcp_proto::schema::{CallTool, CallToolParams};
-use mcp_proto::transport::http::Sent;
+use mcp_proto::transport::http::SentState;
 use serde_json::json;
 
 const MS: Duration = Duration::from_millis(1);
@@ -19,11 +19,11 @@ fn call_tool(wire: &mut Wire) -> RequestId {
     wire.client.request::<CallTool>(wire.now, &params, options).unwrap()
 }
 
-fn changed() -> serde_json::Value {
+fn list_changed() -> serde_json::Value {
     json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
 }
 
-fn is_deaf(wire: &mut Wire) -> bool {
+fn reported_not_listening(wire: &mut Wire) -> bool {
     wire.diagnostics()
         .iter()
         .any(|diagnostic| matches!(diagnostic, Diagnostic::EventStreamUnavailable { .. }))
@@ -35,7 +35,7 @@ fn is_deaf(wire: &mut Wire) -> bool {
 #[test]
 fn what_the_server_says_of_its_own_accord_is_told() {
     legacy(config(), |wire, listener| {
-        wire.event(&listener, &changed());
+        wire.event(&listener, &list_changed());
         assert!(matches!(&wire.take_events()[..], [Event::Notification { .. }]));
     });
 }
@@ -48,7 +48,7 @@ fn a_server_that_is_not_listened_to_is_used_all_the_same() {
             wire.open_session(LEGACY, SESSION);
             let listener = wire.expect_get();
             wire.reply(&listener, status, &[("content-type", "text/html")], "<html>");
-            assert_eq!(is_deaf(wire), told, "{status}");
+            assert_eq!(reported_not_listening(wire), told, "{status}");
             wire.advance(Duration::from_secs(600));
             wire.expect_silence();
             assert_eq!(wire.client.state(), State::Ready);
@@ -73,7 +73,7 @@ fn nothing_waits_for_the_stream_to_begin() {
 #[test]
 fn a_stream_that_ends_is_asked_for_again_from_its_last_event() {
     legacy(config(), |wire, listener| {
-        wire.body(&listener, &format!("retry: 250\nid: e-1\ndata: {}\n\n", changed()));
+        wire.body(&listener, &format!("retry: 250\nid: e-1\ndata: {}\n\n", list_changed()));
         wire.end(&listener);
         wire.expect_silence();
         assert_eq!(wire.advance_to_timeout(), 250 * MS);
@@ -82,7 +82,7 @@ fn a_stream_that_ends_is_asked_for_again_from_its_last_event() {
         assert_eq!(again.header("mcp-session-id"), Some(SESSION));
         // It is remembered although the new stream has not named any.
         wire.stream(&again);
-        wire.cut(&again);
+        wire.truncate(&again);
         wire.advance(Duration::from_secs(60));
         assert_eq!(wire.expect_get().header("last-event-id"), Some("e-1"));
     });
@@ -92,14 +92,14 @@ fn a_stream_that_ends_is_asked_for_again_from_its_last_event() {
 #[test]
 fn a_stream_that_keeps_failing_is_given_up() {
     legacy(config(), |wire, listener| {
-        wire.fail(&listener, Sent::Maybe);
+        wire.fail(&listener, SentState::Maybe);
         let mut rounds = 0;
-        while !is_deaf(wire) {
+        while !reported_not_listening(wire) {
             rounds += 1;
             wire.advance_to_timeout();
             let again = wire.expect_get();
             assert_eq!(again.header("last-event-id"), None);
-            if rounds % 2 == 0 { wire.fail(&again, Sent::No) } else { wire.reply(&again, 503, &[], "") }
+            if rounds % 2 == 0 { wire.fail(&again, SentState::No) } else { wire.reply(&again, 503, &[], "") }
         }
         assert_eq!(rounds, 5);
         wire.advance(Duration::from_secs(600));
@@ -113,7 +113,7 @@ fn a_stream_that_lasts_or_says_something_does_not_fail() {
     legacy(config(), |wire, listener| {
         let mut listener = listener;
         for _ in 0..10 {
-            wire.event(&listener, &changed());
+            wire.event(&listener, &list_changed());
             wire.end(&listener);
             assert_eq!(wire.advance_to_timeout(), Duration::from_secs(1));
             listener = wire.expect_get();
@@ -121,7 +121,7 @@ fn a_stream_that_lasts_or_says_something_does_not_fail() {
         }
         for _ in 0..10 {
             wire.advance(Duration::from_secs(60));
-            wire.cut(&listener);
+            wire.truncate(&listener);
             assert_eq!(wire.advance_to_timeout(), Duration::from_secs(1));
             listener = wire.expect_get();
             wire.stream(&listener);
@@ -208,12 +208,12 @@ fn an_answer_that_can_not_be_had_any_more_is_lost() {
     for status in [400, 404, 405] {
         legacy(config(), |wire, listener| {
             // The server offers streams, so that a 404 means that the session is gone.
-            wire.event(&listener, &changed());
+            wire.event(&listener, &list_changed());
             let request = call_tool(wire);
             let call = wire.expect("tools/call");
             wire.stream(&call);
             wire.body(&call, "id: p-1\ndata:\n\n");
-            wire.cut(&call);
+            wire.truncate(&call);
             wire.advance(Duration::from_secs(1));
             let rest = wire.expect_get();
             wire.reply(&rest, status, &[], "");
@@ -233,18 +233,18 @@ fn an_answer_whose_rest_keeps_failing_is_lost() {
         let call = wire.expect("tools/call");
         wire.stream(&call);
         wire.body(&call, "id: p-1\ndata:\n\n");
-        wire.cut(&call);
+        wire.truncate(&call);
         for round in 0..6 {
             wire.expect_pending(request);
             wire.advance_to_timeout();
             let rest = wire.expect_get();
             assert_eq!(rest.header("last-event-id"), Some("p-1"));
             match round % 3 {
-                0 => wire.fail(&rest, Sent::No),
+                0 => wire.fail(&rest, SentState::No),
                 1 => wire.reply(&rest, 502, &[], ""),
                 _ => {
                     wire.stream(&rest);
-                    wire.cut(&rest);
+                    wire.truncate(&rest);
                 }
             }
         }
@@ -262,7 +262,7 @@ fn a_request_whose_answer_is_being_resumed_is_cancelled_by_a_notification() {
         let call = wire.expect("tools/call");
         wire.stream(&call);
         wire.body(&call, "id: p-1\ndata:\n\n");
-        wire.cut(&call);
+        wire.truncate(&call);
         wire.client.cancel(wire.now, request, None);
         let cancelled = wire.expect("notifications/cancelled");
         assert_eq!(cancelled.body["params"]["requestId"], call.id());
@@ -306,7 +306,7 @@ fn what_was_being_resumed_is_lost_with_its_session() {
         let call = wire.expect("tools/call");
         wire.stream(&call);
         wire.body(&call, "id: p-1\ndata:\n\n");
-        wire.cut(&call);
+        wire.truncate(&call);
         let refused = call_tool(wire);
         let call = wire.expect("tools/call");
         wire.reply(&call, 404, &[], "");

@@ -8,7 +8,7 @@ use crate::http_common::{Exchange, Wire, config, legacy, modern};
 use mcp_proto::peer::client::Diagnostic;
 use mcp_proto::peer::{Outcome, RequestError, RequestId, RequestOptions};
 use mcp_proto::schema::{CallTool, CallToolParams, ListTools, ListToolsParams};
-use mcp_proto::transport::http::Sent;
+use mcp_proto::transport::http::SentState;
 use serde_json::{Value, json};
 
 fn call_tool(wire: &mut Wire, name: &str, arguments: Value) -> RequestId {
@@ -150,7 +150,7 @@ fn a_call_with_the_wrong_headers_ends_if_the_tools_can_not_be_listed() {
             let listing = wire.expect("tools/list");
             match how {
                 "error" => wire.refuse(&listing, 400, -32603, None),
-                "broken" => wire.fail(&listing, Sent::Maybe),
+                "broken" => wire.fail(&listing, SentState::Maybe),
                 "never" => {
                     // The call's own time is over by then, too.
                     wire.advance(Duration::from_secs(40));

@@ -6,7 +6,7 @@ use mcp_proto::peer::client::{
     Change, ChangeEvidence, Diagnostic, EraPolicy, Event, WatchEnd, WatchFilter, WatchId, WatchStart,
     WatchState,
 };
-use mcp_proto::transport::http::Sent;
+use mcp_proto::transport::http::SentState;
 use mcp_proto::transport::http::client::HttpClientConfig;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -19,7 +19,7 @@ fn watch(wire: &mut Wire, interest: WatchFilter) -> WatchId {
     id
 }
 
-fn tagged(exchange: &Exchange, what: &str, mut params: Value) -> Value {
+fn tagged_notification(exchange: &Exchange, what: &str, mut params: Value) -> Value {
     params["_meta"] = json!({"io.modelcontextprotocol/subscriptionId": exchange.id()});
     json!({"jsonrpc": "2.0", "method": format!("notifications/{what}"), "params": params})
 }
@@ -35,12 +35,15 @@ fn acknowledge(wire: &mut Wire) -> Exchange {
 fn grant(wire: &mut Wire, listen: &Exchange) {
     wire.stream(listen);
     let filter = listen.body["params"]["notifications"].clone();
-    wire.event(listen, &tagged(listen, "subscriptions/acknowledged", json!({"notifications": filter})));
+    wire.event(
+        listen,
+        &tagged_notification(listen, "subscriptions/acknowledged", json!({"notifications": filter})),
+    );
 }
 
 /// What the watches were told, in words.
 #[track_caller]
-fn told(wire: &mut Wire) -> Vec<String> {
+fn take_changes(wire: &mut Wire) -> Vec<String> {
     let word = |event: Event| match event {
         Event::Changed { change, evidence: why, .. } => {
             let what = match change {
@@ -66,22 +69,22 @@ fn told(wire: &mut Wire) -> Vec<String> {
 fn a_lost_stream_is_listened_to_again() {
     let cut = |wire: &mut Wire, listen: &Exchange| wire.cut(listen);
     let end = |wire: &mut Wire, listen: &Exchange| wire.end(listen);
-    let fail = |wire: &mut Wire, listen: &Exchange| wire.fail(listen, Sent::Maybe);
+    let fail = |wire: &mut Wire, listen: &Exchange| wire.fail(listen, SentState::Maybe);
     let ways: [fn(&mut Wire, &Exchange); 3] = [cut, end, fail];
     for lose in ways {
         modern(config(), |wire| {
             watch(wire, WatchFilter::new().tools().resource(FILE));
             let listen = acknowledge(wire);
-            wire.event(&listen, &tagged(&listen, "tools/list_changed", json!({})));
-            assert_eq!(told(wire), ["on", "tools"]);
+            wire.event(&listen, &tagged_notification(&listen, "tools/list_changed", json!({})));
+            assert_eq!(take_changes(wire), ["on", "tools"]);
             lose(wire, &listen);
-            assert_eq!(told(wire), ["interrupted"]);
+            assert_eq!(take_changes(wire), ["interrupted"]);
             wire.expect_silence();
             let pause = wire.advance_to_timeout();
             assert!(pause >= Duration::from_millis(250) && pause <= Duration::from_millis(500), "{pause:?}");
             let again = acknowledge(wire);
             assert_ne!(again.id(), listen.id(), "C5.5: a new request has an id of its own");
-            assert_eq!(told(wire), ["on", "tools?", &format!("{FILE}?")]);
+            assert_eq!(take_changes(wire), ["on", "tools?", &format!("{FILE}?")]);
         });
     }
 }
@@ -95,7 +98,7 @@ fn a_graceful_end_is_not_a_loss() {
         let meta = json!({"io.modelcontextprotocol/subscriptionId": listen.id()});
         wire.event_answer(&listen, &listen.id(), json!({"resultType": "complete", "_meta": meta}));
         wire.end(&listen);
-        assert_eq!(told(wire), ["on", "ended"]);
+        assert_eq!(take_changes(wire), ["on", "ended"]);
         wire.advance(Duration::from_secs(3600));
         wire.expect_silence();
     });
@@ -107,23 +110,23 @@ fn listening_is_tried_until_the_server_is_back() {
     modern(config(), |wire| {
         watch(wire, WatchFilter::new().tools());
         let listen = acknowledge(wire);
-        wire.cut(&listen);
+        wire.truncate(&listen);
         for round in 0..20 {
             wire.advance(Duration::from_secs(30));
             let listen = wire.next().expect("it is tried for ever");
             match round % 3 {
                 0 => wire.reply(&listen, 503, &[("retry-after", "20")], ""),
-                1 => wire.fail(&listen, Sent::Maybe),
+                1 => wire.fail(&listen, SentState::Maybe),
                 _ => {
                     wire.stream(&listen);
                     wire.end(&listen);
                 }
             }
         }
-        told(wire);
+        take_changes(wire);
         wire.advance(Duration::from_secs(30));
         acknowledge(wire);
-        assert_eq!(told(wire), ["on", "tools?"]);
+        assert_eq!(take_changes(wire), ["on", "tools?"]);
     });
 }
 
@@ -147,7 +150,7 @@ fn a_status_that_will_not_change_ends_the_watch() {
             watch(wire, WatchFilter::new().tools());
             let listen = wire.expect("subscriptions/listen");
             wire.refuse(&listen, status, -32601, None);
-            let told = told(wire);
+            let told = take_changes(wire);
             assert!(told[0].starts_with("refused"), "{told:?}");
         });
     }
@@ -163,14 +166,14 @@ fn a_replaced_stream_is_read_to_its_end() {
         watch(wire, WatchFilter::new().prompts());
         let second = wire.expect("subscriptions/listen");
         grant(wire, &second);
-        assert_eq!(told(wire), ["on", "on"]);
+        assert_eq!(take_changes(wire), ["on", "on"]);
         wire.expect_no_abort();
-        wire.event(&first, &tagged(&first, "tools/list_changed", json!({})));
-        assert_eq!(told(wire), ["tools"], "it had been sent before the second listen came");
+        wire.event(&first, &tagged_notification(&first, "tools/list_changed", json!({})));
+        assert_eq!(take_changes(wire), ["tools"], "it had been sent before the second listen came");
         wire.advance(Duration::from_secs(2));
         wire.expect_abort(&first);
-        wire.event(&second, &tagged(&second, "tools/list_changed", json!({})));
-        assert_eq!(told(wire), ["tools"]);
+        wire.event(&second, &tagged_notification(&second, "tools/list_changed", json!({})));
+        assert_eq!(take_changes(wire), ["tools"]);
         wire.client.unwatch(wire.now, tools);
         acknowledge(wire);
         wire.advance(Duration::from_secs(2));
@@ -186,9 +189,9 @@ fn a_replaced_stream_that_breaks_may_have_had_more() {
         let first = acknowledge(wire);
         watch(wire, WatchFilter::new().prompts());
         acknowledge(wire);
-        told(wire);
-        wire.cut(&first);
-        assert_eq!(told(wire), ["tools?", "prompts?"]);
+        take_changes(wire);
+        wire.truncate(&first);
+        assert_eq!(take_changes(wire), ["tools?", "prompts?"]);
         wire.advance(Duration::from_secs(60));
         wire.expect_silence();
     });
@@ -202,11 +205,11 @@ fn a_stream_that_breaks_while_it_is_replaced_is_made_up_for() {
         let first = acknowledge(wire);
         watch(wire, WatchFilter::new().prompts());
         let second = wire.expect("subscriptions/listen");
-        told(wire);
-        wire.cut(&first);
-        assert_eq!(told(wire), ["interrupted"]);
+        take_changes(wire);
+        wire.truncate(&first);
+        assert_eq!(take_changes(wire), ["interrupted"]);
         grant(wire, &second);
-        assert_eq!(told(wire), ["on", "tools?", "on"]);
+        assert_eq!(take_changes(wire), ["on", "tools?", "on"]);
         wire.advance(Duration::from_secs(60));
         wire.expect_silence();
     });
@@ -252,11 +255,11 @@ fn a_lost_session_is_subscribed_anew() {
         watch(wire, WatchFilter::new().tools().resource(FILE));
         let subscribe = wire.expect("resources/subscribe");
         wire.answer(&subscribe, json!({}));
-        assert_eq!(told(wire), ["on"]);
+        assert_eq!(take_changes(wire), ["on"]);
         let late = watch(wire, WatchFilter::new().resource("file:///late"));
         let lost = wire.expect("resources/subscribe");
         wire.reply(&lost, 404, &[], "");
-        let words = told(wire);
+        let words = take_changes(wire);
         assert!(words.contains(&"interrupted".to_owned()), "{words:?}");
         wire.open_session(LEGACY, "session-2");
         let mut uris = Vec::new();
@@ -275,7 +278,7 @@ fn a_lost_session_is_subscribed_anew() {
         uris.dedup();
         assert_eq!(uris, ["file:///late", FILE]);
         wire.stream(&get.unwrap());
-        let words = told(wire);
+        let words = take_changes(wire);
         assert!(words.contains(&"tools?".to_owned()) && words.contains(&format!("{FILE}?")), "{words:?}");
         assert!(words.iter().filter(|word| *word == "on").count() == 2, "{words:?}");
         wire.client.unwatch(wire.now, late);
@@ -288,25 +291,25 @@ fn a_lost_session_is_subscribed_anew() {
 fn a_legacy_stream_that_comes_back_without_its_past_may_have_missed_something() {
     legacy(config(), |wire, listener| {
         watch(wire, WatchFilter::new().tools());
-        assert_eq!(told(wire), ["on"]);
+        assert_eq!(take_changes(wire), ["on"]);
         wire.event(&listener, &json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}));
-        assert_eq!(told(wire), ["tools"]);
-        wire.cut(&listener);
+        assert_eq!(take_changes(wire), ["tools"]);
+        wire.truncate(&listener);
         wire.advance_to_timeout();
         let listener = wire.expect_get();
         wire.stream(&listener);
-        assert_eq!(told(wire), ["tools?"]);
+        assert_eq!(take_changes(wire), ["tools?"]);
         // From an event on the server tells all that was missed.
         wire.body(
             &listener,
             "id: e-1\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\"}\n\n",
         );
-        wire.cut(&listener);
+        wire.truncate(&listener);
         wire.advance_to_timeout();
         let listener = wire.expect_get();
         assert_eq!(listener.header("last-event-id"), Some("e-1"));
         wire.stream(&listener);
-        assert_eq!(told(wire), ["tools"]);
+        assert_eq!(take_changes(wire), ["tools"]);
     });
 }
 
@@ -319,11 +322,11 @@ fn a_server_without_a_stream_of_its_own_does_not_tell() {
         wire.open_session(LEGACY, SESSION);
         let listener = wire.expect_get();
         watch(wire, WatchFilter::new().tools());
-        assert_eq!(told(wire), ["on"], "the stream is most likely there in a moment");
+        assert_eq!(take_changes(wire), ["on"], "the stream is most likely there in a moment");
         wire.reply(&listener, 405, &[], "");
-        assert_eq!(told(wire), ["interrupted"]);
+        assert_eq!(take_changes(wire), ["interrupted"]);
         watch(wire, WatchFilter::new().prompts());
-        assert_eq!(told(wire), Vec::<String>::new());
+        assert_eq!(take_changes(wire), Vec::<String>::new());
     });
 }
 

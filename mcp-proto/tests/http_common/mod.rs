@@ -9,8 +9,10 @@ use std::time::Duration;
 use mcp_proto::peer::client::{ClientConfig, CloseReason, Diagnostic, EraPolicy, Event, State};
 use mcp_proto::peer::{Outcome, RequestId};
 use mcp_proto::schema::Implementation;
-use mcp_proto::transport::http::client::{Action, Challenge, HttpClient, HttpClientConfig, Request};
-use mcp_proto::transport::http::{End, ExchangeId, Sent, Verb};
+use mcp_proto::transport::http::client::{
+    Action, AuthorizationRequired, HttpClient, HttpClientConfig, HttpRequest,
+};
+use mcp_proto::transport::http::{ExchangeEnd, ExchangeId, SentState, Verb};
 use mcp_proto::{Bytes, Instant};
 use serde_json::{Value, json};
 
@@ -30,9 +32,9 @@ pub fn legacy_config() -> HttpClientConfig {
 }
 
 /// Runs a scenario with whole bodies and with bodies byte by byte, and compares what comes out.
-pub fn scenario(config: HttpClientConfig, run: impl Fn(&mut Wire)) {
+pub fn scenario(config: HttpClientConfig, run: impl Fn(&mut ClientWire)) {
     let log = |pieces| {
-        let mut wire = Wire::new(config.clone(), pieces);
+        let mut wire = ClientWire::new(config.clone(), pieces);
         run(&mut wire);
         wire.drain();
         wire.log
@@ -42,7 +44,7 @@ pub fn scenario(config: HttpClientConfig, run: impl Fn(&mut Wire)) {
 }
 
 /// The same, with a client that talks to a modern server.
-pub fn modern(config: HttpClientConfig, run: impl Fn(&mut Wire)) {
+pub fn modern(config: HttpClientConfig, run: impl Fn(&mut ClientWire)) {
     scenario(config, |wire| {
         let probe = wire.expect("server/discover");
         wire.answer(&probe, discover_result());
@@ -53,11 +55,15 @@ pub fn modern(config: HttpClientConfig, run: impl Fn(&mut Wire)) {
 }
 
 /// The same, with a client that is in a session of a legacy server. The stream of the server's own messages is open.
-pub fn legacy(config: HttpClientConfig, run: impl Fn(&mut Wire, Exchange)) {
+pub fn legacy(config: HttpClientConfig, run: impl Fn(&mut ClientWire, Exchange)) {
     legacy_at(LEGACY, config, run);
 }
 
-pub fn legacy_at(version: &'static str, mut config: HttpClientConfig, run: impl Fn(&mut Wire, Exchange)) {
+pub fn legacy_at(
+    version: &'static str,
+    mut config: HttpClientConfig,
+    run: impl Fn(&mut ClientWire, Exchange),
+) {
     config.client.era_policy = EraPolicy::LegacyOnly;
     scenario(config, |wire| {
         wire.open_session(version, SESSION);
@@ -78,7 +84,7 @@ pub enum Pieces {
 /// An exchange that the client has opened.
 #[derive(Clone, Debug)]
 pub struct Exchange {
-    pub request: Request,
+    pub request: HttpRequest,
     pub body: Value,
 }
 
@@ -99,19 +105,19 @@ impl Exchange {
     }
 }
 
-pub struct Wire {
+pub struct ClientWire {
     pub client: HttpClient,
     pub now: Instant,
     pieces: Pieces,
     opened: VecDeque<Exchange>,
     aborted: Vec<ExchangeId>,
-    challenges: VecDeque<Challenge>,
+    challenges: VecDeque<AuthorizationRequired>,
     events: Vec<Event>,
     /// Everything that has come out, as text.
     log: Vec<String>,
 }
 
-impl Wire {
+impl ClientWire {
     pub fn new(config: HttpClientConfig, pieces: Pieces) -> Self {
         let now = Instant::ORIGIN;
         let client = HttpClient::new(config, now).expect("the URL is one");
@@ -143,7 +149,7 @@ impl Wire {
                     self.log.push(format!("{} {} {headers:?} {body}", request.verb.as_str(), request.url));
                     self.opened.push_back(Exchange { request, body });
                 }
-                Action::Challenge(challenge) => {
+                Action::AuthorizationRequired(challenge) => {
                     self.log.push(format!("{challenge:?}"));
                     self.challenges.push_back(challenge);
                 }
@@ -182,7 +188,7 @@ impl Wire {
     }
 
     /// An exchange must be held.
-    pub fn expect_challenge(&mut self) -> Challenge {
+    pub fn expect_challenge(&mut self) -> AuthorizationRequired {
         self.drain();
         self.challenges.pop_front().expect("nothing is held")
     }
@@ -192,12 +198,12 @@ impl Wire {
         assert!(self.challenges.is_empty(), "{:?}", self.challenges);
     }
 
-    pub fn resume(&mut self, challenge: &Challenge) {
+    pub fn resume(&mut self, challenge: &AuthorizationRequired) {
         self.client.resume(self.now, challenge.exchange);
         self.drain();
     }
 
-    pub fn give_up(&mut self, challenge: &Challenge) {
+    pub fn give_up(&mut self, challenge: &AuthorizationRequired) {
         self.client.refuse(self.now, challenge.exchange, "nobody logged in");
         self.drain();
     }
@@ -245,17 +251,17 @@ impl Wire {
     }
 
     pub fn end(&mut self, exchange: &Exchange) {
-        self.client.handle_end(self.now, exchange.exchange(), End::Complete);
+        self.client.handle_end(self.now, exchange.exchange(), ExchangeEnd::Complete);
         self.drain();
     }
 
-    pub fn cut(&mut self, exchange: &Exchange) {
-        self.client.handle_end(self.now, exchange.exchange(), End::Truncated("reset".into()));
+    pub fn truncate(&mut self, exchange: &Exchange) {
+        self.client.handle_end(self.now, exchange.exchange(), ExchangeEnd::Truncated("reset".into()));
         self.drain();
     }
 
-    pub fn fail(&mut self, exchange: &Exchange, sent: Sent) {
-        let end = End::Failed { sent, detail: "refused".into() };
+    pub fn fail(&mut self, exchange: &Exchange, sent: SentState) {
+        let end = ExchangeEnd::Failed { sent, detail: "refused".into() };
         self.client.handle_end(self.now, exchange.exchange(), end);
         self.drain();
     }

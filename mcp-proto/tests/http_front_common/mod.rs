@@ -70,12 +70,12 @@ impl<H: Mode> Web<H> {
             done: false,
             next: 1,
         };
-        web.turn();
+        web.poll_driver();
         web
     }
 
     /// Lets the driver do what it can: what a task of an executor does when it is woken.
-    pub fn turn(&mut self) {
+    pub fn poll_driver(&mut self) {
         let Some(driver) = &mut self.driver else { return };
         let mut cx = Context::from_waker(&self.waker);
         loop {
@@ -89,7 +89,7 @@ impl<H: Mode> Web<H> {
     /// Lets time pass, and the driver act on it if it wants to.
     pub fn advance(&mut self, duration: Duration) {
         self.clock.advance(duration);
-        self.turn();
+        self.poll_driver();
     }
 
     /// A request to the endpoint, its body included.
@@ -108,7 +108,7 @@ impl<H: Mode> Web<H> {
         let token = self.token.as_ref().map(|token| format!("Bearer {token}"));
         all.extend(token.as_ref().map(|token| ("authorization", token.as_str())));
         let head = RequestHead { method, path, fields: &Headers(&all), client: self.client };
-        let mut exchange = self.let_in(&head);
+        let mut exchange = self.admit(&head);
         if exchange.wants_body() && !body.is_empty() {
             exchange.handle_body(Bytes::copy_from_slice(body.as_bytes()));
         }
@@ -118,7 +118,7 @@ impl<H: Mode> Web<H> {
         Caller::new(exchange)
     }
 
-    fn let_in(&self, head: &RequestHead<'_>) -> HttpExchange<H> {
+    fn admit(&self, head: &RequestHead<'_>) -> HttpExchange<H> {
         #[cfg(feature = "auth")]
         if let Some(guard) = &self.guard {
             use front::Clock as _;
@@ -174,7 +174,7 @@ impl<H: Mode> Web<H> {
         let params = json!({"protocolVersion": version, "capabilities": capabilities, "clientInfo": info});
         let body = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params});
         let mut caller = self.send("POST", &[], &body.to_string());
-        self.turn();
+        self.poll_driver();
         let head = caller.head();
         assert_eq!(head.status, 200, "{head:?}");
         let session = field(&head, "mcp-session-id").expect("a session").to_owned();
@@ -195,7 +195,7 @@ impl<H: Mode> Web<H> {
     pub fn post(&mut self, session: &str, message: &Value) -> Caller<H> {
         let headers = [("mcp-session-id", session), ("mcp-protocol-version", LEGACY)];
         let caller = self.send("POST", &headers, &message.to_string());
-        self.turn();
+        self.poll_driver();
         caller
     }
 
@@ -214,7 +214,7 @@ impl<H: Mode> Web<H> {
     pub fn delete(&mut self, session: &str) -> ResponseHead {
         let headers = [("mcp-session-id", session), ("mcp-protocol-version", LEGACY)];
         let mut caller = self.send("DELETE", &headers, "");
-        self.turn();
+        self.poll_driver();
         caller.head()
     }
 }
@@ -266,7 +266,7 @@ impl<H: Mode> Caller<H> {
     }
 
     /// Takes whatever there is.
-    pub fn turn(&mut self) {
+    pub fn poll_exchange(&mut self) {
         let waker = self.waker.clone();
         let mut cx = Context::from_waker(&waker);
         loop {
@@ -308,23 +308,23 @@ impl<H: Mode> Caller<H> {
     }
 
     pub fn has_head(&mut self) -> bool {
-        self.turn();
+        self.poll_exchange();
         self.head.is_some()
     }
 
     #[track_caller]
     pub fn head(&mut self) -> ResponseHead {
-        self.turn();
+        self.poll_exchange();
         self.head.clone().expect("the answer has not begun")
     }
 
     /// What the body is, where it is not a stream.
     #[track_caller]
     pub fn json(&mut self) -> Value {
-        self.turn();
+        self.poll_exchange();
         assert!(self.ended, "the answer has not ended");
         match self.head().body {
-            BodyKind::Whole(bytes) => assert_eq!(bytes, self.whole.len()),
+            BodyKind::Sized(bytes) => assert_eq!(bytes, self.whole.len()),
             other => panic!("the answer is {other:?}"),
         }
         serde_json::from_slice(&self.whole).expect("JSON")
@@ -332,7 +332,7 @@ impl<H: Mode> Caller<H> {
 
     /// The next message, whichever way it comes.
     pub fn try_message(&mut self) -> Option<Value> {
-        self.turn();
+        self.poll_exchange();
         if let Some((_, message)) = self.events.pop_front() {
             return Some(message);
         }
@@ -348,7 +348,7 @@ impl<H: Mode> Caller<H> {
     /// The event that was no message.
     #[track_caller]
     pub fn raw_event(&mut self) -> (String, Vec<u8>) {
-        self.turn();
+        self.poll_exchange();
         self.raw.take().expect("no such event")
     }
 
@@ -365,9 +365,9 @@ impl<H: Mode> Caller<H> {
     }
 
     /// Lets the exchange act on the time.
-    pub fn time(&mut self) {
+    pub fn advance_to_timeout(&mut self) {
         self.exchange.handle_timeout();
-        self.turn();
+        self.poll_exchange();
     }
 }
 
@@ -392,7 +392,7 @@ impl Held {
             state.begun += 1;
             state.contexts.push(cx);
         }
-        let holding = OnDrop(self.clone());
+        let holding = CountDrop(self.clone());
         async move { core::future::poll_fn(|cx| holding.poll(cx)).await }
     }
 
@@ -418,7 +418,7 @@ impl Held {
     }
 
     /// How many handlers are gone.
-    pub fn dropped(&self) -> usize {
+    pub fn dropped_count(&self) -> usize {
         self.0.lock().unwrap().dropped
     }
 }
@@ -457,9 +457,9 @@ struct Add {
     b: i64,
 }
 
-struct OnDrop(Held);
+struct CountDrop(Held);
 
-impl OnDrop {
+impl CountDrop {
     fn poll(&self, cx: &mut Context<'_>) -> Poll<String> {
         let mut state = self.0.0.lock().unwrap();
         match state.answer.clone() {
@@ -472,7 +472,7 @@ impl OnDrop {
     }
 }
 
-impl Drop for OnDrop {
+impl Drop for CountDrop {
     fn drop(&mut self) {
         self.0.0.lock().unwrap().dropped += 1;
     }

@@ -3,10 +3,10 @@
 use mcp_proto::peer::server::{Answer, Event};
 use mcp_proto::rpc::Id;
 use mcp_proto::schema::ProgressParams;
-use mcp_proto::transport::http::server::Posted;
+use mcp_proto::transport::http::server::PostOutcome;
 use serde_json::{Value, json};
 
-use crate::http_server_common::{Client, NOW, asked, initialize, post, result};
+use crate::http_server_common::{NOW, SessionClient, expect_request, initialize, post, result};
 
 fn call(id: i64) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": "t", "_meta": {"progressToken": id}}})
@@ -18,7 +18,7 @@ fn ping(id: i64) -> Value {
 
 #[test]
 fn the_answers_to_an_array_are_an_array() {
-    let mut client = Client::at("2025-03-26");
+    let mut client = SessionClient::at("2025-03-26");
     let notification = json!({"jsonrpc": "2.0", "method": "notifications/x"});
     let stream = client.stream(json!([call(1), notification, ping(2), call(3)]));
     let mut calls = Vec::new();
@@ -40,10 +40,10 @@ fn the_answers_to_an_array_are_an_array() {
 
 #[test]
 fn an_array_that_becomes_a_stream_has_each_answer_as_an_event() {
-    let mut client = Client::at("2025-03-26");
+    let mut client = SessionClient::at("2025-03-26");
     let stream = client.stream(json!([ping(1), call(2), call(3)]));
-    let first = asked(client.session.poll_event());
-    let second = asked(client.session.poll_event());
+    let first = expect_request(client.session.poll_event());
+    let second = expect_request(client.session.poll_event());
     client.session.progress(NOW, first, &ProgressParams::new(Id::from("x"), 1u64));
     client.session.respond(NOW, second, Answer::Result(&result()));
     let begun = client.read(stream);
@@ -61,15 +61,15 @@ fn an_array_that_becomes_a_stream_has_each_answer_as_an_event() {
 
 #[test]
 fn an_array_without_requests_is_taken_without_an_answer() {
-    let mut client = Client::at("2025-03-26");
+    let mut client = SessionClient::at("2025-03-26");
     let notification = json!({"jsonrpc": "2.0", "method": "notifications/x"});
-    assert_eq!(client.say(json!([notification, notification])).status, 202);
-    assert_eq!(client.say(json!([{"jsonrpc": "2.0", "id": 1, "result": {}}])).status, 202);
+    assert_eq!(client.post_for_answer(json!([notification, notification])).status, 202);
+    assert_eq!(client.post_for_answer(json!([{"jsonrpc": "2.0", "id": 1, "result": {}}])).status, 202);
 }
 
 #[test]
 fn what_is_wrong_in_an_array_costs_only_itself() {
-    let mut client = Client::at("2025-03-26");
+    let mut client = SessionClient::at("2025-03-26");
     let stream = client.stream(
         json!([ping(1), 5, {"jsonrpc": "2.0", "id": 2, "method": 3}, ping(1), {"id": 9, "result": 1}]),
     );
@@ -93,9 +93,9 @@ fn what_is_wrong_in_an_array_costs_only_itself() {
 
 #[test]
 fn an_id_that_comes_twice_in_an_array_is_refused_the_second_time() {
-    let mut client = Client::at("2025-03-26");
+    let mut client = SessionClient::at("2025-03-26");
     let stream = client.stream(json!([call(1), call(1)]));
-    let first = asked(client.session.poll_event());
+    let first = expect_request(client.session.poll_event());
     assert!(client.session.poll_event().is_none());
     client.session.respond(NOW, first, Answer::Result(&result()));
     let answers = client.read(stream).json();
@@ -107,7 +107,7 @@ fn an_id_that_comes_twice_in_an_array_is_refused_the_second_time() {
 
 #[test]
 fn a_handshake_is_never_part_of_an_array() {
-    let mut client = Client::at("2025-03-26");
+    let mut client = SessionClient::at("2025-03-26");
     let stream = client.stream(json!([initialize("2025-11-25", json!({})), ping(1)]));
     let answers = client.read(stream).json();
     assert_eq!((&answers[0]["error"]["code"], &answers[1]["id"]), (&json!(-32600), &json!(1)));
@@ -117,30 +117,33 @@ fn a_handshake_is_never_part_of_an_array() {
 #[test]
 fn arrays_are_refused_at_other_revisions_and_empty_ones_everywhere() {
     for version in ["2024-11-05", "2025-06-18", "2025-11-25"] {
-        let mut client = Client::at(version);
-        let answer = client.say(json!([ping(1)]));
+        let mut client = SessionClient::at(version);
+        let answer = client.post_for_answer(json!([ping(1)]));
         let body: Value = serde_json::from_slice(&answer.body).unwrap();
         assert_eq!((answer.status, &body["error"]["code"]), (400, &json!(-32600)), "{version}");
     }
-    assert_eq!(Client::at("2025-03-26").say(json!([])).status, 400);
+    assert_eq!(SessionClient::at("2025-03-26").post_for_answer(json!([])).status, 400);
 }
 
 #[test]
 fn a_cancellation_in_the_middle_of_an_array_leaves_the_other_answers() {
-    let mut client = Client::at("2025-03-26");
+    let mut client = SessionClient::at("2025-03-26");
     let stream = client.stream(json!([call(1), call(2)]));
-    let first = asked(client.session.poll_event());
-    asked(client.session.poll_event());
+    let first = expect_request(client.session.poll_event());
+    expect_request(client.session.poll_event());
     client.session.respond(NOW, first, Answer::Result(&result()));
-    client.say(json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 2}}));
+    client.post_for_answer(
+        json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 2}}),
+    );
     assert_eq!(client.read(stream).json().as_array().unwrap().len(), 1);
 }
 
 #[test]
 fn an_array_for_a_client_that_takes_events_alone_is_a_stream() {
-    let mut client = Client::at("2025-03-26");
+    let mut client = SessionClient::at("2025-03-26");
     let posted = post(&json!([ping(1), ping(2)])).with("Accept", "text/event-stream");
-    let Posted::Stream(stream) = client.posted_as(&posted.header("Mcp-Session-Id", client.id.to_string()))
+    let PostOutcome::Stream(stream) =
+        client.post_request(&posted.header("Mcp-Session-Id", client.id.to_string()))
     else {
         panic!()
     };

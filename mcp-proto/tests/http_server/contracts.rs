@@ -8,11 +8,13 @@ use mcp_proto::peer::server::{Answer, Event, ListKind};
 use mcp_proto::peer::{InboundId, OutgoingRequest, RequestOptions};
 use mcp_proto::rpc::Id;
 use mcp_proto::schema::{ListRoots, ListRootsParams, ProgressParams};
-use mcp_proto::transport::http::server::{Chunk, Intake, Posted, RequestHead, Routed, StreamId};
+use mcp_proto::transport::http::server::{
+    Chunk, PostOutcome, RequestHead, RequestIntake, RequestRoute, StreamId,
+};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::http_server_common::{Client, config, events, post, result, setup};
+use crate::http_server_common::{SessionClient, config, events, post, result, setup};
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -52,8 +54,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 /// A client that goes on from the last event it has of each stream.
-struct Walk {
-    client: Client,
+struct SessionHarness {
+    client: SessionClient,
     number: u64,
     /// What was read of each open connection, and the request that it answers.
     open: Vec<(StreamId, Vec<u8>)>,
@@ -66,7 +68,7 @@ struct Walk {
     may_repeat: bool,
 }
 
-impl Walk {
+impl SessionHarness {
     fn pick<T: Clone>(list: &[T], place: usize) -> Option<T> {
         list.get(place % list.len().max(1)).cloned()
     }
@@ -78,7 +80,7 @@ impl Walk {
                 self.number += 1;
                 let call = json!({"jsonrpc": "2.0", "id": self.number, "method": "tools/call",
                     "params": {"name": "t", "_meta": {"progressToken": self.number}}});
-                if let Posted::Stream(stream) = self.client.posted(&call) {
+                if let PostOutcome::Stream(stream) = self.client.post(&call) {
                     self.open.push((stream, Vec::new()));
                 }
             }
@@ -124,13 +126,13 @@ impl Walk {
             }
             Step::Release(place) => {
                 if let Some((_, call)) = Self::pick(&self.calls, *place) {
-                    self.client.session.release(now, call);
+                    self.client.session.close_sse_stream(now, call);
                 }
             }
             Step::Cancel(place) => {
                 if let Some((id, _)) = Self::pick(&self.calls, *place) {
                     let params = json!({"requestId": id});
-                    self.client.posted(
+                    self.client.post(
                         &json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}),
                     );
                 }
@@ -145,10 +147,10 @@ impl Walk {
             Step::Wait(milliseconds) => self.client.advance(Duration::from_millis(*milliseconds)),
             Step::Close => self.client.session.close(now),
         }
-        self.hear();
+        self.drain_events();
     }
 
-    fn hear(&mut self) {
+    fn drain_events(&mut self) {
         while let Some(event) = self.client.session.poll_event() {
             match event {
                 Event::Request { id, params, .. } => {
@@ -177,16 +179,16 @@ impl Walk {
                         self.last.insert(lane, id.clone());
                         assert!(self.seen.insert(id.clone()) || self.may_repeat, "{id} came twice");
                     }
-                    self.count(event.message.as_ref());
+                    self.count_answers(event.message.as_ref());
                 }
             }
-            Chunk::Bytes(bytes) => self.count(serde_json::from_slice(&bytes).ok().as_ref()),
+            Chunk::Bytes(bytes) => self.count_answers(serde_json::from_slice(&bytes).ok().as_ref()),
             Chunk::Pending => {}
             Chunk::End => self.open.retain(|(this, _)| *this != stream),
         }
     }
 
-    fn count(&mut self, message: Option<&Value>) {
+    fn count_answers(&mut self, message: Option<&Value>) {
         let Some(message) = message else { return };
         if message["result"].is_object() || message["error"]["code"] == -32603 {
             *self.answers.entry(message["id"].as_u64().unwrap()).or_default() += 1;
@@ -202,8 +204,8 @@ proptest! {
         let version = ["2025-03-26", "2025-06-18", "2025-11-25"][version];
         let mut config = config();
         config.stored_events = 20;
-        let mut walk = Walk {
-            client: Client::with(config, version),
+        let mut walk = SessionHarness {
+            client: SessionClient::with(config, version),
             number: 0,
             open: Vec::new(),
             calls: Vec::new(),
@@ -246,15 +248,15 @@ proptest! {
         let mut fields = vec![("host", "localhost"), ("content-type", "application/json")];
         fields.extend(version.map(|version| ("mcp-protocol-version", version)));
         fields.extend(session.map(|session| ("mcp-session-id", session)));
-        struct Given<'a>(Vec<(&'a str, &'a str)>);
-        impl mcp_proto::transport::http::Fields for Given<'_> {
+        struct RawHeaders<'a>(Vec<(&'a str, &'a str)>);
+        impl mcp_proto::transport::http::Fields for RawHeaders<'_> {
             fn each<'a>(&'a self, name: &str, show: &mut dyn FnMut(&'a [u8])) {
                 self.0.as_slice().each(name, show);
             }
         }
-        let fields = Given(fields);
+        let fields = RawHeaders(fields);
         let give = |pieces: Vec<Bytes>| {
-            let mut intake = Intake::new(&setup, &RequestHead { method: "POST", path: "/", fields: &fields, client: None }).unwrap();
+            let mut intake = RequestIntake::new(&setup, &RequestHead { method: "POST", path: "/", fields: &fields, client: None }).unwrap();
             for piece in pieces {
                 intake.handle_body(piece).unwrap();
             }
@@ -272,7 +274,7 @@ proptest! {
         pieces.push(whole.slice(from..));
         let (first, second) = (give(vec![whole]), give(pieces));
         prop_assert_eq!(format!("{first:?}"), format!("{second:?}"));
-        if let Routed::Answer(answer) = first {
+        if let RequestRoute::Answer(answer) = first {
             prop_assert!(answer.status == 202 || (400..500).contains(&answer.status));
             prop_assert_eq!(answer.body.is_empty(), answer.status == 202);
         }
@@ -287,7 +289,7 @@ fn what_a_session_holds_for_clients_that_do_not_read_is_bounded() {
         server.limits.reply_bytes = 10_000;
     });
     config.stored_bytes = 10_000;
-    let mut client = Client::with(config, "2025-11-25");
+    let mut client = SessionClient::with(config, "2025-11-25");
     let (stream, call) = client.call(1);
     let sent = (1..10_000u64)
         .filter(|done| client.session.progress(client.now, call, &ProgressParams::new(Id::from("x"), *done)));
@@ -296,8 +298,8 @@ fn what_a_session_holds_for_clients_that_do_not_read_is_bounded() {
     let answer = mcp_proto::schema::CallToolResult::text("x".repeat(5_000));
     for id in 2..10 {
         let call = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": "t"}});
-        if let Posted::Stream(_) =
-            client.posted_as(&post(&call).header("Mcp-Session-Id", client.id.to_string()))
+        if let PostOutcome::Stream(_) =
+            client.post_request(&post(&call).header("Mcp-Session-Id", client.id.to_string()))
             && let Some(Event::Request { id, .. }) = client.session.poll_event()
         {
             client.session.respond(client.now, id, Answer::Result(&answer));

@@ -13,12 +13,13 @@ use mcp_proto::{Limits, rpc::Id};
 use serde_json::{Value, json};
 
 use crate::http_server_common::{
-    Asked, MODERN, NOW, asked, config, config_with, meta, modern, post, read, result, seconds, setup,
+    MODERN, NOW, TestRequest, config, config_with, expect_request, meta, modern, post, read, result, seconds,
+    setup,
 };
 
 const KEEPALIVE: u64 = 15;
 
-fn call() -> Asked {
+fn call() -> TestRequest {
     modern(7, "tools/call", json!({"name": "t", "_meta": {"progressToken": "p"}}))
 }
 
@@ -33,7 +34,7 @@ fn an_answer_that_comes_first_is_one_json_value() {
     let mut exchange = call().exchange(&setup);
     assert!(exchange.poll_head().is_none());
     assert_eq!(exchange.poll_body(), Chunk::Pending);
-    let request = asked(exchange.poll_event());
+    let request = expect_request(exchange.poll_event());
     exchange.respond(NOW, request, Answer::Result(&result()));
     let whole = read(&mut exchange);
     assert_eq!(whole.head.status, 200);
@@ -48,7 +49,7 @@ fn an_answer_that_comes_first_is_one_json_value() {
 fn a_notification_that_comes_first_makes_it_a_stream_that_ends_with_the_answer() {
     let setup = setup();
     let mut exchange = call().exchange(&setup);
-    let request = asked(exchange.poll_event());
+    let request = expect_request(exchange.poll_event());
     assert!(exchange.progress(NOW, request, &progress(1)));
     let begun = read(&mut exchange);
     assert!(!begun.ended);
@@ -70,7 +71,7 @@ fn a_request_may_be_read_in_one_poll_or_in_many() {
     let setup = setup();
     let run = |each: bool| {
         let mut exchange = call().exchange(&setup);
-        let request = asked(exchange.poll_event());
+        let request = expect_request(exchange.poll_event());
         let mut body = Vec::new();
         for done in 0..5 {
             exchange.progress(NOW, request, &progress(done));
@@ -92,7 +93,10 @@ fn unknown_methods_are_not_found() {
     let legacy =
         ["initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe", "no/such"];
     for method in legacy {
-        assert_eq!(modern(1, method, json!({"uri": "x:y", "level": "info"})).refused(&setup), (404, -32601));
+        assert_eq!(
+            modern(1, method, json!({"uri": "x:y", "level": "info"})).expect_refusal(&setup),
+            (404, -32601)
+        );
     }
 }
 
@@ -118,9 +122,9 @@ fn what_lacks_its_metadata_is_refused_by_naming_it() {
     let bare = |method: &str| post(&json!({"jsonrpc": "2.0", "id": 1, "method": method}));
     for method in ["tools/list", "ping", "server/discover"] {
         let asked = bare(method).header("MCP-Protocol-Version", MODERN).header("Mcp-Method", method);
-        assert_eq!(asked.refused(&setup), (400, -32602), "{method}");
+        assert_eq!(asked.expect_refusal(&setup), (400, -32602), "{method}");
     }
-    assert_eq!(bare("server/discover").refused(&setup), (400, -32602));
+    assert_eq!(bare("server/discover").expect_refusal(&setup), (400, -32602));
     let half = |key: &str| {
         let mut params = json!({"_meta": meta()});
         params["_meta"].as_object_mut().unwrap().remove(key);
@@ -128,10 +132,10 @@ fn what_lacks_its_metadata_is_refused_by_naming_it() {
             .header("MCP-Protocol-Version", MODERN)
             .header("Mcp-Method", "tools/list")
     };
-    assert_eq!(half("io.modelcontextprotocol/clientCapabilities").refused(&setup), (400, -32602));
-    assert_eq!(half("io.modelcontextprotocol/protocolVersion").refused(&setup), (400, -32602));
+    assert_eq!(half("io.modelcontextprotocol/clientCapabilities").expect_refusal(&setup), (400, -32602));
+    assert_eq!(half("io.modelcontextprotocol/protocolVersion").expect_refusal(&setup), (400, -32602));
     let by_position = post(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": [1]}));
-    assert_eq!(by_position.header("MCP-Protocol-Version", MODERN).refused(&setup), (400, -32602));
+    assert_eq!(by_position.header("MCP-Protocol-Version", MODERN).expect_refusal(&setup), (400, -32602));
 }
 
 #[test]
@@ -139,7 +143,7 @@ fn the_errors_of_a_handler_are_answers_and_those_of_the_protocol_are_not() {
     let setup = setup();
     let status = |error: ErrorObject| {
         let mut exchange = call().exchange(&setup);
-        let request = asked(exchange.poll_event());
+        let request = expect_request(exchange.poll_event());
         exchange.respond(NOW, request, Answer::Error(error));
         let whole = read(&mut exchange);
         whole.json();
@@ -156,7 +160,7 @@ fn the_errors_of_a_handler_are_answers_and_those_of_the_protocol_are_not() {
 fn once_it_is_a_stream_errors_travel_in_it() {
     let setup = setup();
     let mut exchange = call().exchange(&setup);
-    let request = asked(exchange.poll_event());
+    let request = expect_request(exchange.poll_event());
     exchange.progress(NOW, request, &progress(1));
     exchange.respond(NOW, request, Answer::Error(missing_capabilities(ClientCapabilities::default())));
     let whole = read(&mut exchange);
@@ -168,7 +172,7 @@ fn once_it_is_a_stream_errors_travel_in_it() {
 fn the_clients_disconnect_cancels_its_request() {
     let setup = setup();
     let mut exchange = call().exchange(&setup);
-    let request = asked(exchange.poll_event());
+    let request = expect_request(exchange.poll_event());
     exchange.progress(NOW, request, &progress(1));
     exchange.handle_disconnect(NOW);
     assert!(matches!(exchange.poll_event(), Some(Event::Cancelled { id, .. }) if id == request));
@@ -198,9 +202,9 @@ fn a_notification_is_taken_without_an_answer() {
         assert_eq!((answer.status, answer.body.len()), (202, 0));
         assert_eq!(answer.head().body, BodyKind::Empty);
     }
-    assert_eq!(taken.with("MCP-Protocol-Version", "2025-11-25").refused(&setup), (400, -32020));
+    assert_eq!(taken.with("MCP-Protocol-Version", "2025-11-25").expect_refusal(&setup), (400, -32020));
     let named = notification(MODERN).header("Mcp-Method", "notifications/progress");
-    assert_eq!(named.refused(&setup), (400, -32020));
+    assert_eq!(named.expect_refusal(&setup), (400, -32020));
 }
 
 /// S3.17
@@ -209,7 +213,7 @@ fn a_session_and_an_event_to_resume_from_mean_nothing() {
     let setup = setup();
     let asked = call().header("Mcp-Session-Id", "00".repeat(16)).header("Last-Event-ID", "1-1");
     let mut exchange = asked.exchange(&setup);
-    let request = crate::http_server_common::asked(exchange.poll_event());
+    let request = crate::http_server_common::expect_request(exchange.poll_event());
     exchange.respond(NOW, request, Answer::Result(&result()));
     let whole = read(&mut exchange);
     assert_eq!(whole.head.status, 200);
@@ -222,8 +226,11 @@ fn arrays_and_answers_are_not_posted_at_this_revision() {
     let at = |body: Value| {
         post(&body).header("MCP-Protocol-Version", MODERN).header("Mcp-Session-Id", "00".repeat(16))
     };
-    assert_eq!(at(json!([{"jsonrpc": "2.0", "id": 1, "method": "ping"}])).refused(&setup), (400, -32600));
-    assert_eq!(at(json!({"jsonrpc": "2.0", "id": 1, "result": {}})).refused(&setup), (400, -32600));
+    assert_eq!(
+        at(json!([{"jsonrpc": "2.0", "id": 1, "method": "ping"}])).expect_refusal(&setup),
+        (400, -32600)
+    );
+    assert_eq!(at(json!({"jsonrpc": "2.0", "id": 1, "result": {}})).expect_refusal(&setup), (400, -32600));
 }
 
 /// S3.15
@@ -231,7 +238,7 @@ fn arrays_and_answers_are_not_posted_at_this_revision() {
 fn a_quiet_stream_shows_that_it_is_alive() {
     let setup = setup();
     let mut exchange = call().exchange(&setup);
-    let request = asked(exchange.poll_event());
+    let request = expect_request(exchange.poll_event());
     assert_eq!(exchange.poll_timeout(), Some(seconds(KEEPALIVE)));
     exchange.handle_timeout(seconds(KEEPALIVE - 1));
     assert!(exchange.poll_head().is_none());
@@ -252,7 +259,7 @@ fn a_quiet_stream_shows_that_it_is_alive() {
 fn comments_do_not_pile_up_on_a_client_that_does_not_read() {
     let setup = setup();
     let mut exchange = call().exchange(&setup);
-    asked(exchange.poll_event());
+    expect_request(exchange.poll_event());
     exchange.handle_timeout(seconds(KEEPALIVE));
     for second in KEEPALIVE..KEEPALIVE + 60 {
         exchange.handle_timeout(seconds(second));
@@ -264,7 +271,7 @@ fn comments_do_not_pile_up_on_a_client_that_does_not_read() {
 fn a_client_that_reads_nothing_is_given_up() {
     let setup = setup();
     let mut exchange = call().exchange(&setup);
-    let request = asked(exchange.poll_event());
+    let request = expect_request(exchange.poll_event());
     exchange.progress(NOW, request, &progress(1));
     assert_eq!(exchange.poll_timeout(), Some(seconds(60)));
     exchange.handle_timeout(seconds(60));
@@ -277,7 +284,7 @@ fn what_a_client_leaves_unread_is_bounded() {
     let limits = Limits { queued_bytes: 1000, reply_bytes: 1000, ..Limits::default() };
     let setup = Setup::new(config_with(|server| server.limits = limits));
     let mut exchange = call().exchange(&setup);
-    let request = asked(exchange.poll_event());
+    let request = expect_request(exchange.poll_event());
     let sent = (0..1000).filter(|done| exchange.progress(NOW, request, &progress(*done))).count();
     assert!(sent < 20, "{sent}");
     assert!(read(&mut exchange).body.len() < 1300);
@@ -288,28 +295,28 @@ fn what_a_client_leaves_unread_is_bounded() {
 fn a_client_that_takes_json_alone_is_told_nothing_else() {
     let setup = setup();
     let mut exchange = call().with("Accept", "application/json").exchange(&setup);
-    let request = asked(exchange.poll_event());
+    let request = expect_request(exchange.poll_event());
     exchange.progress(NOW, request, &progress(1));
     exchange.handle_timeout(seconds(KEEPALIVE));
     assert!(exchange.poll_head().is_none());
     exchange.respond(NOW, request, Answer::Result(&result()));
     assert_eq!(read(&mut exchange).json()["id"], 7);
     let listening = modern("l", "subscriptions/listen", json!({"notifications": {"toolsListChanged": true}}));
-    assert_eq!(listening.with("Accept", "application/json").refused(&setup), (406, -32600));
+    assert_eq!(listening.with("Accept", "application/json").expect_refusal(&setup), (406, -32600));
 }
 
 #[test]
 fn a_client_that_takes_events_alone_is_answered_by_one() {
     let setup = setup();
     let mut exchange = call().with("Accept", "text/event-stream").exchange(&setup);
-    let request = asked(exchange.poll_event());
+    let request = expect_request(exchange.poll_event());
     exchange.respond(NOW, request, Answer::Result(&result()));
     let whole = read(&mut exchange);
     assert_eq!(whole.messages()[0]["id"], 7);
     assert!(whole.ended);
     // What went wrong is still told by the status.
     assert_eq!(
-        modern(1, "no/such", json!({})).with("Accept", "text/event-stream").refused(&setup),
+        modern(1, "no/such", json!({})).with("Accept", "text/event-stream").expect_refusal(&setup),
         (404, -32601)
     );
 }
@@ -347,14 +354,14 @@ fn a_subscription_is_a_stream_that_ends_with_its_result() {
 fn closing_lets_the_handler_finish_for_a_while() {
     let setup = setup();
     let mut exchange = call().exchange(&setup);
-    let request = asked(exchange.poll_event());
+    let request = expect_request(exchange.poll_event());
     exchange.close(NOW);
     assert!(exchange.poll_head().is_none());
     exchange.respond(NOW, request, Answer::Result(&result()));
     assert_eq!(read(&mut exchange).json()["id"], 7);
 
     let mut exchange = call().exchange(&setup);
-    asked(exchange.poll_event());
+    expect_request(exchange.poll_event());
     exchange.close(NOW);
     exchange.handle_timeout(seconds(2));
     assert_eq!(read(&mut exchange).json()["error"]["code"], -32603);
@@ -364,7 +371,7 @@ fn closing_lets_the_handler_finish_for_a_while() {
 fn one_that_is_given_up_by_this_side_is_answered_that_it_has_failed() {
     let setup = setup();
     let mut exchange = call().exchange(&setup);
-    asked(exchange.poll_event());
+    expect_request(exchange.poll_event());
     exchange.abort(NOW, LostReason::DriverDropped);
     let whole = read(&mut exchange);
     assert_eq!(whole.head.status, 503);
@@ -376,11 +383,11 @@ fn log_messages_come_only_to_whom_asked_for_them() {
     let setup = setup();
     let message = LoggingMessageParams::new(LoggingLevel::Info, Json::encode("x").unwrap());
     let mut exchange = call().exchange(&setup);
-    let request = asked(exchange.poll_event());
+    let request = expect_request(exchange.poll_event());
     assert!(!exchange.log(NOW, Some(request), &message) && !exchange.log(NOW, None, &message));
     let level = json!({"io.modelcontextprotocol/logLevel": "info"});
     let mut exchange = modern(1, "tools/call", json!({"name": "t", "_meta": level})).exchange(&setup);
-    let request = asked(exchange.poll_event());
+    let request = expect_request(exchange.poll_event());
     assert!(exchange.log(NOW, Some(request), &message));
     assert_eq!(read(&mut exchange).messages()[0]["method"], "notifications/message");
 }

@@ -1,14 +1,14 @@
 //! Headers that mirror the body: both are to say the same (S3.8 to S3.10).
 
 use mcp_proto::codec::header;
-use mcp_proto::transport::http::tools::ParamHeaders;
+use mcp_proto::transport::http::param_headers::ParamHeaders;
 use serde_json::{Value, json};
 
-use crate::http_server_common::{Asked, MODERN, modern, post, setup};
+use crate::http_server_common::{MODERN, TestRequest, modern, post, setup};
 
 const MISMATCH: (u16, i64) = (400, -32020);
 
-fn call(name: &str) -> Asked {
+fn call(name: &str) -> TestRequest {
     modern(7, "tools/call", json!({"name": name}))
 }
 
@@ -17,31 +17,31 @@ fn call(name: &str) -> Asked {
 fn each_header_is_required() {
     let setup = setup();
     for name in ["MCP-Protocol-Version", "Mcp-Method", "Mcp-Name"] {
-        assert_eq!(call("t").without(name).refused(&setup), MISMATCH, "{name}");
+        assert_eq!(call("t").without(name).expect_refusal(&setup), MISMATCH, "{name}");
     }
     let read = modern(1, "resources/read", json!({"uri": "file:///a b"}));
-    assert_eq!(read.without("Mcp-Name").refused(&setup), MISMATCH);
+    assert_eq!(read.without("Mcp-Name").expect_refusal(&setup), MISMATCH);
     let prompt = modern(1, "prompts/get", json!({"name": "p"}));
-    assert_eq!(prompt.without("Mcp-Name").refused(&setup), MISMATCH);
+    assert_eq!(prompt.without("Mcp-Name").expect_refusal(&setup), MISMATCH);
     let task = modern(1, "tasks/get", json!({"taskId": "t1"}));
-    assert_eq!(task.without("Mcp-Name").refused(&setup), MISMATCH);
+    assert_eq!(task.without("Mcp-Name").expect_refusal(&setup), MISMATCH);
 }
 
 /// S3.8
 #[test]
 fn each_header_must_say_what_the_body_says() {
     let setup = setup();
-    assert_eq!(call("t").with("MCP-Protocol-Version", "2025-11-25").refused(&setup), MISMATCH);
-    assert_eq!(call("t").with("Mcp-Method", "tools/list").refused(&setup), MISMATCH);
+    assert_eq!(call("t").with("MCP-Protocol-Version", "2025-11-25").expect_refusal(&setup), MISMATCH);
+    assert_eq!(call("t").with("Mcp-Method", "tools/list").expect_refusal(&setup), MISMATCH);
     // Values are case-sensitive.
-    assert_eq!(call("t").with("Mcp-Method", "Tools/Call").refused(&setup), MISMATCH);
-    assert_eq!(call("t").with("Mcp-Name", "T").refused(&setup), MISMATCH);
+    assert_eq!(call("t").with("Mcp-Method", "Tools/Call").expect_refusal(&setup), MISMATCH);
+    assert_eq!(call("t").with("Mcp-Name", "T").expect_refusal(&setup), MISMATCH);
     assert_eq!(
-        modern(1, "tasks/cancel", json!({"taskId": "t1"})).with("Mcp-Name", "t2").refused(&setup),
+        modern(1, "tasks/cancel", json!({"taskId": "t1"})).with("Mcp-Name", "t2").expect_refusal(&setup),
         MISMATCH
     );
     assert_eq!(
-        modern(1, "resources/read", json!({"uri": "x:y"})).with("Mcp-Name", "x:z").refused(&setup),
+        modern(1, "resources/read", json!({"uri": "x:y"})).with("Mcp-Name", "x:z").expect_refusal(&setup),
         MISMATCH
     );
 }
@@ -64,7 +64,7 @@ fn the_name_may_be_in_base64() {
     for name in ["Hello, 世界", " padded ", "=?base64?literal?=", "line1\nline2", "", "plain"] {
         call(name).with("Mcp-Name", header::encode(name).as_bytes()).exchange(&setup);
         let wrong = header::encode("other 世界").into_owned();
-        assert_eq!(call(name).with("Mcp-Name", wrong).refused(&setup), MISMATCH, "{name}");
+        assert_eq!(call(name).with("Mcp-Name", wrong).expect_refusal(&setup), MISMATCH, "{name}");
     }
     // Base64 of what needs none is as good.
     call("a").with("Mcp-Name", "=?base64?YQ==?=").exchange(&setup);
@@ -74,10 +74,10 @@ fn the_name_may_be_in_base64() {
 #[test]
 fn characters_that_no_header_may_have_are_refused() {
     let setup = setup();
-    assert_eq!(call("é").with("Mcp-Name", "é").refused(&setup), MISMATCH);
-    assert_eq!(call("a").with("Mcp-Name", b"a\x01").refused(&setup), MISMATCH);
-    assert_eq!(call("a").with("Mcp-Name", "=?base64?YQ?=").refused(&setup), MISMATCH);
-    assert_eq!(call("a").with("Mcp-Name", "=?base64?/w==?=").refused(&setup), MISMATCH);
+    assert_eq!(call("é").with("Mcp-Name", "é").expect_refusal(&setup), MISMATCH);
+    assert_eq!(call("a").with("Mcp-Name", b"a\x01").expect_refusal(&setup), MISMATCH);
+    assert_eq!(call("a").with("Mcp-Name", "=?base64?YQ?=").expect_refusal(&setup), MISMATCH);
+    assert_eq!(call("a").with("Mcp-Name", "=?base64?/w==?=").expect_refusal(&setup), MISMATCH);
 }
 
 /// S3.10
@@ -99,7 +99,7 @@ fn one_header_that_says_two_things_says_nothing() {
     for (name, other) in
         [("Mcp-Method", "tools/list"), ("Mcp-Name", "u"), ("MCP-Protocol-Version", "2025-11-25")]
     {
-        assert_eq!(call("t").header(name, other).refused(&setup), MISMATCH, "{name}");
+        assert_eq!(call("t").header(name, other).expect_refusal(&setup), MISMATCH, "{name}");
     }
     call("t").header("Mcp-Method", "tools/call").exchange(&setup);
 }
@@ -139,26 +139,27 @@ fn parameters_that_can_not_be_read_are_refused() {
             .header("MCP-Protocol-Version", MODERN)
             .header("Mcp-Method", "tools/call")
     };
-    assert_eq!(asked(r#"{"a":tru}"#).refused(&setup), (400, -32700));
-    assert_eq!(asked(r#"{"name":"a","name":"b"}"#).refused(&setup), (400, -32602));
-    assert_eq!(asked(r#"{"_meta":5}"#).refused(&setup), (400, -32602));
+    assert_eq!(asked(r#"{"a":tru}"#).expect_refusal(&setup), (400, -32700));
+    assert_eq!(asked(r#"{"name":"a","name":"b"}"#).expect_refusal(&setup), (400, -32602));
+    assert_eq!(asked(r#"{"_meta":5}"#).expect_refusal(&setup), (400, -32602));
     let twice = r#"{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/protocolVersion":"x"}}"#;
-    assert_eq!(asked(twice).refused(&setup), (400, -32602));
+    assert_eq!(asked(twice).expect_refusal(&setup), (400, -32602));
 }
 
 fn region() -> ParamHeaders {
     let schema = r#"{"type":"object","properties":{
         "region":{"type":"string","x-mcp-header":"Region"},"limit":{"type":"integer","x-mcp-header":"Limit"}}}"#;
-    ParamHeaders::of_schema(schema).unwrap().unwrap()
+    ParamHeaders::from_schema(schema).unwrap().unwrap()
 }
 
 /// S3.8, S3.9
 #[test]
 fn parameters_that_are_mirrored_are_compared_with_their_headers() {
     let (setup, params) = (setup(), region());
-    let call =
-        |arguments: Value| modern(7, "tools/call", json!({"name": "t", "arguments": arguments})).of(&params);
-    let checked = |asked: Asked| asked.modern(&setup).check(&params);
+    let call = |arguments: Value| {
+        modern(7, "tools/call", json!({"name": "t", "arguments": arguments})).with_param_headers(&params)
+    };
+    let checked = |asked: TestRequest| asked.modern(&setup).check(&params);
     let both = call(json!({"region": "Zürich", "limit": 42, "query": "x"}));
     let encoded = header::encode("Zürich").into_owned();
     assert!(

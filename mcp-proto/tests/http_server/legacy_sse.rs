@@ -5,26 +5,28 @@ use core::time::Duration;
 use mcp_proto::peer::LostReason;
 use mcp_proto::peer::server::{Answer, CloseReason, Event, ListKind};
 use mcp_proto::transport::http::server::{Chunk, LegacyPaths, Session, SessionId, Setup, StreamId};
-use mcp_proto::transport::http::server::{Posted, Routed};
+use mcp_proto::transport::http::server::{PostOutcome, RequestRoute};
 use serde_json::{Value, json};
 
-use crate::http_server_common::{Asked, Client, NOW, asked, config, initialize, post, result};
+use crate::http_server_common::{
+    NOW, SessionClient, TestRequest, config, expect_request, initialize, post, result,
+};
 
-struct Old {
-    client: Client,
+struct LegacySseClient {
+    client: SessionClient,
     stream: StreamId,
     messages: String,
 }
 
-impl Old {
+impl LegacySseClient {
     fn open() -> Self {
         let mut config = config();
         config.legacy_sse = Some(LegacyPaths::default());
         let setup = Setup::new(config);
-        assert!(matches!(Asked::new("GET").at("/sse").route(&setup), Routed::LegacyEvents));
+        assert!(matches!(TestRequest::new("GET").at("/sse").route(&setup), RequestRoute::LegacyEvents));
         let id = SessionId::from_entropy([5; 16]);
         let (session, stream) = Session::open_legacy(&setup, id, NOW);
-        let mut client = Client { setup, session, id, now: NOW };
+        let mut client = SessionClient { setup, session, id, now: NOW };
         let first = client.read(stream).events();
         assert_eq!((first.len(), first[0].name.as_deref(), &first[0].id), (1, Some("endpoint"), &None));
         let messages = first[0].data.clone();
@@ -35,7 +37,7 @@ impl Old {
     fn ready() -> Self {
         let mut old = Self::open();
         assert_eq!(old.send(&initialize("2024-11-05", json!({}))), 202);
-        assert_eq!(old.told()[0]["result"]["protocolVersion"], "2024-11-05");
+        assert_eq!(old.take_messages()[0]["result"]["protocolVersion"], "2024-11-05");
         old.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
         while old.client.session.poll_event().is_some() {}
         old
@@ -44,12 +46,12 @@ impl Old {
     fn send(&mut self, message: &Value) -> u16 {
         let post = post(message).at(self.messages.clone()).post(&self.client.setup);
         match self.client.session.handle_post(self.client.now, post) {
-            Posted::Answer(answer) => answer.status,
-            Posted::Stream(stream) => panic!("{stream:?}"),
+            PostOutcome::Answer(answer) => answer.status,
+            PostOutcome::Stream(stream) => panic!("{stream:?}"),
         }
     }
 
-    fn told(&mut self) -> Vec<Value> {
+    fn take_messages(&mut self) -> Vec<Value> {
         let events = self.client.read(self.stream).events();
         assert!(events.iter().all(|event| event.name.as_deref() == Some("message") && event.id.is_none()));
         events.into_iter().filter_map(|event| event.message).collect()
@@ -74,7 +76,7 @@ fn debug_shows_no_session_id() {
     let (session, answer) = Session::open(&setup, id, handshake.post(&setup), NOW).unwrap();
     let named = answer.headers.iter().any(|(_, value)| *value == id.to_string());
     assert!(named, "the answer names the session");
-    shown.push_str(&format!("{session:?} {answer:?} {:?}", Posted::Answer(answer.clone())));
+    shown.push_str(&format!("{session:?} {answer:?} {:?}", PostOutcome::Answer(answer.clone())));
     let said = post(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
     shown.push_str(&format!("{:?}", said.header("Mcp-Session-Id", id.to_string()).route(&setup)));
     assert!(!shown.contains(&id.to_string()), "{shown}");
@@ -82,23 +84,23 @@ fn debug_shows_no_session_id() {
 
 #[test]
 fn everything_goes_to_the_one_stream() {
-    let mut old = Old::ready();
+    let mut old = LegacySseClient::ready();
     assert_eq!(
         old.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "t"}})),
         202
     );
-    let call = asked(old.client.session.poll_event());
+    let call = expect_request(old.client.session.poll_event());
     old.client.session.list_changed(NOW, ListKind::Tools);
     old.client.session.respond(NOW, call, Answer::Result(&result()));
-    let told = old.told();
+    let told = old.take_messages();
     assert_eq!((&told[0]["method"], &told[1]["id"]), (&json!("notifications/tools/list_changed"), &json!(1)));
 }
 
 #[test]
 fn the_session_ends_with_its_stream() {
-    let mut old = Old::ready();
+    let mut old = LegacySseClient::ready();
     old.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "t"}}));
-    let call = asked(old.client.session.poll_event());
+    let call = expect_request(old.client.session.poll_event());
     old.client.session.handle_disconnect(NOW, old.stream);
     assert!(matches!(old.client.session.poll_event(), Some(Event::Cancelled { id, .. }) if id == call));
     assert!(matches!(
@@ -111,7 +113,7 @@ fn the_session_ends_with_its_stream() {
 
 #[test]
 fn a_client_that_does_not_read_loses_its_session() {
-    let mut old = Old::ready();
+    let mut old = LegacySseClient::ready();
     old.client.session.list_changed(NOW, ListKind::Tools);
     old.client.advance(Duration::from_secs(60));
     assert!(old.client.session.is_closed());
@@ -119,7 +121,7 @@ fn a_client_that_does_not_read_loses_its_session() {
 
 #[test]
 fn the_quiet_stream_shows_that_it_is_alive_and_never_expires() {
-    let mut old = Old::ready();
+    let mut old = LegacySseClient::ready();
     for _ in 0..500 {
         old.client.advance(Duration::from_secs(15));
         assert_eq!(old.client.session.poll_body(old.client.now, old.stream), Chunk::Bytes(":\n\n".into()));
@@ -129,21 +131,21 @@ fn the_quiet_stream_shows_that_it_is_alive_and_never_expires() {
 
 #[test]
 fn there_is_no_other_stream_to_be_had() {
-    let mut old = Old::ready();
+    let mut old = LegacySseClient::ready();
     assert_eq!(old.client.session.listen(NOW, None).unwrap_err().status, 404);
     assert_eq!(old.client.session.listen(NOW, Some("0-0")).unwrap_err().status, 404);
 }
 
 #[test]
 fn what_can_not_be_read_is_refused() {
-    let old = Old::ready();
+    let old = LegacySseClient::ready();
     let answer = post(&json!(null)).at(old.messages.clone()).body("{").answer(&old.client.setup);
     assert_eq!(answer.status, 400);
 }
 
 #[test]
 fn an_array_is_refused_on_the_stream() {
-    let mut old = Old::ready();
+    let mut old = LegacySseClient::ready();
     old.send(&json!([{"jsonrpc": "2.0", "id": 1, "method": "ping"}]));
-    assert_eq!(old.told()[0]["error"]["code"], -32600);
+    assert_eq!(old.take_messages()[0]["error"]["code"], -32600);
 }

@@ -9,11 +9,13 @@ use mcp_proto::quota::{QuotaError, QuotaOwner};
 use mcp_proto::rpc::Id;
 use mcp_proto::schema::{Elicit, ElicitParams, ElicitSchema, ListRoots, ListRootsParams, ProgressParams};
 use mcp_proto::transport::http::server::{
-    Answer as Http, BodyKind, Posted, Session, SessionId, Sessions, Setup,
+    BodyKind, HttpResponse as Http, PostOutcome, Session, SessionId, Sessions, Setup,
 };
 use serde_json::{Value, json};
 
-use crate::http_server_common::{Client, NOW, asked, config, initialize, post, result, seconds, setup};
+use crate::http_server_common::{
+    NOW, SessionClient, config, expect_request, initialize, post, result, seconds, setup,
+};
 
 fn body(answer: &Http) -> Value {
     serde_json::from_slice(&answer.body).unwrap()
@@ -55,7 +57,7 @@ fn a_handshake_that_fails_opens_nothing() {
 /// S3.7
 #[test]
 fn an_answer_that_comes_first_is_one_json_value() {
-    let mut client = Client::at("2025-06-18");
+    let mut client = SessionClient::at("2025-06-18");
     let (stream, call) = client.call(1);
     assert!(client.session.poll_head(stream).is_none());
     client.session.respond(NOW, call, Answer::Result(&result()));
@@ -76,27 +78,27 @@ fn an_answer_that_comes_first_is_one_json_value() {
 /// S3.6
 #[test]
 fn notifications_and_answers_are_taken_without_an_answer() {
-    let mut client = Client::at("2025-11-25");
+    let mut client = SessionClient::at("2025-11-25");
     for taken in [
         json!({"jsonrpc": "2.0", "method": "notifications/roots/list_changed"}),
         json!({"jsonrpc": "2.0", "id": 99, "result": {}}),
         json!({"jsonrpc": "2.0", "id": 99, "error": {"code": 1, "message": "x"}}),
     ] {
-        let answer = client.say(taken);
+        let answer = client.post_for_answer(taken);
         assert_eq!((answer.status, answer.head().body), (202, BodyKind::Empty));
     }
 }
 
 #[test]
 fn an_answer_that_can_not_be_read_ends_the_request_that_it_was_to_answer() {
-    let mut client = Client::at("2025-11-25");
+    let mut client = SessionClient::at("2025-11-25");
     let params = ListRootsParams::new();
     let request = OutgoingRequest::new::<ListRoots>(&params, RequestOptions::default());
     let request = client.session.request(NOW, None, request).unwrap();
     let malformed =
         post(&json!(null)).body(r#"{"jsonrpc":"2.0","id":1,"result":{},"error":{"code":1,"message":""}}"#);
     let malformed = malformed.header("Mcp-Session-Id", client.id.to_string());
-    let Posted::Answer(answer) = client.posted_as(&malformed) else { panic!() };
+    let PostOutcome::Answer(answer) = client.post_request(&malformed) else { panic!() };
     assert_eq!((answer.status, &body(&answer)["error"]["code"]), (400, &json!(-32600)));
     let ended = client.session.poll_event();
     assert!(
@@ -106,7 +108,7 @@ fn an_answer_that_can_not_be_read_ends_the_request_that_it_was_to_answer() {
 
 #[test]
 fn an_id_that_is_still_unanswered_is_refused_on_the_stream_of_the_second() {
-    let mut client = Client::at("2025-06-18");
+    let mut client = SessionClient::at("2025-06-18");
     let (first, call) = client.call(1);
     let second = client.ask(1, "tools/list", json!({}));
     assert_eq!(client.read(second).json()["error"]["code"], -32600);
@@ -116,7 +118,7 @@ fn an_id_that_is_still_unanswered_is_refused_on_the_stream_of_the_second() {
 
 #[test]
 fn several_requests_are_answered_each_on_its_own_stream() {
-    let mut client = Client::at("2025-11-25");
+    let mut client = SessionClient::at("2025-11-25");
     let calls: Vec<_> = (1..=3).map(|id| client.call(id)).collect();
     for (_, call) in &calls {
         client.session.progress(NOW, *call, &progress(1));
@@ -139,13 +141,13 @@ fn several_requests_are_answered_each_on_its_own_stream() {
 /// S3.22: what a request causes goes to its stream, anything else to the one that the client has opened.
 #[test]
 fn each_message_goes_to_one_stream() {
-    let mut client = Client::at("2025-06-18");
+    let mut client = SessionClient::at("2025-06-18");
     let listening = client.listen(None);
     let (first, call) = client.call(1);
     let (second, other) = client.call(2);
     let schema: ElicitSchema = serde_json::from_str(r#"{"type":"object","properties":{}}"#).unwrap();
     let params = ElicitParams::form("Who?", schema);
-    let ask = |client: &mut Client, of| {
+    let ask = |client: &mut SessionClient, of| {
         let request = OutgoingRequest::new::<Elicit>(&params, RequestOptions::default());
         client.session.request(NOW, of, request).unwrap()
     };
@@ -159,7 +161,7 @@ fn each_message_goes_to_one_stream() {
     assert_eq!(methods, ["elicitation/create", "notifications/tools/list_changed"]);
     assert!(client.session.poll_head(second).is_none());
 
-    client.say(json!({"jsonrpc": "2.0", "id": 1, "result": {"action": "decline"}}));
+    client.post_for_answer(json!({"jsonrpc": "2.0", "id": 1, "result": {"action": "decline"}}));
     let outcome = client.session.poll_event();
     assert!(matches!(outcome, Some(Event::Outcome { request, .. }) if request == related));
     client.session.respond(NOW, call, Answer::Result(&result()));
@@ -175,7 +177,7 @@ fn each_message_goes_to_one_stream() {
 
 #[test]
 fn a_request_that_is_given_up_is_cancelled_where_it_was_made() {
-    let mut client = Client::at("2025-06-18");
+    let mut client = SessionClient::at("2025-06-18");
     let (stream, call) = client.call(1);
     let params = ListRootsParams::new();
     let request = OutgoingRequest::new::<ListRoots>(&params, RequestOptions::default());
@@ -188,12 +190,14 @@ fn a_request_that_is_given_up_is_cancelled_where_it_was_made() {
 /// S3.23
 #[test]
 fn a_disconnect_cancels_nothing_and_a_cancellation_does() {
-    let mut client = Client::at("2025-06-18");
+    let mut client = SessionClient::at("2025-06-18");
     let (stream, call) = client.call(1);
     client.session.handle_disconnect(NOW, stream);
     assert!(client.session.poll_event().is_none());
     let (waiting, other) = client.call(2);
-    client.say(json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 2}}));
+    client.post_for_answer(
+        json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 2}}),
+    );
     assert!(matches!(client.session.poll_event(), Some(Event::Cancelled { id, .. }) if id == other));
     assert_eq!(client.session.poll_stream(), Some(waiting));
     let whole = client.read(waiting);
@@ -209,24 +213,26 @@ fn a_disconnect_cancels_nothing_and_a_cancellation_does() {
 
 #[test]
 fn a_stream_that_is_cancelled_ends() {
-    let mut client = Client::at("2025-06-18");
+    let mut client = SessionClient::at("2025-06-18");
     let (stream, call) = client.call(1);
     client.session.progress(NOW, call, &progress(1));
-    client.say(json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}));
+    client.post_for_answer(
+        json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}),
+    );
     let whole = client.read(stream);
     assert_eq!((whole.messages().len(), whole.ended), (1, true));
 }
 
 #[test]
 fn a_client_that_takes_json_alone_is_told_nothing_else() {
-    let mut client = Client::at("2025-11-25");
+    let mut client = SessionClient::at("2025-11-25");
     let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "t", "_meta": {"progressToken": 1}}});
     let alone =
         post(&call).with("Accept", "application/json").header("Mcp-Session-Id", client.id.to_string());
-    let Posted::Stream(stream) = client.posted_as(&alone) else { panic!() };
-    let call = asked(client.session.poll_event());
+    let PostOutcome::Stream(stream) = client.post_request(&alone) else { panic!() };
+    let call = expect_request(client.session.poll_event());
     client.session.progress(NOW, call, &progress(1));
-    client.session.release(NOW, call);
+    client.session.close_sse_stream(NOW, call);
     client.advance(Duration::from_secs(100));
     assert!(client.session.poll_head(stream).is_none());
     // A question has to reach somebody all the same.
@@ -242,7 +248,7 @@ fn a_client_that_takes_json_alone_is_told_nothing_else() {
 /// S3.20
 #[test]
 fn a_session_that_was_ended_is_over_for_everybody() {
-    let mut client = Client::at("2025-11-25");
+    let mut client = SessionClient::at("2025-11-25");
     let listening = client.listen(None);
     let (waiting, call) = client.call(1);
     let (begun, other) = client.call(2);
@@ -263,7 +269,7 @@ fn a_session_that_was_ended_is_over_for_everybody() {
     for stream in [listening, begun] {
         assert!(client.read(stream).ended);
     }
-    let answer = client.say(json!({"jsonrpc": "2.0", "id": 5, "method": "ping"}));
+    let answer = client.post_for_answer(json!({"jsonrpc": "2.0", "id": 5, "method": "ping"}));
     assert_eq!((answer.status, &body(&answer)["id"]), (404, &json!(5)));
     assert_eq!(client.session.listen(NOW, None).unwrap_err().status, 404);
     assert_eq!(client.session.delete(NOW).status, 404);
@@ -272,7 +278,7 @@ fn a_session_that_was_ended_is_over_for_everybody() {
 
 #[test]
 fn closing_lets_requests_finish_for_a_while() {
-    let mut client = Client::at("2025-06-18");
+    let mut client = SessionClient::at("2025-06-18");
     let listening = client.listen(None);
     let (first, call) = client.call(1);
     let (second, _) = client.call(2);
@@ -289,10 +295,10 @@ fn closing_lets_requests_finish_for_a_while() {
 #[test]
 fn a_session_expires_when_nobody_has_to_do_with_it_for_long() {
     let half = Duration::from_secs(15 * 60);
-    let mut client = Client::at("2025-06-18");
+    let mut client = SessionClient::at("2025-06-18");
     assert_eq!(client.session.idle_since(), Some(NOW));
     client.advance(half);
-    client.say(json!({"jsonrpc": "2.0", "method": "notifications/roots/list_changed"}));
+    client.post_for_answer(json!({"jsonrpc": "2.0", "method": "notifications/roots/list_changed"}));
     assert_eq!(client.session.idle_since(), Some(client.now));
     client.advance(half);
     assert!(!client.session.is_closed());
@@ -318,7 +324,7 @@ fn a_session_expires_when_nobody_has_to_do_with_it_for_long() {
 
 #[test]
 fn a_client_that_reads_nothing_loses_its_connection_and_not_its_session() {
-    let mut client = Client::at("2025-11-25");
+    let mut client = SessionClient::at("2025-11-25");
     let listening = client.listen(None);
     client.read(listening);
     client.session.list_changed(NOW, ListKind::Tools);
@@ -330,7 +336,7 @@ fn a_client_that_reads_nothing_loses_its_connection_and_not_its_session() {
 
 #[test]
 fn a_session_ends_as_its_driver_does() {
-    let mut client = Client::at("2025-11-25");
+    let mut client = SessionClient::at("2025-11-25");
     let (stream, _) = client.call(1);
     client.session.abort(seconds(1), LostReason::DriverDropped);
     assert_eq!(client.read(stream).json()["error"]["code"], -32603);
@@ -366,7 +372,7 @@ fn sessions_that_are_not_there_are_answered_under_the_id_of_the_request() {
     let posted = post(&json!({"jsonrpc": "2.0", "id": "x", "method": "ping"}))
         .header("Mcp-Session-Id", "ab".repeat(16));
     let posted = posted.post(&setup);
-    let (gone, full) = (Http::session_unknown(Some(&posted)), Http::no_more_sessions(Some(&posted)));
+    let (gone, full) = (Http::unknown_session(Some(&posted)), Http::too_many_sessions(Some(&posted)));
     assert_eq!((gone.status, &body(&gone)["id"]), (404, &json!("x")));
     assert_eq!((full.status, &body(&full)["id"]), (503, &json!("x")));
     assert!(full.headers.contains(&("retry-after", "5".into())));

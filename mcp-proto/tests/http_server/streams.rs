@@ -11,9 +11,9 @@ use mcp_proto::schema::{ListRoots, ListRootsParams, ProgressParams};
 use mcp_proto::transport::http::server::Chunk;
 use serde_json::{Value, json};
 
-use crate::http_server_common::{Client, NOW, Received, config, result};
+use crate::http_server_common::{NOW, ReceivedEvent, SessionClient, config, result};
 
-fn report(client: &mut Client, call: InboundId, done: u64) {
+fn report(client: &mut SessionClient, call: InboundId, done: u64) {
     assert!(client.session.progress(client.now, call, &ProgressParams::new(Id::from("x"), done)));
 }
 
@@ -21,7 +21,7 @@ fn done(messages: &[Value]) -> Vec<u64> {
     messages.iter().filter_map(|message| message["params"]["progress"].as_u64()).collect()
 }
 
-fn last_id(events: &[Received]) -> String {
+fn last_id(events: &[ReceivedEvent]) -> String {
     events.iter().rev().find_map(|event| event.id.clone()).unwrap()
 }
 
@@ -29,7 +29,7 @@ fn last_id(events: &[Received]) -> String {
 #[test]
 fn a_stream_begins_with_an_event_that_has_only_a_number() {
     for (version, primed) in [("2025-03-26", false), ("2025-06-18", false), ("2025-11-25", true)] {
-        let mut client = Client::at(version);
+        let mut client = SessionClient::at(version);
         let (stream, call) = client.call(1);
         report(&mut client, call, 1);
         let events = client.read(stream).events();
@@ -44,7 +44,7 @@ fn a_stream_begins_with_an_event_that_has_only_a_number() {
 /// S3.22
 #[test]
 fn numbers_are_unique_in_a_session() {
-    let mut client = Client::at("2025-11-25");
+    let mut client = SessionClient::at("2025-11-25");
     let listening = client.listen(None);
     let calls: Vec<_> = (0..3).map(|id| client.call(id)).collect();
     for number in 0..4 {
@@ -66,7 +66,7 @@ fn numbers_are_unique_in_a_session() {
 #[test]
 fn a_stream_goes_on_where_it_broke() {
     for broken_at in 0..=4 {
-        let mut client = Client::at("2025-11-25");
+        let mut client = SessionClient::at("2025-11-25");
         let (stream, call) = client.call(1);
         let (other, another) = client.call(2);
         report(&mut client, another, 1);
@@ -102,7 +102,7 @@ fn a_stream_goes_on_where_it_broke() {
 
 #[test]
 fn an_answer_that_came_while_nobody_was_there_is_fetched() {
-    let mut client = Client::at("2025-06-18");
+    let mut client = SessionClient::at("2025-06-18");
     let (stream, call) = client.call(1);
     report(&mut client, call, 1);
     let last = last_id(&client.read(stream).events());
@@ -125,7 +125,7 @@ fn an_answer_that_came_while_nobody_was_there_is_fetched() {
 
 #[test]
 fn events_that_there_never_were_can_not_be_resumed_from() {
-    let mut client = Client::at("2025-11-25");
+    let mut client = SessionClient::at("2025-11-25");
     let (stream, call) = client.call(1);
     let (undecided, _) = client.call(2);
     report(&mut client, call, 1);
@@ -143,7 +143,7 @@ fn events_that_there_never_were_can_not_be_resumed_from() {
 /// S3.24: an answer only where its request was made.
 #[test]
 fn what_belongs_to_no_request_waits_for_somebody_to_listen() {
-    let mut client = Client::at("2025-11-25");
+    let mut client = SessionClient::at("2025-11-25");
     client.session.list_changed(NOW, ListKind::Tools);
     let params = ListRootsParams::new();
     let request = OutgoingRequest::new::<ListRoots>(&params, RequestOptions::default());
@@ -170,7 +170,7 @@ fn what_belongs_to_no_request_waits_for_somebody_to_listen() {
 
 #[test]
 fn a_second_listener_takes_the_place_of_the_first() {
-    let mut client = Client::at("2025-06-18");
+    let mut client = SessionClient::at("2025-06-18");
     let first = client.listen(None);
     client.session.list_changed(NOW, ListKind::Tools);
     let second = client.listen(None);
@@ -186,7 +186,7 @@ fn a_second_listener_takes_the_place_of_the_first() {
 
 #[test]
 fn the_end_of_a_broken_connection_that_is_noticed_late_harms_nobody() {
-    let mut client = Client::at("2025-11-25");
+    let mut client = SessionClient::at("2025-11-25");
     let (stream, call) = client.call(1);
     report(&mut client, call, 1);
     let last = last_id(&client.read(stream).events());
@@ -199,9 +199,9 @@ fn the_end_of_a_broken_connection_that_is_noticed_late_harms_nobody() {
 /// S3.21
 #[test]
 fn the_application_may_let_go_of_a_stream() {
-    let mut client = Client::at("2025-11-25");
+    let mut client = SessionClient::at("2025-11-25");
     let (stream, call) = client.call(1);
-    client.session.release(NOW, call);
+    client.session.close_sse_stream(NOW, call);
     let released = client.read(stream);
     assert!(released.ended);
     let events = released.events();
@@ -210,10 +210,10 @@ fn the_application_may_let_go_of_a_stream() {
     let resumed = client.listen(Some(&last_id(&events)));
     assert_eq!(done(&client.read(resumed).messages()), [1]);
     // Again, in the middle.
-    client.session.release(NOW, call);
+    client.session.close_sse_stream(NOW, call);
     let again = client.read(resumed);
     assert_eq!((again.ended, again.events()[0].retry), (true, Some(1000)));
-    client.session.release(NOW, call);
+    client.session.close_sse_stream(NOW, call);
     client.session.respond(NOW, call, Answer::Result(&result()));
     let resumed = client.listen(Some(&last_id(&again.events())));
     let rest = client.read(resumed);
@@ -223,9 +223,9 @@ fn the_application_may_let_go_of_a_stream() {
 #[test]
 fn a_client_that_could_not_come_back_keeps_its_stream() {
     for version in ["2024-11-05", "2025-03-26", "2025-06-18"] {
-        let mut client = Client::at(version);
+        let mut client = SessionClient::at(version);
         let (stream, call) = client.call(1);
-        client.session.release(NOW, call);
+        client.session.close_sse_stream(NOW, call);
         assert!(client.session.poll_head(stream).is_none());
         client.session.respond(NOW, call, Answer::Result(&result()));
         assert_eq!(client.read(stream).json()["id"], 1);
@@ -234,7 +234,7 @@ fn a_client_that_could_not_come_back_keeps_its_stream() {
 
 #[test]
 fn a_request_that_takes_long_gets_a_stream_that_can_be_resumed() {
-    let mut client = Client::at("2025-11-25");
+    let mut client = SessionClient::at("2025-11-25");
     let (stream, call) = client.call(1);
     client.advance(Duration::from_secs(1));
     let events = client.read(stream).events();
@@ -248,7 +248,7 @@ fn a_request_that_takes_long_gets_a_stream_that_can_be_resumed() {
 /// S3.15
 #[test]
 fn quiet_streams_show_that_they_are_alive() {
-    let mut client = Client::at("2025-06-18");
+    let mut client = SessionClient::at("2025-06-18");
     let listening = client.listen(None);
     let (stream, _) = client.call(1);
     for _ in 0..3 {
@@ -264,7 +264,7 @@ fn quiet_streams_show_that_they_are_alive() {
 fn the_oldest_events_go_first() {
     let mut config = config();
     config.stored_events = 4;
-    let mut client = Client::with(config, "2025-06-18");
+    let mut client = SessionClient::with(config, "2025-06-18");
     let (stream, call) = client.call(1);
     for number in 1..=6 {
         report(&mut client, call, number);
@@ -287,7 +287,7 @@ fn the_oldest_events_go_first() {
 fn what_is_kept_is_bounded_in_bytes_and_the_newest_stays() {
     let mut config = config();
     config.stored_bytes = 1000;
-    let mut client = Client::with(config, "2025-06-18");
+    let mut client = SessionClient::with(config, "2025-06-18");
     let (stream, call) = client.call(1);
     for number in 1..=20 {
         report(&mut client, call, number);
@@ -306,7 +306,7 @@ fn what_is_kept_is_bounded_in_bytes_and_the_newest_stays() {
 
 #[test]
 fn polls_of_a_stream_that_is_over_end_at_once() {
-    let mut client = Client::at("2025-11-25");
+    let mut client = SessionClient::at("2025-11-25");
     let (stream, call) = client.call(1);
     client.session.respond(NOW, call, Answer::Result(&result()));
     assert!(client.read(stream).ended);
@@ -321,7 +321,7 @@ fn polls_of_a_stream_that_is_over_end_at_once() {
 fn changes_wait_for_somebody_who_reads_them() {
     let mut config = config();
     config.stored_events = 4;
-    let mut client = Client::with(config, "2025-06-18");
+    let mut client = SessionClient::with(config, "2025-06-18");
     let (stream, call) = client.call(1);
     report(&mut client, call, 1);
     client.session.handle_disconnect(NOW, stream);
@@ -355,7 +355,7 @@ fn changes_wait_for_somebody_who_reads_them() {
 }
 
 /// Reads `calls` answers as streams of events, each to its end.
-fn read_streams(client: &mut Client, calls: u64) -> Vec<String> {
+fn read_streams(client: &mut SessionClient, calls: u64) -> Vec<String> {
     (0..calls)
         .map(|id| {
             let (stream, call) = client.call(id);
@@ -370,7 +370,7 @@ fn read_streams(client: &mut Client, calls: u64) -> Vec<String> {
 
 #[test]
 fn session_drops_delivered_streams_after_the_grace_period() {
-    let mut client = Client::at("2025-06-18");
+    let mut client = SessionClient::at("2025-06-18");
     let streams = read_streams(&mut client, 3);
     for first in &streams {
         let resumed = client.listen(Some(first));
@@ -386,7 +386,7 @@ fn session_drops_delivered_streams_after_the_grace_period() {
 fn session_keeps_a_sixteenth_of_its_bytes_for_delivered_streams() {
     let mut config = config();
     config.stored_bytes = 64 * 1024;
-    let mut client = Client::with(config, "2025-06-18");
+    let mut client = SessionClient::with(config, "2025-06-18");
     let streams = read_streams(&mut client, 1_100);
     let kept = streams.iter().filter(|first| client.session.listen(NOW, Some(first)).is_ok()).count();
     assert!((1..64).contains(&kept), "{kept} streams are kept");
@@ -397,7 +397,7 @@ fn session_keeps_a_sixteenth_of_its_bytes_for_delivered_streams() {
 fn session_keeps_undelivered_events_when_delivered_ones_need_room() {
     let mut config = config();
     config.stored_events = 8;
-    let mut client = Client::with(config, "2025-06-18");
+    let mut client = SessionClient::with(config, "2025-06-18");
     let (broken, call) = client.call(100);
     report(&mut client, call, 1);
     let last = last_id(&client.read(broken).events());
@@ -411,10 +411,10 @@ fn session_keeps_undelivered_events_when_delivered_ones_need_room() {
 
 #[test]
 fn stream_that_ends_before_its_answer_is_not_delivered() {
-    let mut client = Client::at("2025-11-25");
+    let mut client = SessionClient::at("2025-11-25");
     let (stream, call) = client.call(1);
     report(&mut client, call, 1);
-    client.session.release(NOW, call);
+    client.session.close_sse_stream(NOW, call);
     let released = client.read(stream);
     assert!(released.ended);
     client.session.respond(NOW, call, Answer::Result(&result()));
@@ -428,7 +428,7 @@ fn stored_events_do_not_grow_while_the_byte_budget_is_full() {
     let limits = ByteLimits { total: 100_000, unauthenticated: 100_000, owner: 4_000 };
     let mut budget = ByteBudget::new(limits);
     let account = budget.account(&QuotaOwner::LOCAL);
-    let mut client = Client::at("2025-06-18");
+    let mut client = SessionClient::at("2025-06-18");
     client.session.charge(&account);
     let (stream, call) = client.call(1);
     report(&mut client, call, 1);

@@ -7,11 +7,11 @@ use mcp_proto::peer::InboundId;
 use mcp_proto::peer::server::{Event, ServerConfig};
 use mcp_proto::schema::{CallToolResult, Implementation, ServerCapability};
 use mcp_proto::transport::http::Fields;
+use mcp_proto::transport::http::param_headers::ParamHeaders;
 use mcp_proto::transport::http::server::{
-    Answer, BodyKind, Chunk, Exchange, HttpServerConfig, Intake, ModernRequest, Post, Posted, RequestHead,
-    ResponseHead, Routed, Session, SessionId, Setup, StreamId,
+    BodyKind, Chunk, Exchange, HttpResponse, HttpServerConfig, ModernRequest, Post, PostOutcome, RequestHead,
+    RequestIntake, RequestRoute, ResponseHead, Session, SessionId, Setup, StreamId,
 };
-use mcp_proto::transport::http::tools::ParamHeaders;
 use mcp_proto::{Bytes, Instant};
 use serde_json::{Value, json};
 
@@ -57,7 +57,7 @@ pub fn setup() -> Setup {
 
 /// A request of HTTP.
 #[derive(Clone)]
-pub struct Asked {
+pub struct TestRequest {
     method: &'static str,
     path: String,
     headers: Vec<(String, Vec<u8>)>,
@@ -73,7 +73,7 @@ impl Fields for Headers {
     }
 }
 
-impl Asked {
+impl TestRequest {
     pub fn new(method: &'static str) -> Self {
         let asked = Self { method, path: "/mcp".into(), headers: Vec::new(), body: Vec::new(), params: None };
         asked.header("Host", "localhost:3000").header("Accept", "application/json, text/event-stream")
@@ -91,7 +91,7 @@ impl Asked {
     }
 
     /// The tool `t` has these parameters that are headers as well.
-    pub fn of(mut self, params: &ParamHeaders) -> Self {
+    pub fn with_param_headers(mut self, params: &ParamHeaders) -> Self {
         self.params = Some(params.clone());
         self
     }
@@ -111,27 +111,27 @@ impl Asked {
     }
 
     /// Where it goes, given whole; and the same, given a byte at a time.
-    pub fn route(&self, setup: &Setup) -> Routed {
+    pub fn route(&self, setup: &Setup) -> RequestRoute {
         let pieces = self.body.iter().map(|byte| Bytes::copy_from_slice(&[*byte]));
-        let routed = self.give(setup, [Bytes::from(self.body.clone())]);
-        assert_eq!(format!("{routed:?}"), format!("{:?}", self.give(setup, pieces)));
+        let routed = self.feed(setup, [Bytes::from(self.body.clone())]);
+        assert_eq!(format!("{routed:?}"), format!("{:?}", self.feed(setup, pieces)));
         routed
     }
 
-    fn give(&self, setup: &Setup, body: impl IntoIterator<Item = Bytes>) -> Routed {
+    fn feed(&self, setup: &Setup, body: impl IntoIterator<Item = Bytes>) -> RequestRoute {
         let fields = Headers(self.headers.clone());
         let head = RequestHead { method: self.method, path: &self.path, fields: &fields, client: None };
-        let mut intake = match Intake::new(setup, &head) {
+        let mut intake = match RequestIntake::new(setup, &head) {
             Ok(intake) => intake,
-            Err(answer) => return Routed::Answer(answer),
+            Err(answer) => return RequestRoute::Answer(answer),
         };
         if let (Some(tool), Some(params)) = (intake.tool(), &self.params) {
             assert_eq!(tool, "t");
-            intake.keep_params(params, &fields);
+            intake.retain_params(params, &fields);
         }
         for piece in body {
             if let Err(answer) = intake.handle_body(piece) {
-                return Routed::Answer(answer);
+                return RequestRoute::Answer(answer);
             }
         }
         intake.finish()
@@ -139,9 +139,9 @@ impl Asked {
 
     /// The answer to what is refused or settled at once.
     #[track_caller]
-    pub fn answer(&self, setup: &Setup) -> Answer {
+    pub fn answer(&self, setup: &Setup) -> HttpResponse {
         match self.route(setup) {
-            Routed::Answer(answer) => answer,
+            RequestRoute::Answer(answer) => answer,
             other => panic!("{other:?}"),
         }
     }
@@ -149,7 +149,7 @@ impl Asked {
     #[track_caller]
     pub fn modern(&self, setup: &Setup) -> ModernRequest {
         match self.route(setup) {
-            Routed::Modern(request) => request,
+            RequestRoute::Modern(request) => request,
             other => panic!("{other:?}"),
         }
     }
@@ -163,20 +163,22 @@ impl Asked {
     #[track_caller]
     pub fn post(&self, setup: &Setup) -> Post {
         match self.route(setup) {
-            Routed::Open(post) | Routed::Session { post, .. } | Routed::LegacyPost { post, .. } => post,
+            RequestRoute::OpenSession(post)
+            | RequestRoute::Session { post, .. }
+            | RequestRoute::LegacyPost { post, .. } => post,
             other => panic!("{other:?}"),
         }
     }
 
     /// The status and the code of the error that is answered, whoever answers.
     #[track_caller]
-    pub fn refused(&self, setup: &Setup) -> (u16, i64) {
+    pub fn expect_refusal(&self, setup: &Setup) -> (u16, i64) {
         let (status, body) = match self.route(setup) {
-            Routed::Answer(answer) => {
+            RequestRoute::Answer(answer) => {
                 assert_json(&answer.headers);
                 (answer.status, answer.body)
             }
-            Routed::Modern(request) => {
+            RequestRoute::Modern(request) => {
                 let whole = read(&mut Exchange::open(setup, request, NOW));
                 assert_json(&whole.head.headers);
                 (whole.head.status, whole.body)
@@ -194,8 +196,8 @@ fn assert_json(headers: &[(&'static str, std::borrow::Cow<'static, str>)]) {
 }
 
 /// A message that is posted as every client does.
-pub fn post(body: &Value) -> Asked {
-    Asked::new("POST").header("Content-Type", "application/json").body(body.to_string())
+pub fn post(body: &Value) -> TestRequest {
+    TestRequest::new("POST").header("Content-Type", "application/json").body(body.to_string())
 }
 
 pub fn meta() -> Value {
@@ -207,7 +209,7 @@ pub fn meta() -> Value {
 }
 
 /// A modern request with all its headers.
-pub fn modern(id: impl Into<Value>, method: &str, params: Value) -> Asked {
+pub fn modern(id: impl Into<Value>, method: &str, params: Value) -> TestRequest {
     let mut params = if params.is_null() { json!({}) } else { params };
     let own = params["_meta"].take();
     params["_meta"] = meta();
@@ -229,23 +231,23 @@ pub fn modern(id: impl Into<Value>, method: &str, params: Value) -> Asked {
 
 /// All that an exchange has to say.
 #[derive(Debug)]
-pub struct Whole {
+pub struct TestResponse {
     pub head: ResponseHead,
     pub body: Bytes,
     pub ended: bool,
 }
 
-impl Whole {
+impl TestResponse {
     #[track_caller]
     pub fn json(&self) -> Value {
         assert_json(&self.head.headers);
-        assert_eq!(self.head.body, BodyKind::Whole(self.body.len()));
+        assert_eq!(self.head.body, BodyKind::Sized(self.body.len()));
         assert!(self.ended);
         serde_json::from_slice(&self.body).unwrap()
     }
 
     #[track_caller]
-    pub fn events(&self) -> Vec<Received> {
+    pub fn events(&self) -> Vec<ReceivedEvent> {
         assert!(self.head.headers.contains(&("content-type", "text/event-stream".into())), "{self:?}");
         assert_eq!((self.head.status, self.head.body), (200, BodyKind::Stream));
         events(&self.body)
@@ -260,7 +262,7 @@ impl Whole {
 
 /// An event as the client has it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Received {
+pub struct ReceivedEvent {
     pub id: Option<String>,
     pub name: Option<String>,
     pub retry: Option<u64>,
@@ -269,7 +271,7 @@ pub struct Received {
 }
 
 /// Reads events by hand: what is written here is one line of data each.
-pub fn events(body: &[u8]) -> Vec<Received> {
+pub fn events(body: &[u8]) -> Vec<ReceivedEvent> {
     let text = std::str::from_utf8(body).unwrap();
     let blocks = text.split("\n\n").filter(|block| !block.is_empty() && *block != ":");
     let read = |block: &str| {
@@ -278,7 +280,7 @@ pub fn events(body: &[u8]) -> Vec<Received> {
             block.lines().find_map(|line| line.strip_prefix(&prefix)).map(String::from)
         };
         let data = field("data").unwrap();
-        Received {
+        ReceivedEvent {
             id: field("id"),
             name: field("event"),
             retry: field("retry").map(|retry| retry.parse().unwrap()),
@@ -290,19 +292,19 @@ pub fn events(body: &[u8]) -> Vec<Received> {
 }
 
 #[track_caller]
-pub fn read(exchange: &mut Exchange) -> Whole {
+pub fn read(exchange: &mut Exchange) -> TestResponse {
     let head = exchange.poll_head().expect("the head is not known");
     let mut body = Vec::new();
     loop {
         match exchange.poll_body() {
             Chunk::Bytes(bytes) => body.extend_from_slice(&bytes),
-            chunk => return Whole { head, body: body.into(), ended: chunk == Chunk::End },
+            chunk => return TestResponse { head, body: body.into(), ended: chunk == Chunk::End },
         }
     }
 }
 
 #[track_caller]
-pub fn asked(event: Option<Event>) -> InboundId {
+pub fn expect_request(event: Option<Event>) -> InboundId {
     match event {
         Some(Event::Request { id, .. }) => id,
         other => panic!("{other:?}"),
@@ -316,7 +318,7 @@ pub fn result() -> CallToolResult {
 // --- Sessions ---
 
 /// A session and its client.
-pub struct Client {
+pub struct SessionClient {
     pub setup: Setup,
     pub session: Session,
     pub id: SessionId,
@@ -330,7 +332,7 @@ pub fn initialize(version: &str, capabilities: Value) -> Value {
     json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params})
 }
 
-impl Client {
+impl SessionClient {
     pub fn at(version: &str) -> Self {
         Self::with(config(), version)
     }
@@ -343,36 +345,39 @@ impl Client {
         let (session, answer) = Session::open(&setup, id, opening, NOW).unwrap();
         assert_eq!(answer.status, 200);
         let mut client = Self { setup, session, id, now: NOW };
-        assert_eq!(client.say(json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).status, 202);
+        assert_eq!(
+            client.post_for_answer(json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).status,
+            202
+        );
         while client.session.poll_event().is_some() {}
         client
     }
 
-    pub fn posted(&mut self, body: &Value) -> Posted {
+    pub fn post(&mut self, body: &Value) -> PostOutcome {
         let asked = post(body).header("Mcp-Session-Id", self.id.to_string());
-        self.posted_as(&asked)
+        self.post_request(&asked)
     }
 
-    pub fn posted_as(&mut self, asked: &Asked) -> Posted {
+    pub fn post_request(&mut self, asked: &TestRequest) -> PostOutcome {
         let post = asked.post(&self.setup);
         self.session.handle_post(self.now, post)
     }
 
     /// Posts what is answered at once.
     #[track_caller]
-    pub fn say(&mut self, body: Value) -> Answer {
-        match self.posted(&body) {
-            Posted::Answer(answer) => answer,
-            Posted::Stream(stream) => panic!("{stream:?}"),
+    pub fn post_for_answer(&mut self, body: Value) -> HttpResponse {
+        match self.post(&body) {
+            PostOutcome::Answer(answer) => answer,
+            PostOutcome::Stream(stream) => panic!("{stream:?}"),
         }
     }
 
     /// Posts what is answered on a stream.
     #[track_caller]
     pub fn stream(&mut self, body: Value) -> StreamId {
-        match self.posted(&body) {
-            Posted::Stream(stream) => stream,
-            Posted::Answer(answer) => panic!("{answer:?}"),
+        match self.post(&body) {
+            PostOutcome::Stream(stream) => stream,
+            PostOutcome::Answer(answer) => panic!("{answer:?}"),
         }
     }
 
@@ -386,7 +391,7 @@ impl Client {
     pub fn call(&mut self, id: impl Into<Value>) -> (StreamId, InboundId) {
         let params = json!({"name": "t", "_meta": {"progressToken": "p"}});
         let stream = self.ask(id, "tools/call", params);
-        (stream, asked(self.session.poll_event()))
+        (stream, expect_request(self.session.poll_event()))
     }
 
     #[track_caller]
@@ -396,13 +401,13 @@ impl Client {
 
     /// All that a stream has to say by now.
     #[track_caller]
-    pub fn read(&mut self, stream: StreamId) -> Whole {
+    pub fn read(&mut self, stream: StreamId) -> TestResponse {
         let head = self.session.poll_head(stream).expect("the head is not known");
         let mut body = Vec::new();
         loop {
             match self.session.poll_body(self.now, stream) {
                 Chunk::Bytes(bytes) => body.extend_from_slice(&bytes),
-                chunk => return Whole { head, body: body.into(), ended: chunk == Chunk::End },
+                chunk => return TestResponse { head, body: body.into(), ended: chunk == Chunk::End },
             }
         }
     }

@@ -17,7 +17,7 @@ use mcp_proto::schema::{
     Tool,
 };
 use mcp_proto::testing::http::{FrontPeer, HttpOutput, HttpPair, HttpPeer, SimulatedClock};
-use mcp_proto::transport::http::client::{HttpClient, HttpClientConfig, Request};
+use mcp_proto::transport::http::client::{HttpClient, HttpClientConfig, HttpRequest};
 use mcp_proto::transport::http::server::HttpServerConfig;
 use serde_json::{Value, json};
 
@@ -43,7 +43,7 @@ impl Noted {
 }
 
 impl HttpPeer for Noted {
-    fn handle_request(&mut self, now: Instant, exchange: u64, request: &Request) {
+    fn handle_request(&mut self, now: Instant, exchange: u64, request: &HttpRequest) {
         self.note(&format!("> {exchange} {} {}", request.verb.as_str(), request.url));
         for (name, value) in &request.headers {
             self.note(&format!("> {exchange} {name}: {value}"));

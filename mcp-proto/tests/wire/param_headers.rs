@@ -2,12 +2,14 @@
 
 use mcp_proto::codec::header::HeaderValueError;
 use mcp_proto::rpc::Raw;
-use mcp_proto::transport::http::tools::{HeaderMismatch, InvalidArgument, InvalidParamHeader, ParamHeaders};
+use mcp_proto::transport::http::param_headers::{
+    HeaderArgumentError, HeaderMismatchError, ParamHeaderError, ParamHeaders,
+};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-fn read(schema: &Value) -> Result<Option<ParamHeaders>, InvalidParamHeader> {
-    ParamHeaders::of_schema(&schema.to_string())
+fn read(schema: &Value) -> Result<Option<ParamHeaders>, ParamHeaderError> {
+    ParamHeaders::from_schema(&schema.to_string())
 }
 
 fn headers(schema: &Value) -> ParamHeaders {
@@ -23,11 +25,11 @@ fn raw(json: &str) -> Raw {
     Raw::new(json).expect("valid JSON")
 }
 
-fn values(schema: &Value, arguments: &str) -> Result<Vec<(String, String)>, InvalidArgument> {
+fn values(schema: &Value, arguments: &str) -> Result<Vec<(String, String)>, HeaderArgumentError> {
     headers(schema).values(Some(&raw(arguments)))
 }
 
-fn check(schema: &Value, arguments: &str, sent: &[(&str, &str)]) -> Result<(), HeaderMismatch> {
+fn check(schema: &Value, arguments: &str, sent: &[(&str, &str)]) -> Result<(), HeaderMismatchError> {
     headers(schema).check(Some(&raw(arguments)), sent)
 }
 
@@ -46,13 +48,13 @@ fn a_mark_must_be_the_name_of_a_header() {
     {
         let error = read(&one(json!({"type": "string", "x-mcp-header": name}))).unwrap_err();
         assert!(
-            matches!(&error, InvalidParamHeader::Name { at, .. } if at == "properties.a"),
+            matches!(&error, ParamHeaderError::Name { at, .. } if at == "properties.a"),
             "{name:?}: {error}"
         );
     }
     for mark in [json!(null), json!(1), json!(true), json!(["Region"]), json!({"name": "Region"})] {
         let error = read(&one(json!({"type": "string", "x-mcp-header": mark}))).unwrap_err();
-        assert!(matches!(error, InvalidParamHeader::NotText { .. }), "{mark}: {error}");
+        assert!(matches!(error, ParamHeaderError::NotText { .. }), "{mark}: {error}");
     }
 }
 
@@ -68,7 +70,7 @@ fn two_marks_must_differ_by_more_than_case() {
     assert!(read(&two("Region", "Regions")).is_ok());
     let error = read(&two("MyField", "myfield")).unwrap_err();
     assert!(
-        matches!(&error, InvalidParamHeader::Twice { at, .. } if at == "properties.b.properties.c"),
+        matches!(&error, ParamHeaderError::Duplicate { at, .. } if at == "properties.b.properties.c"),
         "{error}"
     );
 }
@@ -92,10 +94,10 @@ fn a_mark_must_stand_at_a_simple_type() {
         json!(1),
         json!(null),
     ] {
-        assert!(matches!(with(declared.clone()), Err(InvalidParamHeader::Type { .. })), "{declared}");
+        assert!(matches!(with(declared.clone()), Err(ParamHeaderError::Type { .. })), "{declared}");
     }
     for parameter in [json!({"x-mcp-header": "A"}), json!({"x-mcp-header": "A", "enum": ["a", "b"]})] {
-        assert!(matches!(read(&one(parameter)), Err(InvalidParamHeader::Type { .. })));
+        assert!(matches!(read(&one(parameter)), Err(ParamHeaderError::Type { .. })));
     }
     assert!(read(&one(json!({"x-mcp-header": "A", "type": "string"}))).is_ok(), "before its type");
 }
@@ -135,7 +137,7 @@ fn a_mark_anywhere_else_makes_the_tool_invalid() {
     schemas.push(json!({"properties": {"a": {"$ref": "#/$defs/x"}}, "$defs": {"x": marked}}));
     for schema in schemas {
         let error = read(&schema).expect_err(&schema.to_string());
-        assert!(matches!(error, InvalidParamHeader::Unreachable { .. }), "{schema}: {error}");
+        assert!(matches!(error, ParamHeaderError::Unreachable { .. }), "{schema}: {error}");
     }
 }
 
@@ -161,27 +163,27 @@ fn what_is_no_keyword_is_no_mark() {
 #[test]
 fn a_mark_written_with_an_escape_is_a_mark() {
     let schema = r#"{"properties":{"\u0061":{"type":"string","\u0078-mcp-header":"\u0041"}}}"#;
-    let headers = ParamHeaders::of_schema(schema).unwrap().unwrap();
+    let headers = ParamHeaders::from_schema(schema).unwrap().unwrap();
     assert_eq!(headers.values(Some(&raw(r#"{"a":"v"}"#))).unwrap(), pairs(&[("mcp-param-a", "v")]));
 }
 
 #[test]
 fn a_schema_that_is_not_json_is_invalid_where_it_may_have_marks() {
     for schema in [r#"{"x-mcp-header"#, r#"{"properties":{"a":{"x-mcp-header":}}}"#, r#"{} "x-mcp-header""#] {
-        assert!(matches!(ParamHeaders::of_schema(schema), Err(InvalidParamHeader::Schema(_))), "{schema}");
+        assert!(matches!(ParamHeaders::from_schema(schema), Err(ParamHeaderError::Schema(_))), "{schema}");
     }
     let deep = format!("{}\"x-mcp-header\"{}", r#"{"not":"#.repeat(100_000), "}".repeat(100_000));
-    assert!(matches!(ParamHeaders::of_schema(&deep), Err(InvalidParamHeader::Schema(_))));
+    assert!(matches!(ParamHeaders::from_schema(&deep), Err(ParamHeaderError::Schema(_))));
 }
 
 #[test]
 fn a_schema_that_says_things_twice_is_read_by_the_last() {
     let schema = r#"{"properties":{"a":{"type":"string","x-mcp-header":"A"},"a":{"type":"string"},
         "b":{"type":"number","type":"string","x-mcp-header":"B"}}}"#;
-    let headers = ParamHeaders::of_schema(schema).unwrap().unwrap();
+    let headers = ParamHeaders::from_schema(schema).unwrap().unwrap();
     assert_eq!(headers.values(Some(&raw(r#"{"a":"1","b":"2"}"#))).unwrap(), pairs(&[("mcp-param-b", "2")]));
     let schema = r#"{"properties":{"a":{"type":"string","x-mcp-header":"A","x-mcp-header":"A"}}}"#;
-    assert!(matches!(ParamHeaders::of_schema(schema), Err(InvalidParamHeader::Twice { .. })));
+    assert!(matches!(ParamHeaders::from_schema(schema), Err(ParamHeaderError::Duplicate { .. })));
 }
 
 #[test]
@@ -190,8 +192,8 @@ fn a_tool_has_no_more_headers_than_a_request_can_carry() {
         let marked = |n| (format!("p{n}"), json!({"type": "string", "x-mcp-header": format!("H{n}")}));
         json!({"properties": (0..count).map(marked).collect::<serde_json::Map<_, _>>()})
     };
-    assert!(read(&many(ParamHeaders::MOST)).is_ok());
-    assert_eq!(read(&many(ParamHeaders::MOST + 1)), Err(InvalidParamHeader::TooMany));
+    assert!(read(&many(ParamHeaders::MAX_HEADERS)).is_ok());
+    assert_eq!(read(&many(ParamHeaders::MAX_HEADERS + 1)), Err(ParamHeaderError::TooMany));
 }
 
 #[test]
@@ -273,10 +275,10 @@ fn a_number_is_repeated_if_it_is_an_integer_that_everyone_can_read() {
         "-1e300",
         "9007199254740992.0",
     ] {
-        assert!(matches!(with(number), Err(InvalidArgument::Range { at }) if at == "a"), "{number}");
+        assert!(matches!(with(number), Err(HeaderArgumentError::Range { at }) if at == "a"), "{number}");
     }
     for other in ["1.5", "-0.1", "1e-300", "{}", "[]", r#"{"a":1}"#, "[1]"] {
-        assert!(matches!(with(other), Err(InvalidArgument::Kind { .. })), "{other}");
+        assert!(matches!(with(other), Err(HeaderArgumentError::Kind { .. })), "{other}");
     }
 }
 
@@ -292,9 +294,9 @@ fn an_argument_that_is_given_twice_is_refused_by_both_sides() {
         (r#"{"b":{"c":"1"},"b":{}}"#, "b"),
         (r#"{"b":{"c":"1","c":"1"}}"#, "b.c"),
     ] {
-        assert_eq!(values(&schema, arguments), Err(InvalidArgument::Twice { at: place.into() }));
+        assert_eq!(values(&schema, arguments), Err(HeaderArgumentError::Duplicate { at: place.into() }));
         let refused = check(&schema, arguments, &[("mcp-param-a", "1")]);
-        assert!(matches!(refused, Err(HeaderMismatch::Argument(InvalidArgument::Twice { .. }))));
+        assert!(matches!(refused, Err(HeaderMismatchError::Argument(HeaderArgumentError::Duplicate { .. }))));
     }
     assert!(values(&schema, r#"{"d":1,"d":2}"#).is_ok(), "no header repeats it");
 }
@@ -307,7 +309,7 @@ fn arguments_that_are_not_json_are_refused_by_both_sides() {
         mcp_proto::rpc::read(&mcp_proto::Bytes::from_static(message), 10).expect("structurally sound");
     let mcp_proto::rpc::Frame::Single(mcp_proto::rpc::Message::Request(request)) = frame else { panic!() };
     let arguments = request.params.as_ref();
-    assert!(matches!(headers(&schema).values(arguments), Err(InvalidArgument::Json(_))));
+    assert!(matches!(headers(&schema).values(arguments), Err(HeaderArgumentError::Json(_))));
     assert!(headers(&schema).check(arguments, &[("mcp-param-a", "x")]).is_err());
 }
 
@@ -321,21 +323,21 @@ fn each_way_to_differ_is_told() {
     check(&schema, there, &[("mcp-param-region", " \tx ")]).unwrap();
     check(&schema, "{}", &[]).unwrap();
     check(&schema, r#"{"a":null}"#, &[]).unwrap();
-    assert_eq!(check(&schema, there, &[]), Err(HeaderMismatch::Missing { header: header() }));
+    assert_eq!(check(&schema, there, &[]), Err(HeaderMismatchError::Missing { header: header() }));
     for absent in ["{}", r#"{"a":null}"#, "[]"] {
         let refused = check(&schema, absent, &[("mcp-param-region", "x")]);
-        assert_eq!(refused, Err(HeaderMismatch::Unexpected { header: header() }));
+        assert_eq!(refused, Err(HeaderMismatchError::Unexpected { header: header() }));
     }
     assert_eq!(
         headers(&schema).check(None, &[("mcp-param-region", "")]),
-        Err(HeaderMismatch::Unexpected { header: header() })
+        Err(HeaderMismatchError::Unexpected { header: header() })
     );
     for other in ["X", "xx", "", "\"x\"", "=?base64?eA=?=", "=?base64?eQ==?="] {
         assert!(check(&schema, there, &[("mcp-param-region", other)]).is_err(), "{other}");
     }
     assert_eq!(
         check(&schema, there, &[("mcp-param-region", "x"), ("Mcp-Param-Region", "x")]),
-        Err(HeaderMismatch::Repeated { header: header() })
+        Err(HeaderMismatchError::Repeated { header: header() })
     );
 }
 
@@ -351,10 +353,10 @@ fn a_header_is_decoded_before_it_is_compared_and_refused_if_it_can_not_be() {
         ("=?base64?gA==?=", HeaderValueError::NotUtf8),
     ] {
         let refused = check(&schema, r#"{"a":"x"}"#, &[("mcp-param-a", value)]);
-        assert_eq!(refused, Err(HeaderMismatch::Undecodable { header: "mcp-param-a".into(), error }));
+        assert_eq!(refused, Err(HeaderMismatchError::Undecodable { header: "mcp-param-a".into(), error }));
     }
     let marker = check(&schema, r#"{"a":"x"}"#, &[("mcp-param-a", "=?BASE64?eA==?=")]);
-    assert!(matches!(marker, Err(HeaderMismatch::Different { .. })), "the markers are case-sensitive");
+    assert!(matches!(marker, Err(HeaderMismatchError::Different { .. })), "the markers are case-sensitive");
 }
 
 /// S3.9.
@@ -466,7 +468,7 @@ proptest! {
         arguments in r#"(\{|\}|\[|\]|,|:|"a"|"A"|1|1.5|null){0,12}"#,
     ) {
         let schema = format!(r#"{{"properties":{{"a":{{"type":"string","x-mcp-header":"H"}},"b":{schema}}}}}"#);
-        if let (Ok(Some(headers)), Ok(arguments)) = (ParamHeaders::of_schema(&schema), Raw::new(arguments))
+        if let (Ok(Some(headers)), Ok(arguments)) = (ParamHeaders::from_schema(&schema), Raw::new(arguments))
             && let Ok(sent) = headers.values(Some(&arguments))
         {
             prop_assert_eq!(headers.check(Some(&arguments), &sent[..]), Ok(()));

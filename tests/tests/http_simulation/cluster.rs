@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use mcp_proto::Instant;
 use mcp_proto::peer::Principal;
-use mcp_proto::testing::http::{Dice, FrontPeer, HttpOutput, HttpPeer};
-use mcp_proto::transport::http::client::Request;
+use mcp_proto::testing::http::{FrontPeer, HttpOutput, HttpPeer, SimulationRng};
+use mcp_proto::transport::http::client::HttpRequest;
 use serde_json::{Value, json};
 
 use super::Ledger;
@@ -21,7 +21,7 @@ const ELSE: u64 = 1 << 40;
 pub struct Cluster {
     instances: Vec<FrontPeer>,
     ledger: Ledger,
-    dice: Dice,
+    dice: SimulationRng,
     /// Which instance has which exchange.
     places: BTreeMap<u64, usize>,
     /// Which instance has which session.
@@ -37,7 +37,7 @@ impl Cluster {
         Self {
             instances,
             ledger,
-            dice: Dice::new(seed),
+            dice: SimulationRng::new(seed),
             places: BTreeMap::new(),
             sessions: BTreeMap::new(),
             forged: BTreeMap::new(),
@@ -46,7 +46,7 @@ impl Cluster {
     }
 
     /// Where a request goes: anywhere, but for what is of a session.
-    fn route(&mut self, request: &Request) -> usize {
+    fn route(&mut self, request: &HttpRequest) -> usize {
         let header = |wanted: &str| {
             request.headers.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.as_str())
         };
@@ -56,7 +56,7 @@ impl Cluster {
         }
     }
 
-    fn send(&mut self, now: Instant, exchange: u64, request: &Request, principal: &str) {
+    fn send(&mut self, now: Instant, exchange: u64, request: &HttpRequest, principal: &str) {
         let place = self.route(request);
         self.places.insert(exchange, place);
         let instance = &mut self.instances[place];
@@ -64,7 +64,7 @@ impl Cluster {
         instance.handle_request(now, exchange, request);
     }
 
-    fn forge(&mut self, now: Instant, request: &Request, principal: &str, what: &str) {
+    fn forge(&mut self, now: Instant, request: &HttpRequest, principal: &str, what: &str) {
         let exchange = self.next_forged;
         self.next_forged += 1;
         self.forged.insert(exchange, (format!("{what}, {principal}: {request:?}"), String::new()));
@@ -72,7 +72,7 @@ impl Cluster {
     }
 
     /// Uses what is in a request for another, and for somebody else.
-    fn misuse(&mut self, now: Instant, request: &Request) {
+    fn misuse(&mut self, now: Instant, request: &HttpRequest) {
         let Ok(message) = serde_json::from_slice::<Value>(&request.body) else { return };
         let modern = request.headers.iter().any(|(name, _)| name == "mcp-method");
         let method = message["method"].as_str().unwrap_or_default();
@@ -122,7 +122,7 @@ impl Cluster {
 }
 
 impl HttpPeer for Cluster {
-    fn handle_request(&mut self, now: Instant, exchange: u64, request: &Request) {
+    fn handle_request(&mut self, now: Instant, exchange: u64, request: &HttpRequest) {
         // First, so that what is taken is still good.
         self.misuse(now, request);
         self.send(now, exchange, request, "alice");

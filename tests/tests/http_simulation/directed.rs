@@ -7,7 +7,7 @@ use std::time::Duration;
 use mcp_proto::peer::client::TaskCommand;
 use mcp_proto::peer::{RequestOptions, TaskMode};
 use mcp_proto::schema::Era;
-use mcp_proto::testing::http::{Cut, Dice, Fate, Fault};
+use mcp_proto::testing::http::{ExchangePlan, Fault, SimulationRng, TruncationReport};
 
 use super::model::Style;
 use super::world::{Site, Tally, World};
@@ -15,7 +15,7 @@ use super::{Eras, front, model};
 
 /// A host that is connected and knows the tools.
 fn connected(site: Site<'_>, era: Era, seed: u64) -> World<'_> {
-    let mut world = World::new(site, World::config(&mut Dice::new(seed), era), seed);
+    let mut world = World::new(site, World::config(&mut SimulationRng::new(seed), era), seed);
     world.list();
     world.pass(Duration::from_secs(10));
     world
@@ -42,12 +42,16 @@ impl Cuts<'_> {
         let Cuts { tool, task, exchanges, bytes } = self;
         let mut tally = Tally::default();
         for bytes in bytes {
-            for cut in [Cut::Noticed, Cut::Hidden] {
+            for cut in [TruncationReport::Noticed, TruncationReport::Hidden] {
                 for which in 1..=exchanges {
                     let mut world = connected(site, era, 0);
-                    let next = world.pair.opened() + which;
-                    let fate = Fate { fault: Some(Fault::Cut { bytes }), cut, ..Fate::default() };
-                    world.pair.fates.insert(next, fate);
+                    let next = world.pair.opened_count() + which;
+                    let fate = ExchangePlan {
+                        fault: Some(Fault::Cut { bytes }),
+                        truncation: cut,
+                        ..ExchangePlan::default()
+                    };
+                    world.pair.plans.insert(next, fate);
                     let mut options = RequestOptions::default();
                     options.task = Some(task);
                     world.call(tool, options);
@@ -57,7 +61,7 @@ impl Cuts<'_> {
                     }
                     world.attend(6);
                     // A call that needed fewer has left it to strike.
-                    world.pair.fates.clear();
+                    world.pair.plans.clear();
                     world.recovers();
                     world.close();
                     tally.add(&world.tally);
@@ -117,7 +121,7 @@ fn a_session_is_lost_at_each_moment_of_a_call() {
     ];
     for (site, era) in sites {
         for step in 0..25 {
-            for cut in [Cut::Noticed, Cut::Hidden] {
+            for cut in [TruncationReport::Noticed, TruncationReport::Hidden] {
                 let mut world = connected(site, era, step);
                 world.call_somehow(Some("ask"));
                 world.call_somehow(Some("form"));
@@ -141,10 +145,14 @@ fn an_idle_client_outlives_a_proxy_that_ends_idle_streams() {
     let sites: [(Site<'_>, Era); 2] =
         [(&model(Style::Session("2025-11-25")), Era::Legacy), (&model(Style::Events), Era::Legacy)];
     for (site, era) in sites {
-        for cut in [Cut::Noticed, Cut::Hidden] {
-            let mut world = World::new(site, World::config(&mut Dice::new(1), era), 1);
-            let fate = Fate { idle: Some(Duration::from_secs(60)), cut, ..Fate::default() };
-            world.pair.fates.extend((1..10_000).map(|exchange| (exchange, fate.clone())));
+        for cut in [TruncationReport::Noticed, TruncationReport::Hidden] {
+            let mut world = World::new(site, World::config(&mut SimulationRng::new(1), era), 1);
+            let fate = ExchangePlan {
+                idle_timeout: Some(Duration::from_secs(60)),
+                truncation: cut,
+                ..ExchangePlan::default()
+            };
+            world.pair.plans.extend((1..10_000).map(|exchange| (exchange, fate.clone())));
             world.pass(Duration::from_secs(3600));
             world.recovers();
             assert_eq!(world.tally.reconnects, 0, "it was never closed");
@@ -159,7 +167,8 @@ fn a_run_repeats_itself() {
     for seed in 0..10 {
         let log = || {
             let site = front(Eras::Both, false);
-            let mut world = World::new(&site, World::config(&mut Dice::new(seed), Era::Modern), seed);
+            let mut world =
+                World::new(&site, World::config(&mut SimulationRng::new(seed), Era::Modern), seed);
             world.pair.log = Some(Vec::new());
             world.run(30);
             world.pair.log.take()

@@ -17,7 +17,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use mcp_proto::Instant;
 use mcp_proto::peer::server::Eras;
 use mcp_proto::schema::Era;
-use mcp_proto::testing::http::{Dice, HttpPeer};
+use mcp_proto::testing::http::{HttpPeer, SimulationRng};
 use model::{Model, Style};
 use world::{Site, Tally, World};
 
@@ -39,7 +39,8 @@ fn seeds() -> std::ops::Range<u64> {
 /// Runs every seed. The first that fails is run once more, for its log, and prints the command that repeats it.
 fn run(test: &str, era: Era, site: Site<'_>) -> Tally {
     let mut tally = Tally::default();
-    let world = |seed: u64| World::new(site, World::config(&mut Dice::new(seed ^ 0x5eed), era), seed);
+    let world =
+        |seed: u64| World::new(site, World::config(&mut SimulationRng::new(seed ^ 0x5eed), era), seed);
     for seed in seeds() {
         let mut first = world(seed);
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| first.run(STEPS))) {

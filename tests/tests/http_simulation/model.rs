@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use mcp_proto::testing::http::{Dice, HttpOutput, HttpPeer};
+use mcp_proto::testing::http::{HttpOutput, HttpPeer, SimulationRng};
 use mcp_proto::transport::http::Verb;
-use mcp_proto::transport::http::client::Request;
+use mcp_proto::transport::http::client::HttpRequest;
 use mcp_proto::{Bytes, Instant};
 use serde_json::{Value, json};
 
@@ -34,7 +34,7 @@ enum Forgotten {
 pub struct Model {
     style: Style,
     ledger: Ledger,
-    dice: Dice,
+    dice: SimulationRng,
     forgotten: Forgotten,
     /// Whether events have ids, and can be had once more.
     resumable: bool,
@@ -78,11 +78,11 @@ enum Later {
 
 impl Model {
     pub fn new(style: Style, ledger: Ledger, seed: u64) -> Self {
-        let mut dice = Dice::new(seed);
+        let mut dice = SimulationRng::new(seed);
         Self {
             style,
             ledger,
-            forgotten: *dice.of(&[Forgotten::NotFound, Forgotten::BadRequest]).unwrap(),
+            forgotten: *dice.choose(&[Forgotten::NotFound, Forgotten::BadRequest]).unwrap(),
             resumable: dice.chance(600),
             listens: dice.chance(600),
             out: VecDeque::new(),
@@ -220,7 +220,7 @@ impl Model {
         }
     }
 
-    fn post(&mut self, now: Instant, exchange: u64, request: &Request) {
+    fn post(&mut self, now: Instant, exchange: u64, request: &HttpRequest) {
         let Ok(message) = serde_json::from_slice::<Value>(&request.body) else {
             return self.refuse(exchange, 400, -32700, "not JSON");
         };
@@ -373,7 +373,7 @@ impl Model {
         json!({"jsonrpc": "2.0", "id": message["id"], "result": result})
     }
 
-    fn get(&mut self, exchange: u64, request: &Request) {
+    fn get(&mut self, exchange: u64, request: &HttpRequest) {
         let header = |wanted: &str| {
             request.headers.iter().find(|(name, _)| *name == wanted).map(|(_, value)| value.clone())
         };
@@ -409,7 +409,7 @@ impl Model {
 }
 
 impl HttpPeer for Model {
-    fn handle_request(&mut self, now: Instant, exchange: u64, request: &Request) {
+    fn handle_request(&mut self, now: Instant, exchange: u64, request: &HttpRequest) {
         match request.verb {
             Verb::Post => self.post(now, exchange, request),
             Verb::Get => self.get(exchange, request),

@@ -11,7 +11,7 @@ use mcp_proto::schema::{
     ListRootsParams, ListTools, ListToolsResult, ServerCapability, StringSchema, TaskSupport, Tool,
     ToolAnnotations, ToolExecution,
 };
-use mcp_proto::testing::http::{Dice, FrontPeer, HttpPeer, SimulatedClock};
+use mcp_proto::testing::http::{FrontPeer, HttpPeer, SimulatedClock, SimulationRng};
 use mcp_proto::transport::http::server::{HttpServerConfig, LegacyPaths};
 use serde::Deserialize;
 use serde_json::json;
@@ -122,7 +122,7 @@ async fn plain(
         return Answered::InputRequired(needed);
     }
     ledger.run(n);
-    let mut dice = Dice::new(n);
+    let mut dice = SimulationRng::new(n);
     if dice.chance(300) {
         context.release_stream();
     }
@@ -184,7 +184,7 @@ async fn form(
         ledger.accuse(format!("what was kept for {kept} is given to {n}"));
     }
     ledger.run(n);
-    clock.sleep(Duration::from_millis(Dice::new(n).below(3000))).await;
+    clock.sleep(Duration::from_millis(SimulationRng::new(n).below(3000))).await;
     Ok(format!("done {n}"))
 }
 
@@ -195,7 +195,7 @@ async fn job(
     clock: Arc<SimulatedClock>,
     context: Context,
 ) -> Result<String, HandlerError> {
-    let mut dice = Dice::new(n);
+    let mut dice = SimulationRng::new(n);
     if dice.chance(600) {
         question(n, "job", &ledger, &context).await?;
     }

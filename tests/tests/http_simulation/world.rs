@@ -13,8 +13,8 @@ use mcp_proto::schema::{
     CallTool, CallToolParams, ClientCapability, EmptyParams, Era, Implementation, ListTools, PaginatedParams,
     Ping, SubscriptionFilter, SubscriptionsListen, SubscriptionsListenParams,
 };
-use mcp_proto::testing::http::{Cut, Dice, HttpPair, HttpPeer, Weather};
-use mcp_proto::transport::http::client::{HttpClient, HttpClientConfig, Listen};
+use mcp_proto::testing::http::{HttpPair, HttpPeer, NetworkConditions, SimulationRng, TruncationReport};
+use mcp_proto::transport::http::client::{HttpClient, HttpClientConfig, ListenPolicy};
 use serde_json::{Value, json};
 
 use super::Ledger;
@@ -116,7 +116,7 @@ pub struct World<'a> {
     site: Site<'a>,
     config: HttpClientConfig,
     pub ledger: Ledger,
-    pub(super) dice: Dice,
+    pub(super) dice: SimulationRng,
     pub(super) made: BTreeMap<RequestId, Made>,
     order: Vec<RequestId>,
     /// How often each argument may run by now.
@@ -140,7 +140,7 @@ pub struct World<'a> {
 impl<'a> World<'a> {
     pub fn new(site: Site<'a>, config: HttpClientConfig, seed: u64) -> Self {
         let ledger = Ledger::default();
-        let mut dice = Dice::new(seed);
+        let mut dice = SimulationRng::new(seed);
         let server = site(&ledger, Instant::ORIGIN, dice.below(1 << 20));
         let client = HttpClient::new(config.clone(), Instant::ORIGIN).unwrap();
         Self {
@@ -165,7 +165,7 @@ impl<'a> World<'a> {
     }
 
     /// A client that differs from seed to seed in what does not matter for what must hold.
-    pub fn config(dice: &mut Dice, era: Era) -> HttpClientConfig {
+    pub fn config(dice: &mut SimulationRng, era: Era) -> HttpClientConfig {
         let mut client = ClientConfig::new(Implementation::new("host", "1"));
         client.capabilities.roots = Some(Default::default());
         client.capabilities = client.capabilities.with(ClientCapability::ElicitationForm);
@@ -175,18 +175,18 @@ impl<'a> World<'a> {
         let mut config = HttpClientConfig::new(client, URL);
         config.seed = dice.below(u64::MAX);
         if dice.chance(300) {
-            config.listen = Listen::Never;
+            config.listen = ListenPolicy::Never;
         }
         config
     }
 
     /// The weather of one run: some things go wrong often, and some never.
-    pub fn storm(&mut self) -> Weather {
-        let latest = *self.dice.of(&[1, 20, 500, 3000]).unwrap();
+    pub fn storm(&mut self) -> NetworkConditions {
+        let latest = *self.dice.choose(&[1, 20, 500, 3000]).unwrap();
         let dice = &mut self.dice;
         let mut odds =
             |most: u64| if dice.chance(500) { u16::try_from(dice.below(most)).unwrap() } else { 0 };
-        let mut weather = Weather::CALM;
+        let mut weather = NetworkConditions::RELIABLE;
         weather.latency = Duration::from_millis(1)..=Duration::from_millis(latest);
         weather.refused = odds(150);
         weather.lost = odds(100);
@@ -194,17 +194,17 @@ impl<'a> World<'a> {
         weather.cut = odds(200);
         weather.replaced = odds(150);
         weather.redirected = odds(150);
-        weather.again = odds(100);
+        weather.duplicated = odds(100);
         weather.buffered = odds(200);
         weather.idle = odds(300);
-        weather.chopped = odds(200);
+        weather.chunked = odds(200);
         weather.hidden = odds(500);
         weather
     }
 
     /// Everything that can happen, for a while; then nothing bad any more; then the end.
     pub fn run(&mut self, steps: u32) {
-        self.pair.weather = self.storm();
+        self.pair.conditions = self.storm();
         for _ in 0..steps {
             self.act();
             let pause = match self.dice.below(4) {
@@ -215,7 +215,7 @@ impl<'a> World<'a> {
             };
             self.pass(Duration::from_millis(pause));
         }
-        self.pair.calm();
+        self.pair.stop_faults();
         self.ledger.change();
         // What is under way may still fail, and pauses last for half a minute.
         self.attend(18);
@@ -230,7 +230,7 @@ impl<'a> World<'a> {
     /// Lets time pass, and the host take its events.
     pub fn pass(&mut self, duration: Duration) {
         let end = self.pair.now() + duration;
-        self.pair.settle();
+        self.pair.run_due();
         self.take_events();
         while self.pair.step(end) {
             self.take_events();
@@ -270,27 +270,27 @@ impl<'a> World<'a> {
                 self.made(What::Other, request.ok());
             }
             23..26 => {
-                if let Some(&request) = self.dice.of(&self.order) {
+                if let Some(&request) = self.dice.choose(&self.order) {
                     self.pair.client.cancel(now, request, Some("enough"));
                 }
             }
             26 => {
                 let server = (self.site)(&self.ledger, now, self.dice.below(1 << 20));
-                let cut = *self.dice.of(&[Cut::Noticed, Cut::Hidden]).unwrap();
+                let cut = *self.dice.choose(&[TruncationReport::Noticed, TruncationReport::Hidden]).unwrap();
                 self.pair.restart(server, cut);
                 self.tally.restarts += 1;
             }
             27 => {
-                let far = *self.dice.of(&[10, 100, 4000]).unwrap();
+                let far = *self.dice.choose(&[10, 100, 4000]).unwrap();
                 let jump = Duration::from_secs(self.dice.below(far));
-                self.pair.jump(jump);
+                self.pair.jump_clock(jump);
             }
             28 => {
                 // The host has had enough, and begins anew.
                 self.pair.client.abort(now, LostReason::Closed);
                 self.take_events();
             }
-            29 => self.pair.weather = self.storm(),
+            29 => self.pair.conditions = self.storm(),
             30..33 => self.watch(),
             33..38 => self.ledger.change(),
             _ => {}
@@ -305,7 +305,7 @@ impl<'a> World<'a> {
     pub fn list(&mut self) {
         let mut options = RequestOptions::default();
         if self.dice.chance(200) {
-            options.cache = *self.dice.of(&[CacheMode::Refresh, CacheMode::Bypass]).unwrap();
+            options.cache = *self.dice.choose(&[CacheMode::Refresh, CacheMode::Bypass]).unwrap();
         }
         let params = PaginatedParams::default();
         let request = self.pair.client.request::<ListTools>(self.pair.now(), &params, options);
@@ -319,7 +319,7 @@ impl<'a> World<'a> {
             return;
         }
         let commands = [TaskCommand::Follow, TaskCommand::Status, TaskCommand::Status, TaskCommand::Cancel];
-        let command = *self.dice.of(&commands).unwrap();
+        let command = *self.dice.choose(&commands).unwrap();
         self.ask_of_task(which, command);
     }
 
@@ -346,7 +346,7 @@ impl<'a> World<'a> {
                 self.pair.client.unwatch(now, watched.id);
                 self.watched = None;
             }
-            Some(watched) => self.pair.client.set_interest(now, watched.id, interest),
+            Some(watched) => self.pair.client.set_watch_filter(now, watched.id, interest),
         }
     }
 
@@ -362,7 +362,7 @@ impl<'a> World<'a> {
     pub fn call_somehow(&mut self, name: Option<&str>) {
         let name = name.unwrap_or_else(|| {
             let tools = ["pay", "pay", "look", "set", "ask", "form", "form", "job", "job", "job"];
-            *self.dice.of(&tools).unwrap()
+            *self.dice.choose(&tools).unwrap()
         });
         let mut options = RequestOptions::default();
         options.reissue = match self.dice.below(8) {
@@ -479,7 +479,7 @@ impl<'a> World<'a> {
             assert!(made.ended, "contract 1: {request:?} ({:?}) has no outcome", made.what);
         }
         let mut repeated: BTreeMap<u64, u32> = BTreeMap::new();
-        for request in &self.pair.repeated {
+        for request in &self.pair.duplicated {
             let body: Value = serde_json::from_slice(&request.body).unwrap();
             if let Some(n) = body["params"]["arguments"]["n"].as_u64() {
                 *repeated.entry(n).or_default() += 1;
@@ -542,7 +542,7 @@ impl<'a> World<'a> {
         assert!(self.closed && self.pair.client.is_closed(), "close ends: {:?}", self.pair.client);
         assert_eq!(self.pair.client.poll_timeout(), None, "nothing is waited for after the end");
         assert_eq!(self.pair.client.queued(), 0);
-        assert_eq!(self.pair.open(), 0, "an exchange is left open");
+        assert_eq!(self.pair.open_exchange_count(), 0, "an exchange is left open");
         self.check_settled();
         self.tally.refused = self.ledger.refused();
     }

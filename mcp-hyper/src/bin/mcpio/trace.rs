@@ -3,7 +3,7 @@
 use mcp_hyper::WireEvent;
 use mcp_proto::Bytes;
 use mcp_proto::codec::{Line, Lines};
-use mcp_proto::transport::http::End;
+use mcp_proto::transport::http::ExchangeEnd;
 use mcp_smol::{StderrLine, Wire};
 
 use crate::terminal::Screen;
@@ -50,7 +50,7 @@ impl Trace {
                     print(screen, received(), shown(without_session(line)));
                 }
             }
-            WireEvent::End { end, .. } if *end != End::Complete => {
+            WireEvent::End { end, .. } if *end != ExchangeEnd::Complete => {
                 diagnostic(screen, &format!("the answer broke off: {end:?}"));
             }
             _ => {}

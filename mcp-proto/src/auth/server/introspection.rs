@@ -40,7 +40,7 @@ pub struct IntrospectionConfig {
     /// was withdrawn stay good. At least 1 s.
     pub keep: Duration,
     /// How many answers are kept: so many of good tokens, and so many of others. Default 4,096. If there are more, an
-    /// [owner](crate::quota::Owner) gives up its own first: the principal of a good token, the sender of another.
+    /// [owner](crate::quota::CallOwner) gives up its own first: the principal of a good token, the sender of another.
     pub kept: usize,
     /// How many tokens are asked about at once. Default 256. A sender with
     /// [more than its share](crate::quota::Shares::try_take) of them is answered with 429; only tokens that were good

@@ -16,7 +16,7 @@ use crate::auth::url;
 use crate::auth::{Now, ReachError, ResourceMetadata, Scopes, canonical_resource, check_page_url};
 #[cfg(feature = "auth-jwt")]
 use crate::quota::QuotaOwner;
-use crate::transport::http::server::{Answer, RequestHead, unnamed};
+use crate::transport::http::server::{HttpResponse, RequestHead, unknown_request_id};
 
 /// That a server is protected: by whom tokens for it are issued, what it is called in them, and what they have to be good
 /// for.
@@ -69,7 +69,7 @@ type Implies = dyn Fn(&str, &str) -> bool + Send + Sync;
 #[derive(Debug)]
 pub enum Admission {
     /// It is answered: it asks for the metadata, or is refused.
-    Answer(Answer),
+    Answer(HttpResponse),
     /// Its token is to be verified.
     Verify(Presented),
 }
@@ -244,7 +244,7 @@ impl Protection {
         {
             return Admission::Answer(public(head.method, || document.clone()));
         }
-        let unnamed = unnamed(head.fields);
+        let unnamed = unknown_request_id(head.fields);
         match Presented::read(head, unnamed, now).and_then(|presented| self.rules.takes(presented)) {
             Ok(presented) => Admission::Verify(presented),
             Err(fault) => Admission::Answer(self.rules.refuse(&fault, unnamed)),
@@ -260,7 +260,7 @@ impl Protection {
         presented: &Presented,
         verified: Result<Access, VerifyError>,
         proofs: &Proofs,
-    ) -> Result<Authorized, Answer> {
+    ) -> Result<Authorized, HttpResponse> {
         let rules = &self.rules;
         let settled = verified
             .map_err(|error| match error {
@@ -386,16 +386,16 @@ impl fmt::Debug for Rules {
 }
 
 /// The answer to a request for a document that anybody may read, web pages too.
-fn public(method: &str, document: impl FnOnce() -> Bytes) -> Answer {
+fn public(method: &str, document: impl FnOnce() -> Bytes) -> HttpResponse {
     let answer = match method {
-        "GET" | "HEAD" => Answer::json(200, document()).with("cache-control", "max-age=300"),
+        "GET" | "HEAD" => HttpResponse::json(200, document()).with_header("cache-control", "max-age=300"),
         // Some clients name their revision even here, which browsers ask about first.
-        "OPTIONS" => Answer::empty(204)
-            .with("access-control-allow-methods", "GET")
-            .with("access-control-allow-headers", "*"),
-        _ => Answer::empty(405).with("allow", "GET, HEAD, OPTIONS"),
+        "OPTIONS" => HttpResponse::empty(204)
+            .with_header("access-control-allow-methods", "GET")
+            .with_header("access-control-allow-headers", "*"),
+        _ => HttpResponse::empty(405).with_header("allow", "GET, HEAD, OPTIONS"),
     };
-    answer.with("access-control-allow-origin", "*")
+    answer.with_header("access-control-allow-origin", "*")
 }
 
 /// Why a server can not be protected like this.

@@ -6,7 +6,7 @@ use core::fmt::Write as _;
 use super::protection::Rules;
 use crate::auth::Scopes;
 use crate::rpc::{ErrorId, code};
-use crate::transport::http::server::{Answer, RETRY_AFTER};
+use crate::transport::http::server::{HttpResponse, RETRY_AFTER_SECS};
 
 /// How a token is presented.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,13 +78,16 @@ impl Fault {
 }
 
 impl Rules {
-    /// The answer to a request that is refused. `unnamed` is the id of an error that answers no request in particular.
-    pub(super) fn refuse(&self, fault: &Fault, unnamed: ErrorId<'static>) -> Answer {
+    /// The answer to a request that is refused. `unknown_request_id` is the id of an error that answers no request in particular.
+    pub(super) fn refuse(&self, fault: &Fault, unnamed: ErrorId<'static>) -> HttpResponse {
         let status = fault.status();
-        let mut answer = Answer::refusal(status, unnamed, code::INVALID_REQUEST, clean(fault.description()));
+        let mut answer =
+            HttpResponse::refusal(status, unnamed, code::INVALID_REQUEST, clean(fault.description()));
         match fault {
-            Fault::Unavailable | Fault::OverQuota => return answer.with("retry-after", RETRY_AFTER),
-            Fault::Nonce(nonce) => answer = answer.with("dpop-nonce", nonce.clone()),
+            Fault::Unavailable | Fault::OverQuota => {
+                return answer.with_header("retry-after", RETRY_AFTER_SECS);
+            }
+            Fault::Nonce(nonce) => answer = answer.with_header("dpop-nonce", nonce.clone()),
             _ => {}
         }
         let schemes: &[Scheme] = match fault {
@@ -94,7 +97,7 @@ impl Rules {
         };
         for scheme in schemes {
             let challenge = self.challenge(*scheme, fault, &self.required);
-            answer = answer.with(crate::transport::http::server::CHALLENGE, challenge);
+            answer = answer.with_header(crate::transport::http::server::WWW_AUTHENTICATE, challenge);
         }
         answer
     }

@@ -14,10 +14,11 @@ use crate::front::server::{Allowed, Caller};
 use crate::front::{Mode, Multi};
 use crate::peer::Principal;
 use crate::quota::QuotaOwner;
+use crate::transport::http::param_headers::ParamHeaders;
 use crate::transport::http::server::{
-    Answer, Chunk, Intake, Posted, RequestHead, ResponseHead, Routed, Session, SessionId, StreamId,
+    Chunk, HttpResponse, PostOutcome, RequestHead, RequestIntake, RequestRoute, ResponseHead, Session,
+    SessionId, StreamId,
 };
-use crate::transport::http::tools::ParamHeaders;
 use crate::{Bytes, Instant};
 
 /// One request over HTTP, and its answer.
@@ -44,12 +45,12 @@ pub struct HttpExchange<H: Mode = Multi> {
 
 enum Stage<H: Mode> {
     Request {
-        intake: Intake,
+        intake: RequestIntake,
         /// When the body must have come, if there is a limit.
         deadline: Option<Instant>,
     },
     /// A whole answer.
-    Answer(Answer),
+    Answer(HttpResponse),
     /// The body of one whose head was taken.
     Rest(Bytes),
     Modern(Running<H>),
@@ -78,12 +79,12 @@ impl<H: Mode> HttpExchange<H> {
         allowed: Allowed,
     ) -> Self {
         let caller = Caller { owner: head.owner(principal.as_ref()), allowed };
-        let stage = match Intake::new(&service.setup, head) {
+        let stage = match RequestIntake::new(&service.setup, head) {
             _ if service.is_closing() => Stage::Answer(closing()),
             Ok(mut intake) => {
                 let params = intake.tool().and_then(|tool| router.param_headers(&tool));
                 if let Some(params) = params {
-                    intake.keep_params(params, head.fields);
+                    intake.retain_params(params, head.fields);
                 }
                 // The deadline is only for those that have a body to come.
                 let timeout = service.setup.config().body_timeout;
@@ -106,7 +107,7 @@ impl<H: Mode> HttpExchange<H> {
 
     /// One that is answered already, whatever it asks for.
     #[cfg(feature = "auth")]
-    pub(super) fn answered(service: &Arc<Service>, router: &Arc<Router<H>>, answer: Answer) -> Self {
+    pub(super) fn answered(service: &Arc<Service>, router: &Arc<Router<H>>, answer: HttpResponse) -> Self {
         let (service, router, caller) = (service.clone(), router.clone(), Caller::default());
         Self { service, router, caller, principal: None, stage: Stage::Answer(answer), waker: None }
     }
@@ -219,39 +220,41 @@ impl<H: Mode> HttpExchange<H> {
 
     // --- Routing ---
 
-    fn route(&self, routed: Routed, params: Option<&ParamHeaders>) -> Stage<H> {
+    fn route(&self, routed: RequestRoute, params: Option<&ParamHeaders>) -> Stage<H> {
         match routed {
-            Routed::Answer(answer) => Stage::Answer(answer),
-            Routed::Modern(request) => match params.map_or(Ok(()), |params| request.check(params)) {
+            RequestRoute::Answer(answer) => Stage::Answer(answer),
+            RequestRoute::Modern(request) => match params.map_or(Ok(()), |params| request.check(params)) {
                 Ok(()) => {
                     let request = request.on_behalf_of(self.principal.clone());
                     Stage::Modern(Running::start(&self.service, &self.router, request, self.caller.clone()))
                 }
                 Err(answer) => Stage::Answer(answer),
             },
-            Routed::Open(post) => {
+            RequestRoute::OpenSession(post) => {
                 let (owner, principal) = (self.owner().clone(), self.principal.clone());
                 Stage::Answer(self.service.open_session(post, owner, principal))
             }
-            Routed::Session { id, post } | Routed::LegacyPost { id, post } => match self.session(id) {
-                Some(cell) => match cell.post(post, self.caller.clone()) {
-                    Posted::Answer(answer) => Stage::Answer(answer),
-                    Posted::Stream(stream) => Stage::Stream(Reading { cell, stream }),
-                },
-                None => Stage::Answer(Answer::session_unknown(Some(&post))),
-            },
-            Routed::Listen { id, last_event } => match self.session(id) {
+            RequestRoute::Session { id, post } | RequestRoute::LegacyPost { id, post } => {
+                match self.session(id) {
+                    Some(cell) => match cell.post(post, self.caller.clone()) {
+                        PostOutcome::Answer(answer) => Stage::Answer(answer),
+                        PostOutcome::Stream(stream) => Stage::Stream(Reading { cell, stream }),
+                    },
+                    None => Stage::Answer(HttpResponse::unknown_session(Some(&post))),
+                }
+            }
+            RequestRoute::Listen { id, last_event } => match self.session(id) {
                 Some(cell) => match cell.input(|session, now| session.listen(now, last_event.as_deref())) {
                     Ok(stream) => Stage::Stream(Reading { cell, stream }),
                     Err(answer) => Stage::Answer(answer),
                 },
-                None => Stage::Answer(Answer::session_unknown(None)),
+                None => Stage::Answer(HttpResponse::unknown_session(None)),
             },
-            Routed::Delete { id } => Stage::Answer(match self.session(id) {
+            RequestRoute::Delete { id } => Stage::Answer(match self.session(id) {
                 Some(cell) => cell.input(Session::delete),
-                None => Answer::session_unknown(None),
+                None => HttpResponse::unknown_session(None),
             }),
-            Routed::LegacyEvents => {
+            RequestRoute::LegacyEvents => {
                 let (owner, principal) = (self.owner().clone(), self.principal.clone());
                 match self.service.open_legacy_session(owner, principal) {
                     Ok((cell, stream)) => Stage::Stream(Reading { cell, stream }),
@@ -279,8 +282,8 @@ impl<H: Mode> HttpExchange<H> {
 }
 
 /// What is answered once the server is closing.
-fn closing() -> Answer {
-    Answer::empty(503)
+fn closing() -> HttpResponse {
+    HttpResponse::empty(503)
 }
 
 impl<H: Mode> fmt::Debug for HttpExchange<H> {

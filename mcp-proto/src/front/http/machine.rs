@@ -102,7 +102,7 @@ impl ServerMachine for SessionMachine {
     }
 
     fn release(&mut self, now: Instant, request: InboundId) {
-        self.session.release(now, request);
+        self.session.close_sse_stream(now, request);
     }
 
     fn poll_event(&mut self) -> Option<server::Event> {

@@ -140,7 +140,7 @@ impl<H: Mode> HttpServer<H> {
 
     /// The same of a request that was not let in, or asked for what is no message. Its body is not asked for.
     #[cfg(feature = "auth")]
-    pub fn answered(&self, answer: crate::transport::http::server::Answer) -> HttpExchange<H> {
+    pub fn answered(&self, answer: crate::transport::http::server::HttpResponse) -> HttpExchange<H> {
         HttpExchange::answered(&self.handle.service, &self.router, answer)
     }
 

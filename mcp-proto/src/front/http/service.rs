@@ -16,7 +16,7 @@ use crate::peer::Principal;
 use crate::quota::{ByteAccount, ByteBudget, QuotaError, QuotaOwner};
 use crate::schema::tasks::TaskUpdatedParams;
 use crate::transport::http::server::{
-    Answer, HttpServerConfig, Post, Session, SessionId, Sessions, Setup, StreamId,
+    HttpResponse, HttpServerConfig, Post, Session, SessionId, Sessions, Setup, StreamId,
 };
 
 pub(super) struct Service {
@@ -59,8 +59,8 @@ impl Service {
         entropy: Arc<dyn Entropy>,
         desk: Option<&Arc<Desk>>,
     ) -> Self {
-        let sessions = Sessions::new(config.sessions);
-        let bytes = Mutex::new(ByteBudget::new(config.bytes));
+        let sessions = Sessions::new(config.max_sessions);
+        let bytes = Mutex::new(ByteBudget::new(config.byte_limits));
         let hub = Arc::<Hub>::default();
         let home = desk.map(|desk| {
             let listening = hub.clone();
@@ -152,16 +152,16 @@ impl Service {
         post: Post,
         owner: QuotaOwner,
         principal: Option<Principal>,
-    ) -> Answer {
+    ) -> HttpResponse {
         if !self.has_room(&owner) {
-            return Answer::no_more_sessions(Some(&post));
+            return HttpResponse::too_many_sessions(Some(&post));
         }
         let id = self.fresh_id();
         match Session::open(&self.setup, id, post, self.now()) {
             Ok((session, answer)) => {
                 match self.admit(SessionCell::new(self, id, session, owner, principal)) {
                     Ok(_) => answer,
-                    Err(NoRoom) => Answer::no_more_sessions(None),
+                    Err(NoRoom) => HttpResponse::too_many_sessions(None),
                 }
             }
             Err(answer) => answer,
@@ -173,16 +173,16 @@ impl Service {
         self: &Arc<Self>,
         owner: QuotaOwner,
         principal: Option<Principal>,
-    ) -> Result<(Arc<SessionCell>, StreamId), Answer> {
+    ) -> Result<(Arc<SessionCell>, StreamId), HttpResponse> {
         if !self.has_room(&owner) {
-            return Err(Answer::no_more_sessions(None));
+            return Err(HttpResponse::too_many_sessions(None));
         }
         let id = self.fresh_id();
         let (mut session, stream) = Session::open_legacy(&self.setup, id, self.now());
         session.charge(&self.account(&owner));
         match self.admit(SessionCell::new(self, id, session, owner, principal)) {
             Ok(cell) => Ok((cell, stream)),
-            Err(NoRoom) => Err(Answer::no_more_sessions(None)),
+            Err(NoRoom) => Err(HttpResponse::too_many_sessions(None)),
         }
     }
 

@@ -11,7 +11,7 @@ use crate::front::shared::Shared;
 use crate::front::signal::Wakers;
 use crate::peer::{LostReason, Principal, server};
 use crate::quota::QuotaOwner;
-use crate::transport::http::server::{Chunk, Post, Posted, ResponseHead, Session, SessionId, StreamId};
+use crate::transport::http::server::{Chunk, Post, PostOutcome, ResponseHead, Session, SessionId, StreamId};
 use crate::{Bytes, Instant};
 
 /// A session in the table.
@@ -83,7 +83,7 @@ impl SessionCell {
     }
 
     /// The client has posted something.
-    pub(super) fn post(&self, post: Post, caller: Caller) -> Posted {
+    pub(super) fn post(&self, post: Post, caller: Caller) -> PostOutcome {
         self.shared.command(|core, machine, now, _| {
             core.caller = caller;
             machine.session.handle_post(now, post)

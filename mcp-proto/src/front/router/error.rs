@@ -39,7 +39,7 @@ pub enum RouterError {
         /// The tool.
         tool: String,
         /// Why.
-        error: crate::transport::http::tools::InvalidParamHeader,
+        error: crate::transport::http::param_headers::ParamHeaderError,
     },
     /// A prompt has no name.
     PromptName,

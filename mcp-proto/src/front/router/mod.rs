@@ -41,7 +41,7 @@ use crate::schema::{
     ServerCapability, Tool,
 };
 #[cfg(feature = "http")]
-use crate::transport::http::tools::ParamHeaders;
+use crate::transport::http::param_headers::ParamHeaders;
 
 pub use error::RouterError;
 #[cfg(feature = "schemars")]
@@ -287,7 +287,7 @@ impl<M: Mode> Router<M> {
         #[cfg(feature = "schema-validate")]
         self.check_input_of(&tool);
         #[cfg(feature = "http")]
-        match ParamHeaders::of_schema(tool.input_schema.as_str()) {
+        match ParamHeaders::from_schema(tool.input_schema.as_str()) {
             Ok(None) => {}
             Ok(Some(headers)) => {
                 self.param_headers.insert(tool.name.clone(), headers);

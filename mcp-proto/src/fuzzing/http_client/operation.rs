@@ -28,18 +28,18 @@ pub(in crate::fuzzing) enum Operation {
     },
     Events {
         which: u8,
-        say: Say,
+        message: ServerMessage,
         id: bool,
     },
     End {
         which: u8,
-        end: Ending,
+        end: EndKind,
     },
     /// A whole answer.
     Answer {
         which: u8,
         status: Status,
-        say: Say,
+        message: ServerMessage,
     },
     Advance {
         ms: u16,
@@ -87,7 +87,7 @@ pub(in crate::fuzzing) enum Kind {
 }
 
 #[derive(Arbitrary, Clone, Copy, Debug)]
-pub(in crate::fuzzing) enum Ending {
+pub(in crate::fuzzing) enum EndKind {
     Complete,
     Truncated,
     Maybe,
@@ -96,7 +96,7 @@ pub(in crate::fuzzing) enum Ending {
 
 /// What a server says.
 #[derive(Arbitrary, Clone, Copy, Debug)]
-pub(in crate::fuzzing) enum Say {
+pub(in crate::fuzzing) enum ServerMessage {
     Discovered,
     Initialized,
     Complete,
@@ -115,7 +115,7 @@ pub(in crate::fuzzing) enum Say {
     Fragment,
     Last,
     Nothing,
-    Told(u8),
+    Notification(u8),
     Task,
 }
 

@@ -40,9 +40,9 @@
 //! # Ok::<(), mcp_proto::transport::http::client::UrlError>(())
 //! ```
 
-mod fate;
+mod conditions;
 #[cfg(feature = "std")]
-mod front;
+mod front_peer;
 
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
@@ -58,12 +58,12 @@ use core::time::Duration;
 use bytes::Bytes;
 
 use crate::Instant;
-use crate::transport::http::client::{Action, HttpClient, Request};
-use crate::transport::http::{End, ExchangeId, Sent};
+use crate::transport::http::client::{Action, HttpClient, HttpRequest};
+use crate::transport::http::{ExchangeEnd, ExchangeId, SentState};
 
-pub use fate::{Cut, Dice, Fate, Fault, Weather};
+pub use conditions::{ExchangePlan, Fault, NetworkConditions, SimulationRng, TruncationReport};
 #[cfg(feature = "std")]
-pub use front::{FrontPeer, SimulatedClock};
+pub use front_peer::{FrontPeer, SimulatedClock};
 
 /// What a redirect of the network puts in front of a path, and takes away again.
 const DETOUR: &str = "/detour";
@@ -71,7 +71,7 @@ const DETOUR: &str = "/detour";
 /// A server, as the network sees it. Exchanges are numbered by the network.
 pub trait HttpPeer {
     /// A request has come, whole.
-    fn handle_request(&mut self, now: Instant, exchange: u64, request: &Request);
+    fn handle_request(&mut self, now: Instant, exchange: u64, request: &HttpRequest);
     /// Nobody reads the answer any more.
     fn handle_disconnect(&mut self, now: Instant, exchange: u64);
     /// Time has passed.
@@ -105,55 +105,55 @@ pub struct HttpPair {
     /// The client.
     pub client: HttpClient,
     /// How the network behaves. It may be changed at any time.
-    pub weather: Weather,
+    pub conditions: NetworkConditions,
     /// What becomes of the client's exchanges of these numbers, whatever the weather.
-    pub fates: BTreeMap<u64, Fate>,
+    pub plans: BTreeMap<u64, ExchangePlan>,
     /// The requests that the network has delivered twice.
-    pub repeated: Vec<Request>,
+    pub duplicated: Vec<HttpRequest>,
     /// Whatever passed over the network and the moments at which it did, a line each: for comparisons between runs, and
     /// for people. It costs more than all the rest, and is kept only where it is wanted.
     pub log: Option<Vec<String>>,
     server: Box<dyn HttpPeer>,
-    dice: Dice,
+    rng: SimulationRng,
     now: Instant,
-    wires: BTreeMap<ExchangeId, Wire>,
+    exchanges: BTreeMap<ExchangeId, SimulatedExchange>,
     /// Whose answers they are that the server gives; nobody's, if they are not in here.
     deliveries: BTreeMap<u64, ExchangeId>,
-    under_way: BTreeMap<(Instant, u64), UnderWay>,
-    opened: u64,
+    in_flight: BTreeMap<(Instant, u64), NetworkEvent>,
+    opened_count: u64,
     next_delivery: u64,
     /// Keeps what is due at the same time in order.
     next_sent: u64,
 }
 
 /// An exchange of the client's.
-struct Wire {
-    fate: Fate,
+struct SimulatedExchange {
+    plan: ExchangePlan,
     /// The server's number for it, once it has got there.
     delivery: Option<u64>,
     /// Whether the head of the answer is on its way.
-    begun: bool,
+    head_sent: bool,
     /// How much of the body is.
     bytes: usize,
     /// When the last of it arrives.
-    last: Instant,
+    last_arrival: Instant,
     /// When something last moved.
-    active: Instant,
-    held: Vec<HttpOutput>,
+    last_activity: Instant,
+    buffered: Vec<HttpOutput>,
 }
 
-enum UnderWay {
+enum NetworkEvent {
     Request {
         exchange: ExchangeId,
         first: bool,
-        request: Request,
+        request: HttpRequest,
     },
     Answer {
         exchange: ExchangeId,
-        part: Part,
+        part: ResponsePart,
     },
     /// Somebody on the way looks whether the exchange is still in use.
-    Look {
+    CheckIdle {
         exchange: ExchangeId,
     },
     /// The connection breaks.
@@ -161,15 +161,15 @@ enum UnderWay {
         exchange: ExchangeId,
     },
     /// The server learns that nobody reads any more.
-    Gone {
+    Disconnect {
         delivery: u64,
     },
 }
 
-enum Part {
+enum ResponsePart {
     Head { status: u16, headers: Vec<(String, String)> },
     Body(Bytes),
-    End(End),
+    End(ExchangeEnd),
 }
 
 impl HttpPair {
@@ -178,17 +178,17 @@ impl HttpPair {
     pub fn new(client: HttpClient, server: Box<dyn HttpPeer>, seed: u64) -> Self {
         Self {
             client,
-            weather: Weather::CALM,
-            fates: BTreeMap::new(),
-            repeated: Vec::new(),
+            conditions: NetworkConditions::RELIABLE,
+            plans: BTreeMap::new(),
+            duplicated: Vec::new(),
             log: None,
             server,
-            dice: Dice::new(seed),
+            rng: SimulationRng::new(seed),
             now: Instant::ORIGIN,
-            wires: BTreeMap::new(),
+            exchanges: BTreeMap::new(),
             deliveries: BTreeMap::new(),
-            under_way: BTreeMap::new(),
-            opened: 0,
+            in_flight: BTreeMap::new(),
+            opened_count: 0,
             next_delivery: 1,
             next_sent: 0,
         }
@@ -200,78 +200,78 @@ impl HttpPair {
     }
 
     /// The number of the exchange that the client has opened last.
-    pub fn opened(&self) -> u64 {
-        self.opened
+    pub fn opened_count(&self) -> u64 {
+        self.opened_count
     }
 
     /// How many exchanges of the client's are open.
-    pub fn open(&self) -> usize {
-        self.wires.len()
+    pub fn open_exchange_count(&self) -> usize {
+        self.exchanges.len()
     }
 
     /// Puts another client in the place of the one that there is, whose exchanges break.
     pub fn reconnect(&mut self, client: HttpClient) {
         self.note(|| "another client".into());
-        let exchanges: Vec<ExchangeId> = self.wires.keys().copied().collect();
+        let exchanges: Vec<ExchangeId> = self.exchanges.keys().copied().collect();
         for exchange in exchanges {
             self.forget(exchange);
         }
-        self.under_way.retain(|_, under_way| matches!(under_way, UnderWay::Gone { .. }));
+        self.in_flight.retain(|_, under_way| matches!(under_way, NetworkEvent::Disconnect { .. }));
         self.client = client;
     }
 
     /// Puts another server in the place of the one that there is. What that has under way breaks.
-    pub fn restart(&mut self, server: Box<dyn HttpPeer>, cut: Cut) {
+    pub fn restart(&mut self, server: Box<dyn HttpPeer>, cut: TruncationReport) {
         self.note(|| format!("another server, {cut:?}"));
         self.server = server;
         self.deliveries.clear();
         let broken: Vec<ExchangeId> = self
-            .wires
+            .exchanges
             .iter()
             .filter(|(_, wire)| wire.delivery.is_some())
             .map(|(&exchange, _)| exchange)
             .collect();
         for exchange in broken {
-            if let Some(wire) = self.wires.get_mut(&exchange) {
-                wire.fate.cut = cut;
+            if let Some(wire) = self.exchanges.get_mut(&exchange) {
+                wire.plan.truncation = cut;
             }
-            self.break_off(exchange);
+            self.break_connection(exchange);
         }
     }
 
     /// From now on nothing goes wrong any more, neither with what is under way.
-    pub fn calm(&mut self) {
+    pub fn stop_faults(&mut self) {
         self.note(|| "calm".into());
-        self.weather = Weather::CALM;
-        let exchanges: Vec<ExchangeId> = self.wires.keys().copied().collect();
+        self.conditions = NetworkConditions::RELIABLE;
+        let exchanges: Vec<ExchangeId> = self.exchanges.keys().copied().collect();
         for exchange in exchanges {
-            let Some(wire) = self.wires.get_mut(&exchange) else { continue };
-            wire.fate.idle = None;
-            wire.fate.buffered = false;
-            if let Some(Fault::Cut { .. }) = wire.fate.fault {
-                wire.fate.fault = None;
+            let Some(wire) = self.exchanges.get_mut(&exchange) else { continue };
+            wire.plan.idle_timeout = None;
+            wire.plan.buffered = false;
+            if let Some(Fault::Cut { .. }) = wire.plan.fault {
+                wire.plan.fault = None;
             }
-            for output in mem::take(&mut wire.held) {
+            for output in mem::take(&mut wire.buffered) {
                 self.forward(exchange, output);
             }
         }
     }
 
     /// Time goes by for nobody: all clocks stand at the later time at once, as after a suspension of the machine.
-    pub fn jump(&mut self, duration: Duration) {
+    pub fn jump_clock(&mut self, duration: Duration) {
         self.note(|| format!("{duration:?} later"));
         self.now = self.now + duration;
-        self.settle();
+        self.run_due();
     }
 
     /// Does what is due now, then moves to the next moment at which anything is due, if that is not after `end`.
     /// Returns whether it has moved.
     pub fn step(&mut self, end: Instant) -> bool {
-        self.settle();
+        self.run_due();
         match self.next().filter(|&next| next <= end) {
             Some(next) => {
                 self.now = self.now.max(next);
-                self.settle();
+                self.run_due();
                 true
             }
             None => false,
@@ -283,7 +283,7 @@ impl HttpPair {
         let end = self.now + duration;
         while self.step(end) {}
         self.now = end;
-        self.settle();
+        self.run_due();
     }
 
     /// Adds a line to the log, if there is one.
@@ -294,12 +294,12 @@ impl HttpPair {
     }
 
     fn next(&self) -> Option<Instant> {
-        let under_way = self.under_way.first_key_value().map(|(&(due, _), _)| due);
+        let under_way = self.in_flight.first_key_value().map(|(&(due, _), _)| due);
         [self.client.poll_timeout(), self.server.poll_timeout(), under_way].into_iter().flatten().min()
     }
 
     /// Does everything that is due now.
-    pub fn settle(&mut self) {
+    pub fn run_due(&mut self) {
         let now = self.now;
         for _ in 0..100_000 {
             if self.client.poll_timeout().is_some_and(|due| due <= now) {
@@ -315,7 +315,7 @@ impl HttpPair {
                 moved = true;
                 match action {
                     Action::Open(request) => self.open_exchange(request),
-                    Action::Challenge(challenge) => {
+                    Action::AuthorizationRequired(challenge) => {
                         self.client.refuse(now, challenge.exchange, "nobody is asked here");
                     }
                     Action::Abort(exchange) => {
@@ -327,10 +327,10 @@ impl HttpPair {
             while let Some((delivery, output)) = self.server.poll_output(now) {
                 moved = true;
                 if let Some(&exchange) = self.deliveries.get(&delivery) {
-                    self.answer(exchange, output);
+                    self.handle_output(exchange, output);
                 }
             }
-            while let Some(entry) = self.under_way.first_entry().filter(|entry| entry.key().0 <= now) {
+            while let Some(entry) = self.in_flight.first_entry().filter(|entry| entry.key().0 <= now) {
                 moved = true;
                 let under_way = entry.remove();
                 self.arrive(under_way);
@@ -344,76 +344,89 @@ impl HttpPair {
         panic!("no end of it at {now:?}");
     }
 
-    fn send(&mut self, due: Instant, under_way: UnderWay) {
+    fn send(&mut self, due: Instant, under_way: NetworkEvent) {
         self.next_sent = self.next_sent.saturating_add(1);
-        self.under_way.insert((due, self.next_sent), under_way);
+        self.in_flight.insert((due, self.next_sent), under_way);
     }
 
     // --- Requests ---
 
-    fn open_exchange(&mut self, request: Request) {
+    fn open_exchange(&mut self, request: HttpRequest) {
         let (now, exchange) = (self.now, request.exchange);
-        self.opened = exchange.number();
-        let fate = match self.fates.remove(&exchange.number()) {
+        self.opened_count = exchange.number();
+        let fate = match self.plans.remove(&exchange.number()) {
             Some(fate) => fate,
-            None => self.weather.fate(&mut self.dice, &request.url),
+            None => self.conditions.plan(&mut self.rng, &request.url),
         };
         self.note(|| {
             let (verb, body) = (request.verb.as_str(), String::from_utf8_lossy(&request.body));
             format!("{exchange:?} {verb} {} {body} {fate:?}", request.url)
         });
-        let mut wire =
-            Wire { delivery: None, begun: false, bytes: 0, last: now, active: now, held: Vec::new(), fate };
-        wire.fate.buffered &= !matches!(wire.fate.fault, Some(Fault::Cut { .. }));
-        let (due, back) = (now + wire.fate.request, now + wire.fate.request + wire.fate.answer);
-        let failed = |sent| Part::End(End::Failed { sent, detail: "simulated".to_owned() });
-        let parts = match &wire.fate.fault {
-            Some(Fault::Refused) => Vec::from([failed(Sent::No)]),
-            Some(Fault::Lost) => Vec::from([failed(Sent::Maybe)]),
-            Some(Fault::Replaced { status, seen: false }) => replaced(*status),
+        let mut wire = SimulatedExchange {
+            delivery: None,
+            head_sent: false,
+            bytes: 0,
+            last_arrival: now,
+            last_activity: now,
+            buffered: Vec::new(),
+            plan: fate,
+        };
+        wire.plan.buffered &= !matches!(wire.plan.fault, Some(Fault::Cut { .. }));
+        let (due, back) = (now + wire.plan.request, now + wire.plan.request + wire.plan.answer);
+        let failed = |sent| ResponsePart::End(ExchangeEnd::Failed { sent, detail: "simulated".to_owned() });
+        let parts = match &wire.plan.fault {
+            Some(Fault::Refused) => Vec::from([failed(SentState::No)]),
+            Some(Fault::Lost) => Vec::from([failed(SentState::Maybe)]),
+            Some(Fault::Replaced { status, reached_server: false }) => proxy_response(*status),
             Some(Fault::Redirected { status, to }) => {
                 let headers = Vec::from([("location".to_owned(), to.clone())]);
-                Vec::from([Part::Head { status: *status, headers }, Part::End(End::Complete)])
+                Vec::from([
+                    ResponsePart::Head { status: *status, headers },
+                    ResponsePart::End(ExchangeEnd::Complete),
+                ])
             }
             _ => Vec::new(),
         };
-        let again = wire.fate.again;
+        let again = wire.plan.duplicate_after;
         let unseen = !parts.is_empty();
-        self.wires.insert(exchange, wire);
+        self.exchanges.insert(exchange, wire);
         for part in parts {
-            self.send(back, UnderWay::Answer { exchange, part });
+            self.send(back, NetworkEvent::Answer { exchange, part });
         }
         if unseen {
             return;
         }
         if let Some(later) = again.filter(|_| !request.body.is_empty()) {
-            self.repeated.push(request.clone());
-            self.send(due + later, UnderWay::Request { exchange, first: false, request: request.clone() });
+            self.duplicated.push(request.clone());
+            self.send(
+                due + later,
+                NetworkEvent::Request { exchange, first: false, request: request.clone() },
+            );
         }
-        self.send(due, UnderWay::Request { exchange, first: true, request });
+        self.send(due, NetworkEvent::Request { exchange, first: true, request });
     }
 
-    fn deliver(&mut self, exchange: ExchangeId, first: bool, mut request: Request) {
+    fn deliver(&mut self, exchange: ExchangeId, first: bool, mut request: HttpRequest) {
         let now = self.now;
         let delivery = self.next_delivery;
         self.next_delivery = self.next_delivery.saturating_add(1);
         if first {
-            let Some(wire) = self.wires.get_mut(&exchange) else { return };
+            let Some(wire) = self.exchanges.get_mut(&exchange) else { return };
             wire.delivery = Some(delivery);
-            wire.active = now;
-            let (fate, back) = (wire.fate.clone(), now + wire.fate.answer);
+            wire.last_activity = now;
+            let (fate, back) = (wire.plan.clone(), now + wire.plan.answer);
             self.deliveries.insert(delivery, exchange);
             match fate.fault {
-                Some(Fault::Headless { after }) => self.send(now + after, UnderWay::Break { exchange }),
+                Some(Fault::Headless { after }) => self.send(now + after, NetworkEvent::Break { exchange }),
                 Some(Fault::Replaced { status, .. }) => {
-                    for part in replaced(status) {
-                        self.send(back, UnderWay::Answer { exchange, part });
+                    for part in proxy_response(status) {
+                        self.send(back, NetworkEvent::Answer { exchange, part });
                     }
                 }
                 _ => {}
             }
-            if let Some(idle) = fate.idle {
-                self.send(now + idle, UnderWay::Look { exchange });
+            if let Some(idle) = fate.idle_timeout {
+                self.send(now + idle, NetworkEvent::CheckIdle { exchange });
             }
         }
         request.url = Arc::from(request.url.replace(DETOUR, ""));
@@ -424,18 +437,18 @@ impl HttpPair {
     // --- Answers ---
 
     /// The server has said something.
-    fn answer(&mut self, exchange: ExchangeId, output: HttpOutput) {
+    fn handle_output(&mut self, exchange: ExchangeId, output: HttpOutput) {
         let now = self.now;
-        let Some(wire) = self.wires.get_mut(&exchange) else { return };
-        wire.active = now;
-        if matches!(wire.fate.fault, Some(Fault::Headless { .. } | Fault::Replaced { .. })) {
+        let Some(wire) = self.exchanges.get_mut(&exchange) else { return };
+        wire.last_activity = now;
+        if matches!(wire.plan.fault, Some(Fault::Headless { .. } | Fault::Replaced { .. })) {
             return;
         }
         let whole = matches!(output, HttpOutput::End);
-        if wire.fate.buffered {
-            wire.held.push(output);
+        if wire.plan.buffered {
+            wire.buffered.push(output);
             if whole {
-                for output in mem::take(&mut wire.held) {
+                for output in mem::take(&mut wire.buffered) {
                     self.forward(exchange, output);
                 }
             }
@@ -445,107 +458,112 @@ impl HttpPair {
     }
 
     fn forward(&mut self, exchange: ExchangeId, output: HttpOutput) {
-        let Some(wire) = self.wires.get_mut(&exchange) else { return };
-        let due = wire.last.max(self.now + wire.fate.answer);
-        wire.last = due;
+        let Some(wire) = self.exchanges.get_mut(&exchange) else { return };
+        let due = wire.last_arrival.max(self.now + wire.plan.answer);
+        wire.last_arrival = due;
         match output {
             HttpOutput::Head { status, headers } => {
-                assert!(!mem::replace(&mut wire.begun, true), "an answer begins once");
-                let head = Part::Head { status, headers };
-                self.send(due, UnderWay::Answer { exchange, part: head });
+                assert!(!mem::replace(&mut wire.head_sent, true), "an answer begins once");
+                let head = ResponsePart::Head { status, headers };
+                self.send(due, NetworkEvent::Answer { exchange, part: head });
             }
             HttpOutput::Body(body) => {
-                assert!(wire.begun, "the head comes first");
+                assert!(wire.head_sent, "the head comes first");
                 let before = wire.bytes;
                 wire.bytes = before.saturating_add(body.len());
-                let most = match wire.fate.fault {
+                let most = match wire.plan.fault {
                     Some(Fault::Cut { bytes }) => bytes.saturating_sub(before),
                     _ => usize::MAX,
                 };
                 let (arriving, cut) = (body.slice(..most.min(body.len())), most < body.len());
-                let size = wire.fate.chunk.map_or(arriving.len().max(1), NonZeroUsize::get);
+                let size = wire.plan.chunk.map_or(arriving.len().max(1), NonZeroUsize::get);
                 for chunk in arriving.chunks(size) {
-                    let part = Part::Body(Bytes::copy_from_slice(chunk));
-                    self.send(due, UnderWay::Answer { exchange, part });
+                    let part = ResponsePart::Body(Bytes::copy_from_slice(chunk));
+                    self.send(due, NetworkEvent::Answer { exchange, part });
                 }
                 if cut {
-                    self.break_off(exchange);
+                    self.break_connection(exchange);
                 }
             }
             HttpOutput::End => {
-                assert!(wire.begun, "the head comes first");
-                if let Some(Fault::Cut { .. }) = wire.fate.fault {
-                    return self.break_off(exchange);
+                assert!(wire.head_sent, "the head comes first");
+                if let Some(Fault::Cut { .. }) = wire.plan.fault {
+                    return self.break_connection(exchange);
                 }
                 if let Some(delivery) = wire.delivery.take() {
                     self.deliveries.remove(&delivery);
                 }
-                self.send(due, UnderWay::Answer { exchange, part: Part::End(End::Complete) });
+                self.send(
+                    due,
+                    NetworkEvent::Answer { exchange, part: ResponsePart::End(ExchangeEnd::Complete) },
+                );
             }
         }
     }
 
     /// The connection breaks; what is on its way already arrives.
-    fn break_off(&mut self, exchange: ExchangeId) {
+    fn break_connection(&mut self, exchange: ExchangeId) {
         let now = self.now;
-        let Some(wire) = self.wires.get_mut(&exchange) else { return };
+        let Some(wire) = self.exchanges.get_mut(&exchange) else { return };
         let detail = "simulated".to_owned();
-        let end = match (wire.begun, wire.fate.cut) {
-            (false, _) => End::Failed { sent: Sent::Maybe, detail },
-            (true, Cut::Noticed) => End::Truncated(detail),
-            (true, Cut::Hidden) => End::Complete,
+        let end = match (wire.head_sent, wire.plan.truncation) {
+            (false, _) => ExchangeEnd::Failed { sent: SentState::Maybe, detail },
+            (true, TruncationReport::Noticed) => ExchangeEnd::Truncated(detail),
+            (true, TruncationReport::Hidden) => ExchangeEnd::Complete,
         };
-        let due = wire.last.max(now + wire.fate.answer);
-        wire.last = due;
+        let due = wire.last_arrival.max(now + wire.plan.answer);
+        wire.last_arrival = due;
         if let Some(delivery) = wire.delivery.take() {
             self.deliveries.remove(&delivery);
-            self.send(due, UnderWay::Gone { delivery });
+            self.send(due, NetworkEvent::Disconnect { delivery });
         }
-        self.send(due, UnderWay::Answer { exchange, part: Part::End(end) });
+        self.send(due, NetworkEvent::Answer { exchange, part: ResponsePart::End(end) });
     }
 
     /// The client takes no more interest in an exchange.
     fn forget(&mut self, exchange: ExchangeId) {
-        let Some(wire) = self.wires.remove(&exchange) else { return };
+        let Some(wire) = self.exchanges.remove(&exchange) else { return };
         if let Some(delivery) = wire.delivery {
             self.deliveries.remove(&delivery);
-            self.send(self.now + wire.fate.request, UnderWay::Gone { delivery });
+            self.send(self.now + wire.plan.request, NetworkEvent::Disconnect { delivery });
         }
     }
 
-    fn arrive(&mut self, under_way: UnderWay) {
+    fn arrive(&mut self, under_way: NetworkEvent) {
         let now = self.now;
         match under_way {
-            UnderWay::Request { exchange, first, request } => self.deliver(exchange, first, request),
-            UnderWay::Gone { delivery } => self.server.handle_disconnect(now, delivery),
-            UnderWay::Break { exchange } => self.break_off(exchange),
-            UnderWay::Look { exchange } => {
-                let Some(wire) = self.wires.get(&exchange) else { return };
-                let Some((idle, _)) = wire.fate.idle.zip(wire.delivery) else { return };
-                match wire.active + idle {
-                    due if due <= now => self.break_off(exchange),
-                    due => self.send(due, UnderWay::Look { exchange }),
+            NetworkEvent::Request { exchange, first, request } => self.deliver(exchange, first, request),
+            NetworkEvent::Disconnect { delivery } => self.server.handle_disconnect(now, delivery),
+            NetworkEvent::Break { exchange } => self.break_connection(exchange),
+            NetworkEvent::CheckIdle { exchange } => {
+                let Some(wire) = self.exchanges.get(&exchange) else { return };
+                let Some((idle, _)) = wire.plan.idle_timeout.zip(wire.delivery) else { return };
+                match wire.last_activity + idle {
+                    due if due <= now => self.break_connection(exchange),
+                    due => self.send(due, NetworkEvent::CheckIdle { exchange }),
                 }
             }
-            UnderWay::Answer { exchange, part } => {
+            NetworkEvent::Answer { exchange, part } => {
                 // The client has aborted it.
-                if !self.wires.contains_key(&exchange) {
+                if !self.exchanges.contains_key(&exchange) {
                     return;
                 }
                 match part {
-                    Part::Head { status, headers } => {
+                    ResponsePart::Head { status, headers } => {
                         self.note(|| format!("{exchange:?} head {status} {headers:?}"));
                         self.client.handle_head(now, exchange, status, &headers.as_slice());
                     }
-                    Part::Body(piece) => {
+                    ResponsePart::Body(piece) => {
                         self.note(|| format!("{exchange:?} body {:?}", String::from_utf8_lossy(&piece)));
                         self.client.handle_body(now, exchange, piece);
                     }
-                    Part::End(end) => {
+                    ResponsePart::End(end) => {
                         self.note(|| format!("{exchange:?} end {end:?}"));
-                        if let Some(Wire { delivery: Some(delivery), .. }) = self.wires.remove(&exchange) {
+                        if let Some(SimulatedExchange { delivery: Some(delivery), .. }) =
+                            self.exchanges.remove(&exchange)
+                        {
                             self.deliveries.remove(&delivery);
-                            self.send(now, UnderWay::Gone { delivery });
+                            self.send(now, NetworkEvent::Disconnect { delivery });
                         }
                         self.client.handle_end(now, exchange, end);
                     }
@@ -560,15 +578,19 @@ impl core::fmt::Debug for HttpPair {
         f.debug_struct("HttpPair")
             .field("now", &self.now)
             .field("client", &self.client)
-            .field("open", &self.wires.len())
+            .field("open", &self.exchanges.len())
             .finish_non_exhaustive()
     }
 }
 
-fn replaced(status: u16) -> Vec<Part> {
+fn proxy_response(status: u16) -> Vec<ResponsePart> {
     let headers = Vec::from([("content-type".to_owned(), "text/html".to_owned())]);
     let body = Bytes::from_static(b"<html>Bad gateway</html>");
-    Vec::from([Part::Head { status, headers }, Part::Body(body), Part::End(End::Complete)])
+    Vec::from([
+        ResponsePart::Head { status, headers },
+        ResponsePart::Body(body),
+        ResponsePart::End(ExchangeEnd::Complete),
+    ])
 }
 
 /// Another URL of the same server's, for which the network knows it.

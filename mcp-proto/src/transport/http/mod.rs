@@ -6,9 +6,9 @@
 #[cfg(feature = "client")]
 pub mod client;
 mod fields;
+pub mod param_headers;
 #[cfg(feature = "server")]
 pub mod server;
-pub mod tools;
 
 use alloc::string::String;
 use core::fmt;
@@ -61,7 +61,7 @@ impl Verb {
 
 /// How an exchange ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum ExchangeEnd {
     /// The body is whole.
     Complete,
     /// The body broke off; with what the transport knows about it.
@@ -69,7 +69,7 @@ pub enum End {
     /// There was no answer.
     Failed {
         /// Whether the other side may have the request.
-        sent: Sent,
+        sent: SentState,
         /// What the transport knows about it, for people.
         detail: String,
     },
@@ -80,7 +80,7 @@ pub enum End {
 
 /// Whether the other side may have received a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Sent {
+pub enum SentState {
     /// Certainly not: it is safe to send it again.
     No,
     /// Perhaps.

@@ -7,7 +7,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use mcp_proto::auth::dpop::{proof, thumbprint};
 use mcp_proto::auth::server::{Access, Admission, Dpop, JwtAlgorithm, Proofs, Protection};
 use mcp_proto::auth::{Es256, Now, Secret, Signer, TokenKind};
-use mcp_proto::transport::http::server::{Answer, RequestHead};
+use mcp_proto::transport::http::server::{HttpResponse, RequestHead};
 use serde_json::{Value, json};
 
 use super::{Listed, access, answer, at, demand, header, protection};
@@ -35,7 +35,7 @@ impl Server {
         Self { protection: protection().dpop(dpop), proofs: Proofs::new() }
     }
 
-    fn ask(&self, now: Now, fields: &[(&str, &str)], access: Access) -> Result<(), Answer> {
+    fn ask(&self, now: Now, fields: &[(&str, &str)], access: Access) -> Result<(), HttpResponse> {
         let head =
             RequestHead { method: "POST", path: "/mcp?session=1", fields: &Listed(fields), client: None };
         match self.protection.admit(&head, now) {
@@ -46,7 +46,7 @@ impl Server {
         }
     }
 
-    fn prove(&self, now: Now, proof: &str) -> Result<(), Answer> {
+    fn prove(&self, now: Now, proof: &str) -> Result<(), HttpResponse> {
         let authorization = format!("DPoP {TOKEN}");
         self.ask(now, &[("authorization", &authorization), ("dpop", proof)], bound())
     }
@@ -81,7 +81,7 @@ fn hash() -> Value {
 }
 
 #[track_caller]
-fn refused(asked: Result<(), Answer>, error: &str) -> Answer {
+fn refused(asked: Result<(), HttpResponse>, error: &str) -> HttpResponse {
     let answer = asked.unwrap_err();
     assert_eq!(answer.status, 401, "{answer:?}");
     let demand = demand(&answer);

@@ -209,8 +209,8 @@ fn the_scopes_of_a_tool_are_looked_at_before_it_becomes_a_task() {
     assert_eq!((head.status, demand(&head).scope), (403, Some(Scopes::parse("mcp kitchen"))));
     web.token = Some("ada~mcp+kitchen".into());
     let mut caller = web.ask_with("tools/call", call, capabilities);
-    caller.turn();
-    web.turn();
+    caller.poll_exchange();
+    web.poll_driver();
     assert_eq!(caller.json()["result"]["resultType"], "task");
 }
 
@@ -272,7 +272,7 @@ fn in_a_batch_a_demand_in_vain_is_an_error_among_answers() {
     let batch = json!([call(1, "write"), call(2, "who")]).to_string();
     let headers = [("mcp-session-id", session.as_str()), ("mcp-protocol-version", "2025-03-26")];
     let mut caller = web.send("POST", &headers, &batch);
-    web.turn();
+    web.poll_driver();
     let head = caller.head();
     assert_eq!((head.status, field(&head, "www-authenticate")), (200, None));
     let answers = caller.json();
@@ -294,7 +294,7 @@ fn a_client_that_takes_streams_alone_is_refused_by_the_status_as_well() {
         ("accept", "text/event-stream"),
     ];
     let mut caller = web.send("POST", &headers, &message.to_string());
-    web.turn();
+    web.poll_driver();
     let head = caller.head();
     assert_eq!((head.status, field(&head, "content-type")), (403, Some("application/json")));
     assert!(demand(&head).is_insufficient_scope());
@@ -337,8 +337,8 @@ fn a_task_belongs_to_whoever_has_begun_it() {
     let capabilities = json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
     let call = json!({"name": "bake", "arguments": {}});
     let mut caller = web.ask_with("tools/call", call, capabilities.clone());
-    caller.turn();
-    web.turn();
+    caller.poll_exchange();
+    web.poll_driver();
     let task = caller.json()["result"]["taskId"].as_str().unwrap().to_owned();
     let get = json!({"taskId": task});
     web.token = Some("eve~mcp+kitchen".into());

@@ -17,7 +17,7 @@ use mcp_proto::auth::server::{Access, Admission, Authorized, Presented, Proofs, 
 use mcp_proto::auth::{Demand, Now, Scopes};
 use mcp_proto::peer::Principal;
 use mcp_proto::transport::http::Fields;
-use mcp_proto::transport::http::server::{Answer, RequestHead};
+use mcp_proto::transport::http::server::{HttpResponse, RequestHead};
 use mcp_proto::{Instant, UnixTime};
 
 const RESOURCE: &str = "https://mcp.example/mcp";
@@ -58,7 +58,7 @@ impl Fields for Listed<'_> {
 
 /// The answer to a request that is answered by its head alone.
 #[track_caller]
-fn answer(protection: &Protection, fields: &[(&str, &str)]) -> Answer {
+fn answer(protection: &Protection, fields: &[(&str, &str)]) -> HttpResponse {
     match admit(protection, "POST", "/mcp", fields) {
         Admission::Answer(answer) => answer,
         Admission::Verify(presented) => panic!("{presented:?}"),
@@ -74,19 +74,19 @@ fn present(protection: &Protection, fields: &[(&str, &str)]) -> Presented {
 }
 
 /// What becomes of a request whose token allows this.
-fn settle(protection: &Protection, access: Access) -> Result<Authorized, Answer> {
+fn settle(protection: &Protection, access: Access) -> Result<Authorized, HttpResponse> {
     let presented = present(protection, &[("authorization", "Bearer abc")]);
     protection.settle(&presented, Ok(access), &Proofs::new())
 }
 
-fn header<'a>(answer: &'a Answer, name: &str) -> Vec<&'a str> {
+fn header<'a>(answer: &'a HttpResponse, name: &str) -> Vec<&'a str> {
     let headers = answer.headers.iter().filter(|(candidate, _)| *candidate == name);
     headers.map(|(_, value)| &**value).collect()
 }
 
 /// What an answer demands, as the client of this crate reads it.
 #[track_caller]
-fn demand(answer: &Answer) -> Demand {
+fn demand(answer: &HttpResponse) -> Demand {
     let challenges = header(answer, "www-authenticate").join(", ");
     Demand::read(&challenges).unwrap_or_else(|| panic!("no challenge: {answer:?}"))
 }

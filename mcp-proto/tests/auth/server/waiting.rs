@@ -55,7 +55,7 @@ fn ask_from(guard: &Guard, client: Option<IpAddr>) -> Verifying {
     }
 }
 
-fn poll(verifying: &mut Verifying) -> Poll<Result<Authorized, Answer>> {
+fn poll(verifying: &mut Verifying) -> Poll<Result<Authorized, HttpResponse>> {
     Pin::new(verifying).poll(&mut Context::from_waker(Waker::noop()))
 }
 
@@ -65,7 +65,7 @@ fn so_many_requests_wait_and_no_more() {
     let guard = Guard::new(protection(), Checking::of(Asking { answered: false }));
     let mut waiting: Vec<_> = (0..MOST).map(|_| ask(&guard)).collect();
     assert!(waiting.iter_mut().all(|verifying| poll(verifying).is_pending()));
-    let refused = |polled| matches!(polled, Poll::Ready(Err(Answer { status: 429, .. })));
+    let refused = |polled| matches!(polled, Poll::Ready(Err(HttpResponse { status: 429, .. })));
     assert!(refused(poll(&mut ask(&guard))));
     let Poll::Ready(Err(answer)) = poll(&mut ask(&guard)) else { panic!() };
     assert!(answer.headers.contains(&("retry-after", "5".into())));

@@ -1,21 +1,21 @@
 //! What is kept when every request is an exchange.
 
 use super::*;
-use crate::http_common::{Wire, config, modern};
-use mcp_proto::transport::http::Sent;
+use crate::http_common::{ClientWire, config, modern};
+use mcp_proto::transport::http::SentState;
 
-fn list(wire: &mut Wire) -> RequestId {
+fn list(wire: &mut ClientWire) -> RequestId {
     wire.client.request::<ListTools>(wire.now, &first(), RequestOptions::default()).unwrap()
 }
 
-fn fetch(wire: &mut Wire, result: Value) -> Value {
+fn fetch(wire: &mut ClientWire, result: Value) -> Value {
     let request = list(wire);
     let exchange = wire.expect("tools/list");
     wire.answer(&exchange, result);
     wire.result(request)
 }
 
-fn known(wire: &mut Wire) -> Value {
+fn known(wire: &mut ClientWire) -> Value {
     let request = list(wire);
     wire.expect_silence();
     wire.result(request)
@@ -27,7 +27,7 @@ fn with_header(mut result: Value, header: &str) -> Value {
     result
 }
 
-fn call(wire: &mut Wire) -> RequestId {
+fn call(wire: &mut ClientWire) -> RequestId {
     let mut params = CallToolParams::new("a");
     params.arguments = Some(serde_json::from_value(json!({"region": "eu"})).unwrap());
     wire.client.request::<CallTool>(wire.now, &params, RequestOptions::default()).unwrap()
@@ -109,7 +109,7 @@ fn an_old_answer_does_if_no_other_is_to_be_had() {
         let broken = list(wire);
         for _ in 0..2 {
             let exchange = wire.expect("tools/list");
-            wire.fail(&exchange, Sent::Maybe);
+            wire.fail(&exchange, SentState::Maybe);
         }
         assert_eq!(wire.result(broken), answer);
     });

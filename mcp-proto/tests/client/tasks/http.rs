@@ -10,9 +10,9 @@ use mcp_proto::schema::{
 use serde_json::json;
 
 use super::*;
-use crate::http_common::Wire;
+use crate::http_common::ClientWire;
 
-fn http_call(wire: &mut Wire, options: RequestOptions) -> (RequestId, crate::http_common::Exchange) {
+fn http_call(wire: &mut ClientWire, options: RequestOptions) -> (RequestId, crate::http_common::Exchange) {
     let params = CallToolParams::new("slow");
     let request = wire.client.request::<CallTool>(wire.now, &params, options).unwrap();
     (request, wire.expect("tools/call"))

@@ -46,7 +46,7 @@ impl Client {
     // --- Commands ---
 
     /// Asks to be told of changes, from any server: how that is done is the machine's business. The watch lasts until
-    /// [`unwatch`](Self::unwatch), until it has [ended](super::WatchState::Ended), or until the connection is over.
+    /// [`unwatch`](Self::unwatch), until it has [ended](super::WatchState::ExchangeOutcome), or until the connection is over.
     ///
     /// Watch first, and fetch once the watch is [on](super::WatchState::On): then nothing is missed between. A change
     /// may be told more than once.

@@ -48,14 +48,14 @@ pub(super) struct Address(Arc<str>);
 
 impl fmt::Debug for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Shown(&self.0).fmt(f)
+        RedactedUrl(&self.0).fmt(f)
     }
 }
 
 /// A URL as it is shown: without user, password and query, which may be secret. The query may even be a session.
-pub(super) struct Shown<'a>(pub(super) &'a str);
+pub(super) struct RedactedUrl<'a>(pub(super) &'a str);
 
-impl fmt::Debug for Shown<'_> {
+impl fmt::Debug for RedactedUrl<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let url = UriStr::new(self.0).ok();
         let Some((url, authority)) = url.and_then(|url| Some((url, url.authority_components()?))) else {
@@ -81,7 +81,7 @@ impl Address {
     }
 
     /// What `reference` stands for here, unless it leads to another origin or brings a user name of its own.
-    pub(super) fn follow(&self, reference: &str) -> Option<Self> {
+    pub(super) fn resolve_same_origin(&self, reference: &str) -> Option<Self> {
         let base = UriStr::new(&self.0).ok()?;
         let resolved = UriReferenceStr::new(reference).ok()?.resolve_against(base.to_absolute()).to_string();
         let (here, there) = (HttpUrl::parse(&self.0).ok()?, HttpUrl::parse(&resolved).ok()?);
@@ -117,7 +117,8 @@ mod tests {
     #[test]
     fn a_reference_is_followed_within_the_origin_alone() {
         let base = Address::parse("http://Example.com/sse?key=1").unwrap();
-        let follow = |reference| base.follow(reference).map(|address| address.text().to_string());
+        let follow =
+            |reference| base.resolve_same_origin(reference).map(|address| address.text().to_string());
         assert_eq!(follow("/messages?id=7#x").as_deref(), Some("http://Example.com/messages?id=7"));
         assert_eq!(follow("post").as_deref(), Some("http://Example.com/post"));
         assert_eq!(follow("http://example.com:80/a").as_deref(), Some("http://example.com:80/a"));
@@ -129,7 +130,9 @@ mod tests {
 
     #[test]
     fn client_follows_within_one_origin_however_its_host_is_spelt() {
-        let follow = |base: &str, reference: &str| Address::parse(base).unwrap().follow(reference).is_some();
+        let follow = |base: &str, reference: &str| {
+            Address::parse(base).unwrap().resolve_same_origin(reference).is_some()
+        };
         assert!(follow("http://[::1]/sse", "http://[0:0:0:0:0:0:0:1]:80/post"));
         assert!(follow("http://me:pw@example.com/sse", "/post"));
         assert!(follow("http://me:pw@example.com/sse", "http://example.com/post"));

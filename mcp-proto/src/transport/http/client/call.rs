@@ -26,72 +26,72 @@ use crate::schema::{
     CallTool, Cancelled, Direction, ListTools, Method, MethodInfo, Notification, Revision,
     SubscriptionsListen,
 };
-use crate::transport::http::{ExchangeId, Sent, Verb};
+use crate::transport::http::{ExchangeId, SentState, Verb};
 
-use super::answer::{Ended, Trail};
-use super::dialect::Fragments;
-use super::exchange::Purpose;
-use super::headers::Headers;
-use super::outbox::Post;
-use super::reconnect::{FLOOR, Reconnects, Yield};
-use super::session::Gate;
+use super::chunked_results::ResultChunks;
+use super::exchange::ExchangeKind;
+use super::headers::RequestHeaders;
+use super::outbox::OneWayMessage;
+use super::reconnect::{MIN_PAUSE, Reconnects, StreamProgress};
+use super::response::{ExchangeOutcome, ResumePoint};
+use super::session::SendGate;
 use super::timers::Timer;
 use super::{HttpClient, headers};
 
 /// Who wants the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Owner {
+pub(super) enum CallOwner {
     /// The application.
     Application,
     /// The peer, for itself: a ping.
     Peer,
     /// This transport, to learn of the tools' headers.
-    Relist,
+    ToolListing,
 }
 
 /// Where a request is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum CallState {
     /// In the queue.
-    Waiting,
+    Queued,
     /// In an exchange.
-    Out(ExchangeId),
+    InExchange(ExchangeId),
     /// It, or the rest of its answer, is asked for again later.
-    Pausing,
+    BackingOff,
     /// With the server, which answers elsewhere (HTTP+SSE).
     Accepted,
     /// Waiting for the tools to be listed.
-    Parked,
+    AwaitingTools,
 }
 
 #[derive(Debug)]
 pub(super) struct Call {
-    pub(super) owner: Owner,
+    pub(super) owner: CallOwner,
     pub(super) method: Box<str>,
     pub(super) revision: Revision,
     /// Its id on the wire.
-    pub(super) wire: i64,
+    pub(super) wire_id: i64,
     /// The message, as long as it may have to go out again.
     pub(super) body: Option<Bytes>,
-    pub(super) place: Place,
+    pub(super) state: CallState,
     /// Whether it does not count as an exchange, because it lasts.
-    pub(super) lasting: bool,
+    pub(super) is_long_lived: bool,
     /// Whether it counts as one now.
-    pub(super) slot: bool,
+    pub(super) has_slot: bool,
     /// How often in a row it never left.
     pub(super) failures: u32,
     /// The streams of its answer that have ended.
     pub(super) reconnects: Reconnects,
     /// Where its answer broke off.
-    pub(super) trail: Option<Trail>,
+    pub(super) resume_point: Option<ResumePoint>,
     /// What has come of its result, of a server that sends it in parts.
-    pub(super) fragments: Option<Box<Fragments>>,
+    pub(super) chunks: Option<Box<ResultChunks>>,
     /// Whether it has gone out once more because its answer was lost.
     reissued: bool,
     /// Whether it has gone out once more because of its headers.
-    pub(super) mismatched: bool,
+    pub(super) headers_retried: bool,
     /// Whether it has gone out once more because of its version.
-    version_repeated: bool,
+    version_retried: bool,
     /// How often its session was lost.
     renewals: u32,
 }
@@ -101,23 +101,24 @@ impl HttpClient {
 
     /// The peer has a request to send.
     pub(super) fn take_request(&mut self, id: i64, method: Box<str>, revision: Revision, body: Bytes) {
-        let owner = if self.peer.sent_request(id).is_some() { Owner::Application } else { Owner::Peer };
+        let owner =
+            if self.peer.sent_request(id).is_some() { CallOwner::Application } else { CallOwner::Peer };
         let info = MethodInfo::find(&method, Direction::ClientToServer, revision);
         // What the peer asks for itself it does not cancel, and a server may leave any of it unanswered.
-        if owner == Owner::Peer
+        if owner == CallOwner::Peer
             && let Some(before) = self.own_calls.insert(method.clone(), id)
-            && let Some(Call { place: Place::Out(exchange), .. }) = self.take_call(before)
+            && let Some(Call { state: CallState::InExchange(exchange), .. }) = self.take_call(before)
         {
             self.abort_exchange(exchange);
         }
         // A ping behind many requests would count as missed.
-        let lasting = owner == Owner::Peer || info.is_some_and(|info| info.unbounded);
+        let lasting = owner == CallOwner::Peer || info.is_some_and(|info| info.unbounded);
         self.enqueue(id, owner, method, revision, body, lasting);
     }
 
     /// The peer has another round of a request to send: a request of its own to the server, under the number of the
     /// first.
-    pub(super) fn take_round(
+    pub(super) fn take_input_round(
         &mut self,
         number: i64,
         wire: i64,
@@ -129,38 +130,38 @@ impl HttpClient {
         if self.peer.wire_id(number) != Some(wire) {
             return;
         }
-        self.enqueue(number, Owner::Application, method, revision, body, false);
+        self.enqueue(number, CallOwner::Application, method, revision, body, false);
         if let Some(call) = self.calls.get_mut(&number) {
-            call.wire = wire;
+            call.wire_id = wire;
         }
     }
 
     pub(super) fn enqueue(
         &mut self,
         number: i64,
-        owner: Owner,
+        owner: CallOwner,
         method: Box<str>,
         revision: Revision,
         body: Bytes,
         lasting: bool,
     ) {
-        self.out.wait(number, body.len(), lasting);
+        self.outbox.enqueue_request(number, body.len(), lasting);
         let call = Call {
             owner,
             method,
             revision,
-            wire: number,
+            wire_id: number,
             body: Some(body),
-            place: Place::Waiting,
-            lasting,
-            slot: false,
+            state: CallState::Queued,
+            is_long_lived: lasting,
+            has_slot: false,
             failures: 0,
             reconnects: Reconnects::default(),
-            trail: None,
-            fragments: None,
+            resume_point: None,
+            chunks: None,
             reissued: false,
-            mismatched: false,
-            version_repeated: false,
+            headers_retried: false,
+            version_retried: false,
             renewals: 0,
         };
         self.calls.insert(number, call);
@@ -170,32 +171,33 @@ impl HttpClient {
     pub(super) fn send_call(&mut self, now: Instant, number: i64) {
         let Some(call) = self.calls.get(&number) else { return };
         let Some(body) = call.body.clone() else { return };
-        match self.headers_of_call(call, &body) {
+        match self.call_headers(call, &body) {
             Ok(headers) => {
                 let url = self.post_url();
-                let exchange = self.begin(Purpose::Call(number), Verb::Post, url, headers, body);
-                self.excuse_sent(number);
+                let exchange =
+                    self.begin_exchange(ExchangeKind::Call(number), Verb::Post, url, headers, body);
+                self.suspend_sent_deadline(number);
                 if let Some(call) = self.calls.get_mut(&number) {
-                    call.place = Place::Out(exchange);
-                    if !call.lasting && !call.slot {
-                        call.slot = true;
-                        self.busy = self.busy.saturating_add(1);
+                    call.state = CallState::InExchange(exchange);
+                    if !call.is_long_lived && !call.has_slot {
+                        call.has_slot = true;
+                        self.used_slots = self.used_slots.saturating_add(1);
                     }
                 }
             }
-            Err(refusal) => self.end_call(now, number, Outcome::Refused(refusal)),
+            Err(refusal) => self.fail_call(now, number, Outcome::Refused(refusal)),
         }
     }
 
-    pub(super) fn headers_of_call(&self, call: &Call, body: &Bytes) -> Result<Headers, RequestError> {
+    pub(super) fn call_headers(&self, call: &Call, body: &Bytes) -> Result<RequestHeaders, RequestError> {
         let headers = if headers::is_modern(call.revision) {
-            let params = self.tools.headers_of(&call.method, body);
-            headers::modern(&call.method, call.revision, body, params)?
+            let params = self.tools.param_headers(&call.method, body);
+            headers::modern_headers(&call.method, call.revision, body, params)?
         } else {
             self.session_headers().post()
         };
         let limit = self.limits().header_bytes;
-        match headers::longest(&headers) {
+        match headers::longest_header(&headers) {
             longest if longest > limit => {
                 Err(RequestError::Encode(format!("a header of {longest} bytes is over the limit of {limit}")))
             }
@@ -207,33 +209,33 @@ impl HttpClient {
     pub(super) fn requeue(&mut self, now: Instant, number: i64) {
         self.free_slot(number);
         let Some(call) = self.calls.get_mut(&number) else { return };
-        call.trail = None;
-        call.fragments = None;
-        call.place = Place::Waiting;
+        call.resume_point = None;
+        call.chunks = None;
+        call.state = CallState::Queued;
         match &call.body {
-            Some(body) => self.out.wait(number, body.len(), call.lasting),
-            None => self.end_call(now, number, Outcome::Lost(LostReason::Disconnected(String::new()))),
+            Some(body) => self.outbox.enqueue_request(number, body.len(), call.is_long_lived),
+            None => self.fail_call(now, number, Outcome::Lost(LostReason::Disconnected(String::new()))),
         }
     }
 
     /// Puts a request back into the queue as a new one, which has an id of its own.
-    pub(super) fn requeue_renamed(&mut self, now: Instant, number: i64) {
-        self.rename(number);
+    pub(super) fn requeue_with_new_id(&mut self, now: Instant, number: i64) {
+        self.assign_new_id(number);
         self.requeue(now, number);
     }
 
-    fn rename(&mut self, number: i64) {
+    fn assign_new_id(&mut self, number: i64) {
         let wire = self.peer.renumber(number);
         let Some(call) = self.calls.get_mut(&number) else { return };
-        let renamed = call.body.as_ref().and_then(|body| headers::renamed(body, &call.method, wire));
+        let renamed = call.body.as_ref().and_then(|body| headers::with_request_id(body, &call.method, wire));
         call.body = renamed;
-        call.wire = wire;
+        call.wire_id = wire;
     }
 
     pub(super) fn free_slot(&mut self, number: i64) {
-        if let Some(call) = self.calls.get_mut(&number).filter(|call| call.slot) {
-            call.slot = false;
-            self.busy = self.busy.saturating_sub(1);
+        if let Some(call) = self.calls.get_mut(&number).filter(|call| call.has_slot) {
+            call.has_slot = false;
+            self.used_slots = self.used_slots.saturating_sub(1);
         }
     }
 
@@ -252,7 +254,7 @@ impl HttpClient {
     /// Takes a request out, wherever it is; its exchange is left to the caller.
     pub(super) fn take_call(&mut self, number: i64) -> Option<Call> {
         self.free_slot(number);
-        self.out.stop_waiting(number);
+        self.outbox.remove_request(number);
         self.timers.clear(Timer::Call(number));
         self.calls.remove(&number)
     }
@@ -265,34 +267,39 @@ impl HttpClient {
             answer => answer,
         };
         match call.owner {
-            Owner::Application => self.peer.handle_answer(now, number, answer, &mut self.out),
-            Owner::Peer => {
+            CallOwner::Application => self.peer.handle_answer(now, number, answer, &mut self.outbox),
+            CallOwner::Peer => {
                 let response = Response { id: Some(Id::Number(number)), outcome: answer, deviation: None };
                 let frame = Frame::Single(Message::Response(response));
-                self.peer.handle_frame(now, frame, &mut self.out);
+                self.peer.handle_frame(now, frame, &mut self.outbox);
             }
-            Owner::Relist => self.handle_relisted(now, answer.ok()),
+            CallOwner::ToolListing => self.handle_tools_page(now, answer.ok()),
         }
     }
 
     /// A request has ended without an answer.
-    pub(super) fn end_call(&mut self, now: Instant, number: i64, outcome: Outcome) {
+    pub(super) fn fail_call(&mut self, now: Instant, number: i64, outcome: Outcome) {
         let Some(call) = self.take_call(number) else { return };
         match call.owner {
-            Owner::Application => self.peer.handle_no_answer(now, number, outcome, &mut self.out),
+            CallOwner::Application => self.peer.handle_no_answer(now, number, outcome, &mut self.outbox),
             // It counts as missed by its time.
-            Owner::Peer => {}
-            Owner::Relist => self.handle_relisted(now, None),
+            CallOwner::Peer => {}
+            CallOwner::ToolListing => self.handle_tools_page(now, None),
         }
     }
 
     /// A request was answered on a stream that is not its own.
-    pub(super) fn answer_elsewhere(&mut self, now: Instant, number: i64, answer: Result<Raw, ErrorObject>) {
-        let place = self.calls.get(&number).map(|call| call.place);
+    pub(super) fn answer_from_other_stream(
+        &mut self,
+        now: Instant,
+        number: i64,
+        answer: Result<Raw, ErrorObject>,
+    ) {
+        let place = self.calls.get(&number).map(|call| call.state);
         self.note_answered();
         self.answer_call(now, number, answer);
-        if let Some(Place::Out(exchange)) = place {
-            self.detach(now, exchange);
+        if let Some(CallState::InExchange(exchange)) = place {
+            self.drain_after_answer(now, exchange);
         }
     }
 
@@ -301,24 +308,24 @@ impl HttpClient {
     /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/cancellation>
     pub(super) fn cancel_call(&mut self, number: i64, reason: Option<&str>) {
         let Some(call) = self.take_call(number) else { return };
-        self.forget_parked(number);
-        let sent = match call.place {
-            Place::Waiting | Place::Parked => false,
-            Place::Pausing => call.trail.is_some(),
-            Place::Accepted => true,
+        self.forget_waiting_call(number);
+        let sent = match call.state {
+            CallState::Queued | CallState::AwaitingTools => false,
+            CallState::BackingOff => call.resume_point.is_some(),
+            CallState::Accepted => true,
             // If the rest of its answer was about to be asked for, the server works on it.
-            Place::Out(exchange) => self.abort_exchange(exchange) || call.trail.is_some(),
+            CallState::InExchange(exchange) => self.abort_exchange(exchange) || call.resume_point.is_some(),
         };
         if sent && !headers::is_modern(call.revision) {
-            self.post_cancelled(call.wire, reason, call.revision);
+            self.post_cancelled(call.wire_id, reason, call.revision);
         }
     }
 
     /// Nobody waits for the answer any more, and the server is not told.
     pub(super) fn forget_call(&mut self, number: i64) {
         let Some(call) = self.take_call(number) else { return };
-        self.forget_parked(number);
-        if let Place::Out(exchange) = call.place {
+        self.forget_waiting_call(number);
+        if let CallState::InExchange(exchange) = call.state {
             self.abort_exchange(exchange);
         }
     }
@@ -328,63 +335,70 @@ impl HttpClient {
         let mut body = alloc::vec::Vec::new();
         if crate::transport::framing::write_cancelled(&mut body, wire, reason).is_ok() {
             let notification = Some((Cancelled::NAME.into(), revision));
-            self.out.push_post(Post { notification, body: Bytes::from(body), failures: 0 });
+            self.outbox.push_post(OneWayMessage { notification, body: Bytes::from(body), failures: 0 });
         }
     }
 
     // --- What came of an exchange ---
 
     /// The exchange of a request has come to this.
-    pub(super) fn conclude_call(&mut self, now: Instant, number: i64, generation: u32, ended: Ended) {
+    pub(super) fn resolve_call(
+        &mut self,
+        now: Instant,
+        number: i64,
+        generation: u32,
+        ended: ExchangeOutcome,
+    ) {
         if !self.calls.contains_key(&number) {
             return;
         }
         let mut ended = ended;
-        if let Some(http) = ended.refusal_mut()
-            && self.send_when_asked(now, number, http)
+        if let Some(http) = ended.http_error_mut()
+            && self.honor_retry_after(now, number, http)
         {
             return;
         }
         match ended {
             // An error has no place for the challenge, which says how to log in.
-            Ended::Answer { http, answer: Err(_), .. }
+            ExchangeOutcome::Answer { http, answer: Err(_), .. }
                 if http.status == 401 || (http.status == 403 && http.challenge.is_some()) =>
             {
-                self.conclude_refused(now, number, generation, http);
+                self.resolve_refused(now, number, generation, http);
             }
-            Ended::Answer { http, answer: Err(error), own } => {
-                if !self.act_on_error(now, number, generation, http.status, &error, own) {
+            ExchangeOutcome::Answer { http, answer: Err(error), has_request_id: own } => {
+                if !self.handle_protocol_error(now, number, generation, http.status, &error, own) {
                     if (200..300).contains(&http.status) {
                         self.note_answered();
                     }
                     self.answer_call(now, number, Err(error));
                 }
             }
-            Ended::Answer { answer, .. } => {
+            ExchangeOutcome::Answer { answer, .. } => {
                 self.note_answered();
                 self.answer_call(now, number, answer);
             }
-            Ended::Other(http) | Ended::Broken { refused: Some(http), .. } => {
-                self.conclude_refused(now, number, generation, http);
+            ExchangeOutcome::NoAnswer(http) | ExchangeOutcome::Broken { refused: Some(http), .. } => {
+                self.resolve_refused(now, number, generation, http);
             }
-            Ended::Invalid(invalid, _) => self.end_call(now, number, Outcome::Invalid(invalid)),
-            Ended::Unanswered(_, trail) => {
-                let trail = self.trail_within(generation, trail);
-                self.break_call(now, number, "the stream ended before the answer", trail);
+            ExchangeOutcome::Invalid(invalid, _) => self.fail_call(now, number, Outcome::Invalid(invalid)),
+            ExchangeOutcome::Unanswered(_, trail) => {
+                let trail = self.resume_point_within(generation, trail);
+                self.handle_broken_call(now, number, "the stream ended before the answer", trail);
             }
-            Ended::Broken { sent: Sent::No, detail, .. } | Ended::Unreachable { detail } => {
-                self.send_later(now, number, &detail);
+            ExchangeOutcome::Broken { sent: SentState::No, detail, .. }
+            | ExchangeOutcome::Unreachable { detail } => {
+                self.retry_unsent(now, number, &detail);
             }
-            Ended::Broken { detail, trail, .. } => {
-                let trail = self.trail_within(generation, trail);
-                self.break_call(now, number, &detail, trail);
+            ExchangeOutcome::Broken { detail, trail, .. } => {
+                let trail = self.resume_point_within(generation, trail);
+                self.handle_broken_call(now, number, &detail, trail);
             }
         }
     }
 
     /// What an error says about the request's headers, its version or its session, rather than about the request.
     /// Returns whether it is dealt with.
-    fn act_on_error(
+    fn handle_protocol_error(
         &mut self,
         now: Instant,
         number: i64,
@@ -400,7 +414,8 @@ impl HttpClient {
                 404 => !unknown_method,
                 // Widely used servers do not say 404. A request is sent once more for that, not for ever.
                 400 => {
-                    !own && call.renewals == 0 && (self.session.worked || speaks_of_session(&error.message))
+                    !own && call.renewals == 0
+                        && (self.session.has_answered || mentions_session(&error.message))
                 }
                 _ => false,
             };
@@ -408,68 +423,68 @@ impl HttpClient {
         }
         match error.code {
             code::HEADER_MISMATCH
-                if *call.method == *CallTool::NAME && !call.mismatched && call.body.is_some() =>
+                if *call.method == *CallTool::NAME && !call.headers_retried && call.body.is_some() =>
             {
-                call.mismatched = true;
-                call.place = Place::Parked;
+                call.headers_retried = true;
+                call.state = CallState::AwaitingTools;
                 self.free_slot(number);
-                self.relist(now, number, error.clone());
+                self.relist_tools(now, number, error.clone());
                 true
             }
-            code::UNSUPPORTED_PROTOCOL_VERSION if !call.version_repeated && call.body.is_some() => {
+            code::UNSUPPORTED_PROTOCOL_VERSION if !call.version_retried && call.body.is_some() => {
                 let offered = crate::peer::client::handshake::offered_versions(error.data.as_ref());
                 let same = offered
                     .is_some_and(|versions| versions.iter().any(|version| version == call.revision.as_str()));
                 if same {
-                    call.version_repeated = true;
-                    self.requeue_renamed(now, number);
+                    call.version_retried = true;
+                    self.requeue_with_new_id(now, number);
                 }
                 same
             }
             code::HEADER_MISMATCH
             | code::UNSUPPORTED_PROTOCOL_VERSION
             | code::MISSING_REQUIRED_CLIENT_CAPABILITY => {
-                self.proven = true;
+                self.is_era_proven = true;
                 false
             }
             _ => {
                 let unknown_method = status == 404 && error.code == code::METHOD_NOT_FOUND;
                 if !unknown_method && matches!(status, 400 | 404 | 405) {
-                    self.doubt_era(now);
+                    self.redetect_era(now);
                 }
                 false
             }
         }
     }
 
-    fn conclude_refused(&mut self, now: Instant, number: i64, generation: u32, http: HttpError) {
+    fn resolve_refused(&mut self, now: Instant, number: i64, generation: u32, http: HttpError) {
         let Some(call) = self.calls.get(&number) else { return };
         if headers::is_modern(call.revision) {
             if matches!(http.status, 400 | 404 | 405) {
-                self.doubt_era(now);
+                self.redetect_era(now);
             }
         } else {
             let lost = match http.status {
                 404 => true,
-                400 => call.renewals == 0 && speaks_of_session(&http.excerpt),
+                400 => call.renewals == 0 && mentions_session(&http.excerpt),
                 _ => false,
             };
             if lost && self.resend_in_new_session(now, number, generation) {
                 return;
             }
         }
-        self.end_call(now, number, Outcome::Http(http));
+        self.fail_call(now, number, Outcome::Http(http));
     }
 
     /// The session that carried a request is gone: it was not accepted, and goes out in the next one.
     fn resend_in_new_session(&mut self, now: Instant, number: i64, generation: u32) -> bool {
         /// A server that loses more sessions than this while one request is made is not going to answer it.
-        const MOST_RENEWALS: u32 = 3;
+        const MAX_RENEWALS: u32 = 3;
         let Some(call) = self.calls.get_mut(&number) else { return false };
-        if call.body.is_none() || call.renewals >= MOST_RENEWALS {
+        if call.body.is_none() || call.renewals >= MAX_RENEWALS {
             return false;
         }
-        if generation == self.session.generation && !self.lose_session(now) {
+        if generation == self.session.generation && !self.renew_session(now) {
             return false;
         }
         if let Some(call) = self.calls.get_mut(&number) {
@@ -480,22 +495,22 @@ impl HttpClient {
     }
 
     /// A request never left.
-    fn send_later(&mut self, now: Instant, number: i64, detail: &str) {
+    fn retry_unsent(&mut self, now: Instant, number: i64, detail: &str) {
         let backoff = self.config.backoff;
         let Some(call) = self.calls.get_mut(&number) else { return };
         if call.failures >= backoff.attempts || call.body.is_none() {
-            return self.end_call(now, number, Outcome::Lost(LostReason::Disconnected(detail.into())));
+            return self.fail_call(now, number, Outcome::Lost(LostReason::Disconnected(detail.into())));
         }
-        let pause = backoff.pause(call.failures, &mut self.chance);
+        let pause = backoff.pause(call.failures, &mut self.rng);
         call.failures = call.failures.saturating_add(1);
-        call.place = Place::Pausing;
+        call.state = CallState::BackingOff;
         self.timers.set(Timer::Call(number), now + pause);
     }
 
     /// The server refused a request for now, and said when to come back. Returns whether it is sent again then.
     ///
     /// <https://www.rfc-editor.org/rfc/rfc9110#section-10.2.3>
-    fn send_when_asked(&mut self, now: Instant, number: i64, http: &HttpError) -> bool {
+    fn honor_retry_after(&mut self, now: Instant, number: i64, http: &HttpError) -> bool {
         let (429 | 503, Some(pause)) = (http.status, http.retry_after) else { return false };
         let in_time = self.peer.deadline_of(number).is_none_or(|deadline| now + pause < deadline);
         if !in_time || !self.is_repeatable(number, false) {
@@ -511,36 +526,36 @@ impl HttpClient {
             pause,
             error: http.clone(),
         });
-        self.rename(number);
+        self.assign_new_id(number);
         self.free_slot(number);
         if let Some(call) = self.calls.get_mut(&number) {
-            call.place = Place::Pausing;
+            call.state = CallState::BackingOff;
         }
-        self.timers.set(Timer::Call(number), now + pause.max(FLOOR));
+        self.timers.set(Timer::Call(number), now + pause.max(MIN_PAUSE));
         true
     }
 
     /// The connection that was to bring an answer broke.
-    pub(super) fn break_call(&mut self, now: Instant, number: i64, detail: &str, trail: Trail) {
+    pub(super) fn handle_broken_call(&mut self, now: Instant, number: i64, detail: &str, trail: ResumePoint) {
         let resumable = self.is_resumable();
         let Some(call) = self.calls.get_mut(&number) else { return };
         if !headers::is_modern(call.revision) && resumable && trail.last_event.is_some() {
-            let brought = Yield::from(&trail);
+            let brought = StreamProgress::from(&trail);
             return self.resume_later(now, number, trail, brought);
         }
-        if self.may_reissue(number, trail.heard) {
+        if self.may_reissue(number, trail.has_events) {
             if let Some(call) = self.calls.get_mut(&number) {
                 call.reissued = true;
             }
-            return self.requeue_renamed(now, number);
+            return self.requeue_with_new_id(now, number);
         }
-        self.end_call(now, number, Outcome::Lost(LostReason::Disconnected(detail.into())));
+        self.fail_call(now, number, Outcome::Lost(LostReason::Disconnected(detail.into())));
     }
 
     /// Where to go on. The ids of events mean something within their session alone.
-    fn trail_within(&self, generation: u32, trail: Trail) -> Trail {
+    fn resume_point_within(&self, generation: u32, trail: ResumePoint) -> ResumePoint {
         let last_event = trail.last_event.filter(|_| generation == self.session.generation);
-        Trail { last_event, ..trail }
+        ResumePoint { last_event, ..trail }
     }
 
     /// Whether a request may be made once more although the server may have acted on it, and `heard` whether something
@@ -561,17 +576,19 @@ impl HttpClient {
                 // Between two streams of a subscription something may be missed, which its owner must know.
                 let misses = heard && *call.method == *SubscriptionsListen::NAME;
                 info.is_some_and(|info| info.repeatable && !misses)
-                    || (*call.method == *CallTool::NAME && self.tools.is_safe(body))
+                    || (*call.method == *CallTool::NAME && self.tools.is_repeatable(body))
             }
         }
     }
 
     /// A pause is over.
     pub(super) fn resume_or_send(&mut self, now: Instant, number: i64) {
-        let Some(call) = self.calls.get(&number).filter(|call| call.place == Place::Pausing) else { return };
-        match (&call.trail, self.gate) {
-            (Some(_), _) => self.ask_for_rest(number),
-            (None, Gate::Open) if call.slot => self.send_call(now, number),
+        let Some(call) = self.calls.get(&number).filter(|call| call.state == CallState::BackingOff) else {
+            return;
+        };
+        match (&call.resume_point, self.gate) {
+            (Some(_), _) => self.request_resumption(number),
+            (None, SendGate::Open) if call.has_slot => self.send_call(now, number),
             // The session was lost meanwhile, or others have taken its place among the exchanges.
             (None, _) => self.requeue(now, number),
         }
@@ -579,6 +596,6 @@ impl HttpClient {
 }
 
 /// Whether the text of a refusal is about the session.
-fn speaks_of_session(text: &str) -> bool {
+fn mentions_session(text: &str) -> bool {
     text.to_ascii_lowercase().contains("session")
 }

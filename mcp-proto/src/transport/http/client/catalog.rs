@@ -11,24 +11,24 @@ use crate::Instant;
 use crate::peer::client::Diagnostic;
 use crate::rpc::{ErrorObject, Raw};
 use crate::schema::{CallTool, ListTools, Method};
-use crate::transport::http::tools::{ExcludedTool, ListedTool, ParamHeaders, ToolList};
+use crate::transport::http::param_headers::{ExcludedTool, ListedTool, ParamHeaders, ToolList};
 
 use super::HttpClient;
-use super::call::{Call, Owner};
+use super::call::{Call, CallOwner};
 use super::headers::{is_modern, tool_name};
 use super::timers::Timer;
 
 /// More pages of tools than any server has, when they are listed on this side's own account.
-const MOST_PAGES: u32 = 64;
+const MAX_PAGES: u32 = 64;
 
 #[derive(Debug)]
-struct Tool {
+struct CatalogTool {
     headers: Option<ParamHeaders>,
     /// Whether the server declares that calling it twice does no more than calling it once.
-    safe: bool,
+    is_repeatable: bool,
 }
 
-impl Tool {
+impl CatalogTool {
     /// About how many bytes it holds that the server has chosen.
     fn bytes(&self, name: &str) -> usize {
         self.headers.as_ref().map_or(0, ParamHeaders::bytes).saturating_add(name.len())
@@ -37,13 +37,13 @@ impl Tool {
 
 /// The tools that were listed, as far as there is more to know of them than their name.
 #[derive(Debug, Default)]
-pub(super) struct Catalog {
-    tools: BTreeMap<Box<str>, Tool>,
+pub(super) struct ToolCatalog {
+    tools: BTreeMap<Box<str>, CatalogTool>,
     bytes: usize,
 }
 
-impl Catalog {
-    pub(super) fn headers_of(&self, method: &str, body: &[u8]) -> Option<&ParamHeaders> {
+impl ToolCatalog {
+    pub(super) fn param_headers(&self, method: &str, body: &[u8]) -> Option<&ParamHeaders> {
         if method != CallTool::NAME || self.tools.is_empty() {
             return None;
         }
@@ -52,9 +52,9 @@ impl Catalog {
 
     /// Takes note of a tool. More than `limit` bytes are not kept: then all are forgotten, and a call that lacks its
     /// headers for that is refused, which lists the tools anew.
-    fn insert(&mut self, name: Box<str>, tool: Tool, limit: usize) {
+    fn insert(&mut self, name: Box<str>, tool: CatalogTool, limit: usize) {
         self.remove(&name);
-        if tool.headers.is_none() && !tool.safe {
+        if tool.headers.is_none() && !tool.is_repeatable {
             return;
         }
         let bytes = tool.bytes(&name);
@@ -71,16 +71,16 @@ impl Catalog {
         }
     }
 
-    pub(super) fn is_safe(&self, body: &[u8]) -> bool {
-        tool_name(body).and_then(|name| self.tools.get(&*name)).is_some_and(|tool| tool.safe)
+    pub(super) fn is_repeatable(&self, body: &[u8]) -> bool {
+        tool_name(body).and_then(|name| self.tools.get(&*name)).is_some_and(|tool| tool.is_repeatable)
     }
 }
 
 /// The tools are being listed anew, because a call had the wrong headers.
 #[derive(Debug)]
-pub(super) struct Relist {
+pub(super) struct ToolRelisting {
     /// The calls that wait for it, each with the error that it ends with if nothing comes of it.
-    parked: BTreeMap<i64, ErrorObject>,
+    waiting_calls: BTreeMap<i64, ErrorObject>,
     number: i64,
     pages: u32,
     cursor: Option<String>,
@@ -94,7 +94,7 @@ impl HttpClient {
         let limit = self.config.client.limits.message_bytes;
         for ListedTool { name, headers, read_only, idempotent } in list.tools {
             let headers = headers.filter(|_| modern);
-            self.tools.insert(name, Tool { headers, safe: read_only || idempotent }, limit);
+            self.tools.insert(name, CatalogTool { headers, is_repeatable: read_only || idempotent }, limit);
         }
         if !modern {
             // Legacy revisions know nothing of headers: any tool can be called.
@@ -108,72 +108,73 @@ impl HttpClient {
     }
 
     /// A call had the wrong headers: it waits until the tools have been listed.
-    pub(super) fn relist(&mut self, now: Instant, number: i64, error: ErrorObject) {
+    pub(super) fn relist_tools(&mut self, now: Instant, number: i64, error: ErrorObject) {
         match &mut self.relisting {
             Some(relist) => {
-                relist.parked.insert(number, error);
+                relist.waiting_calls.insert(number, error);
             }
             None => {
                 let parked = BTreeMap::from([(number, error)]);
-                self.relisting = Some(Relist { parked, number: 0, pages: 0, cursor: None });
+                self.relisting =
+                    Some(ToolRelisting { waiting_calls: parked, number: 0, pages: 0, cursor: None });
                 let timeout = self.config.client.request_timeout;
                 self.timers.set(Timer::Relist, now + timeout);
                 // What the application has kept of them is as old.
                 self.peer.invalidate(ListTools::NAME);
-                self.ask_for_page();
+                self.request_tools_page();
             }
         }
     }
 
-    fn ask_for_page(&mut self) {
+    fn request_tools_page(&mut self) {
         let Some(relist) = &mut self.relisting else { return };
-        let number = self.peer.list_tools(relist.cursor.as_deref(), &mut self.out);
-        let Some((revision, body)) = self.out.take_own(number) else { return };
+        let number = self.peer.list_tools(relist.cursor.as_deref(), &mut self.outbox);
+        let Some((revision, body)) = self.outbox.take_last_request(number) else { return };
         relist.number = number;
         relist.pages = relist.pages.saturating_add(1);
-        self.enqueue(number, Owner::Relist, ListTools::NAME.into(), revision, body, true);
+        self.enqueue(number, CallOwner::ToolListing, ListTools::NAME.into(), revision, body, true);
     }
 
     /// A page has come, or will not.
-    pub(super) fn handle_relisted(&mut self, now: Instant, page: Option<Raw>) {
+    pub(super) fn handle_tools_page(&mut self, now: Instant, page: Option<Raw>) {
         #[derive(serde::Deserialize)]
         struct Page {
             #[serde(default, rename = "nextCursor")]
             next: Option<String>,
         }
         let Some(relist) = &mut self.relisting else { return };
-        let Some(page) = page else { return self.end_relisting(now, false) };
+        let Some(page) = page else { return self.finish_relisting(now, false) };
         match page.decode::<Page>() {
             Ok(Page { next: Some(next) })
-                if relist.pages < MOST_PAGES && relist.cursor.as_ref() != Some(&next) =>
+                if relist.pages < MAX_PAGES && relist.cursor.as_ref() != Some(&next) =>
             {
                 relist.cursor = Some(next);
-                self.ask_for_page();
+                self.request_tools_page();
             }
-            Ok(_) => self.end_relisting(now, true),
-            Err(_) => self.end_relisting(now, false),
+            Ok(_) => self.finish_relisting(now, true),
+            Err(_) => self.finish_relisting(now, false),
         }
     }
 
     /// The calls that waited go out once more, or end with the error that they had.
-    pub(super) fn end_relisting(&mut self, now: Instant, listed: bool) {
-        let Some(Relist { parked, number, .. }) = self.relisting.take() else { return };
+    pub(super) fn finish_relisting(&mut self, now: Instant, listed: bool) {
+        let Some(ToolRelisting { waiting_calls: parked, number, .. }) = self.relisting.take() else { return };
         self.timers.clear(Timer::Relist);
         self.cancel_call(number, None);
         let parked: Vec<(i64, ErrorObject)> = parked.into_iter().collect();
         for (number, error) in parked {
             if listed {
-                self.requeue_renamed(now, number);
+                self.requeue_with_new_id(now, number);
             } else if self.take_call(number).is_some() {
-                self.peer.handle_answer(now, number, Err(error), &mut self.out);
+                self.peer.handle_answer(now, number, Err(error), &mut self.outbox);
             }
         }
     }
 
     /// A call no longer waits.
-    pub(super) fn forget_parked(&mut self, number: i64) {
+    pub(super) fn forget_waiting_call(&mut self, number: i64) {
         if let Some(relist) = &mut self.relisting {
-            relist.parked.remove(&number);
+            relist.waiting_calls.remove(&number);
         }
     }
 }

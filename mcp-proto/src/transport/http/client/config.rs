@@ -6,19 +6,19 @@ use core::time::Duration;
 
 use crate::peer::client::ClientConfig;
 
-use super::address::Shown;
-use super::hold::Unauthorized;
+use super::address::RedactedUrl;
+use super::parked::UnauthorizedPolicy;
 
 /// The configuration of an [`HttpClient`](super::HttpClient).
 ///
 /// ```
-/// use mcp_proto::transport::http::client::{HttpClientConfig, Listen};
+/// use mcp_proto::transport::http::client::{HttpClientConfig, ListenPolicy};
 /// use mcp_proto::peer::client::ClientConfig;
 /// use mcp_proto::schema::Implementation;
 ///
 /// let client = ClientConfig::new(Implementation::new("my-host", "1.0.0"));
 /// let mut config = HttpClientConfig::new(client, "https://example.com/mcp");
-/// config.listen = Listen::Never;
+/// config.listen = ListenPolicy::Never;
 /// ```
 #[derive(Clone)]
 #[non_exhaustive]
@@ -30,9 +30,9 @@ pub struct HttpClientConfig {
     /// What the jitter of the pauses is derived from; two clients should not have the same. Default 0.
     pub seed: u64,
     /// Whether to listen to what a legacy server says of its own accord. Default: yes.
-    pub listen: Listen,
+    pub listen: ListenPolicy,
     /// What to do where the server wants to know more of who asks. Default: the request ends with that.
-    pub authorization: Unauthorized,
+    pub authorization: UnauthorizedPolicy,
     /// The pauses before something is tried again, and how often that is.
     pub backoff: Backoff,
     /// How long to wait before a stream that broke off is asked for again, if the server did not say. Default 1 s, as
@@ -40,14 +40,14 @@ pub struct HttpClientConfig {
     pub retry: Duration,
     /// How long the GET of HTTP+SSE (2024-11-05) waits for the head of its answer, and then again for the `endpoint`
     /// event. Default 5 s.
-    pub events_timeout: Duration,
+    pub legacy_sse_timeout: Duration,
     /// Whether connecting is retried while the server's host is unknown, refuses connections or shows a certificate that
     /// is not accepted. Default: no, since a mistake in the URL is the most likely cause and should be reported at once.
     /// A host that was reached before is always retried.
     pub retry_unreachable: bool,
     /// Whether to understand event streams that consist of `result` fragments and end with `complete` or `error`, which
     /// no revision of the protocol has. Default: no.
-    pub dialect_002: bool,
+    pub chunked_results: bool,
 }
 
 impl HttpClientConfig {
@@ -57,13 +57,13 @@ impl HttpClientConfig {
             client,
             url: url.into(),
             seed: 0,
-            listen: Listen::default(),
-            authorization: Unauthorized::default(),
+            listen: ListenPolicy::default(),
+            authorization: UnauthorizedPolicy::default(),
             backoff: Backoff::default(),
             retry: Duration::from_secs(1),
-            events_timeout: Duration::from_secs(5),
+            legacy_sse_timeout: Duration::from_secs(5),
             retry_unreachable: false,
-            dialect_002: false,
+            chunked_results: false,
         }
     }
 }
@@ -79,13 +79,13 @@ impl fmt::Debug for HttpClientConfig {
             authorization,
             backoff,
             retry,
-            events_timeout,
+            legacy_sse_timeout: events_timeout,
             retry_unreachable,
-            dialect_002,
+            chunked_results: dialect_002,
         } = self;
         f.debug_struct("HttpClientConfig")
             .field("client", client)
-            .field("url", &Shown(url))
+            .field("url", &RedactedUrl(url))
             .field("seed", seed)
             .field("listen", listen)
             .field("authorization", authorization)
@@ -102,7 +102,7 @@ impl fmt::Debug for HttpClientConfig {
 ///
 /// <https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#listening-for-messages-from-the-server>
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Listen {
+pub enum ListenPolicy {
     /// It is asked for once the session is open; a server that does not offer it is no worse for it.
     #[default]
     IfOffered,
@@ -130,7 +130,7 @@ impl Default for Backoff {
 
 impl Backoff {
     /// The pause after `failures` failures, the first of which is number 0.
-    pub(super) fn pause(&self, failures: u32, chance: &mut Chance) -> Duration {
+    pub(super) fn pause(&self, failures: u32, chance: &mut JitterRng) -> Duration {
         let whole = self.first.saturating_mul(2u32.saturating_pow(failures)).min(self.longest);
         let nanos = u64::try_from(whole.as_nanos()).unwrap_or(u64::MAX) / 2;
         whole.saturating_sub(Duration::from_nanos(chance.below(nanos)))
@@ -139,9 +139,9 @@ impl Backoff {
 
 /// Numbers that differ from one client to the next: `SplitMix64`.
 #[derive(Debug)]
-pub(super) struct Chance(u64);
+pub(super) struct JitterRng(u64);
 
-impl Chance {
+impl JitterRng {
     pub(super) fn new(seed: u64) -> Self {
         Self(seed)
     }

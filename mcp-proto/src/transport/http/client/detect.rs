@@ -66,23 +66,23 @@ use crate::peer::{Conduct, Leniency};
 use crate::rpc::{ErrorObject, code};
 use crate::schema::{ClientCapabilities, Era, Json, Revision};
 
-use super::config::{Backoff, Chance};
+use super::config::{Backoff, JitterRng};
 
 pub(super) use reply::Reply;
-use reply::{Meaning, Seen, is_modern};
+use reply::{ReplyClass, UnexpectedReply, is_modern};
 
 const PROBE: &str = ConnectStep::Probe.as_str();
 const INITIALIZE: &str = ConnectStep::Initialize.as_str();
-const EVENTS: &str = ConnectStep::EventStream.as_str();
+const EVENT_STREAM: &str = ConnectStep::EventStream.as_str();
 /// More answers of "ask again" than any honest server has use for.
-const MOST_PROBES: u8 = 3;
+const MAX_PROBES: u8 = 3;
 /// What may be over by the next attempt is tried again this often: a server that restarts, or is asked too much, is
 /// back within seconds; a person who mistyped an address should not wait for longer.
-const MOST_RETRIES: u32 = 3;
+const MAX_RETRIES: u32 = 3;
 
 /// What is to be done next.
 #[derive(Debug)]
-pub(super) enum Act {
+pub(super) enum HttpDetectAction {
     /// Nothing yet.
     Wait,
     /// Post `server/discover` with this version.
@@ -90,74 +90,74 @@ pub(super) enum Act {
     /// Post `initialize` with this version.
     Initialize(Revision),
     /// Get the stream of events of HTTP+SSE.
-    OpenEvents,
+    OpenEventStream,
     /// Go on with this server.
-    Settle { server: Box<ServerInfo>, verdict: KnownEra },
+    Finish { server: Box<ServerInfo>, verdict: KnownEra },
     /// Give up.
     Fail(ConnectError),
 }
 
 /// Why the handshake came first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Lead {
+enum HandshakeReason {
     /// The probe, or the mode, led to it.
     Detection,
     /// A verdict of an earlier connection.
-    Verdict,
+    KnownEra,
     /// The server has forgotten the session.
     LostSession,
 }
 
 /// Where the handshake is posted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
+enum HandshakeTarget {
     Endpoint,
     /// Where the stream of events said; the answer comes on that stream.
-    BesideEvents,
+    SseEndpoint,
 }
 
 #[derive(Debug)]
-enum Step {
+enum HttpDetectStep {
     /// Nothing has been asked yet.
     Idle,
     Probing {
-        asked: Revision,
+        version: Revision,
         repeated: bool,
     },
     Handshake {
-        asked: Revision,
-        way: Way,
-        lead: Lead,
+        version: Revision,
+        target: HandshakeTarget,
+        reason: HandshakeReason,
     },
-    Events {
-        asked: Revision,
-        lead: Lead,
+    EventStream {
+        version: Revision,
+        reason: HandshakeReason,
     },
-    Settled {
+    Detected {
         era: Era,
-        way: Way,
+        target: HandshakeTarget,
     },
     Failed,
 }
 
 /// The detection of one server.
 #[derive(Debug)]
-pub(super) struct Detect {
-    mode: EraPolicy,
-    verdict: Option<KnownEra>,
+pub(super) struct HttpEraDetection {
+    policy: EraPolicy,
+    known_era: Option<KnownEra>,
     capabilities: ClientCapabilities,
     tolerate: bool,
     conduct: Conduct,
     timeouts: ConnectTimeouts,
-    chance: Chance,
-    step: Step,
+    rng: JitterRng,
+    step: HttpDetectStep,
     probes: u8,
     /// The version that was probed last.
-    modern: Revision,
+    probed_version: Revision,
     /// Whether the probe got 404 and -32601, as from a modern server that lacks it.
-    probe_unknown: bool,
+    probe_was_unknown: bool,
     /// Whether a list of versions has already chosen the version of the handshake.
-    chosen: bool,
+    handshake_version_chosen: bool,
     /// What was tolerated and is not reported yet.
     leniency: Option<Leniency>,
     /// How often the present step was tried again.
@@ -166,49 +166,49 @@ pub(super) struct Detect {
     /// Whether a host that can not be reached is tried again. Once it was reached, it is.
     retry_unreachable: bool,
     /// Whether nothing is tried until the timer strikes.
-    resting: bool,
+    is_backing_off: bool,
     /// How each step ended that led to another one.
-    tried: Vec<ConnectError>,
+    failed_steps: Vec<ConnectError>,
     /// How the last attempt at the present step ended, if it is made again.
-    last: Option<ConnectError>,
-    started_over: bool,
-    verdict_dropped: bool,
-    forgotten: bool,
+    last_error: Option<ConnectError>,
+    has_started_over: bool,
+    known_era_dropped: bool,
+    has_redetected: bool,
     timer: Option<Instant>,
     /// How long the timer was set for.
-    patience: Duration,
-    end: Option<Instant>,
+    timer_duration: Duration,
+    deadline: Option<Instant>,
 }
 
-impl Detect {
+impl HttpEraDetection {
     /// `seed` is what the pauses between attempts depend on.
     pub(super) fn new(config: &ClientConfig, seed: u64, backoff: Backoff) -> Self {
         Self {
-            backoff: Backoff { attempts: backoff.attempts.min(MOST_RETRIES), ..backoff },
-            mode: config.era_policy,
-            verdict: config.known_era,
+            backoff: Backoff { attempts: backoff.attempts.min(MAX_RETRIES), ..backoff },
+            policy: config.era_policy,
+            known_era: config.known_era,
             capabilities: config.capabilities.clone(),
             tolerate: config.tolerate_unknown_version,
             conduct: config.conduct,
             timeouts: config.connect,
-            chance: Chance::new(seed),
-            step: Step::Idle,
+            rng: JitterRng::new(seed),
+            step: HttpDetectStep::Idle,
             probes: 0,
-            modern: Revision::LATEST,
-            probe_unknown: false,
-            chosen: false,
+            probed_version: Revision::LATEST,
+            probe_was_unknown: false,
+            handshake_version_chosen: false,
             leniency: None,
             retries: 0,
             retry_unreachable: false,
-            resting: false,
-            tried: Vec::new(),
-            last: None,
-            started_over: false,
-            verdict_dropped: false,
-            forgotten: false,
+            is_backing_off: false,
+            failed_steps: Vec::new(),
+            last_error: None,
+            has_started_over: false,
+            known_era_dropped: false,
+            has_redetected: false,
             timer: None,
-            patience: Duration::ZERO,
-            end: None,
+            timer_duration: Duration::ZERO,
+            deadline: None,
         }
     }
 
@@ -220,12 +220,12 @@ impl Detect {
 
     /// When [`handle_timeout`](Self::handle_timeout) is due.
     pub(super) fn deadline(&self) -> Option<Instant> {
-        [self.timer, self.end].into_iter().flatten().min()
+        [self.timer, self.deadline].into_iter().flatten().min()
     }
 
     /// Whether a verdict was dropped since this was last asked.
-    pub(super) fn take_verdict_dropped(&mut self) -> bool {
-        core::mem::take(&mut self.verdict_dropped)
+    pub(super) fn take_known_era_dropped(&mut self) -> bool {
+        core::mem::take(&mut self.known_era_dropped)
     }
 
     /// The leniency that was not reported yet.
@@ -236,76 +236,79 @@ impl Detect {
     // --- Beginnings ---
 
     /// Detection begins.
-    pub(super) fn begin(&mut self, now: Instant) -> Act {
-        if !matches!(self.step, Step::Idle) {
-            return Act::Wait;
+    pub(super) fn begin(&mut self, now: Instant) -> HttpDetectAction {
+        if !matches!(self.step, HttpDetectStep::Idle) {
+            return HttpDetectAction::Wait;
         }
-        self.end = Some(now + self.timeouts.total);
-        match (self.mode, self.verdict) {
+        self.deadline = Some(now + self.timeouts.total);
+        match (self.policy, self.known_era) {
             (EraPolicy::Auto, Some(KnownEra { era: Era::Legacy, version, .. })) => {
-                self.handshake(now, version, Way::Endpoint, Lead::Verdict)
+                self.start_handshake(now, version, HandshakeTarget::Endpoint, HandshakeReason::KnownEra)
             }
             (EraPolicy::LegacyOnly, Some(KnownEra { era: Era::Legacy, version, .. })) => {
-                self.handshake(now, version, Way::Endpoint, Lead::Detection)
+                self.start_handshake(now, version, HandshakeTarget::Endpoint, HandshakeReason::Detection)
             }
-            (EraPolicy::LegacyOnly, _) => {
-                self.handshake(now, Revision::LATEST_LEGACY, Way::Endpoint, Lead::Detection)
-            }
-            (EraPolicy::Auto | EraPolicy::ModernOnly, _) => self.probe(now, Revision::LATEST, false),
+            (EraPolicy::LegacyOnly, _) => self.start_handshake(
+                now,
+                Revision::LATEST_LEGACY,
+                HandshakeTarget::Endpoint,
+                HandshakeReason::Detection,
+            ),
+            (EraPolicy::Auto | EraPolicy::ModernOnly, _) => self.start_probe(now, Revision::LATEST, false),
         }
     }
 
     /// A legacy server has forgotten the session, or its stream of events was opened anew: the handshake, at the
     /// version that was agreed on.
-    pub(super) fn renew(&mut self, now: Instant, version: Revision) -> Act {
+    pub(super) fn repeat_handshake(&mut self, now: Instant, version: Revision) -> HttpDetectAction {
         let way = match self.step {
-            Step::Settled { era: Era::Legacy, way } => {
+            HttpDetectStep::Detected { era: Era::Legacy, target: way } => {
                 self.restart(now);
-                self.started_over = false;
+                self.has_started_over = false;
                 way
             }
-            Step::Handshake { lead: Lead::LostSession, way, .. } => way,
+            HttpDetectStep::Handshake { reason: HandshakeReason::LostSession, target: way, .. } => way,
             // That was beside another stream of events.
-            Step::Failed => {
+            HttpDetectStep::Failed => {
                 self.restart(now);
-                Way::BesideEvents
+                HandshakeTarget::SseEndpoint
             }
-            _ => return Act::Wait,
+            _ => return HttpDetectAction::Wait,
         };
-        self.handshake(now, version, way, Lead::LostSession)
+        self.start_handshake(now, version, way, HandshakeReason::LostSession)
     }
 
     /// A server that was taken for modern, and has not shown yet that it is, answers as if it were none: detection runs
     /// from the start. The second time it is none that this client can speak to.
-    pub(super) fn forget(&mut self, now: Instant) -> Act {
-        if !matches!(self.step, Step::Settled { era: Era::Modern, .. }) {
-            return Act::Wait;
+    pub(super) fn redetect(&mut self, now: Instant) -> HttpDetectAction {
+        if !matches!(self.step, HttpDetectStep::Detected { era: Era::Modern, .. }) {
+            return HttpDetectAction::Wait;
         }
-        if core::mem::replace(&mut self.forgotten, true) {
+        if core::mem::replace(&mut self.has_redetected, true) {
             return self.fail(ConnectError::Unexpected {
                 during: "the first request",
                 reason: "it answers neither as a modern server nor as a legacy one".into(),
             });
         }
-        self.started_over = true;
-        self.verdict = None;
-        self.verdict_dropped = true;
+        self.has_started_over = true;
+        self.known_era = None;
+        self.known_era_dropped = true;
         self.restart(now);
-        self.probe(now, Revision::LATEST, false)
+        self.start_probe(now, Revision::LATEST, false)
     }
 
     fn restart(&mut self, now: Instant) {
-        self.end = Some(now + self.timeouts.total);
+        self.deadline = Some(now + self.timeouts.total);
         self.probes = 0;
-        self.probe_unknown = false;
-        self.chosen = false;
-        self.tried.clear();
+        self.probe_was_unknown = false;
+        self.handshake_version_chosen = false;
+        self.failed_steps.clear();
     }
 
     // --- Inputs ---
 
     /// A server that was reached before is on its way back, most likely.
-    fn weigh(&mut self, reply: Reply) -> Reply {
+    fn soften_unreachable(&mut self, reply: Reply) -> Reply {
         match reply {
             Reply::Unreachable { detail } if self.retry_unreachable => {
                 Reply::Failed { detail, retry_after: None }
@@ -319,13 +322,15 @@ impl Detect {
     }
 
     /// What became of a probe.
-    pub(super) fn handle_probe(&mut self, now: Instant, reply: Reply) -> Act {
-        let reply = self.weigh(reply);
-        let Step::Probing { asked, repeated } = self.step else { return Act::Wait };
+    pub(super) fn handle_probe(&mut self, now: Instant, reply: Reply) -> HttpDetectAction {
+        let reply = self.soften_unreachable(reply);
+        let HttpDetectStep::Probing { version: asked, repeated } = self.step else {
+            return HttpDetectAction::Wait;
+        };
         match reply {
             Reply::Result { status: 200..=299, ref result } => {
                 if let Some(discovered) = handshake::read_discover(result) {
-                    return self.settle_discovered(now, discovered);
+                    return self.finish_discovered(now, discovered);
                 }
             }
             Reply::Error { ref error, .. } if is_modern(error.code) => {
@@ -333,13 +338,14 @@ impl Detect {
             }
             _ => {}
         }
-        let seen = Seen::new(PROBE, reply);
-        match seen.meaning {
-            Meaning::Temporary(pause) => self.rest(now, seen.error, pause),
-            Meaning::Barred => self.fail(seen.error),
-            Meaning::NotUnderstood | Meaning::NoEndpoint { .. } => {
-                self.probe_unknown = matches!(seen.meaning, Meaning::NoEndpoint { unknown_method: true });
-                self.not_modern(now, seen.error)
+        let seen = UnexpectedReply::new(PROBE, reply);
+        match seen.class {
+            ReplyClass::Temporary(pause) => self.back_off(now, seen.error, pause),
+            ReplyClass::Forbidden => self.fail(seen.error),
+            ReplyClass::NotUnderstood | ReplyClass::NoEndpoint { .. } => {
+                self.probe_was_unknown =
+                    matches!(seen.class, ReplyClass::NoEndpoint { unknown_method: true });
+                self.handle_not_modern(now, seen.error)
             }
         }
     }
@@ -350,7 +356,7 @@ impl Detect {
         asked: Revision,
         repeated: bool,
         error: ErrorObject,
-    ) -> Act {
+    ) -> HttpDetectAction {
         match error.code {
             code::UNSUPPORTED_PROTOCOL_VERSION => {
                 let Some(versions) = handshake::offered_versions(error.data.as_ref()) else {
@@ -360,41 +366,48 @@ impl Detect {
                     if repeated {
                         return self.fail(ConnectError::Refused { during: PROBE, error });
                     }
-                    return self.probe(now, asked, true);
+                    return self.start_probe(now, asked, true);
                 }
-                match self.choose(&versions) {
-                    Some(version) if version.era() == Era::Modern => self.probe(now, version, false),
+                match self.choose_version(&versions) {
+                    Some(version) if version.era() == Era::Modern => self.start_probe(now, version, false),
                     Some(version) => {
-                        self.chosen = true;
-                        self.tried.push(ConnectError::Refused { during: PROBE, error });
-                        self.handshake(now, version, Way::Endpoint, Lead::Detection)
+                        self.handshake_version_chosen = true;
+                        self.failed_steps.push(ConnectError::Refused { during: PROBE, error });
+                        self.start_handshake(
+                            now,
+                            version,
+                            HandshakeTarget::Endpoint,
+                            HandshakeReason::Detection,
+                        )
                     }
-                    None => self.no_common_version(versions),
+                    None => self.fail_no_common_version(versions),
                 }
             }
             code::MISSING_REQUIRED_CLIENT_CAPABILITY => {
                 match handshake::required_capabilities(error.data.as_ref()) {
                     Some((names, _)) if !repeated && names.iter().all(|name| self.has_capability(name)) => {
-                        self.probe(now, asked, true)
+                        self.start_probe(now, asked, true)
                     }
                     Some((_, required)) => self.fail(ConnectError::MissingCapabilities { required }),
                     None => self.fail(ConnectError::Refused { during: PROBE, error }),
                 }
             }
             _ if repeated => self.fail(ConnectError::HeadersChanged { error }),
-            _ => self.probe(now, asked, true),
+            _ => self.start_probe(now, asked, true),
         }
     }
 
     /// What became of the handshake. Beside a stream of events the answer comes on that stream; of the POST itself only
     /// a failure is told.
-    pub(super) fn handle_initialize(&mut self, now: Instant, reply: Reply) -> Act {
-        let reply = self.weigh(reply);
-        let Step::Handshake { asked, way, lead } = self.step else { return Act::Wait };
+    pub(super) fn handle_initialize(&mut self, now: Instant, reply: Reply) -> HttpDetectAction {
+        let reply = self.soften_unreachable(reply);
+        let HttpDetectStep::Handshake { version: asked, target: way, reason: lead } = self.step else {
+            return HttpDetectAction::Wait;
+        };
         match reply {
             Reply::Result { status: 200..=299, ref result } => {
                 if let Some(initialized) = handshake::read_initialize(result) {
-                    return self.settle_initialized(asked, way, initialized);
+                    return self.finish_initialized(asked, way, initialized);
                 }
             }
             Reply::Error { ref error, .. } if is_modern(error.code) => {
@@ -403,56 +416,74 @@ impl Detect {
             _ => {}
         }
         let alternative = match &reply {
-            Reply::Error { error, .. } if self.conduct == Conduct::Lenient && !self.chosen => {
+            Reply::Error { error, .. }
+                if self.conduct == Conduct::Lenient && !self.handshake_version_chosen =>
+            {
                 handshake::alternative_version(error.data.as_ref(), asked)
             }
             _ => None,
         };
-        let seen = Seen::new(INITIALIZE, reply);
+        let seen = UnexpectedReply::new(INITIALIZE, reply);
         if let Some(offered) = alternative
-            && matches!(seen.meaning, Meaning::NotUnderstood | Meaning::NoEndpoint { .. })
+            && matches!(seen.class, ReplyClass::NotUnderstood | ReplyClass::NoEndpoint { .. })
         {
-            self.chosen = true;
+            self.handshake_version_chosen = true;
             self.leniency = Some(Leniency::VersionRetried { refused: asked, offered });
-            self.tried.push(seen.error);
-            return self.handshake(now, offered, way, lead);
+            self.failed_steps.push(seen.error);
+            return self.start_handshake(now, offered, way, lead);
         }
-        match seen.meaning {
-            Meaning::Temporary(pause) if way == Way::Endpoint => self.rest(now, seen.error, pause),
-            Meaning::NoEndpoint { unknown_method: true }
-                if self.probe_unknown && self.mode == EraPolicy::Auto =>
+        match seen.class {
+            ReplyClass::Temporary(pause) if way == HandshakeTarget::Endpoint => {
+                self.back_off(now, seen.error, pause)
+            }
+            ReplyClass::NoEndpoint { unknown_method: true }
+                if self.probe_was_unknown && self.policy == EraPolicy::Auto =>
             {
-                self.settle(self.modern, Way::Endpoint, None)
+                self.finish(self.probed_version, HandshakeTarget::Endpoint, None)
             }
-            Meaning::NoEndpoint { .. } if way == Way::Endpoint && lead != Lead::LostSession => {
-                self.tried.push(seen.error);
-                self.enter(Step::Events { asked, lead });
-                Act::OpenEvents
+            ReplyClass::NoEndpoint { .. }
+                if way == HandshakeTarget::Endpoint && lead != HandshakeReason::LostSession =>
+            {
+                self.failed_steps.push(seen.error);
+                self.enter_step(HttpDetectStep::EventStream { version: asked, reason: lead });
+                HttpDetectAction::OpenEventStream
             }
-            Meaning::NotUnderstood | Meaning::NoEndpoint { .. } => self.refused(now, lead, seen.error),
-            Meaning::Temporary(_) | Meaning::Barred => self.fail(seen.error),
+            ReplyClass::NotUnderstood | ReplyClass::NoEndpoint { .. } => {
+                self.handle_refused(now, lead, seen.error)
+            }
+            ReplyClass::Temporary(_) | ReplyClass::Forbidden => self.fail(seen.error),
         }
     }
 
     /// The handshake was answered by an error that only modern servers know.
-    fn handle_modern_server(&mut self, now: Instant, way: Way, lead: Lead, error: ErrorObject) -> Act {
+    fn handle_modern_server(
+        &mut self,
+        now: Instant,
+        way: HandshakeTarget,
+        lead: HandshakeReason,
+        error: ErrorObject,
+    ) -> HttpDetectAction {
         let refusal = |error| ConnectError::Refused { during: INITIALIZE, error };
-        if lead != Lead::Detection && self.mode == EraPolicy::Auto && !self.started_over {
+        if lead != HandshakeReason::Detection && self.policy == EraPolicy::Auto && !self.has_started_over {
             return self.start_over(now, refusal(error));
         }
-        let may_be_modern = self.mode == EraPolicy::Auto && way == Way::Endpoint;
+        let may_be_modern = self.policy == EraPolicy::Auto && way == HandshakeTarget::Endpoint;
         match error.code {
-            code::HEADER_MISMATCH if may_be_modern => self.settle(self.modern, Way::Endpoint, None),
-            code::UNSUPPORTED_PROTOCOL_VERSION if !self.chosen => {
+            code::HEADER_MISMATCH if may_be_modern => {
+                self.finish(self.probed_version, HandshakeTarget::Endpoint, None)
+            }
+            code::UNSUPPORTED_PROTOCOL_VERSION if !self.handshake_version_chosen => {
                 let Some(versions) = handshake::offered_versions(error.data.as_ref()) else {
                     return self.fail(refusal(error));
                 };
-                self.chosen = true;
-                match self.choose(&versions) {
-                    Some(version) if version.era() == Era::Legacy => self.handshake(now, version, way, lead),
-                    Some(version) if may_be_modern => self.settle(version, Way::Endpoint, None),
+                self.handshake_version_chosen = true;
+                match self.choose_version(&versions) {
+                    Some(version) if version.era() == Era::Legacy => {
+                        self.start_handshake(now, version, way, lead)
+                    }
+                    Some(version) if may_be_modern => self.finish(version, HandshakeTarget::Endpoint, None),
                     Some(_) => self.fail(refusal(error)),
-                    None => self.no_common_version(versions),
+                    None => self.fail_no_common_version(versions),
                 }
             }
             _ => self.fail(refusal(error)),
@@ -461,107 +492,114 @@ impl Detect {
 
     /// The probe, or the handshake, was answered by an event stream that begins with `endpoint`: the server takes any
     /// request for the one that opens the stream of HTTP+SSE.
-    pub(super) fn handle_endpoint(&mut self) -> Act {
+    pub(super) fn handle_endpoint(&mut self) -> HttpDetectAction {
         let (during, asked, lead) = match self.step {
-            Step::Probing { .. } => (PROBE, Revision::LATEST_LEGACY, Lead::Detection),
-            Step::Handshake { asked, way: Way::Endpoint, lead } if lead != Lead::LostSession => {
+            HttpDetectStep::Probing { .. } => (PROBE, Revision::LATEST_LEGACY, HandshakeReason::Detection),
+            HttpDetectStep::Handshake { version: asked, target: HandshakeTarget::Endpoint, reason: lead }
+                if lead != HandshakeReason::LostSession =>
+            {
                 (INITIALIZE, asked, lead)
             }
-            _ => return Act::Wait,
+            _ => return HttpDetectAction::Wait,
         };
         self.retry_unreachable = true;
         let what = "it is the event stream of HTTP+SSE (2024-11-05)".into();
         let evidence = ConnectError::Unexpected { during, reason: what };
-        if self.mode == EraPolicy::ModernOnly {
+        if self.policy == EraPolicy::ModernOnly {
             return self.fail(ConnectError::LegacyServer { evidence: evidence.to_string() });
         }
-        self.tried.push(evidence);
-        self.enter(Step::Events { asked, lead });
-        Act::OpenEvents
+        self.failed_steps.push(evidence);
+        self.enter_step(HttpDetectStep::EventStream { version: asked, reason: lead });
+        HttpDetectAction::OpenEventStream
     }
 
     /// The stream of events has named where to post, or what became of it instead.
-    pub(super) fn handle_events(&mut self, now: Instant, endpoint: Result<(), Reply>) -> Act {
+    pub(super) fn handle_events(&mut self, now: Instant, endpoint: Result<(), Reply>) -> HttpDetectAction {
         let (asked, lead) = match self.step {
             // The stream broke off, and was opened anew or not.
-            Step::Events { asked, lead } | Step::Handshake { asked, way: Way::BesideEvents, lead } => {
-                (asked, lead)
-            }
-            _ => return Act::Wait,
+            HttpDetectStep::EventStream { version: asked, reason: lead }
+            | HttpDetectStep::Handshake {
+                version: asked,
+                target: HandshakeTarget::SseEndpoint,
+                reason: lead,
+            } => (asked, lead),
+            _ => return HttpDetectAction::Wait,
         };
         match endpoint {
-            Ok(()) => self.handshake(now, asked, Way::BesideEvents, lead),
+            Ok(()) => self.start_handshake(now, asked, HandshakeTarget::SseEndpoint, lead),
             Err(reply) => {
-                let reply = self.weigh(reply);
-                let seen = Seen::new(EVENTS, reply);
-                match seen.meaning {
-                    Meaning::NotUnderstood | Meaning::NoEndpoint { .. } => {
-                        self.refused(now, lead, seen.error)
+                let reply = self.soften_unreachable(reply);
+                let seen = UnexpectedReply::new(EVENT_STREAM, reply);
+                match seen.class {
+                    ReplyClass::NotUnderstood | ReplyClass::NoEndpoint { .. } => {
+                        self.handle_refused(now, lead, seen.error)
                     }
-                    Meaning::Temporary(_) | Meaning::Barred => self.fail(seen.error),
+                    ReplyClass::Temporary(_) | ReplyClass::Forbidden => self.fail(seen.error),
                 }
             }
         }
     }
 
     /// A timer may be due.
-    pub(super) fn handle_timeout(&mut self, now: Instant) -> Act {
-        let Some(during) = self.step().map(ConnectStep::as_str) else { return Act::Wait };
-        if self.end.is_some_and(|end| end <= now) {
-            let last = self.last.take().map(Box::new);
+    pub(super) fn handle_timeout(&mut self, now: Instant) -> HttpDetectAction {
+        let Some(during) = self.current_step().map(ConnectStep::as_str) else {
+            return HttpDetectAction::Wait;
+        };
+        if self.deadline.is_some_and(|end| end <= now) {
+            let last = self.last_error.take().map(Box::new);
             return self.fail(ConnectError::NotReady { during, within: self.timeouts.total, last });
         }
         if self.timer.is_none_or(|timer| timer > now) {
-            return Act::Wait;
+            return HttpDetectAction::Wait;
         }
         self.timer = None;
-        let late = ConnectError::TimedOut { during, after: self.patience };
+        let late = ConnectError::TimedOut { during, after: self.timer_duration };
         match self.step {
-            Step::Probing { asked, .. } if self.resting => {
-                self.wait_for(now, self.timeouts.probe_http);
-                Act::Probe(asked)
+            HttpDetectStep::Probing { version: asked, .. } if self.is_backing_off => {
+                self.set_timer(now, self.timeouts.probe_http);
+                HttpDetectAction::Probe(asked)
             }
-            Step::Handshake { asked, .. } if self.resting => {
-                self.wait_for(now, self.timeouts.initialize_http);
-                Act::Initialize(asked)
+            HttpDetectStep::Handshake { version: asked, .. } if self.is_backing_off => {
+                self.set_timer(now, self.timeouts.initialize_http);
+                HttpDetectAction::Initialize(asked)
             }
-            Step::Handshake { way: Way::BesideEvents, .. } => self.fail(late),
-            _ => self.rest(now, late, None),
+            HttpDetectStep::Handshake { target: HandshakeTarget::SseEndpoint, .. } => self.fail(late),
+            _ => self.back_off(now, late, None),
         }
     }
 
     /// The server was not waited for, for so long.
-    pub(super) fn postpone(&mut self, by: Duration) {
+    pub(super) fn extend_deadlines(&mut self, by: Duration) {
         self.timer = self.timer.map(|timer| timer + by);
-        self.end = self.end.map(|end| end + by);
+        self.deadline = self.deadline.map(|end| end + by);
     }
 
     // --- Getters ---
 
     /// The step under way.
-    fn step(&self) -> Option<ConnectStep> {
+    fn current_step(&self) -> Option<ConnectStep> {
         match self.step {
-            Step::Probing { .. } => Some(ConnectStep::Probe),
-            Step::Handshake { .. } => Some(ConnectStep::Initialize),
-            Step::Events { .. } => Some(ConnectStep::EventStream),
-            Step::Idle | Step::Settled { .. } | Step::Failed => None,
+            HttpDetectStep::Probing { .. } => Some(ConnectStep::Probe),
+            HttpDetectStep::Handshake { .. } => Some(ConnectStep::Initialize),
+            HttpDetectStep::EventStream { .. } => Some(ConnectStep::EventStream),
+            HttpDetectStep::Idle | HttpDetectStep::Detected { .. } | HttpDetectStep::Failed => None,
         }
     }
 
     /// A report on the present step.
     pub(super) fn progress(&self, now: Instant) -> Option<ConnectProgress> {
         let until = |instant: Instant| instant.saturating_since(now);
-        let mut progress = ConnectProgress::new(self.step()?);
+        let mut progress = ConnectProgress::new(self.current_step()?);
         progress.retry = self.retries;
-        progress.pause = self.timer.filter(|_| self.resting).map(until);
-        progress.reason = self.last.as_ref().or(self.tried.last()).cloned().map(Box::new);
-        progress.remaining = self.end.map(until);
+        progress.pause = self.timer.filter(|_| self.is_backing_off).map(until);
+        progress.reason = self.last_error.as_ref().or(self.failed_steps.last()).cloned().map(Box::new);
+        progress.remaining = self.deadline.map(until);
         Some(progress)
     }
 
     /// The versions that the mode allows, newest first.
-    fn allowed(&self) -> impl Iterator<Item = Revision> {
-        let (modern, legacy) = match self.mode {
+    fn allowed_versions(&self) -> impl Iterator<Item = Revision> {
+        let (modern, legacy) = match self.policy {
             EraPolicy::Auto => (Revision::MODERN, Revision::LEGACY),
             EraPolicy::ModernOnly => (Revision::MODERN, [].as_slice()),
             EraPolicy::LegacyOnly => ([].as_slice(), Revision::LEGACY),
@@ -569,8 +607,8 @@ impl Detect {
         modern.iter().chain(legacy).copied()
     }
 
-    fn choose(&self, versions: &[String]) -> Option<Revision> {
-        self.allowed().find(|revision| versions.iter().any(|version| version == revision.as_str()))
+    fn choose_version(&self, versions: &[String]) -> Option<Revision> {
+        self.allowed_versions().find(|revision| versions.iter().any(|version| version == revision.as_str()))
     }
 
     fn has_capability(&self, name: &str) -> bool {

@@ -10,12 +10,12 @@ use bytes::Bytes;
 use crate::schema::Revision;
 
 use super::address::Address;
-use super::answer::{Ended, Events, Whole};
-use super::outbox::Post;
+use super::outbox::OneWayMessage;
+use super::response::{BufferedBody, EventBody, ExchangeOutcome};
 
 /// What an exchange is for.
 #[derive(Clone, Debug)]
-pub(super) enum Purpose {
+pub(super) enum ExchangeKind {
     /// The era probe.
     Probe { wire: i64, body: Bytes, revision: Revision },
     /// The legacy handshake.
@@ -25,7 +25,7 @@ pub(super) enum Purpose {
     /// The rest of the stream that answers a request.
     Resume { number: i64, last_event: Arc<str> },
     /// A notification or a reply.
-    Post(Post),
+    Post(OneWayMessage),
     /// What the server says of its own accord.
     Listen { last_event: Option<Arc<str>> },
     /// The one stream of HTTP+SSE.
@@ -36,46 +36,49 @@ pub(super) enum Purpose {
 
 /// What has come of an exchange.
 #[derive(Debug)]
-pub(super) enum Reading {
+pub(super) enum ResponseState {
     /// Nothing.
-    Nothing,
+    AwaitingHead,
     /// A body that is read when it is whole.
-    Whole(Box<Whole>),
+    Buffered(Box<BufferedBody>),
     /// A stream of events.
-    Events(Box<Events>),
+    Events(Box<EventBody>),
     /// A refusal that is not the end of it.
-    Held(Box<Ended>),
+    Parked(Box<ExchangeOutcome>),
 }
 
-pub(super) struct Exchange {
-    pub(super) purpose: Purpose,
+pub(super) struct ClientExchange {
+    pub(super) kind: ExchangeKind,
     pub(super) url: Address,
     pub(super) redirects: u8,
     /// How often what it is for was held, and went out again.
-    pub(super) resumed: u32,
+    pub(super) authorization_attempts: u32,
     /// Which session it belongs to.
     pub(super) generation: u32,
     /// The session that the head named.
-    pub(super) session: Option<String>,
+    pub(super) new_session: Option<String>,
     /// The nonce of RFC 9449 that the head brought.
     pub(super) dpop_nonce: Option<String>,
-    pub(super) reading: Reading,
+    pub(super) response: ResponseState,
     /// What is left of what may follow the answer, in bytes, once it has come.
-    pub(super) rest: Option<usize>,
+    pub(super) trailing_bytes_left: Option<usize>,
 }
 
-impl Exchange {
+impl ClientExchange {
     /// Whether it carries one request, whose result is the only one that its response may hold.
-    pub(super) fn answers_one(&self) -> bool {
-        matches!(self.purpose, Purpose::Probe { .. } | Purpose::Initialize { .. } | Purpose::Call(_))
+    pub(super) fn carries_one_request(&self) -> bool {
+        matches!(
+            self.kind,
+            ExchangeKind::Probe { .. } | ExchangeKind::Initialize { .. } | ExchangeKind::Call(_)
+        )
     }
 }
 
-impl fmt::Debug for Exchange {
+impl fmt::Debug for ClientExchange {
     /// Omits the session and the bytes read so far.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Exchange")
-            .field("purpose", &self.purpose)
+            .field("purpose", &self.kind)
             .field("url", &self.url)
             .field("generation", &self.generation)
             .finish_non_exhaustive()

@@ -3,11 +3,11 @@
 use alloc::boxed::Box;
 
 use crate::Instant;
-use crate::transport::http::{End, ExchangeId, Fields};
+use crate::transport::http::{ExchangeEnd, ExchangeId, Fields};
 
 use super::HttpClient;
-use super::answer::{Content, Events, Head, Whole};
-use super::exchange::{Purpose, Reading};
+use super::exchange::{ExchangeKind, ResponseState};
+use super::response::{AnswerHead, BodyType, BufferedBody, EventBody};
 use super::session;
 use super::timers::Timer;
 
@@ -15,45 +15,49 @@ impl HttpClient {
     pub(super) fn take_head(&mut self, now: Instant, id: ExchangeId, status: u16, fields: &dyn Fields) {
         let limits = *self.limits();
         let Some(exchange) = self.exchanges.get_mut(&id) else { return };
-        if status < 200 || !matches!(exchange.reading, Reading::Nothing) {
+        if status < 200 || !matches!(exchange.response, ResponseState::AwaitingHead) {
             return;
         }
         let conduct = self.config.client.conduct;
-        let mut head = Head::read(status, fields, limits.header_bytes);
-        let redirected = self.redirect(now, id, &head);
+        let mut head = AnswerHead::read(status, fields, limits.header_bytes);
+        let redirected = self.follow_redirect(now, id, &head);
         let Some(exchange) = self.exchanges.get_mut(&id) else { return };
         if redirected {
-            exchange.reading = Reading::Whole(Box::new(Whole::new(head, limits.message_bytes, conduct)));
+            exchange.response =
+                ResponseState::Buffered(Box::new(BufferedBody::new(head, limits.message_bytes, conduct)));
             return;
         }
         let success = head.is_success();
         let encoded = head.encoding.is_some();
-        exchange.session = head.session.take().filter(|_| success);
+        exchange.new_session = head.session.take().filter(|_| success);
         exchange.dpop_nonce = head.dpop_nonce.take();
-        let purpose = exchange.purpose.clone();
+        let purpose = exchange.kind.clone();
         let streams =
-            success && !encoded && head.content == Content::Events && status != 202 && status != 204;
+            success && !encoded && head.content == BodyType::Events && status != 202 && status != 204;
         if streams {
-            exchange.reading = Reading::Events(Box::new(Events::new(status, limits.message_bytes)));
+            exchange.response = ResponseState::Events(Box::new(EventBody::new(status, limits.message_bytes)));
         } else {
-            exchange.reading = Reading::Whole(Box::new(Whole::new(head, limits.message_bytes, conduct)));
+            exchange.response =
+                ResponseState::Buffered(Box::new(BufferedBody::new(head, limits.message_bytes, conduct)));
         }
         if encoded {
             // Not a byte of it can be read.
-            self.out.abort(id);
-            return self.take_end(now, id, End::Complete);
+            self.outbox.abort(id);
+            return self.handle_exchange_end(now, id, ExchangeEnd::Complete);
         }
         match purpose {
-            Purpose::Call(number) if success => self.note_success(number),
-            Purpose::Post(_) => {
+            ExchangeKind::Call(number) if success => self.note_success(number),
+            ExchangeKind::Post(_) => {
                 // Whatever it has to say, nobody waits for it.
-                self.timers.set(Timer::Drain(id), now + session::POSTED);
+                self.timers.set(Timer::Drain(id), now + session::POST_RESPONSE_TIMEOUT);
                 if success {
-                    self.note_posted(id);
+                    self.handle_post_accepted(id);
                 }
             }
-            Purpose::Events if streams => self.note_events_begun(now),
-            Purpose::Listen { .. } | Purpose::Resume { .. } if streams => self.note_stream(now, &purpose),
+            ExchangeKind::Events if streams => self.handle_events_head(now),
+            ExchangeKind::Listen { .. } | ExchangeKind::Resume { .. } if streams => {
+                self.note_stream(now, &purpose)
+            }
             _ => {}
         }
     }

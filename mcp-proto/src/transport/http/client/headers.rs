@@ -15,13 +15,13 @@ use crate::peer::RequestError;
 use crate::rpc::{Id, Raw, write};
 use crate::schema::{CallTool, Direction, Era, Method, MethodInfo, Revision};
 use crate::transport::http::header;
-use crate::transport::http::tools::ParamHeaders;
+use crate::transport::http::param_headers::ParamHeaders;
 
-pub(super) type Headers = Vec<(Cow<'static, str>, String)>;
+pub(super) type RequestHeaders = Vec<(Cow<'static, str>, String)>;
 
 const JSON: &str = "application/json";
 const EVENTS: &str = "text/event-stream";
-const EITHER: &str = "application/json, text/event-stream";
+const JSON_OR_EVENTS: &str = "application/json, text/event-stream";
 
 /// What every request of a legacy session carries.
 pub(super) struct SessionHeaders<'a> {
@@ -32,7 +32,7 @@ pub(super) struct SessionHeaders<'a> {
 
 impl SessionHeaders<'_> {
     /// <https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#protocol-version-header>
-    fn append(&self, headers: &mut Headers) {
+    fn append(&self, headers: &mut RequestHeaders) {
         if let Some(revision) = self.revision.filter(|&revision| revision >= Revision::V2025_06_18) {
             headers.push((header::PROTOCOL_VERSION.into(), revision.as_str().to_string()));
         }
@@ -42,14 +42,14 @@ impl SessionHeaders<'_> {
     }
 
     /// Of a message.
-    pub(super) fn post(&self) -> Headers {
-        let mut headers = posted();
+    pub(super) fn post(&self) -> RequestHeaders {
+        let mut headers = sessionless_headers();
         self.append(&mut headers);
         headers
     }
 
     /// Of a stream that is asked for.
-    pub(super) fn get(&self, last_event: Option<&str>) -> Headers {
+    pub(super) fn get(&self, last_event: Option<&str>) -> RequestHeaders {
         let mut headers = Vec::from([("accept".into(), EVENTS.to_string())]);
         self.append(&mut headers);
         if let Some(last_event) = last_event {
@@ -59,7 +59,7 @@ impl SessionHeaders<'_> {
     }
 
     /// Of the end of the session.
-    pub(super) fn delete(&self) -> Headers {
+    pub(super) fn delete(&self) -> RequestHeaders {
         let mut headers = Vec::new();
         self.append(&mut headers);
         headers
@@ -67,29 +67,29 @@ impl SessionHeaders<'_> {
 }
 
 /// Of a message that belongs to no session yet.
-pub(super) fn posted() -> Headers {
+pub(super) fn sessionless_headers() -> RequestHeaders {
     /// What a modern request has, and a few parameters.
-    const USUAL: usize = 8;
-    let mut headers = Vec::with_capacity(USUAL);
+    const TYPICAL_COUNT: usize = 8;
+    let mut headers = Vec::with_capacity(TYPICAL_COUNT);
     headers.push(("content-type".into(), JSON.to_string()));
-    headers.push(("accept".into(), EITHER.to_string()));
+    headers.push(("accept".into(), JSON_OR_EVENTS.to_string()));
     headers
 }
 
 /// Of a modern message.
-pub(super) fn modern(
+pub(super) fn modern_headers(
     method: &str,
     revision: Revision,
     body: &Bytes,
     params: Option<&ParamHeaders>,
-) -> Result<Headers, RequestError> {
-    let mut headers = posted();
+) -> Result<RequestHeaders, RequestError> {
+    let mut headers = sessionless_headers();
     headers.push((header::PROTOCOL_VERSION.into(), revision.as_str().to_string()));
     headers.push((header::METHOD.into(), encode(method).into_owned()));
     let info = MethodInfo::find(method, Direction::ClientToServer, revision);
     let Some(subject) = info.and_then(|info| info.subject) else { return Ok(headers) };
-    let Some(fields) = Subject::read(body) else { return Ok(headers) };
-    if let Some(name) = fields.named(subject) {
+    let Some(fields) = RequestSubject::read(body) else { return Ok(headers) };
+    if let Some(name) = fields.text_member(subject) {
         headers.push((header::NAME.into(), encode(&name).into_owned()));
     }
     if method == CallTool::NAME
@@ -105,7 +105,7 @@ pub(super) fn modern(
 }
 
 /// The longest of them, in bytes.
-pub(super) fn longest(headers: &Headers) -> usize {
+pub(super) fn longest_header(headers: &RequestHeaders) -> usize {
     headers.iter().map(|(name, value)| name.len().saturating_add(value.len())).max().unwrap_or(0)
 }
 
@@ -117,7 +117,7 @@ struct Envelope<'a> {
 
 /// What a request is about.
 #[derive(Deserialize)]
-struct Subject<'a> {
+struct RequestSubject<'a> {
     #[serde(borrow)]
     name: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -128,13 +128,13 @@ struct Subject<'a> {
     arguments: Option<&'a RawValue>,
 }
 
-impl<'a> Subject<'a> {
+impl<'a> RequestSubject<'a> {
     fn read(body: &'a [u8]) -> Option<Self> {
         let envelope: Envelope<'a> = serde_json::from_slice(body).ok()?;
         serde_json::from_str(envelope.params?.get()).ok()
     }
 
-    fn named(&self, field: &str) -> Option<Cow<'a, str>> {
+    fn text_member(&self, field: &str) -> Option<Cow<'a, str>> {
         #[derive(Deserialize)]
         struct Text<'b>(#[serde(borrow)] Cow<'b, str>);
         let raw = match field {
@@ -149,11 +149,11 @@ impl<'a> Subject<'a> {
 
 /// The tool that a call names.
 pub(super) fn tool_name(body: &[u8]) -> Option<Cow<'_, str>> {
-    Subject::read(body)?.named("name")
+    RequestSubject::read(body)?.text_member("name")
 }
 
 /// The same request under another id.
-pub(super) fn renamed(body: &Bytes, method: &str, wire: i64) -> Option<Bytes> {
+pub(super) fn with_request_id(body: &Bytes, method: &str, wire: i64) -> Option<Bytes> {
     let envelope: Envelope<'_> = serde_json::from_slice(body).ok()?;
     let mut out = Vec::with_capacity(body.len().saturating_add(20));
     write::request(&mut out, &Id::Number(wire), method, |out| {

@@ -17,25 +17,25 @@
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http>
 
 mod address;
-mod answer;
 mod cache;
 mod call;
 mod catalog;
+mod chunked_results;
 mod close;
 mod config;
 mod connect;
-mod date;
 mod detect;
-mod dialect;
-mod event_stream;
 mod exchange;
 mod head;
 mod headers;
-mod hold;
+mod http_date;
+mod legacy_sse;
 mod listen;
 mod outbox;
+mod parked;
 mod read;
 mod reconnect;
+mod response;
 mod session;
 mod timers;
 
@@ -53,28 +53,28 @@ use crate::peer::client::{
 use crate::peer::{AnyParams, AnyResult, InboundId, LostReason, RequestError, RequestId, RequestOptions};
 use crate::rpc::ErrorObject;
 use crate::schema::{Method, Notification};
-use crate::transport::http::{End, ExchangeId, Fields, Verb};
+use crate::transport::http::{ExchangeEnd, ExchangeId, Fields, Verb};
 use crate::{Instant, Limits};
 
 pub use address::UrlError;
-pub use config::{Backoff, HttpClientConfig, Listen};
-pub use hold::{Challenge, Unauthorized};
-pub use outbox::{Action, Request};
+pub use config::{Backoff, HttpClientConfig, ListenPolicy};
+pub use outbox::{Action, HttpRequest};
+pub use parked::{AuthorizationRequired, UnauthorizedPolicy};
 
 use address::Address;
 use call::Call;
-use catalog::{Catalog, Relist};
-use close::Closing;
-use config::Chance;
-use connect::Handshake;
-use detect::Detect;
-use event_stream::EventStream;
-use exchange::{Exchange, Purpose, Reading};
-use headers::Headers;
-use hold::Holds;
+use catalog::{ToolCatalog, ToolRelisting};
+use close::CloseState;
+use config::JitterRng;
+use connect::DetectionRequest;
+use detect::HttpEraDetection;
+use exchange::{ClientExchange, ExchangeKind, ResponseState};
+use headers::RequestHeaders;
+use legacy_sse::LegacySse;
 use listen::Listener;
-use outbox::{Outgoing, Post, Said};
-use session::{Gate, Session};
+use outbox::{HttpOutbox, OneWayMessage, PeerOutput};
+use parked::ParkingState;
+use session::{ClientSession, SendGate};
 use timers::{Timer, Timers};
 
 /// A client whose server is reached over HTTP.
@@ -105,39 +105,39 @@ use timers::{Timer, Timers};
 /// ```
 pub struct HttpClient {
     peer: Client,
-    out: Outgoing,
+    outbox: HttpOutbox,
     config: HttpClientConfig,
     /// The server's endpoint.
     url: Address,
-    detect: Detect,
-    chance: Chance,
-    exchanges: BTreeMap<ExchangeId, Exchange>,
-    holds: Holds,
+    detection: HttpEraDetection,
+    rng: JitterRng,
+    exchanges: BTreeMap<ExchangeId, ClientExchange>,
+    parking: ParkingState,
     next_exchange: u64,
     calls: BTreeMap<i64, Call>,
     /// The last request of each method that the peer made for itself.
     own_calls: BTreeMap<Box<str>, i64>,
     /// How many requests count as exchanges now.
-    busy: usize,
+    used_slots: usize,
     /// How many notifications and replies are on their way.
-    posting: usize,
+    posts_in_flight: usize,
     /// Notifications and replies that never left, and go out again later.
-    paused: VecDeque<Post>,
+    paused_posts: VecDeque<OneWayMessage>,
     timers: Timers,
-    gate: Gate,
-    session: Session,
+    gate: SendGate,
+    session: ClientSession,
     /// The notification that opens the session, if it has to go out again.
-    opening: Option<Post>,
+    pending_initialized: Option<OneWayMessage>,
     /// What detection has asked, and was not answered yet: several, if an answer was slow.
-    handshakes: Vec<Handshake>,
+    detection_requests: Vec<DetectionRequest>,
     listener: Listener,
     /// The one stream of HTTP+SSE, where the server speaks that.
-    events: Option<EventStream>,
-    tools: Catalog,
-    relisting: Option<Relist>,
+    legacy_sse: Option<LegacySse>,
+    tools: ToolCatalog,
+    relisting: Option<ToolRelisting>,
     /// Whether the server has shown itself to be of the era it is taken to be of.
-    proven: bool,
-    closing: Closing,
+    is_era_proven: bool,
+    closing: CloseState,
 }
 
 impl HttpClient {
@@ -149,36 +149,36 @@ impl HttpClient {
         let url = Address::parse(&config.url)?;
         let mut client = Self {
             peer: Client::new(config.client.clone()),
-            out: Outgoing::default(),
+            outbox: HttpOutbox::default(),
             url,
-            detect: Detect::new(&config.client, config.seed, config.backoff)
+            detection: HttpEraDetection::new(&config.client, config.seed, config.backoff)
                 .retry_unreachable(config.retry_unreachable),
-            chance: Chance::new(config.seed),
+            rng: JitterRng::new(config.seed),
             exchanges: BTreeMap::new(),
-            holds: Holds::default(),
+            parking: ParkingState::default(),
             next_exchange: 1,
             calls: BTreeMap::new(),
             own_calls: BTreeMap::new(),
-            busy: 0,
-            posting: 0,
-            paused: VecDeque::new(),
+            used_slots: 0,
+            posts_in_flight: 0,
+            paused_posts: VecDeque::new(),
             timers: Timers::default(),
-            gate: Gate::Shut,
-            session: Session::default(),
-            opening: None,
-            handshakes: Vec::new(),
+            gate: SendGate::Closed,
+            session: ClientSession::default(),
+            pending_initialized: None,
+            detection_requests: Vec::new(),
             listener: Listener::default(),
-            events: None,
-            tools: Catalog::default(),
+            legacy_sse: None,
+            tools: ToolCatalog::default(),
             relisting: None,
-            proven: false,
-            closing: Closing::No,
+            is_era_proven: false,
+            closing: CloseState::Open,
             config,
         };
         client.peer.set_separate_exchanges(client.config.seed);
         client.peer.begin_detection();
-        let act = client.detect.begin(now);
-        client.perform(now, act);
+        let act = client.detection.begin(now);
+        client.perform_detection(now, act);
         client.advance(now);
         Ok(client)
     }
@@ -270,7 +270,7 @@ impl HttpClient {
     }
 
     /// Changes what a watch is interested in, without a gap.
-    pub fn set_interest(&mut self, now: Instant, watch: WatchId, interest: WatchFilter) {
+    pub fn set_watch_filter(&mut self, now: Instant, watch: WatchId, interest: WatchFilter) {
         self.run(now, |peer, out| peer.set_watch_filter(now, watch, interest, out));
     }
 
@@ -305,16 +305,16 @@ impl HttpClient {
     /// A piece of the body of an answer has come. However it is cut, the outcome is the same.
     pub fn handle_body(&mut self, now: Instant, exchange: ExchangeId, piece: Bytes) {
         let Some(entry) = self.exchanges.get_mut(&exchange) else { return };
-        match &mut entry.reading {
-            Reading::Nothing | Reading::Held(_) => {}
-            Reading::Whole(whole) => {
+        match &mut entry.response {
+            ResponseState::AwaitingHead | ResponseState::Parked(_) => {}
+            ResponseState::Buffered(whole) => {
                 if !whole.add(piece) {
                     // There is no use for the rest.
-                    self.out.abort(exchange);
-                    self.take_end(now, exchange, End::Complete);
+                    self.outbox.abort(exchange);
+                    self.handle_exchange_end(now, exchange, ExchangeEnd::Complete);
                 }
             }
-            Reading::Events(events) => {
+            ResponseState::Events(events) => {
                 events.sse.handle_input(piece);
                 self.read_events(now, exchange);
             }
@@ -323,8 +323,8 @@ impl HttpClient {
     }
 
     /// An exchange has ended, with or without an answer.
-    pub fn handle_end(&mut self, now: Instant, exchange: ExchangeId, end: End) {
-        self.take_end(now, exchange, end);
+    pub fn handle_end(&mut self, now: Instant, exchange: ExchangeId, end: ExchangeEnd) {
+        self.handle_exchange_end(now, exchange, end);
         self.advance(now);
     }
 
@@ -332,14 +332,14 @@ impl HttpClient {
     pub fn handle_timeout(&mut self, now: Instant) {
         // One step may lead to the next, whose time is over as well if it was given none.
         while self.detect_deadline().is_some_and(|deadline| deadline <= now) {
-            let act = self.detect.handle_timeout(now);
-            self.perform(now, act);
+            let act = self.detection.handle_timeout(now);
+            self.perform_detection(now, act);
             self.advance(now);
         }
         while let Some(timer) = self.timers.pop(now) {
             self.handle_timer(now, timer);
         }
-        self.excuse_held(now);
+        self.suspend_parked_deadlines(now);
         self.run(now, |peer, out| peer.handle_timeout(now, out));
     }
 
@@ -348,7 +348,7 @@ impl HttpClient {
     /// What to do next.
     #[must_use]
     pub fn poll_action(&mut self) -> Option<Action> {
-        self.out.poll_action()
+        self.outbox.poll_action()
     }
 
     /// The next event.
@@ -390,7 +390,7 @@ impl HttpClient {
     }
 
     /// What this connection found out about the server's era, for the next connection to the same URL.
-    pub fn verdict(&self) -> Option<KnownEra> {
+    pub fn known_era(&self) -> Option<KnownEra> {
         self.peer.known_era()
     }
 
@@ -401,7 +401,7 @@ impl HttpClient {
 
     /// How many bytes wait to be sent.
     pub fn queued(&self) -> usize {
-        crate::peer::Outbox::queued(&self.out)
+        crate::peer::Outbox::queued(&self.outbox)
     }
 
     /// The peer, for its getters.
@@ -415,8 +415,8 @@ impl HttpClient {
         &self.config.client.limits
     }
 
-    fn run<R>(&mut self, now: Instant, act: impl FnOnce(&mut Client, &mut Outgoing) -> R) -> R {
-        let result = act(&mut self.peer, &mut self.out);
+    fn run<R>(&mut self, now: Instant, act: impl FnOnce(&mut Client, &mut HttpOutbox) -> R) -> R {
+        let result = act(&mut self.peer, &mut self.outbox);
         self.advance(now);
         result
     }
@@ -426,33 +426,36 @@ impl HttpClient {
     }
 
     fn detect_deadline(&self) -> Option<Instant> {
-        self.detect.deadline().filter(|_| self.is_detecting() && !self.is_stalled())
+        self.detection.deadline().filter(|_| self.is_detecting() && !self.is_detection_paused())
     }
 
     /// Takes what the peer has said since, and sends what may be sent.
     fn advance(&mut self, now: Instant) {
-        self.mark_freed(now);
+        self.record_unparked(now);
         loop {
-            self.peer.advance_watches(now, &mut self.out);
-            while let Some(said) = self.out.next_said() {
+            self.peer.advance_watches(now, &mut self.outbox);
+            while let Some(said) = self.outbox.next_peer_output() {
                 match said {
-                    Said::Request { id, wire, method, revision, body } if id == wire => {
+                    PeerOutput::Request { id, wire_id: wire, method, revision, body } if id == wire => {
                         self.take_request(id, method, revision, body);
                     }
-                    Said::Request { id, wire, method, revision, body } => {
-                        self.take_round(id, wire, method, revision, body);
+                    PeerOutput::Request { id, wire_id: wire, method, revision, body } => {
+                        self.take_input_round(id, wire, method, revision, body);
                     }
-                    Said::Post(post) => self.take_post(now, post),
-                    Said::Cancel { id, reason } => self.cancel_call(id, reason.as_deref()),
-                    Said::Forget { id } => self.forget_call(id),
+                    PeerOutput::Post(post) => self.take_post(now, post),
+                    PeerOutput::Cancel { id, reason } => self.cancel_call(id, reason.as_deref()),
+                    PeerOutput::Forget { id } => self.forget_call(id),
                 }
             }
-            if self.peer.is_closed() && self.closing != Closing::Done {
-                self.let_go();
+            if self.peer.is_closed() && self.closing != CloseState::Closed {
+                self.abort_all();
             }
             self.send_waiting(now);
             self.finish_closing(now);
-            if !self.follow_link(now) && self.out.is_quiet() && !self.peer.has_pending_watches() {
+            if !self.apply_link_actions(now)
+                && self.outbox.has_no_output()
+                && !self.peer.has_pending_watches()
+            {
                 return;
             }
         }
@@ -460,20 +463,20 @@ impl HttpClient {
 
     /// Sends what waits, as far as there is room.
     fn send_waiting(&mut self, now: Instant) {
-        if self.gate != Gate::Open {
+        if self.gate != SendGate::Open {
             return;
         }
         let most = self.limits().exchanges;
-        while self.posting < most
-            && let Some(post) = self.out.next_post()
+        while self.posts_in_flight < most
+            && let Some(post) = self.outbox.next_post()
         {
             self.send_post(now, post);
         }
-        while let Some(number) = self.out.next_lasting() {
+        while let Some(number) = self.outbox.next_long_lived() {
             self.send_call(now, number);
         }
-        while self.busy < most
-            && let Some(number) = self.out.next_request()
+        while self.used_slots < most
+            && let Some(number) = self.outbox.next_request()
         {
             self.send_call(now, number);
         }
@@ -487,53 +490,53 @@ impl HttpClient {
             }
             Timer::Listen => self.open_listener(),
             Timer::Events => self.handle_events_timer(now),
-            Timer::Opening => self.open_again(now),
-            Timer::Posts => self.post_again(),
-            Timer::Relist => self.end_relisting(now, false),
+            Timer::Opening => self.resend_initialized(now),
+            Timer::Posts => self.resend_posts(),
+            Timer::Relist => self.finish_relisting(now, false),
         }
         self.advance(now);
     }
 
     /// Begins an exchange.
-    fn begin(
+    fn begin_exchange(
         &mut self,
-        purpose: Purpose,
+        purpose: ExchangeKind,
         verb: Verb,
         url: Address,
-        headers: Headers,
+        headers: RequestHeaders,
         body: Bytes,
     ) -> ExchangeId {
         let exchange = ExchangeId::new(self.next_exchange);
         self.next_exchange = self.next_exchange.saturating_add(1);
-        if matches!(purpose, Purpose::Post(_)) {
-            self.posting = self.posting.saturating_add(1);
+        if matches!(purpose, ExchangeKind::Post(_)) {
+            self.posts_in_flight = self.posts_in_flight.saturating_add(1);
         }
-        self.out.open(Request { exchange, verb, url: url.text(), headers, body });
+        self.outbox.push_open(HttpRequest { exchange, verb, url: url.text(), headers, body });
         let generation = self.session.generation;
-        let reading = Reading::Nothing;
-        let entry = Exchange {
-            purpose,
+        let reading = ResponseState::AwaitingHead;
+        let entry = ClientExchange {
+            kind: purpose,
             url,
             redirects: 0,
-            resumed: 0,
+            authorization_attempts: 0,
             generation,
-            session: None,
+            new_session: None,
             dpop_nonce: None,
-            reading,
-            rest: None,
+            response: reading,
+            trailing_bytes_left: None,
         };
         self.exchanges.insert(exchange, entry);
         exchange
     }
 
-    fn remove_exchange(&mut self, id: ExchangeId) -> Option<Exchange> {
+    fn remove_exchange(&mut self, id: ExchangeId) -> Option<ClientExchange> {
         let exchange = self.exchanges.remove(&id)?;
         self.timers.clear(Timer::Drain(id));
-        if matches!(exchange.purpose, Purpose::Post(_)) {
-            self.posting = self.posting.saturating_sub(1);
+        if matches!(exchange.kind, ExchangeKind::Post(_)) {
+            self.posts_in_flight = self.posts_in_flight.saturating_sub(1);
         }
-        if matches!(exchange.reading, Reading::Held(_)) {
-            self.note_freed();
+        if matches!(exchange.response, ResponseState::Parked(_)) {
+            self.note_unparked();
         }
         Some(exchange)
     }
@@ -541,16 +544,16 @@ impl HttpClient {
     /// Breaks an exchange off; returns whether the server may be at work on it.
     fn abort_exchange(&mut self, id: ExchangeId) -> bool {
         let Some(exchange) = self.remove_exchange(id) else { return false };
-        let begun = self.out.abort(id);
-        begun && !matches!(exchange.reading, Reading::Held(_))
+        let begun = self.outbox.abort(id);
+        begun && !matches!(exchange.response, ResponseState::Parked(_))
     }
 
-    fn take_end(&mut self, now: Instant, id: ExchangeId, end: End) {
-        if self.is_held(id) {
+    fn handle_exchange_end(&mut self, now: Instant, id: ExchangeId, end: ExchangeEnd) {
+        if self.is_parked(id) {
             return;
         }
         if let Some(exchange) = self.remove_exchange(id) {
-            self.finish(now, id, exchange, end);
+            self.finish_exchange(now, id, exchange, end);
         }
     }
 }

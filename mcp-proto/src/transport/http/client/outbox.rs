@@ -14,24 +14,24 @@ use crate::peer::{MessageKind, Outbox};
 use crate::schema::Revision;
 use crate::transport::http::{ExchangeId, Verb};
 
-use super::address::Shown;
-use super::hold::Challenge;
+use super::address::RedactedUrl;
+use super::parked::AuthorizationRequired;
 
 /// What is to be done with an exchange.
 #[derive(Clone, Debug)]
 pub enum Action {
     /// Send this request, and bring what comes of it.
-    Open(Request),
+    Open(HttpRequest),
     /// Break the exchange off. What still comes of it is ignored; if it was held, nobody waits for it any more.
     Abort(ExchangeId),
     /// See to it that this side is authorized, then [`resume`](super::HttpClient::resume) the exchange or
     /// [`refuse`](super::HttpClient::refuse) it. Only where that is [configured](super::HttpClientConfig::authorization).
-    Challenge(Challenge),
+    AuthorizationRequired(AuthorizationRequired),
 }
 
 /// A request of HTTP.
 #[derive(Clone)]
-pub struct Request {
+pub struct HttpRequest {
     /// The name of the exchange that it begins.
     pub exchange: ExchangeId,
     /// Its method.
@@ -44,14 +44,14 @@ pub struct Request {
     pub body: Bytes,
 }
 
-impl fmt::Debug for Request {
+impl fmt::Debug for HttpRequest {
     /// Without the values of the headers, the body and parts of the URL, which may be secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<&str> = self.headers.iter().map(|(name, _)| &**name).collect();
         f.debug_struct("Request")
             .field("exchange", &self.exchange)
             .field("verb", &self.verb)
-            .field("url", &Shown(&self.url))
+            .field("url", &RedactedUrl(&self.url))
             .field("headers", &names)
             .field("body_bytes", &self.body.len())
             .finish()
@@ -60,16 +60,16 @@ impl fmt::Debug for Request {
 
 /// What the peer has said since this was last looked at.
 #[derive(Debug)]
-pub(super) enum Said {
+pub(super) enum PeerOutput {
     /// A request by its number, and its id on the wire.
     Request {
         id: i64,
-        wire: i64,
+        wire_id: i64,
         method: Box<str>,
         revision: Revision,
         body: Bytes,
     },
-    Post(Post),
+    Post(OneWayMessage),
     Cancel {
         id: i64,
         reason: Option<String>,
@@ -81,7 +81,7 @@ pub(super) enum Said {
 
 /// A message that is not answered by another.
 #[derive(Clone, Debug)]
-pub(super) struct Post {
+pub(super) struct OneWayMessage {
     /// The method and the revision of a notification; none for a reply.
     pub(super) notification: Option<(Box<str>, Revision)>,
     pub(super) body: Bytes,
@@ -91,37 +91,42 @@ pub(super) struct Post {
 
 /// Everything that waits to be sent.
 #[derive(Debug, Default)]
-pub(super) struct Outgoing {
-    message: Vec<u8>,
-    said: VecDeque<Said>,
+pub(super) struct HttpOutbox {
+    scratch: Vec<u8>,
+    peer_output: VecDeque<PeerOutput>,
     /// Requests that wait for an exchange, by number, each with its size.
     requests: BTreeMap<i64, usize>,
     /// Those among them that do not count as exchanges, because they last.
-    lasting: BTreeMap<i64, usize>,
-    posts: VecDeque<Post>,
-    opens: BTreeMap<ExchangeId, Request>,
+    long_lived: BTreeMap<i64, usize>,
+    posts: VecDeque<OneWayMessage>,
+    opening: BTreeMap<ExchangeId, HttpRequest>,
     aborts: VecDeque<ExchangeId>,
-    challenges: BTreeMap<ExchangeId, Challenge>,
+    challenges: BTreeMap<ExchangeId, AuthorizationRequired>,
     bytes: usize,
 }
 
-impl Outgoing {
+impl HttpOutbox {
     // --- What the peer said ---
 
-    pub(super) fn next_said(&mut self) -> Option<Said> {
-        let said = self.said.pop_front()?;
+    pub(super) fn next_peer_output(&mut self) -> Option<PeerOutput> {
+        let said = self.peer_output.pop_front()?;
         match &said {
-            Said::Request { body, .. } | Said::Post(Post { body, .. }) => self.release(body.len()),
-            Said::Cancel { .. } | Said::Forget { .. } => {}
+            PeerOutput::Request { body, .. } | PeerOutput::Post(OneWayMessage { body, .. }) => {
+                self.subtract_bytes(body.len())
+            }
+            PeerOutput::Cancel { .. } | PeerOutput::Forget { .. } => {}
         }
         Some(said)
     }
 
     /// What was said last, if it is the request `id`: one that the transport has just made the peer say.
-    pub(super) fn take_own(&mut self, id: i64) -> Option<(Revision, Bytes)> {
-        match self.said.pop_back_if(|said| matches!(said, Said::Request { id: said, .. } if *said == id)) {
-            Some(Said::Request { revision, body, .. }) => {
-                self.release(body.len());
+    pub(super) fn take_last_request(&mut self, id: i64) -> Option<(Revision, Bytes)> {
+        match self
+            .peer_output
+            .pop_back_if(|said| matches!(said, PeerOutput::Request { id: said, .. } if *said == id))
+        {
+            Some(PeerOutput::Request { revision, body, .. }) => {
+                self.subtract_bytes(body.len());
                 Some((revision, body))
             }
             _ => None,
@@ -133,48 +138,48 @@ impl Outgoing {
         let before: usize = self.posts.iter().map(|post| post.body.len()).sum();
         self.posts.retain(|post| post.notification.is_some());
         let after: usize = self.posts.iter().map(|post| post.body.len()).sum();
-        self.release(before.saturating_sub(after));
+        self.subtract_bytes(before.saturating_sub(after));
     }
 
     /// Whether nothing was said.
-    pub(super) fn is_quiet(&self) -> bool {
-        self.said.is_empty()
+    pub(super) fn has_no_output(&self) -> bool {
+        self.peer_output.is_empty()
     }
 
     // --- What waits for an exchange ---
 
-    pub(super) fn wait(&mut self, number: i64, bytes: usize, lasting: bool) {
-        let waiting = if lasting { &mut self.lasting } else { &mut self.requests };
+    pub(super) fn enqueue_request(&mut self, number: i64, bytes: usize, lasting: bool) {
+        let waiting = if lasting { &mut self.long_lived } else { &mut self.requests };
         waiting.insert(number, bytes);
         self.bytes = self.bytes.saturating_add(bytes);
     }
 
     /// Takes a request out, whether it waits or not.
-    pub(super) fn stop_waiting(&mut self, number: i64) {
-        let bytes = self.requests.remove(&number).or_else(|| self.lasting.remove(&number));
-        self.release(bytes.unwrap_or(0));
+    pub(super) fn remove_request(&mut self, number: i64) {
+        let bytes = self.requests.remove(&number).or_else(|| self.long_lived.remove(&number));
+        self.subtract_bytes(bytes.unwrap_or(0));
     }
 
-    pub(super) fn next_lasting(&mut self) -> Option<i64> {
-        let (number, bytes) = self.lasting.pop_first()?;
-        self.release(bytes);
+    pub(super) fn next_long_lived(&mut self) -> Option<i64> {
+        let (number, bytes) = self.long_lived.pop_first()?;
+        self.subtract_bytes(bytes);
         Some(number)
     }
 
     pub(super) fn next_request(&mut self) -> Option<i64> {
         let (number, bytes) = self.requests.pop_first()?;
-        self.release(bytes);
+        self.subtract_bytes(bytes);
         Some(number)
     }
 
-    pub(super) fn push_post(&mut self, post: Post) {
+    pub(super) fn push_post(&mut self, post: OneWayMessage) {
         self.bytes = self.bytes.saturating_add(post.body.len());
         self.posts.push_back(post);
     }
 
-    pub(super) fn next_post(&mut self) -> Option<Post> {
+    pub(super) fn next_post(&mut self) -> Option<OneWayMessage> {
         let post = self.posts.pop_front()?;
-        self.release(post.body.len());
+        self.subtract_bytes(post.body.len());
         Some(post)
     }
 
@@ -184,28 +189,28 @@ impl Outgoing {
 
     // --- What the driver has to do ---
 
-    pub(super) fn open(&mut self, request: Request) {
+    pub(super) fn push_open(&mut self, request: HttpRequest) {
         self.bytes = self.bytes.saturating_add(request.body.len());
-        self.opens.insert(request.exchange, request);
+        self.opening.insert(request.exchange, request);
     }
 
-    pub(super) fn challenge(&mut self, challenge: Challenge) {
+    pub(super) fn push_challenge(&mut self, challenge: AuthorizationRequired) {
         self.challenges.insert(challenge.exchange, challenge);
     }
 
     /// An exchange is held no longer; returns whether the driver has not been told yet that it is.
-    pub(super) fn withdraw(&mut self, exchange: ExchangeId) -> bool {
+    pub(super) fn withdraw_challenge(&mut self, exchange: ExchangeId) -> bool {
         self.challenges.remove(&exchange).is_some()
     }
 
     /// Breaks an exchange off; returns whether the driver has begun it.
     pub(super) fn abort(&mut self, exchange: ExchangeId) -> bool {
-        if self.withdraw(exchange) {
+        if self.withdraw_challenge(exchange) {
             return true;
         }
-        match self.opens.remove(&exchange) {
+        match self.opening.remove(&exchange) {
             Some(request) => {
-                self.release(request.body.len());
+                self.subtract_bytes(request.body.len());
                 false
             }
             None => {
@@ -221,52 +226,56 @@ impl Outgoing {
             return Some(Action::Abort(exchange));
         }
         if let Some((_, challenge)) = self.challenges.pop_first() {
-            return Some(Action::Challenge(challenge));
+            return Some(Action::AuthorizationRequired(challenge));
         }
-        let (_, request) = self.opens.pop_first()?;
-        self.release(request.body.len());
+        let (_, request) = self.opening.pop_first()?;
+        self.subtract_bytes(request.body.len());
         Some(Action::Open(request))
     }
 
     /// Forgets everything that waits for an exchange.
     pub(super) fn clear(&mut self) {
-        let opens: usize = self.opens.values().map(|request| request.body.len()).sum();
-        self.message.clear();
-        self.said.clear();
+        let opens: usize = self.opening.values().map(|request| request.body.len()).sum();
+        self.scratch.clear();
+        self.peer_output.clear();
         self.requests.clear();
-        self.lasting.clear();
+        self.long_lived.clear();
         self.posts.clear();
         self.bytes = opens;
     }
 
-    fn release(&mut self, bytes: usize) {
+    fn subtract_bytes(&mut self, bytes: usize) {
         self.bytes = self.bytes.saturating_sub(bytes);
     }
 }
 
-impl Outbox for Outgoing {
+impl Outbox for HttpOutbox {
     fn buffer(&mut self) -> &mut Vec<u8> {
-        self.message.clear();
-        &mut self.message
+        self.scratch.clear();
+        &mut self.scratch
     }
 
     fn commit(&mut self, about: MessageKind<'_>) {
-        let body = Bytes::from(mem::take(&mut self.message));
+        let body = Bytes::from(mem::take(&mut self.scratch));
         self.bytes = self.bytes.saturating_add(body.len());
-        self.said.push_back(match about {
+        self.peer_output.push_back(match about {
             MessageKind::Request { id, method, revision, .. } => {
-                Said::Request { id, wire: id, method: method.into(), revision, body }
+                PeerOutput::Request { id, wire_id: id, method: method.into(), revision, body }
             }
-            MessageKind::Notification { method, revision, .. } => {
-                Said::Post(Post { notification: Some((method.into(), revision)), body, failures: 0 })
+            MessageKind::Notification { method, revision, .. } => PeerOutput::Post(OneWayMessage {
+                notification: Some((method.into(), revision)),
+                body,
+                failures: 0,
+            }),
+            MessageKind::Reply(_) => {
+                PeerOutput::Post(OneWayMessage { notification: None, body, failures: 0 })
             }
-            MessageKind::Reply(_) => Said::Post(Post { notification: None, body, failures: 0 }),
         });
     }
 
     fn commit_retry(&mut self, first: i64, about: MessageKind<'_>) {
         self.commit(about);
-        if let Some(Said::Request { id, .. }) = self.said.back_mut() {
+        if let Some(PeerOutput::Request { id, .. }) = self.peer_output.back_mut() {
             *id = first;
         }
     }
@@ -276,11 +285,11 @@ impl Outbox for Outgoing {
     }
 
     fn cancel(&mut self, id: i64, reason: Option<&str>) {
-        self.said.push_back(Said::Cancel { id, reason: reason.map(Into::into) });
+        self.peer_output.push_back(PeerOutput::Cancel { id, reason: reason.map(Into::into) });
     }
 
     fn forget(&mut self, id: i64) {
-        self.said.push_back(Said::Forget { id });
+        self.peer_output.push_back(PeerOutput::Forget { id });
     }
 
     fn cancel_retry(&mut self, first: i64, _: i64, reason: Option<&str>) {

@@ -13,19 +13,19 @@ use crate::peer::client::Diagnostic;
 use crate::peer::{Conduct, HttpError, InvalidAnswerError, Leniency, Outcome};
 use crate::rpc::{self, Frame, Id, Kind, Malformed, MalformedKind, Message, Response};
 use crate::schema::{Cancelled, CancelledParams, Notification as _};
-use crate::transport::http::{End, ExchangeId, Sent};
+use crate::transport::http::{ExchangeEnd, ExchangeId, SentState};
 
 use super::HttpClient;
-use super::answer::{Ended, Events, Finished, Whole};
-use super::call::{Owner, Place};
-use super::connect::Handshake;
-use super::exchange::{Exchange, Purpose, Reading};
+use super::call::{CallOwner, CallState};
+use super::connect::DetectionRequest;
+use super::exchange::{ClientExchange, ExchangeKind, ResponseState};
+use super::response::{BufferedBody, EventBody, ExchangeOutcome, FinishedBody};
 use super::timers::Timer;
 
 /// How much may follow an answer on its stream, in bytes of events. Servers end the stream, or say a word or two more.
-const REST_BYTES: usize = 64 * 1024;
+const TRAILING_BYTES: usize = 64 * 1024;
 /// How long a stream may go on after the answer.
-const REST_TIME: core::time::Duration = core::time::Duration::from_secs(1);
+const TRAILING_TIME: core::time::Duration = core::time::Duration::from_secs(1);
 
 impl HttpClient {
     // --- Streams ---
@@ -34,12 +34,16 @@ impl HttpClient {
     pub(super) fn read_events(&mut self, now: Instant, id: ExchangeId) {
         loop {
             // Each event may end the exchange.
-            let Some(Exchange { reading: Reading::Events(events), rest, .. }) = self.exchanges.get_mut(&id)
+            let Some(ClientExchange {
+                response: ResponseState::Events(events),
+                trailing_bytes_left: rest,
+                ..
+            }) = self.exchanges.get_mut(&id)
             else {
                 return;
             };
             let Some(item) = events.sse.poll_item() else { return };
-            events.heard = true;
+            events.has_events = true;
             if let Some(rest) = rest {
                 let bytes = match &item {
                     SseItem::Event(event) => event.data.len(),
@@ -68,16 +72,18 @@ impl HttpClient {
             return self.handle_text(now, id, &event.data);
         }
         let Some(exchange) = self.exchanges.get(&id) else { return };
-        match (&exchange.purpose, name) {
-            (Purpose::Events, "endpoint") => self.handle_endpoint(now, id, &event.data),
-            (Purpose::Probe { .. } | Purpose::Initialize { .. }, "endpoint") if exchange.rest.is_none() => {
-                let act = self.detect.handle_endpoint();
-                self.perform(now, act);
-            }
-            (&(Purpose::Call(number) | Purpose::Resume { number, .. }), _)
-                if self.config.dialect_002 && exchange.rest.is_none() =>
+        match (&exchange.kind, name) {
+            (ExchangeKind::Events, "endpoint") => self.handle_endpoint(now, id, &event.data),
+            (ExchangeKind::Probe { .. } | ExchangeKind::Initialize { .. }, "endpoint")
+                if exchange.trailing_bytes_left.is_none() =>
             {
-                self.handle_dialect(now, id, number, &event);
+                let act = self.detection.handle_endpoint();
+                self.perform_detection(now, act);
+            }
+            (&(ExchangeKind::Call(number) | ExchangeKind::Resume { number, .. }), _)
+                if self.config.chunked_results && exchange.trailing_bytes_left.is_none() =>
+            {
+                self.handle_chunk_event(now, id, number, &event);
             }
             _ => {}
         }
@@ -95,19 +101,19 @@ impl HttpClient {
         let Some(exchange) = self.exchanges.get(&id) else { return };
         match frame {
             Frame::Single(Message::Response(response)) => {
-                if exchange.rest.is_some() && self.answered_by(&response).is_none() {
+                if exchange.trailing_bytes_left.is_some() && self.call_answered_by(&response).is_none() {
                     return;
                 }
                 self.handle_response(now, id, response);
             }
             frame => {
-                let number = match exchange.purpose {
-                    Purpose::Call(number) | Purpose::Resume { number, .. } => Some(number),
+                let number = match exchange.kind {
+                    ExchangeKind::Call(number) | ExchangeKind::Resume { number, .. } => Some(number),
                     _ => None,
                 };
-                self.handle_others(now, frame);
+                self.handle_other_messages(now, frame);
                 if let Some(number) = number {
-                    self.let_go_if_ended(now, number);
+                    self.drop_ended_call(now, number);
                 }
             }
         }
@@ -121,12 +127,13 @@ impl HttpClient {
         {
             return self.handle_malformed(now, id, *deviation);
         }
-        let expected = if exchange.rest.is_none() { self.expected(&exchange.purpose) } else { None };
+        let expected =
+            if exchange.trailing_bytes_left.is_none() { self.expected_id(&exchange.kind) } else { None };
         let named = response.id.as_ref().and_then(|id| self.conduct().number_of(id));
         let own = named.is_some() && named == expected;
-        if !own && let Some(number) = self.answered_by(&response) {
+        if !own && let Some(number) = self.call_answered_by(&response) {
             self.note_deviations(&mut response);
-            return self.answer_elsewhere(now, number, response.outcome);
+            return self.answer_from_other_stream(now, number, response.outcome);
         }
         // An error belongs to its exchange whatever its id, a result by its id alone.
         let ours = expected.is_some() && (own || response.outcome.is_err());
@@ -134,14 +141,14 @@ impl HttpClient {
             if named.is_none()
                 && let Some(foreign) = &response.id
                 && expected.is_some()
-                && exchange.answers_one()
+                && exchange.carries_one_request()
             {
                 // The one result that this stream may bring has an id that this side never wrote.
-                let invalid = InvalidAnswerError::Malformed(foreign_result(foreign));
-                let (purpose, generation) = (exchange.purpose.clone(), exchange.generation);
-                self.detach(now, id);
-                let ended = Ended::Invalid(invalid, HttpError::new(200, ""));
-                return self.conclude(now, purpose, generation, None, ended);
+                let invalid = InvalidAnswerError::Malformed(describe_foreign_result(foreign));
+                let (purpose, generation) = (exchange.kind.clone(), exchange.generation);
+                self.drain_after_answer(now, id);
+                let ended = ExchangeOutcome::Invalid(invalid, HttpError::new(200, ""));
+                return self.resolve_exchange(now, purpose, generation, None, ended);
             }
             // It waits to go out, or has gone out again under another id.
             if let (Some(wire), Some(id)) = (named, &response.id)
@@ -150,46 +157,46 @@ impl HttpClient {
                 return self.peer.report(Diagnostic::UnknownAnswer(id.clone()));
             }
             let frame = Frame::Single(Message::Response(response));
-            return self.peer.handle_frame(now, frame, &mut self.out);
+            return self.peer.handle_frame(now, frame, &mut self.outbox);
         }
-        let status = match &exchange.reading {
-            Reading::Events(events) => events.status,
+        let status = match &exchange.response {
+            ResponseState::Events(events) => events.status,
             _ => 200,
         };
         self.note_deviations(&mut response);
         let Some(exchange) = self.exchanges.get(&id) else { return };
         let what = response.outcome.as_ref().err().map(ToString::to_string).unwrap_or_default();
         let http = HttpError::new(status, &what);
-        let (mut purpose, generation) = (exchange.purpose.clone(), exchange.generation);
-        let session = self.exchanges.get_mut(&id).and_then(|exchange| exchange.session.take());
-        match (&purpose, self.handshakes.last().copied()) {
+        let (mut purpose, generation) = (exchange.kind.clone(), exchange.generation);
+        let session = self.exchanges.get_mut(&id).and_then(|exchange| exchange.new_session.take());
+        match (&purpose, self.detection_requests.last().copied()) {
             // On the one stream of HTTP+SSE only the handshake is expected.
-            (Purpose::Events, Some(handshake)) => {
-                purpose = Purpose::Initialize { wire: handshake.wire, body: Bytes::new() };
-                self.detach(now, handshake.exchange);
+            (ExchangeKind::Events, Some(handshake)) => {
+                purpose = ExchangeKind::Initialize { wire: handshake.wire_id, body: Bytes::new() };
+                self.drain_after_answer(now, handshake.exchange);
             }
-            _ => self.detach(now, id),
+            _ => self.drain_after_answer(now, id),
         }
-        let ended = Ended::Answer { http, answer: response.outcome, own };
-        self.conclude(now, purpose, generation, session, ended);
+        let ended = ExchangeOutcome::Answer { http, answer: response.outcome, has_request_id: own };
+        self.resolve_exchange(now, purpose, generation, session, ended);
     }
 
     /// The id of the answer that an exchange is to bring.
-    fn expected(&self, purpose: &Purpose) -> Option<i64> {
+    fn expected_id(&self, purpose: &ExchangeKind) -> Option<i64> {
         match purpose {
-            Purpose::Probe { wire, .. } | Purpose::Initialize { wire, .. } => Some(*wire),
-            Purpose::Call(number) | Purpose::Resume { number, .. } => {
-                self.calls.get(number).map(|call| call.wire)
+            ExchangeKind::Probe { wire, .. } | ExchangeKind::Initialize { wire, .. } => Some(*wire),
+            ExchangeKind::Call(number) | ExchangeKind::Resume { number, .. } => {
+                self.calls.get(number).map(|call| call.wire_id)
             }
-            Purpose::Events => self.handshakes.last().map(|handshake| handshake.wire),
+            ExchangeKind::Events => self.detection_requests.last().map(|handshake| handshake.wire_id),
             _ => None,
         }
     }
 
     /// The request with the server that has the id of an answer.
-    fn answered_by(&self, response: &Response) -> Option<i64> {
+    fn call_answered_by(&self, response: &Response) -> Option<i64> {
         let wire = self.conduct().number_of(response.id.as_ref()?)?;
-        self.with_server(wire)
+        self.call_by_wire_id(wire)
     }
 
     /// Reports a deviation of the server, if the configuration tolerates deviations: returns whether it does.
@@ -215,19 +222,19 @@ impl HttpClient {
     }
 
     /// The request with the server that has this id.
-    fn with_server(&self, wire: i64) -> Option<i64> {
+    fn call_by_wire_id(&self, wire: i64) -> Option<i64> {
         let number = self.peer.number_for_wire(wire);
-        let call = self.calls.get(&number).filter(|call| call.wire == wire)?;
-        let with_server = match call.place {
-            Place::Out(_) | Place::Accepted => true,
-            Place::Pausing => call.trail.is_some(),
-            Place::Waiting | Place::Parked => false,
+        let call = self.calls.get(&number).filter(|call| call.wire_id == wire)?;
+        let with_server = match call.state {
+            CallState::InExchange(_) | CallState::Accepted => true,
+            CallState::BackingOff => call.resume_point.is_some(),
+            CallState::Queued | CallState::AwaitingTools => false,
         };
         with_server.then_some(number)
     }
 
     /// Messages that are no answers, or several at once.
-    fn handle_others(&mut self, now: Instant, frame: Frame) {
+    fn handle_other_messages(&mut self, now: Instant, frame: Frame) {
         let conduct = self.conduct();
         let answered: Vec<i64> = match &frame {
             // A server may say on any stream that a subscription is over.
@@ -247,22 +254,22 @@ impl HttpClient {
                 numbers.map(|wire| self.peer.number_for_wire(wire)).collect()
             }
         };
-        self.peer.handle_frame(now, frame, &mut self.out);
+        self.peer.handle_frame(now, frame, &mut self.outbox);
         for number in answered {
-            self.let_go_if_ended(now, number);
+            self.drop_ended_call(now, number);
         }
     }
 
     /// The peer may have ended a request by what it was told: by a batch, or because the server gave a subscription up.
-    fn let_go_if_ended(&mut self, now: Instant, number: i64) {
-        let ended = self.calls.get(&number).filter(|call| call.owner == Owner::Application);
+    fn drop_ended_call(&mut self, now: Instant, number: i64) {
+        let ended = self.calls.get(&number).filter(|call| call.owner == CallOwner::Application);
         // If it is with the server all the same, then in another round.
-        let ended = ended.filter(|call| self.peer.wire_id(number) != Some(call.wire));
-        let Some(place) = ended.map(|call| call.place) else { return };
+        let ended = ended.filter(|call| self.peer.wire_id(number) != Some(call.wire_id));
+        let Some(place) = ended.map(|call| call.state) else { return };
         self.take_call(number);
         self.note_answered();
-        if let Place::Out(exchange) = place {
-            self.detach(now, exchange);
+        if let CallState::InExchange(exchange) = place {
+            self.drain_after_answer(now, exchange);
         }
     }
 
@@ -271,79 +278,87 @@ impl HttpClient {
         let Some(exchange) = self.exchanges.get(&id) else { return };
         let recovered = &malformed.recovered;
         let named = recovered.id.as_ref().and_then(|id| self.conduct().number_of(id));
-        let answer = exchange.rest.is_none()
+        let answer = exchange.trailing_bytes_left.is_none()
             && malformed.may_be_answer()
-            && match (&recovered.id, self.expected(&exchange.purpose)) {
+            && match (&recovered.id, self.expected_id(&exchange.kind)) {
                 (_, None) => false,
                 (None, Some(_)) => recovered.kind == Some(Kind::Response),
                 (Some(_), Some(wire)) => named == Some(wire),
             };
         let other = named.filter(|_| malformed.may_be_answer() && !answer);
-        let elsewhere = other.and_then(|wire| self.with_server(wire));
+        let elsewhere = other.and_then(|wire| self.call_by_wire_id(wire));
         if !answer && elsewhere.is_none() {
             // As with an answer that can be read, to what waits to go out.
             if other.is_some_and(|wire| self.calls.contains_key(&self.peer.number_for_wire(wire))) {
                 return self.peer.report(Diagnostic::Malformed(Box::new(malformed)));
             }
-            return self.peer.handle_malformed(now, malformed, &mut self.out);
+            return self.peer.handle_malformed(now, malformed, &mut self.outbox);
         }
         let invalid = match malformed.kind {
             MalformedKind::TooLong { bytes } => InvalidAnswerError::TooLong { bytes },
             _ => InvalidAnswerError::Malformed(alloc::format!("{malformed}")),
         };
         if let Some(number) = elsewhere {
-            let place = self.calls.get(&number).map(|call| call.place);
-            self.end_call(now, number, Outcome::Invalid(invalid));
-            if let Some(Place::Out(exchange)) = place {
-                self.detach(now, exchange);
+            let place = self.calls.get(&number).map(|call| call.state);
+            self.fail_call(now, number, Outcome::Invalid(invalid));
+            if let Some(CallState::InExchange(exchange)) = place {
+                self.drain_after_answer(now, exchange);
             }
             return;
         }
         let http = HttpError::new(200, "");
-        let (purpose, generation) = match (&exchange.purpose, self.handshakes.last().copied()) {
-            (Purpose::Events, Some(Handshake { wire, .. })) => {
-                (Purpose::Initialize { wire, body: Bytes::new() }, exchange.generation)
+        let (purpose, generation) = match (&exchange.kind, self.detection_requests.last().copied()) {
+            (ExchangeKind::Events, Some(DetectionRequest { wire_id: wire, .. })) => {
+                (ExchangeKind::Initialize { wire, body: Bytes::new() }, exchange.generation)
             }
             (purpose, _) => (purpose.clone(), exchange.generation),
         };
-        if !matches!(exchange.purpose, Purpose::Events) {
-            self.detach(now, id);
+        if !matches!(exchange.kind, ExchangeKind::Events) {
+            self.drain_after_answer(now, id);
         }
-        self.conclude(now, purpose, generation, None, Ended::Invalid(invalid, http));
+        self.resolve_exchange(now, purpose, generation, None, ExchangeOutcome::Invalid(invalid, http));
     }
 
     /// The answer has come: what follows it on the stream is taken for a while.
-    pub(super) fn detach(&mut self, now: Instant, id: ExchangeId) {
-        if self.is_held(id) {
+    pub(super) fn drain_after_answer(&mut self, now: Instant, id: ExchangeId) {
+        if self.is_parked(id) {
             self.abort_exchange(id);
         }
         if let Some(exchange) = self.exchanges.get_mut(&id)
-            && exchange.rest.is_none()
+            && exchange.trailing_bytes_left.is_none()
         {
-            exchange.rest = Some(REST_BYTES);
-            self.timers.set(Timer::Drain(id), now + REST_TIME);
+            exchange.trailing_bytes_left = Some(TRAILING_BYTES);
+            self.timers.set(Timer::Drain(id), now + TRAILING_TIME);
         }
     }
 
     // --- Ends ---
 
     /// All of a body has come, or as much of it as is taken.
-    pub(super) fn finish_whole(&mut self, now: Instant, id: ExchangeId, exchange: Exchange, whole: Whole) {
+    pub(super) fn finish_buffered(
+        &mut self,
+        now: Instant,
+        id: ExchangeId,
+        exchange: ClientExchange,
+        whole: BufferedBody,
+    ) {
         let success = (200..300).contains(&whole.status);
-        let expected = self.expected(&exchange.purpose);
-        let Finished { found, error, leniency } = whole.finish(self.limits().depth);
+        let expected = self.expected_id(&exchange.kind);
+        let FinishedBody { message: found, error, leniency } = whole.finish(self.limits().depth);
         if let Some(leniency) = leniency {
             self.peer.report(Diagnostic::Tolerated(leniency));
         }
         let ended = match found {
-            Err(invalid) => Ended::Invalid(invalid, error),
-            Ok(None) => Ended::Other(error),
+            Err(invalid) => ExchangeOutcome::Invalid(invalid, error),
+            Ok(None) => ExchangeOutcome::NoAnswer(error),
             Ok(Some(Frame::Single(Message::Response(Response { deviation: Some(deviation), .. }))))
                 if self.conduct() == Conduct::Strict =>
             {
                 match success {
-                    true => Ended::Invalid(InvalidAnswerError::Malformed(deviation.to_string()), error),
-                    false => Ended::Other(error),
+                    true => {
+                        ExchangeOutcome::Invalid(InvalidAnswerError::Malformed(deviation.to_string()), error)
+                    }
+                    false => ExchangeOutcome::NoAnswer(error),
                 }
             }
             Ok(Some(Frame::Single(Message::Response(mut response)))) => {
@@ -353,83 +368,99 @@ impl HttpClient {
                     self.note_deviations(&mut response);
                 }
                 match (response.id, response.outcome) {
-                    (Some(id), Ok(_)) if !own => {
-                        Ended::Invalid(InvalidAnswerError::Malformed(foreign_result(&id)), error)
-                    }
-                    (_, answer) => Ended::Answer { http: error, answer, own },
+                    (Some(id), Ok(_)) if !own => ExchangeOutcome::Invalid(
+                        InvalidAnswerError::Malformed(describe_foreign_result(&id)),
+                        error,
+                    ),
+                    (_, answer) => ExchangeOutcome::Answer { http: error, answer, has_request_id: own },
                 }
             }
             Ok(Some(frame @ Frame::Batch(_))) if success => {
                 // The answer may be among them.
-                self.handle_others(now, frame);
-                Ended::Other(error)
+                self.handle_other_messages(now, frame);
+                ExchangeOutcome::NoAnswer(error)
             }
-            Ok(Some(_)) => Ended::Other(error),
+            Ok(Some(_)) => ExchangeOutcome::NoAnswer(error),
         };
-        self.end_exchange(now, id, exchange, ended);
+        self.park_or_resolve(now, id, exchange, ended);
     }
 
     /// An exchange is over.
-    pub(super) fn finish(&mut self, now: Instant, id: ExchangeId, mut exchange: Exchange, end: End) {
-        if exchange.rest.is_some() {
+    pub(super) fn finish_exchange(
+        &mut self,
+        now: Instant,
+        id: ExchangeId,
+        mut exchange: ClientExchange,
+        end: ExchangeEnd,
+    ) {
+        if exchange.trailing_bytes_left.is_some() {
             return;
         }
-        let status = match &exchange.reading {
-            Reading::Nothing | Reading::Held(_) => None,
-            Reading::Whole(whole) => Some(whole.status),
-            Reading::Events(events) => Some(events.status),
+        let status = match &exchange.response {
+            ResponseState::AwaitingHead | ResponseState::Parked(_) => None,
+            ResponseState::Buffered(whole) => Some(whole.status),
+            ResponseState::Events(events) => Some(events.status),
         };
         if status.is_some_and(|status| (200..300).contains(&status))
-            && self.answers_elsewhere(&exchange.purpose)
+            && self.is_answered_on_sse(&exchange.kind)
         {
             // Whatever the body is, and even if it is cut.
-            return self.accepted(&exchange.purpose);
+            return self.mark_accepted(&exchange.kind);
         }
-        if let End::Unreachable(detail) = end {
-            return self.end_exchange(now, id, exchange, Ended::Unreachable { detail });
+        if let ExchangeEnd::Unreachable(detail) = end {
+            return self.park_or_resolve(now, id, exchange, ExchangeOutcome::Unreachable { detail });
         }
         let (sent, detail) = match &end {
-            End::Complete | End::Unreachable(_) => (Sent::Maybe, String::new()),
-            End::Truncated(detail) => (Sent::Maybe, detail.clone()),
-            End::Failed { sent, detail } => (*sent, detail.clone()),
+            ExchangeEnd::Complete | ExchangeEnd::Unreachable(_) => (SentState::Maybe, String::new()),
+            ExchangeEnd::Truncated(detail) => (SentState::Maybe, detail.clone()),
+            ExchangeEnd::Failed { sent, detail } => (*sent, detail.clone()),
         };
-        let ended = match (mem::replace(&mut exchange.reading, Reading::Nothing), end) {
-            (Reading::Nothing | Reading::Held(_), _) => {
-                Ended::Broken { sent, detail, refused: None, trail: Default::default() }
+        let ended = match (mem::replace(&mut exchange.response, ResponseState::AwaitingHead), end) {
+            (ResponseState::AwaitingHead | ResponseState::Parked(_), _) => {
+                ExchangeOutcome::Broken { sent, detail, refused: None, trail: Default::default() }
             }
-            (Reading::Whole(whole), End::Complete) => {
-                return self.finish_whole(now, id, exchange, *whole);
+            (ResponseState::Buffered(whole), ExchangeEnd::Complete) => {
+                return self.finish_buffered(now, id, exchange, *whole);
             }
-            (Reading::Whole(whole), _) => {
-                Ended::Broken { sent: Sent::Maybe, detail, refused: whole.cut(), trail: Default::default() }
-            }
-            (Reading::Events(events), end) => self.finish_events(&events, end, detail),
+            (ResponseState::Buffered(whole), _) => ExchangeOutcome::Broken {
+                sent: SentState::Maybe,
+                detail,
+                refused: whole.into_truncated_error(),
+                trail: Default::default(),
+            },
+            (ResponseState::Events(events), end) => self.event_stream_outcome(&events, end, detail),
         };
-        exchange.session = None;
-        self.end_exchange(now, id, exchange, ended);
+        exchange.new_session = None;
+        self.park_or_resolve(now, id, exchange, ended);
     }
 
     /// An exchange has come to this, unless it is held.
-    fn end_exchange(&mut self, now: Instant, id: ExchangeId, exchange: Exchange, ended: Ended) {
-        if let Some((exchange, ended)) = self.hold(now, id, exchange, ended) {
-            let Exchange { purpose, generation, session, .. } = exchange;
-            self.conclude(now, purpose, generation, session, ended);
+    fn park_or_resolve(
+        &mut self,
+        now: Instant,
+        id: ExchangeId,
+        exchange: ClientExchange,
+        ended: ExchangeOutcome,
+    ) {
+        if let Some((exchange, ended)) = self.park(now, id, exchange, ended) {
+            let ClientExchange { kind: purpose, generation, new_session: session, .. } = exchange;
+            self.resolve_exchange(now, purpose, generation, session, ended);
         }
     }
 
-    fn finish_events(&self, events: &Events, end: End, detail: String) -> Ended {
-        let trail = events.trail(self.limits().header_bytes);
+    fn event_stream_outcome(&self, events: &EventBody, end: ExchangeEnd, detail: String) -> ExchangeOutcome {
+        let trail = events.resume_point(self.limits().header_bytes);
         match end {
-            End::Complete => {
+            ExchangeEnd::Complete => {
                 let error = HttpError::new(events.status, "the event stream ended without an answer");
-                Ended::Unanswered(error, trail)
+                ExchangeOutcome::Unanswered(error, trail)
             }
-            _ => Ended::Broken { sent: Sent::Maybe, detail, refused: None, trail },
+            _ => ExchangeOutcome::Broken { sent: SentState::Maybe, detail, refused: None, trail },
         }
     }
 }
 
 /// What is wrong with a result that came in the exchange of a request and is not its own.
-fn foreign_result(id: &Id) -> String {
+fn describe_foreign_result(id: &Id) -> String {
     alloc::format!("it is the result of another request: {id}")
 }

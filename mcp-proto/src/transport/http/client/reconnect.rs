@@ -3,27 +3,27 @@
 //! | the stream delivered | the pause before the next one |
 //! |---|---|
 //! | a message | the server's `retry` |
-//! | only a new event id, `retry` or comments | the server's `retry` the first time, then from 100 ms doubling up to [`LONGEST_IDLE`] |
+//! | only a new event id, `retry` or comments | the server's `retry` the first time, then from 100 ms doubling up to [`MAX_IDLE_PAUSE`] |
 //! | nothing, or an error | the server's `retry` the first time, then the backoff |
 //!
-//! No pause is shorter than the server's `retry`, and none but the first is shorter than [`FLOOR`].
+//! No pause is shorter than the server's `retry`, and none but the first is shorter than [`MIN_PAUSE`].
 //!
 //! <https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#resumability-and-redelivery>
 
 use core::time::Duration;
 
-use super::answer::Trail;
-use super::config::{Backoff, Chance};
+use super::config::{Backoff, JitterRng};
+use super::response::ResumePoint;
 
 /// The shortest pause: a server that ends every stream at once would otherwise be asked as fast as the network allows.
-pub(super) const FLOOR: Duration = Duration::from_millis(100);
+pub(super) const MIN_PAUSE: Duration = Duration::from_millis(100);
 /// The longest pause that is added because streams bring no message. A server that is polled this way for an answer
 /// is found to have it no later than this.
-const LONGEST_IDLE: Duration = Duration::from_secs(2);
+const MAX_IDLE_PAUSE: Duration = Duration::from_secs(2);
 
 /// The most useful thing that a stream has delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Yield {
+pub(super) enum StreamProgress {
     /// At least one event with data.
     Message,
     /// A new position to go on from.
@@ -31,12 +31,12 @@ pub(super) enum Yield {
     Nothing,
 }
 
-impl From<&Trail> for Yield {
-    fn from(trail: &Trail) -> Self {
+impl From<&ResumePoint> for StreamProgress {
+    fn from(trail: &ResumePoint) -> Self {
         match trail {
-            Trail { heard: true, .. } => Self::Message,
-            Trail { last_event: Some(_), .. } => Self::Position,
-            Trail { last_event: None, .. } => Self::Nothing,
+            ResumePoint { has_events: true, .. } => Self::Message,
+            ResumePoint { last_event: Some(_), .. } => Self::Position,
+            ResumePoint { last_event: None, .. } => Self::Nothing,
         }
     }
 }
@@ -45,7 +45,7 @@ impl From<&Trail> for Yield {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Reconnects {
     /// Whether a stream has ended before.
-    any: bool,
+    has_reconnected: bool,
     /// The number of streams in a row that delivered no message but a position.
     idle: u32,
     /// The number of streams in a row that delivered nothing, plus the one before them.
@@ -61,28 +61,29 @@ impl Reconnects {
     /// A stream has ended: returns the pause before the next, where the server wants `wish`.
     pub(super) fn next_pause(
         &mut self,
-        brought: Yield,
+        brought: StreamProgress,
         wish: Duration,
         backoff: &Backoff,
-        chance: &mut Chance,
+        chance: &mut JitterRng,
     ) -> Duration {
         let pause = match brought {
-            Yield::Message => {
+            StreamProgress::Message => {
                 (self.idle, self.failures) = (0, 0);
                 Duration::ZERO
             }
-            Yield::Position => {
-                let doubled = FLOOR.saturating_mul(2u32.saturating_pow(self.idle.saturating_sub(1)));
-                let pause = if self.idle == 0 { Duration::ZERO } else { doubled.min(LONGEST_IDLE) };
+            StreamProgress::Position => {
+                let doubled = MIN_PAUSE.saturating_mul(2u32.saturating_pow(self.idle.saturating_sub(1)));
+                let pause = if self.idle == 0 { Duration::ZERO } else { doubled.min(MAX_IDLE_PAUSE) };
                 self.idle = self.idle.saturating_add(1);
                 self.failures = 0;
                 pause
             }
-            Yield::Nothing if self.failures == 0 => Duration::ZERO,
-            Yield::Nothing => backoff.pause(self.failures, chance),
+            StreamProgress::Nothing if self.failures == 0 => Duration::ZERO,
+            StreamProgress::Nothing => backoff.pause(self.failures, chance),
         };
         self.failures = self.failures.saturating_add(1);
-        let floor = if core::mem::replace(&mut self.any, true) { FLOOR } else { Duration::ZERO };
+        let floor =
+            if core::mem::replace(&mut self.has_reconnected, true) { MIN_PAUSE } else { Duration::ZERO };
         pause.max(wish).max(floor)
     }
 }

@@ -28,32 +28,32 @@ pub(super) enum Timer {
 #[derive(Debug, Default)]
 pub(super) struct Timers {
     due: BTreeSet<(Instant, Timer)>,
-    set: BTreeMap<Timer, Instant>,
+    deadlines: BTreeMap<Timer, Instant>,
 }
 
 impl Timers {
     pub(super) fn set(&mut self, timer: Timer, at: Instant) {
         self.clear(timer);
-        self.set.insert(timer, at);
+        self.deadlines.insert(timer, at);
         self.due.insert((at, timer));
     }
 
     /// Sets a timer unless it is set already.
     pub(super) fn set_if_unset(&mut self, timer: Timer, at: Instant) {
-        if !self.set.contains_key(&timer) {
+        if !self.deadlines.contains_key(&timer) {
             self.set(timer, at);
         }
     }
 
     pub(super) fn clear(&mut self, timer: Timer) {
-        if let Some(at) = self.set.remove(&timer) {
+        if let Some(at) = self.deadlines.remove(&timer) {
             self.due.remove(&(at, timer));
         }
     }
 
     pub(super) fn clear_all(&mut self) {
         self.due.clear();
-        self.set.clear();
+        self.deadlines.clear();
     }
 
     pub(super) fn next(&self) -> Option<Instant> {
@@ -63,7 +63,7 @@ impl Timers {
     pub(super) fn pop(&mut self, now: Instant) -> Option<Timer> {
         let &(at, timer) = self.due.first().filter(|&&(at, _)| at <= now)?;
         self.due.remove(&(at, timer));
-        self.set.remove(&timer);
+        self.deadlines.remove(&timer);
         Some(timer)
     }
 }

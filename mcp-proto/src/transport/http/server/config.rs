@@ -50,10 +50,10 @@ pub struct HttpServerConfig {
     pub body_timeout: Duration,
     /// How many bytes the server holds for its clients: request bodies, stored events and queued answers. Beyond it
     /// requests are refused with 503 and `Retry-After`.
-    pub bytes: ByteLimits,
+    pub byte_limits: ByteLimits,
     /// How many sessions there may be. Default 10,000. An owner who asks for one more loses its own oldest idle one; others
-    /// lose one only to an [owner](crate::quota::Owner) with less than its fair share.
-    pub sessions: usize,
+    /// lose one only to an [owner](crate::quota::CallOwner) with less than its fair share.
+    pub max_sessions: usize,
     /// How long a session may be without an open stream, a request and a running handler before it expires. Default
     /// 30 min.
     pub session_idle: Duration,
@@ -84,8 +84,8 @@ impl HttpServerConfig {
             retry: Duration::from_secs(1),
             body_bytes: 4 * 1024 * 1024,
             body_timeout: Duration::from_secs(30),
-            bytes: ByteLimits::default(),
-            sessions: 10_000,
+            byte_limits: ByteLimits::default(),
+            max_sessions: 10_000,
             session_idle: Duration::from_secs(30 * 60),
             stored_events: 1024,
             stored_bytes: 1024 * 1024,
@@ -123,10 +123,10 @@ impl Default for LegacyPaths {
 
 /// A configuration, and what is made of it once: what exchanges and sessions of one server share.
 #[derive(Clone, Debug)]
-pub struct Setup(Arc<Shared>);
+pub struct Setup(Arc<SharedSetup>);
 
 #[derive(Debug)]
-struct Shared {
+struct SharedSetup {
     config: HttpServerConfig,
     /// Of the peer in an exchange: each knows the era that it is for.
     modern: PreparedConfig,
@@ -142,7 +142,7 @@ impl Setup {
             PreparedConfig::new(Arc::new(ServerConfig { eras, ..ServerConfig::clone(&config.server) }))
         };
         let (modern, legacy) = (of(Eras::ModernOnly), of(Eras::LegacyOnly));
-        Self(Arc::new(Shared { config, modern, legacy }))
+        Self(Arc::new(SharedSetup { config, modern, legacy }))
     }
 
     /// The configuration.

@@ -12,9 +12,9 @@ use crate::rpc::{ErrorObject, Frame, Message};
 use crate::schema::tasks::TaskUpdatedParams;
 use crate::schema::{LoggingMessageParams, ProgressParams};
 
-use super::answer::{Chunk, ResponseHead};
 use super::commands::commands;
-use super::output::{Output, Stage};
+use super::output::{ExchangeOutput, Stage};
+use super::response::{Chunk, ResponseHead};
 use super::{ModernRequest, Setup};
 
 /// One request of the modern era, from its admission to the end of its answer.
@@ -28,7 +28,7 @@ use super::{ModernRequest, Setup};
 pub struct Exchange {
     setup: Setup,
     server: Server,
-    output: Output,
+    output: ExchangeOutput,
     /// When the client last took something, or there was nothing to take.
     waiting_since: Option<Instant>,
     /// When a comment is due.
@@ -45,7 +45,7 @@ impl Exchange {
         let mut exchange = Self {
             setup: setup.clone(),
             server: Server::from_prepared(setup.modern()),
-            output: Output::new(request.accepts, request.permit.as_ref().map(BytePermit::account)),
+            output: ExchangeOutput::new(request.accepts, request.permit.as_ref().map(BytePermit::account)),
             waiting_since: None,
             comment_at: None,
             body: request.permit,
@@ -58,7 +58,7 @@ impl Exchange {
         exchange
     }
 
-    fn run<R>(&mut self, now: Instant, act: impl FnOnce(&mut Server, &mut Output) -> R) -> R {
+    fn run<R>(&mut self, now: Instant, act: impl FnOnce(&mut Server, &mut ExchangeOutput) -> R) -> R {
         use crate::peer::Outbox;
         let before = self.output.queued();
         let result = act(&mut self.server, &mut self.output);
@@ -77,7 +77,7 @@ impl Exchange {
         if self.output.is_over() {
             self.body = None;
         }
-        self.output.recount();
+        self.output.update_permit();
         result
     }
 

@@ -37,10 +37,10 @@ pub struct TrustedProxies(Vec<TrustedProxy>);
 /// A proxy, or a network of them: `10.0.0.1`, `10.0.0.0/8`, `2001:db8::/32`, or `unix` for whoever connects without an
 /// address, as over a Unix domain socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TrustedProxy(Peers);
+pub struct TrustedProxy(ProxyMatch);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Peers {
+enum ProxyMatch {
     /// The address in IPv6 bits and the length of the prefix in them.
     Network(u128, u32),
     Local,
@@ -60,14 +60,14 @@ impl core::error::Error for ProxyAddressError {}
 
 impl TrustedProxy {
     /// Whoever connects without an address, as over a Unix domain socket.
-    pub const UNIX: Self = Self(Peers::Local);
+    pub const UNIX: Self = Self(ProxyMatch::Local);
 
     fn includes(self, peer: Option<IpAddr>) -> bool {
         match (self.0, peer) {
-            (Peers::Local, None) => true,
-            (Peers::Network(network, length), Some(address)) => {
+            (ProxyMatch::Local, None) => true,
+            (ProxyMatch::Network(network, length), Some(address)) => {
                 let host = 128_u32.saturating_sub(length);
-                bits(address).checked_shr(host) == network.checked_shr(host)
+                ipv6_bits(address).checked_shr(host) == network.checked_shr(host)
             }
             _ => false,
         }
@@ -75,7 +75,7 @@ impl TrustedProxy {
 }
 
 /// An address as an IPv6 one: IPv4 is mapped into it.
-fn bits(address: IpAddr) -> u128 {
+fn ipv6_bits(address: IpAddr) -> u128 {
     match address {
         IpAddr::V4(address) => address.to_ipv6_mapped().to_bits(),
         IpAddr::V6(address) => address.to_bits(),
@@ -84,7 +84,7 @@ fn bits(address: IpAddr) -> u128 {
 
 impl From<IpAddr> for TrustedProxy {
     fn from(address: IpAddr) -> Self {
-        Self(Peers::Network(bits(address), 128))
+        Self(ProxyMatch::Network(ipv6_bits(address), 128))
     }
 }
 
@@ -104,7 +104,7 @@ impl FromStr for TrustedProxy {
         let most = if address.is_ipv4() { 32 } else { 128 };
         let length = length.unwrap_or(most);
         let missing = most.checked_sub(length).ok_or_else(error)?;
-        Ok(Self(Peers::Network(bits(address), 128_u32.saturating_sub(missing))))
+        Ok(Self(ProxyMatch::Network(ipv6_bits(address), 128_u32.saturating_sub(missing))))
     }
 }
 
@@ -122,8 +122,10 @@ impl TrustedProxies {
             return peer;
         }
         let mut client = None;
-        for (name, read) in [("x-forwarded-for", plain as fn(&str) -> _), ("forwarded", parameter)] {
-            let Some(named) = self.walk(peer, fields, name, read) else { continue };
+        for (name, read) in
+            [("x-forwarded-for", parse_plain_hop as fn(&str) -> _), ("forwarded", parse_forwarded_hop)]
+        {
+            let Some(named) = self.client_by_header(peer, fields, name, read) else { continue };
             if client.is_some_and(|client| client != named) {
                 return peer;
             }
@@ -137,7 +139,7 @@ impl TrustedProxies {
     }
 
     /// The client by one of the headers; `None` if it is not there.
-    fn walk(
+    fn client_by_header(
         &self,
         peer: Option<IpAddr>,
         fields: &dyn Fields,
@@ -169,20 +171,20 @@ impl TrustedProxies {
 }
 
 /// A hop of `X-Forwarded-For`: an address, perhaps with a port.
-fn plain(hop: &str) -> Option<IpAddr> {
+fn parse_plain_hop(hop: &str) -> Option<IpAddr> {
     let address = hop.parse().or_else(|_| hop.parse::<SocketAddr>().map(|socket| socket.ip()));
     let bracketed = || hop.strip_prefix('[')?.strip_suffix(']')?.parse::<Ipv6Addr>().ok().map(IpAddr::V6);
     address.ok().or_else(bracketed).map(|address| address.to_canonical())
 }
 
 /// A hop of `Forwarded`: the parameter `for`.
-fn parameter(hop: &str) -> Option<IpAddr> {
+fn parse_forwarded_hop(hop: &str) -> Option<IpAddr> {
     let value = hop.split(';').find_map(|pair| {
         let (name, value) = pair.trim().split_once('=')?;
         name.eq_ignore_ascii_case("for").then_some(value)
     })?;
     let quoted = value.strip_prefix('"').and_then(|value| value.strip_suffix('"'));
-    plain(quoted.unwrap_or(value))
+    parse_plain_hop(quoted.unwrap_or(value))
 }
 
 #[cfg(test)]

@@ -5,12 +5,12 @@
 //! ```text
 //! Intake::new(setup, head)        the head is checked                → Err(Answer): send it
 //! intake.handle_body(bytes) …     the body is collected, bounded     → Err(Answer): send it
-//! intake.finish()                 → Routed:
+//! intake.finish()                 → RequestRoute:
 //!     Answer                      send it
 //!     Modern                      Exchange::open; then its head and body, until it ends
 //!     Open                        Session::open, kept by its id; send the answer
 //!     Session                     find it; Session::handle_post
-//!     Listen, Delete              find it; Session::listen, Session::delete
+//!     ListenPolicy, Delete              find it; Session::listen, Session::delete
 //!     LegacyEvents, LegacyPost    the same for clients of 2024-11-05
 //! ```
 //!
@@ -40,28 +40,28 @@
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http>
 //! <https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#streamable-http>
 
-mod answer;
 mod commands;
 mod config;
 mod exchange;
 mod forwarded;
-mod id;
-mod intake;
 mod origin;
 mod output;
+mod request_intake;
+mod response;
 mod route;
 mod session;
+mod session_id;
 mod sessions;
 
-pub use answer::{Answer, BodyKind, Chunk, Headers, ResponseHead};
 pub use config::{HttpServerConfig, LegacyPaths, Setup};
 pub use exchange::Exchange;
 pub use forwarded::{ProxyAddressError, TrustedProxies, TrustedProxy};
-pub use id::SessionId;
-pub use intake::{Intake, RequestHead};
 pub use origin::{Hosts, Origins};
-pub use route::{ModernRequest, Post, Routed};
-pub use session::{Posted, Session, StreamId};
+pub use request_intake::{RequestHead, RequestIntake};
+pub use response::{BodyKind, Chunk, HttpResponse, ResponseHead, ResponseHeaders};
+pub use route::{ModernRequest, Post, RequestRoute};
+pub use session::{PostOutcome, Session, StreamId};
+pub use session_id::SessionId;
 pub use sessions::Sessions;
 #[cfg(feature = "auth")]
-pub(crate) use {answer::CHALLENGE, answer::RETRY_AFTER, intake::unnamed};
+pub(crate) use {request_intake::unknown_request_id, response::RETRY_AFTER_SECS, response::WWW_AUTHENTICATE};

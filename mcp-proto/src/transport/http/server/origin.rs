@@ -36,7 +36,7 @@ pub enum Hosts {
 }
 
 impl Origins {
-    pub(super) fn allow(&self, fields: &dyn Fields) -> bool {
+    pub(super) fn allows(&self, fields: &dyn Fields) -> bool {
         let allowed = |value: &str| match self {
             Self::Any => true,
             Self::Only(origins) => origins.iter().any(|origin| origin.eq_ignore_ascii_case(value)),
@@ -47,12 +47,12 @@ impl Origins {
                 })
                 .is_some_and(|(_, authority)| is_local(authority)),
         };
-        each(fields, "origin", allowed).unwrap_or(true)
+        all_allowed(fields, "origin", allowed).unwrap_or(true)
     }
 }
 
 impl Hosts {
-    pub(super) fn allow(&self, fields: &dyn Fields) -> bool {
+    pub(super) fn allows(&self, fields: &dyn Fields) -> bool {
         let allowed = |value: &str| match self {
             Self::Any => true,
             Self::Only(hosts) => hosts.iter().any(|host| {
@@ -61,12 +61,12 @@ impl Hosts {
             Self::Local => is_local(value),
         };
         // A request that names no host proves nothing.
-        each(fields, "host", allowed).unwrap_or(matches!(self, Self::Any))
+        all_allowed(fields, "host", allowed).unwrap_or(matches!(self, Self::Any))
     }
 }
 
 /// The message to a client whose `header` has a value that is not served; `option` is where a server allows it.
-pub(super) fn refusal(header: &str, fields: &dyn Fields, option: &str) -> String {
+pub(super) fn rejection_message(header: &str, fields: &dyn Fields, option: &str) -> String {
     /// A host or an origin is rarely longer.
     const SHOWN: usize = 100;
     let mut value = String::new();
@@ -77,7 +77,7 @@ pub(super) fn refusal(header: &str, fields: &dyn Fields, option: &str) -> String
 }
 
 /// Whether all values of a header are allowed; `None` if there are none.
-fn each(fields: &dyn Fields, name: &str, allowed: impl Fn(&str) -> bool) -> Option<bool> {
+fn all_allowed(fields: &dyn Fields, name: &str, allowed: impl Fn(&str) -> bool) -> Option<bool> {
     let mut all = None;
     fields.each(name, &mut |value| {
         let this = core::str::from_utf8(value).is_ok_and(|value| allowed(value.trim()));
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn an_origin_is_a_scheme_and_an_authority() {
-        let allow = |origins: &Origins, value: &str| origins.allow(&[("Origin", value)]);
+        let allow = |origins: &Origins, value: &str| origins.allows(&[("Origin", value)]);
         assert!(allow(&Origins::Local, "http://localhost:3000"));
         assert!(allow(&Origins::Local, "HTTPS://127.0.0.1"));
         for refused in
@@ -147,19 +147,19 @@ mod tests {
         assert!(!allow(&only, "https://app.example:444"));
         assert!(!allow(&only, "http://localhost"));
         let none: [(&str, &str); 0] = [];
-        assert!(only.allow(&none) && Origins::Local.allow(&none));
-        assert!(!Origins::Local.allow(&[("origin", "http://localhost"), ("origin", "http://evil.example")]));
+        assert!(only.allows(&none) && Origins::Local.allows(&none));
+        assert!(!Origins::Local.allows(&[("origin", "http://localhost"), ("origin", "http://evil.example")]));
     }
 
     #[test]
     fn a_host_without_its_port_stands_for_any_port() {
         let allow = |value: &str| {
             Hosts::Only([String::from("a.example"), String::from("b.example:1")].to_vec())
-                .allow(&[("host", value)])
+                .allows(&[("host", value)])
         };
         assert!(allow("a.example") && allow("A.example:99") && allow("b.example:1"));
         assert!(!allow("b.example") && !allow("b.example:2") && !allow("localhost"));
         let none: [(&str, &str); 0] = [];
-        assert!(!Hosts::Local.allow(&none) && Hosts::Any.allow(&none));
+        assert!(!Hosts::Local.allows(&none) && Hosts::Any.allows(&none));
     }
 }

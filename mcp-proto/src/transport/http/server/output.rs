@@ -9,26 +9,26 @@ use crate::peer::{Denial, MessageKind, Outbox};
 use crate::quota::{ByteAccount, BytePermit, BytePurpose};
 use crate::rpc::{ErrorId, ErrorObject, Id, code, write};
 
-use super::answer::{self, ALWAYS_SENT, Chunk, ResponseHead};
-use super::intake::Accepts;
+use super::request_intake::AcceptedTypes;
+use super::response::{self, Chunk, ResponseHead, UNBUDGETED_BYTES};
 
 /// What comes first decides what the answer is: the reply makes it one JSON value with a status, anything else a stream
 /// of events with status 200.
 #[derive(Debug)]
-pub(super) struct Output {
-    accepts: Accepts,
+pub(super) struct ExchangeOutput {
+    accepts: AcceptedTypes,
     pub(super) stage: Stage,
-    form: Form,
+    form: ResponseForm,
     /// Whole messages, then the one that is being written.
     buffer: Vec<u8>,
-    whole: usize,
+    complete_bytes: usize,
     /// Whether the reply is in it: nothing follows.
-    replied: bool,
+    has_replied: bool,
     /// Why the request is denied.
     denial: Option<Denial>,
     /// The permit for the queued bytes, and for the part taken last, which may not be written yet.
     permit: Option<BytePermit>,
-    taken: usize,
+    taken_bytes: usize,
 }
 
 /// Who answers now.
@@ -41,67 +41,67 @@ pub(super) enum Stage {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
+enum ResponseForm {
     Undecided,
     Json { status: u16, bytes: usize },
     Events,
 }
 
 /// What a buffer begins with, in bytes: small answers need no more.
-const SMALL_ANSWER: usize = 512;
+const INITIAL_CAPACITY: usize = 512;
 
 /// What stands before each message, so that it need not be moved to make an event of it.
-const DATA: &[u8] = b"data: ";
+const EVENT_PREFIX: &[u8] = b"data: ";
 
-impl Output {
-    pub(super) fn new(accepts: Accepts, account: Option<&ByteAccount>) -> Self {
+impl ExchangeOutput {
+    pub(super) fn new(accepts: AcceptedTypes, account: Option<&ByteAccount>) -> Self {
         Self {
             permit: account.map(ByteAccount::permit),
-            taken: 0,
+            taken_bytes: 0,
             accepts,
             stage: Stage::Admission,
-            form: Form::Undecided,
+            form: ResponseForm::Undecided,
             buffer: Vec::new(),
-            whole: 0,
-            replied: false,
+            complete_bytes: 0,
+            has_replied: false,
             denial: None,
         }
     }
 
     /// Whether the reply has been written, or never will be.
     pub(super) fn is_over(&self) -> bool {
-        self.replied
+        self.has_replied
     }
 
     /// Writes a comment, which makes it a stream if it is not decided yet.
     pub(super) fn keep_alive(&mut self) {
-        if self.replied || self.accepts == Accepts::Json {
+        if self.has_replied || self.accepts == AcceptedTypes::Json {
             return;
         }
-        self.form = Form::Events;
-        self.buffer.truncate(self.whole);
+        self.form = ResponseForm::Events;
+        self.buffer.truncate(self.complete_bytes);
         crate::codec::sse::write::comment(&mut self.buffer);
-        self.whole = self.buffer.len();
+        self.complete_bytes = self.buffer.len();
     }
 
     /// What is answered next says that the request is denied.
     pub(super) fn deny(&mut self, denial: &Denial) {
-        if !self.replied {
+        if !self.has_replied {
             self.denial = Some(denial.clone());
         }
     }
 
     /// Nothing more comes. What was not answered never will be.
     pub(super) fn end(&mut self) {
-        if !self.replied {
-            self.replied = true;
-            if self.form == Form::Undecided {
+        if !self.has_replied {
+            self.has_replied = true;
+            if self.form == ResponseForm::Undecided {
                 let error =
                     ErrorObject::new(code::INTERNAL_ERROR, "the server has ended before it could answer");
                 // It has no data that could fail to encode.
                 let _ = write::error(self.buffer(), ErrorId::Absent, &error);
-                self.whole = self.buffer.len();
-                self.form = self.json(503);
+                self.complete_bytes = self.buffer.len();
+                self.form = self.json_form(503);
             }
         }
     }
@@ -110,21 +110,23 @@ impl Output {
     pub(super) fn clear(&mut self) {
         self.end();
         self.buffer = Vec::new();
-        (self.whole, self.taken) = (0, 0);
+        (self.complete_bytes, self.taken_bytes) = (0, 0);
     }
 
     pub(super) fn head(&self) -> Option<ResponseHead> {
         match self.form {
-            Form::Undecided => None,
-            Form::Json { status, bytes } => Some(answer::json_head(status, bytes, self.denial.as_ref())),
-            Form::Events => Some(answer::stream_head()),
+            ResponseForm::Undecided => None,
+            ResponseForm::Json { status, bytes } => {
+                Some(response::json_head(status, bytes, self.denial.as_ref()))
+            }
+            ResponseForm::Events => Some(response::stream_head()),
         }
     }
 
     /// Charges the queued bytes to the byte budget.
-    pub(super) fn recount(&mut self) {
+    pub(super) fn update_permit(&mut self) {
         if let Some(permit) = &mut self.permit {
-            permit.set(self.buffer.len().saturating_add(self.taken));
+            permit.set(self.buffer.len().saturating_add(self.taken_bytes));
         }
     }
 
@@ -134,92 +136,92 @@ impl Output {
 
     pub(super) fn take(&mut self) -> Chunk {
         let chunk = self.next_chunk();
-        self.taken = match &chunk {
+        self.taken_bytes = match &chunk {
             Chunk::Bytes(bytes) => bytes.len(),
             Chunk::Pending | Chunk::End => 0,
         };
-        self.recount();
+        self.update_permit();
         chunk
     }
 
     fn next_chunk(&mut self) -> Chunk {
-        self.buffer.truncate(self.whole);
+        self.buffer.truncate(self.complete_bytes);
         let bytes = match self.form {
-            Form::Undecided => return Chunk::Pending,
+            ResponseForm::Undecided => return Chunk::Pending,
             _ => Bytes::from(mem::take(&mut self.buffer)),
         };
-        self.whole = 0;
+        self.complete_bytes = 0;
         let bytes = match self.form {
-            Form::Json { .. } => bytes.slice(DATA.len().min(bytes.len())..),
+            ResponseForm::Json { .. } => bytes.slice(EVENT_PREFIX.len().min(bytes.len())..),
             _ => bytes,
         };
         match () {
             () if !bytes.is_empty() => Chunk::Bytes(bytes),
-            () if self.replied => Chunk::End,
+            () if self.has_replied => Chunk::End,
             () => Chunk::Pending,
         }
     }
 
     /// The form of the answer in the buffer, whose length stands in its head whenever that is asked for.
-    fn json(&self, status: u16) -> Form {
-        Form::Json { status, bytes: self.whole.saturating_sub(DATA.len()) }
+    fn json_form(&self, status: u16) -> ResponseForm {
+        ResponseForm::Json { status, bytes: self.complete_bytes.saturating_sub(EVENT_PREFIX.len()) }
     }
 
-    fn event(&mut self) {
-        self.form = Form::Events;
+    fn commit_event(&mut self) {
+        self.form = ResponseForm::Events;
         self.buffer.extend_from_slice(b"\n\n");
-        self.whole = self.buffer.len();
+        self.complete_bytes = self.buffer.len();
     }
 
-    fn reply(&mut self, status: u16) {
-        if self.replied {
+    fn commit_reply(&mut self, status: u16) {
+        if self.has_replied {
             return;
         }
-        self.replied = true;
+        self.has_replied = true;
         let is_plain = status == 200 && self.denial.is_none();
-        if self.form == Form::Undecided && (self.accepts != Accepts::Events || !is_plain) {
-            self.whole = self.buffer.len();
-            self.form = self.json(status);
+        if self.form == ResponseForm::Undecided && (self.accepts != AcceptedTypes::Events || !is_plain) {
+            self.complete_bytes = self.buffer.len();
+            self.form = self.json_form(status);
         } else {
-            self.event();
+            self.commit_event();
         }
     }
 }
 
-impl Outbox for Output {
+impl Outbox for ExchangeOutput {
     fn buffer(&mut self) -> &mut Vec<u8> {
-        self.buffer.truncate(self.whole);
+        self.buffer.truncate(self.complete_bytes);
         if self.buffer.capacity() == 0 {
-            self.buffer.reserve(SMALL_ANSWER);
+            self.buffer.reserve(INITIAL_CAPACITY);
         }
-        self.buffer.extend_from_slice(DATA);
+        self.buffer.extend_from_slice(EVENT_PREFIX);
         &mut self.buffer
     }
 
     fn commit(&mut self, about: MessageKind<'_>) {
         match about {
             MessageKind::Reply(id) => {
-                let bytes = self.buffer.len().saturating_sub(self.whole);
-                if bytes <= ALWAYS_SENT || self.replied || self.has_room(BytePurpose::Answer) {
-                    self.reply(200);
-                    return answer::shrink(&mut self.buffer);
+                let bytes = self.buffer.len().saturating_sub(self.complete_bytes);
+                if bytes <= UNBUDGETED_BYTES || self.has_replied || self.has_room(BytePurpose::Answer) {
+                    self.commit_reply(200);
+                    return response::shrink(&mut self.buffer);
                 }
                 let id = id.map_or(ErrorId::Null, ErrorId::Known);
                 // It has no data that could fail to encode.
-                let _ = write::error(self.buffer(), id, &answer::over_budget());
+                let _ = write::error(self.buffer(), id, &response::over_budget());
                 self.buffer.shrink_to_fit();
-                self.reply(503);
+                self.commit_reply(503);
             }
             // What follows the reply has nobody to read it, such as that a subscription which has ended is cancelled.
-            MessageKind::Notification { .. } if !self.replied && self.accepts != Accepts::Json => {
-                self.event()
+            MessageKind::Notification { .. } if !self.has_replied && self.accepts != AcceptedTypes::Json => {
+                self.commit_event()
             }
             MessageKind::Notification { .. } | MessageKind::Request { .. } => {}
         }
     }
 
     fn commit_error(&mut self, _: Option<&Id>, error: i64) {
-        self.reply(match (error, self.stage) {
+        self.commit_reply(match (error, self.stage) {
             (
                 code::HEADER_MISMATCH
                 | code::MISSING_REQUIRED_CLIENT_CAPABILITY
@@ -234,7 +236,7 @@ impl Outbox for Output {
     }
 
     fn queued(&self) -> usize {
-        self.whole
+        self.complete_bytes
     }
 
     fn is_full(&self, limit: usize) -> bool {

@@ -20,21 +20,21 @@ use crate::schema::{
     CallTool, Discover, Era, GetPrompt, Initialize, Method, ReadResource, SubscriptionsListen,
 };
 use crate::transport::http::header;
-use crate::transport::http::tools::ParamHeaders;
+use crate::transport::http::param_headers::ParamHeaders;
 
-use super::intake::{Accepts, Header, Kept, Version};
-use super::{Answer, SessionId, Setup};
+use super::request_intake::{AcceptedTypes, RetainedHead, SingleHeader, VersionHeader};
+use super::{HttpResponse, SessionId, Setup};
 
 /// What is to be done with a request.
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum Routed {
+pub enum RequestRoute {
     /// It is answered already.
-    Answer(Answer),
+    Answer(HttpResponse),
     /// It stands alone: [`Exchange::open`](super::Exchange::open).
     Modern(ModernRequest),
     /// It asks for a session: [`Session::open`](super::Session::open).
-    Open(Post),
+    OpenSession(Post),
     /// It belongs to a session.
     Session {
         /// The session.
@@ -65,12 +65,12 @@ pub enum Routed {
     },
 }
 
-impl Routed {
+impl RequestRoute {
     /// Hands the permit for the body on to what keeps the body.
     pub(super) fn charge(mut self, body: Option<BytePermit>) -> Self {
         match &mut self {
             Self::Modern(ModernRequest { permit, .. })
-            | Self::Open(Post { permit, .. })
+            | Self::OpenSession(Post { permit, .. })
             | Self::Session { post: Post { permit, .. }, .. }
             | Self::LegacyPost { post: Post { permit, .. }, .. } => *permit = body,
             Self::Answer(_) | Self::Listen { .. } | Self::Delete { .. } | Self::LegacyEvents => {}
@@ -83,9 +83,9 @@ impl Routed {
 #[derive(Debug)]
 pub struct ModernRequest {
     pub(super) request: Request,
-    pub(super) accepts: Accepts,
+    pub(super) accepts: AcceptedTypes,
     /// The headers that mirror parameters of the tool.
-    pub(super) mirrored: Vec<(String, Vec<u8>)>,
+    pub(super) param_headers: Vec<(String, Vec<u8>)>,
     pub(super) principal: Option<Principal>,
     /// The bytes of its body.
     pub(super) permit: Option<BytePermit>,
@@ -114,35 +114,35 @@ impl ModernRequest {
         if &*self.request.method != CallTool::NAME {
             return None;
         }
-        string(Envelope::read(self.params()).ok()?.name)
+        text_value(MirroredParams::read(self.params()).ok()?.name)
     }
 
-    /// Makes sure that the headers that were [kept](super::Intake::keep_params) repeat the arguments of the tool.
+    /// Makes sure that the headers that were [kept](super::Intake::retain_params) repeat the arguments of the tool.
     ///
     /// # Errors
     /// The answer to a request that is refused.
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#server-behavior-for-custom-headers>
-    pub fn check(&self, headers: &ParamHeaders) -> Result<(), Answer> {
-        let arguments = Envelope::read(self.params()).ok().and_then(|envelope| envelope.arguments);
+    pub fn check(&self, headers: &ParamHeaders) -> Result<(), HttpResponse> {
+        let arguments = MirroredParams::read(self.params()).ok().and_then(|envelope| envelope.arguments);
         let arguments = arguments.and_then(|arguments| Raw::new(arguments.get()).ok());
         headers
-            .check(arguments.as_ref(), self.mirrored.as_slice())
-            .map_err(|error| mismatch(ErrorId::Known(&self.request.id), format!("{error}")))
+            .check(arguments.as_ref(), self.param_headers.as_slice())
+            .map_err(|error| mismatch_response(ErrorId::Known(&self.request.id), format!("{error}")))
     }
 }
 
 /// What a client of the legacy era has posted.
 #[derive(Debug)]
 pub struct Post {
-    pub(super) content: Content,
-    pub(super) accepts: Accepts,
+    pub(super) content: PostContent,
+    pub(super) accepts: AcceptedTypes,
     /// The bytes of the body.
     pub(super) permit: Option<BytePermit>,
 }
 
 #[derive(Debug)]
-pub(super) enum Content {
+pub(super) enum PostContent {
     Frame(Frame),
     /// An answer that can not be read, which ends the request that it was to answer.
     Malformed(Box<Malformed>),
@@ -152,80 +152,85 @@ impl Post {
     /// The id of the request that it is, if it is one.
     pub fn request_id(&self) -> Option<&Id> {
         match &self.content {
-            Content::Frame(Frame::Single(Message::Request(request))) => Some(&request.id),
-            Content::Frame(_) | Content::Malformed(_) => None,
+            PostContent::Frame(Frame::Single(Message::Request(request))) => Some(&request.id),
+            PostContent::Frame(_) | PostContent::Malformed(_) => None,
         }
     }
 }
 
 /// Routes what was posted to the endpoint.
-pub(super) fn route(setup: &Setup, kept: Kept, body: &Bytes) -> Routed {
+pub(super) fn route(setup: &Setup, kept: RetainedHead, body: &Bytes) -> RequestRoute {
     let routed = match rpc::read(body, setup.config().limits().depth) {
         Ok(frame) => route_frame(setup, kept, frame),
         Err(malformed) => route_malformed(setup, &kept, malformed),
     };
-    routed.unwrap_or_else(Routed::Answer)
+    routed.unwrap_or_else(RequestRoute::Answer)
 }
 
-fn route_frame(setup: &Setup, kept: Kept, frame: Frame) -> Result<Routed, Answer> {
+fn route_frame(setup: &Setup, kept: RetainedHead, frame: Frame) -> Result<RequestRoute, HttpResponse> {
     match &frame {
         Frame::Single(Message::Request(_)) => route_request(setup, kept, frame),
         Frame::Single(Message::Notification(notification)) => {
-            let envelope = Envelope::read(notification.params.as_ref())
-                .map_err(|error| Answer::error(400, kept.version.version().error_id(), &error))?;
+            let envelope = MirroredParams::read(notification.params.as_ref())
+                .map_err(|error| HttpResponse::error(400, kept.version.version().error_id(), &error))?;
             let modern = envelope.version.is_some() || kept.version.version().era() == Some(Era::Modern);
             if modern && setup.eras() != Eras::LegacyOnly {
                 // None is defined: it is taken, and means nothing.
                 check_notification(&kept, &notification.method, &envelope)
-                    .map_err(|what| mismatch(kept.version.version().error_id(), what))?;
+                    .map_err(|what| mismatch_response(kept.version.version().error_id(), what))?;
                 check_spoken(setup, &envelope)?;
-                return Ok(Routed::Answer(Answer::empty(202)));
+                return Ok(RequestRoute::Answer(HttpResponse::empty(202)));
             }
-            in_session(setup, &kept, Content::Frame(frame))
+            route_to_session(setup, &kept, PostContent::Frame(frame))
         }
         Frame::Single(Message::Response(_)) | Frame::Batch(_) => {
-            in_session(setup, &kept, Content::Frame(frame))
+            route_to_session(setup, &kept, PostContent::Frame(frame))
         }
     }
 }
 
-fn route_malformed(setup: &Setup, kept: &Kept, malformed: Malformed) -> Result<Routed, Answer> {
+fn route_malformed(
+    setup: &Setup,
+    kept: &RetainedHead,
+    malformed: Malformed,
+) -> Result<RequestRoute, HttpResponse> {
     if malformed.recovered.kind == Some(Kind::Response) && kept.session.is_some() {
-        return in_session(setup, kept, Content::Malformed(Box::new(malformed)));
+        return route_to_session(setup, kept, PostContent::Malformed(Box::new(malformed)));
     }
-    Err(Answer::malformed(&malformed, kept.version.version().error_id()))
+    Err(HttpResponse::malformed(&malformed, kept.version.version().error_id()))
 }
 
 /// Routes what a client of 2024-11-05 has posted.
-pub(super) fn route_message(setup: &Setup, kept: Kept, id: SessionId, body: &Bytes) -> Routed {
+pub(super) fn route_message(setup: &Setup, kept: RetainedHead, id: SessionId, body: &Bytes) -> RequestRoute {
     let content = match rpc::read(body, setup.config().limits().depth) {
-        Ok(frame) => Content::Frame(frame),
+        Ok(frame) => PostContent::Frame(frame),
         Err(malformed) if malformed.recovered.kind == Some(Kind::Response) => {
-            Content::Malformed(Box::new(malformed))
+            PostContent::Malformed(Box::new(malformed))
         }
-        Err(malformed) => return Routed::Answer(Answer::malformed(&malformed, ErrorId::Null)),
+        Err(malformed) => return RequestRoute::Answer(HttpResponse::malformed(&malformed, ErrorId::Null)),
     };
-    Routed::LegacyPost { id, post: Post { content, accepts: kept.accepts, permit: None } }
+    RequestRoute::LegacyPost { id, post: Post { content, accepts: kept.accepts, permit: None } }
 }
 
-fn route_request(setup: &Setup, kept: Kept, frame: Frame) -> Result<Routed, Answer> {
+fn route_request(setup: &Setup, kept: RetainedHead, frame: Frame) -> Result<RequestRoute, HttpResponse> {
     let Frame::Single(Message::Request(request)) = &frame else {
-        return in_session(setup, &kept, Content::Frame(frame));
+        return route_to_session(setup, &kept, PostContent::Frame(frame));
     };
     let id = ErrorId::Known(&request.id);
-    let envelope = Envelope::read(request.params.as_ref()).map_err(|error| Answer::error(400, id, &error))?;
+    let envelope = MirroredParams::read(request.params.as_ref())
+        .map_err(|error| HttpResponse::error(400, id, &error))?;
     let eras = setup.eras();
     if eras != Eras::LegacyOnly && envelope.version.is_some() {
-        check(&kept, &request.method, &envelope).map_err(|what| mismatch(id, what))?;
-        if &*request.method == SubscriptionsListen::NAME && kept.accepts == Accepts::Json {
+        check_headers(&kept, &request.method, &envelope).map_err(|what| mismatch_response(id, what))?;
+        if &*request.method == SubscriptionsListen::NAME && kept.accepts == AcceptedTypes::Json {
             let what = "the answer is text/event-stream";
-            return Err(Answer::refusal(406, id, code::INVALID_REQUEST, what));
+            return Err(HttpResponse::refusal(406, id, code::INVALID_REQUEST, what));
         }
-        return Ok(modern(kept, frame));
+        return Ok(route_modern(kept, frame));
     }
     if eras != Eras::ModernOnly && &*request.method == Initialize::NAME {
-        return Ok(Routed::Open(Post {
-            content: Content::Frame(frame),
+        return Ok(RequestRoute::OpenSession(Post {
+            content: PostContent::Frame(frame),
             accepts: kept.accepts,
             permit: None,
         }));
@@ -236,55 +241,67 @@ fn route_request(setup: &Setup, kept: Kept, frame: Frame) -> Result<Routed, Answ
         || (envelope.capabilities.is_some() && kept.session.is_none());
     if eras != Eras::LegacyOnly && says_so {
         // The peer says what it lacks.
-        return Ok(modern(kept, frame));
+        return Ok(route_modern(kept, frame));
     }
-    in_session(setup, &kept, Content::Frame(frame))
+    route_to_session(setup, &kept, PostContent::Frame(frame))
 }
 
-fn modern(kept: Kept, frame: Frame) -> Routed {
+fn route_modern(kept: RetainedHead, frame: Frame) -> RequestRoute {
     match frame {
         Frame::Single(Message::Request(request)) => {
-            let Kept { accepts, params: mirrored, .. } = kept;
-            Routed::Modern(ModernRequest { request, accepts, mirrored, principal: None, permit: None })
+            let RetainedHead { accepts, params: mirrored, .. } = kept;
+            RequestRoute::Modern(ModernRequest {
+                request,
+                accepts,
+                param_headers: mirrored,
+                principal: None,
+                permit: None,
+            })
         }
-        Frame::Single(_) | Frame::Batch(_) => Routed::Answer(Answer::empty(202)),
+        Frame::Single(_) | Frame::Batch(_) => RequestRoute::Answer(HttpResponse::empty(202)),
     }
 }
 
-fn in_session(setup: &Setup, kept: &Kept, content: Content) -> Result<Routed, Answer> {
+fn route_to_session(
+    setup: &Setup,
+    kept: &RetainedHead,
+    content: PostContent,
+) -> Result<RequestRoute, HttpResponse> {
     let post = Post { content, accepts: kept.accepts, permit: None };
     let version = kept.version.version();
     let id = post.request_id().map_or(version.error_id(), ErrorId::Known);
-    let refuse = |what: &str| Err(Answer::refusal(400, id, code::INVALID_REQUEST, what));
+    let refuse = |what: &str| Err(HttpResponse::refusal(400, id, code::INVALID_REQUEST, what));
     match version {
-        Version::Unknown => return refuse("mcp-protocol-version names no revision that is spoken here"),
-        Version::Known(revision) if revision.era() == Era::Modern => {
+        VersionHeader::Unknown => {
+            return refuse("mcp-protocol-version names no revision that is spoken here");
+        }
+        VersionHeader::Known(revision) if revision.era() == Era::Modern => {
             return refuse("one request or notification at a time can be posted at this revision");
         }
-        Version::Known(_) | Version::Absent => {}
+        VersionHeader::Known(_) | VersionHeader::Absent => {}
     }
     match kept.session {
         _ if setup.eras() == Eras::ModernOnly => refuse("there are no sessions here"),
-        Some(Some(id)) => Ok(Routed::Session { id, post }),
-        Some(None) => Err(Answer::session_unknown(Some(&post))),
+        Some(Some(id)) => Ok(RequestRoute::Session { id, post }),
+        Some(None) => Err(HttpResponse::unknown_session(Some(&post))),
         None => {
             let known = setup.eras() != Eras::LegacyOnly && post.request_id().is_some();
             let (code, instead) =
-                if known { (code::INVALID_PARAMS, META) } else { (code::INVALID_REQUEST, "") };
+                if known { (code::INVALID_PARAMS, MISSING_META) } else { (code::INVALID_REQUEST, "") };
             let what = format!("mcp-session-id is missing: a session begins with initialize{instead}");
-            Err(Answer::refusal(400, id, code, what))
+            Err(HttpResponse::refusal(400, id, code, what))
         }
     }
 }
 
-const META: &str = "; without one, missing in _meta: io.modelcontextprotocol/protocolVersion \
+const MISSING_META: &str = "; without one, missing in _meta: io.modelcontextprotocol/protocolVersion \
                     io.modelcontextprotocol/clientCapabilities";
 
 // --- Headers and body ---
 
 /// What of the parameters is mirrored in headers, and what tells the eras apart.
 #[derive(Default)]
-struct Envelope<'a> {
+struct MirroredParams<'a> {
     version: Option<&'a RawValue>,
     capabilities: Option<&'a RawValue>,
     name: Option<&'a RawValue>,
@@ -293,7 +310,7 @@ struct Envelope<'a> {
     arguments: Option<&'a RawValue>,
 }
 
-impl<'a> Envelope<'a> {
+impl<'a> MirroredParams<'a> {
     fn read(params: Option<&'a Raw>) -> Result<Self, ErrorObject> {
         #[derive(Deserialize)]
         struct Params<'a> {
@@ -331,8 +348,8 @@ impl<'a> Envelope<'a> {
     }
 
     /// What `Mcp-Name` mirrors of a request.
-    fn mirrored(&self, method: &str) -> Option<Cow<'a, str>> {
-        string(match method {
+    fn mirrored_name(&self, method: &str) -> Option<Cow<'a, str>> {
+        text_value(match method {
             CallTool::NAME | GetPrompt::NAME => self.name,
             ReadResource::NAME => self.uri,
             GetTask::NAME | UpdateTask::NAME | CancelTask::NAME => self.task,
@@ -342,7 +359,7 @@ impl<'a> Envelope<'a> {
 }
 
 /// The string that a value is.
-fn string(raw: Option<&RawValue>) -> Option<Cow<'_, str>> {
+fn text_value(raw: Option<&RawValue>) -> Option<Cow<'_, str>> {
     #[derive(Deserialize)]
     struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
     serde_json::from_str::<Text<'_>>(raw?.get()).ok().map(|Text(text)| text)
@@ -351,37 +368,41 @@ fn string(raw: Option<&RawValue>) -> Option<Cow<'_, str>> {
 /// Whether the headers of a request say what its body says.
 ///
 /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#server-validation>
-fn check(kept: &Kept, method: &str, envelope: &Envelope<'_>) -> Result<(), String> {
-    if let Some(version) = string(envelope.version) {
-        equal(&kept.version, header::PROTOCOL_VERSION, &version, Encoding::Plain)?;
+fn check_headers(kept: &RetainedHead, method: &str, envelope: &MirroredParams<'_>) -> Result<(), String> {
+    if let Some(version) = text_value(envelope.version) {
+        check_equal(&kept.version, header::PROTOCOL_VERSION, &version, Encoding::Plain)?;
     }
-    equal(&kept.method, header::METHOD, method, Encoding::Plain)?;
-    match envelope.mirrored(method) {
-        Some(name) => equal(&kept.name, header::NAME, &name, Encoding::Perhaps),
+    check_equal(&kept.method, header::METHOD, method, Encoding::Plain)?;
+    match envelope.mirrored_name(method) {
+        Some(name) => check_equal(&kept.name, header::NAME, &name, Encoding::MaybeBase64),
         // The body lacks what it must have: that is told of as such.
         None => Ok(()),
     }
 }
 
 /// The same of a notification, of which no header is required.
-fn check_notification(kept: &Kept, method: &str, envelope: &Envelope<'_>) -> Result<(), String> {
-    let of = |header: &Header, name, body: Option<&str>| match (header, body) {
-        (Header::Absent, _) | (_, None) => Ok(()),
-        (header, Some(body)) => equal(header, name, body, Encoding::Plain),
+fn check_notification(
+    kept: &RetainedHead,
+    method: &str,
+    envelope: &MirroredParams<'_>,
+) -> Result<(), String> {
+    let of = |header: &SingleHeader, name, body: Option<&str>| match (header, body) {
+        (SingleHeader::Absent, _) | (_, None) => Ok(()),
+        (header, Some(body)) => check_equal(header, name, body, Encoding::Plain),
     };
-    of(&kept.version, header::PROTOCOL_VERSION, string(envelope.version).as_deref())?;
+    of(&kept.version, header::PROTOCOL_VERSION, text_value(envelope.version).as_deref())?;
     of(&kept.method, header::METHOD, Some(method))
 }
 
 /// Whether a notification that names a version names one that is spoken. (Of a request the peer says so.)
 ///
 /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#protocol-version-header>
-fn check_spoken(setup: &Setup, envelope: &Envelope<'_>) -> Result<(), Answer> {
+fn check_spoken(setup: &Setup, envelope: &MirroredParams<'_>) -> Result<(), HttpResponse> {
     let eras = setup.eras();
-    match string(envelope.version) {
+    match text_value(envelope.version) {
         Some(version) if !eras.modern().iter().any(|revision| revision.as_str() == version) => {
             let error = unsupported_version(eras, version.into_owned());
-            Err(Answer::error(400, ErrorId::Null, &error))
+            Err(HttpResponse::error(400, ErrorId::Null, &error))
         }
         _ => Ok(()),
     }
@@ -391,17 +412,19 @@ fn check_spoken(setup: &Setup, envelope: &Envelope<'_>) -> Result<(), Answer> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Encoding {
     Plain,
-    Perhaps,
+    MaybeBase64,
 }
 
-fn equal(header: &Header, name: &str, body: &str, encoding: Encoding) -> Result<(), String> {
+fn check_equal(header: &SingleHeader, name: &str, body: &str, encoding: Encoding) -> Result<(), String> {
     let header = match header {
-        Header::Value(header) => header,
-        Header::Absent => return Err(format!("{name} header is missing, body value is {}", quoted(body))),
-        Header::Several => return Err(format!("{name} header comes with several values")),
+        SingleHeader::Value(header) => header,
+        SingleHeader::Absent => {
+            return Err(format!("{name} header is missing, body value is {}", quoted(body)));
+        }
+        SingleHeader::Conflicting => return Err(format!("{name} header comes with several values")),
     };
     let text = match encoding {
-        Encoding::Perhaps => value::decode(header),
+        Encoding::MaybeBase64 => value::decode(header),
         Encoding::Plain => Ok(String::from_utf8_lossy(header)),
     };
     let text = text.map_err(|error| format!("{name} header can not be read: {error}"))?;
@@ -413,16 +436,16 @@ fn equal(header: &Header, name: &str, body: &str, encoding: Encoding) -> Result<
 
 /// A value for people, cut short.
 fn quoted(text: &str) -> String {
-    const MOST: usize = 200;
-    match text.char_indices().nth(MOST).and_then(|(end, _)| text.get(..end)) {
+    const MAX_QUOTED: usize = 200;
+    match text.char_indices().nth(MAX_QUOTED).and_then(|(end, _)| text.get(..end)) {
         Some(beginning) => format!("'{beginning}…'"),
         None => format!("'{text}'"),
     }
 }
 
-fn mismatch(id: ErrorId<'_>, what: String) -> Answer {
+fn mismatch_response(id: ErrorId<'_>, what: String) -> HttpResponse {
     let what = format!("Header mismatch: {what}");
-    Answer::refusal(400, id, code::HEADER_MISMATCH, what)
+    HttpResponse::refusal(400, id, code::HEADER_MISMATCH, what)
 }
 
 #[cfg(test)]
@@ -435,7 +458,7 @@ mod tests {
         let params =
             format!(r#"{{"_meta":{{"{}":1,"{}":2}}}}"#, meta::PROTOCOL_VERSION, meta::CLIENT_CAPABILITIES);
         let params = Raw::new(params).unwrap();
-        let envelope = Envelope::read(Some(&params)).unwrap();
+        let envelope = MirroredParams::read(Some(&params)).unwrap();
         assert_eq!(envelope.version.unwrap().get(), "1");
         assert_eq!(envelope.capabilities.unwrap().get(), "2");
     }

@@ -32,11 +32,11 @@ pub(super) fn is_modern(code: i64) -> bool {
 
 /// What a reply says about the server, if it is not the one that was hoped for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Meaning {
+pub(super) enum ReplyClass {
     /// Nothing; it may be over by the next attempt, and the server may have said when.
     Temporary(Option<Duration>),
     /// Nothing; whoever answered lets nobody through.
-    Barred,
+    Forbidden,
     /// It does not know what was asked.
     NotUnderstood,
     /// It does not know what was asked, and its status is one of those that stand for the older transport.
@@ -44,40 +44,40 @@ pub(super) enum Meaning {
 }
 
 /// A reply that is not the one that was hoped for.
-pub(super) struct Seen {
-    pub(super) meaning: Meaning,
+pub(super) struct UnexpectedReply {
+    pub(super) class: ReplyClass,
     pub(super) error: ConnectError,
 }
 
-impl Seen {
+impl UnexpectedReply {
     pub(super) fn new(during: &'static str, reply: Reply) -> Self {
         let (code, http) = match reply {
             Reply::Failed { detail, retry_after } => {
                 let error = ConnectError::Failed { during, detail };
-                return Self { meaning: Meaning::Temporary(retry_after), error };
+                return Self { class: ReplyClass::Temporary(retry_after), error };
             }
             Reply::Unreachable { detail } => {
-                return Self { meaning: Meaning::Barred, error: ConnectError::Unreachable(detail) };
+                return Self { class: ReplyClass::Forbidden, error: ConnectError::Unreachable(detail) };
             }
             Reply::Result { status, result } => (None, HttpError::new(status, result.as_str())),
             // A status of success explains nothing; the error does.
             Reply::Error { error, http } if (200..300).contains(&http.status) => {
                 let error = ConnectError::Refused { during, error };
-                return Self { meaning: Meaning::NotUnderstood, error };
+                return Self { class: ReplyClass::NotUnderstood, error };
             }
             Reply::Error { error, http } => (Some(error.code), http),
             Reply::Other(http) => (None, http),
         };
         let meaning = match http.status {
-            500 | 501 if code.is_some() => Meaning::NotUnderstood,
-            408 | 425 | 429 | 500..=599 => Meaning::Temporary(http.retry_after),
-            400 | 404 | 405 => Meaning::NoEndpoint {
+            500 | 501 if code.is_some() => ReplyClass::NotUnderstood,
+            408 | 425 | 429 | 500..=599 => ReplyClass::Temporary(http.retry_after),
+            400 | 404 | 405 => ReplyClass::NoEndpoint {
                 unknown_method: http.status == 404 && code == Some(code::METHOD_NOT_FOUND),
             },
-            401 | 403 | 407 | 421 | 451 => Meaning::Barred,
-            200..=299 | 400..=499 => Meaning::NotUnderstood,
-            _ => Meaning::Barred,
+            401 | 403 | 407 | 421 | 451 => ReplyClass::Forbidden,
+            200..=299 | 400..=499 => ReplyClass::NotUnderstood,
+            _ => ReplyClass::Forbidden,
         };
-        Self { meaning, error: ConnectError::Http { during, error: http } }
+        Self { class: meaning, error: ConnectError::Http { during, error: http } }
     }
 }

@@ -2,136 +2,161 @@
 
 use super::*;
 
-impl Detect {
-    pub(super) fn enter(&mut self, step: Step) {
+impl HttpEraDetection {
+    pub(super) fn enter_step(&mut self, step: HttpDetectStep) {
         self.step = step;
         self.retries = 0;
-        self.last = None;
-        self.resting = false;
+        self.last_error = None;
+        self.is_backing_off = false;
         self.timer = None;
     }
 
-    pub(super) fn wait_for(&mut self, now: Instant, patience: Duration) {
-        self.resting = false;
-        self.patience = patience;
+    pub(super) fn set_timer(&mut self, now: Instant, patience: Duration) {
+        self.is_backing_off = false;
+        self.timer_duration = patience;
         self.timer = Some(now + patience);
     }
 
-    pub(super) fn probe(&mut self, now: Instant, version: Revision, repeated: bool) -> Act {
-        if self.probes >= MOST_PROBES {
+    pub(super) fn start_probe(
+        &mut self,
+        now: Instant,
+        version: Revision,
+        repeated: bool,
+    ) -> HttpDetectAction {
+        if self.probes >= MAX_PROBES {
             return self.fail(ConnectError::Unexpected {
                 during: PROBE,
-                reason: format!("it asked for another version {MOST_PROBES} times"),
+                reason: format!("it asked for another version {MAX_PROBES} times"),
             });
         }
         self.probes = self.probes.saturating_add(1);
-        self.modern = version;
-        let step = Step::Probing { asked: version, repeated };
+        self.probed_version = version;
+        let step = HttpDetectStep::Probing { version, repeated };
         match self.step {
             // What was tried again stays counted: the server is the same.
-            Step::Probing { .. } => self.step = step,
-            _ => self.enter(step),
+            HttpDetectStep::Probing { .. } => self.step = step,
+            _ => self.enter_step(step),
         }
-        self.wait_for(now, self.timeouts.probe_http);
-        Act::Probe(version)
+        self.set_timer(now, self.timeouts.probe_http);
+        HttpDetectAction::Probe(version)
     }
 
-    pub(super) fn handshake(&mut self, now: Instant, version: Revision, way: Way, lead: Lead) -> Act {
-        self.enter(Step::Handshake { asked: version, way, lead });
-        self.wait_for(now, self.timeouts.initialize_http);
-        Act::Initialize(version)
+    pub(super) fn start_handshake(
+        &mut self,
+        now: Instant,
+        version: Revision,
+        way: HandshakeTarget,
+        lead: HandshakeReason,
+    ) -> HttpDetectAction {
+        self.enter_step(HttpDetectStep::Handshake { version, target: way, reason: lead });
+        self.set_timer(now, self.timeouts.initialize_http);
+        HttpDetectAction::Initialize(version)
     }
 
     /// What went wrong may be over soon: the same step again after a pause, if there is time for that.
-    pub(super) fn rest(&mut self, now: Instant, error: ConnectError, pause: Option<Duration>) -> Act {
-        if self.resting {
-            return Act::Wait;
+    pub(super) fn back_off(
+        &mut self,
+        now: Instant,
+        error: ConnectError,
+        pause: Option<Duration>,
+    ) -> HttpDetectAction {
+        if self.is_backing_off {
+            return HttpDetectAction::Wait;
         }
-        let pause = pause.unwrap_or_else(|| self.backoff.pause(self.retries, &mut self.chance));
+        let pause = pause.unwrap_or_else(|| self.backoff.pause(self.retries, &mut self.rng));
         let again = now + pause;
-        if self.retries >= self.backoff.attempts || self.end.is_some_and(|end| end <= again) {
+        if self.retries >= self.backoff.attempts || self.deadline.is_some_and(|end| end <= again) {
             return self.fail(error);
         }
         self.retries = self.retries.saturating_add(1);
-        self.last = Some(error);
-        self.resting = true;
+        self.last_error = Some(error);
+        self.is_backing_off = true;
         self.timer = Some(again);
-        Act::Wait
+        HttpDetectAction::Wait
     }
 
     /// The server is not modern, as far as the probe can tell.
-    pub(super) fn not_modern(&mut self, now: Instant, evidence: ConnectError) -> Act {
-        if self.mode == EraPolicy::ModernOnly {
+    pub(super) fn handle_not_modern(&mut self, now: Instant, evidence: ConnectError) -> HttpDetectAction {
+        if self.policy == EraPolicy::ModernOnly {
             return self.fail(ConnectError::LegacyServer { evidence: evidence.to_string() });
         }
-        self.tried.push(evidence);
-        self.handshake(now, Revision::LATEST_LEGACY, Way::Endpoint, Lead::Detection)
+        self.failed_steps.push(evidence);
+        self.start_handshake(
+            now,
+            Revision::LATEST_LEGACY,
+            HandshakeTarget::Endpoint,
+            HandshakeReason::Detection,
+        )
     }
 
     /// The server will have nothing of what was tried.
-    pub(super) fn refused(&mut self, now: Instant, lead: Lead, error: ConnectError) -> Act {
-        if lead != Lead::Detection && self.mode == EraPolicy::Auto && !self.started_over {
+    pub(super) fn handle_refused(
+        &mut self,
+        now: Instant,
+        lead: HandshakeReason,
+        error: ConnectError,
+    ) -> HttpDetectAction {
+        if lead != HandshakeReason::Detection && self.policy == EraPolicy::Auto && !self.has_started_over {
             return self.start_over(now, error);
         }
         self.fail(error)
     }
 
     /// What was remembered of the server led nowhere: detection from the start, once.
-    pub(super) fn start_over(&mut self, now: Instant, error: ConnectError) -> Act {
-        self.started_over = true;
-        self.verdict = None;
-        self.verdict_dropped = true;
+    pub(super) fn start_over(&mut self, now: Instant, error: ConnectError) -> HttpDetectAction {
+        self.has_started_over = true;
+        self.known_era = None;
+        self.known_era_dropped = true;
         self.probes = 0;
-        self.chosen = false;
-        self.tried.push(error);
-        self.probe(now, Revision::LATEST, false)
+        self.handshake_version_chosen = false;
+        self.failed_steps.push(error);
+        self.start_probe(now, Revision::LATEST, false)
     }
 
-    pub(super) fn settle_discovered(&mut self, now: Instant, discovered: DiscoverAnswer) -> Act {
-        match self.choose(&discovered.versions) {
+    pub(super) fn finish_discovered(&mut self, now: Instant, discovered: DiscoverAnswer) -> HttpDetectAction {
+        match self.choose_version(&discovered.versions) {
             Some(version) if version.era() == Era::Modern => {
-                self.settle(version, Way::Endpoint, Some(discovered.server))
+                self.finish(version, HandshakeTarget::Endpoint, Some(discovered.server))
             }
             Some(version) => {
-                self.chosen = true;
-                self.handshake(now, version, Way::Endpoint, Lead::Detection)
+                self.handshake_version_chosen = true;
+                self.start_handshake(now, version, HandshakeTarget::Endpoint, HandshakeReason::Detection)
             }
-            None => self.no_common_version(discovered.versions),
+            None => self.fail_no_common_version(discovered.versions),
         }
     }
 
-    pub(super) fn settle_initialized(
+    pub(super) fn finish_initialized(
         &mut self,
         asked: Revision,
-        way: Way,
+        way: HandshakeTarget,
         initialized: handshake::InitializeAnswer,
-    ) -> Act {
+    ) -> HttpDetectAction {
         match Revision::parse(&initialized.version) {
-            Some(version) if version.era() == Era::Modern && way == Way::BesideEvents => {
-                self.fail(ConnectError::Unexpected {
+            Some(version) if version.era() == Era::Modern && way == HandshakeTarget::SseEndpoint => self
+                .fail(ConnectError::Unexpected {
                     during: INITIALIZE,
                     reason: format!("nothing of {} travels beside a stream of events", version.as_str()),
-                })
+                }),
+            Some(version) if self.allowed_versions().any(|allowed| allowed == version) => {
+                self.finish(version, way, Some(initialized.server))
             }
-            Some(version) if self.allowed().any(|allowed| allowed == version) => {
-                self.settle(version, way, Some(initialized.server))
-            }
-            None if self.tolerate => self.settle(asked, way, Some(initialized.server)),
-            _ => self.no_common_version([initialized.version].into()),
+            None if self.tolerate => self.finish(asked, way, Some(initialized.server)),
+            _ => self.fail_no_common_version([initialized.version].into()),
         }
     }
 
-    pub(super) fn settle(
+    pub(super) fn finish(
         &mut self,
         version: Revision,
-        way: Way,
+        way: HandshakeTarget,
         server: Option<Box<ServerDescription>>,
-    ) -> Act {
+    ) -> HttpDetectAction {
         let era = version.era();
-        self.verdict_dropped |= self.verdict.take().is_some_and(|verdict| verdict.era != era);
-        self.enter(Step::Settled { era, way });
-        self.end = None;
-        self.tried.clear();
+        self.known_era_dropped |= self.known_era.take().is_some_and(|verdict| verdict.era != era);
+        self.enter_step(HttpDetectStep::Detected { era, target: way });
+        self.deadline = None;
+        self.failed_steps.clear();
         let server = match server {
             Some(server) => server.into_info(era, version),
             None => ServerInfo {
@@ -142,25 +167,25 @@ impl Detect {
                 instructions: None,
             },
         };
-        Act::Settle {
+        HttpDetectAction::Finish {
             server: Box::new(server),
             verdict: KnownEra { era, version, probe_breaks_server: false },
         }
     }
 
-    pub(super) fn no_common_version(&mut self, theirs: Vec<String>) -> Act {
-        let ours = self.allowed().map(Revision::as_str).collect();
+    pub(super) fn fail_no_common_version(&mut self, theirs: Vec<String>) -> HttpDetectAction {
+        let ours = self.allowed_versions().map(Revision::as_str).collect();
         self.fail(ConnectError::NoCommonVersion { ours, theirs })
     }
 
-    pub(super) fn fail(&mut self, error: ConnectError) -> Act {
-        self.enter(Step::Failed);
-        self.end = None;
-        if self.tried.is_empty() {
-            return Act::Fail(error);
+    pub(super) fn fail(&mut self, error: ConnectError) -> HttpDetectAction {
+        self.enter_step(HttpDetectStep::Failed);
+        self.deadline = None;
+        if self.failed_steps.is_empty() {
+            return HttpDetectAction::Fail(error);
         }
-        let mut tried = core::mem::take(&mut self.tried);
+        let mut tried = core::mem::take(&mut self.failed_steps);
         tried.push(error);
-        Act::Fail(ConnectError::AllFailed(tried))
+        HttpDetectAction::Fail(ConnectError::AllFailed(tried))
     }
 }

@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use alloc::{format, vec};
 use core::time::Duration;
 
-use super::{Act, Backoff, Detect, Reply};
+use super::{Backoff, HttpDetectAction, HttpEraDetection, Reply};
 use crate::Instant;
 use crate::peer::HttpError;
 use crate::peer::client::{ClientConfig, ConnectError, EraPolicy, KnownEra};
@@ -24,20 +24,20 @@ const LEGACY: &str = "legacy 2025-11-25";
 /// One that neither end of the table knows.
 const SERVER_ERROR: i64 = -32000;
 
-fn text(act: &Act) -> String {
+fn text(act: &HttpDetectAction) -> String {
     match act {
-        Act::Wait => "wait".into(),
-        Act::Probe(version) => format!("probe {}", version.as_str()),
-        Act::Initialize(version) => format!("initialize {}", version.as_str()),
-        Act::OpenEvents => "events".into(),
-        Act::Settle { server, verdict } => {
+        HttpDetectAction::Wait => "wait".into(),
+        HttpDetectAction::Probe(version) => format!("probe {}", version.as_str()),
+        HttpDetectAction::Initialize(version) => format!("initialize {}", version.as_str()),
+        HttpDetectAction::OpenEventStream => "events".into(),
+        HttpDetectAction::Finish { server, verdict } => {
             assert_eq!((server.era, server.revision), (verdict.era, verdict.version));
             assert!(!verdict.probe_breaks_server);
             let described = if server.capabilities.is_some() { "" } else { ", not described" };
             let era = if server.era == Era::Modern { "modern" } else { "legacy" };
             format!("{era} {}{described}", server.revision.as_str())
         }
-        Act::Fail(error) => format!("fail: {error}"),
+        HttpDetectAction::Fail(error) => format!("fail: {error}"),
     }
 }
 
@@ -55,14 +55,14 @@ fn remembering(era: Era, version: Revision) -> ClientConfig {
 
 /// A detection under way, and what it did last.
 struct Run {
-    detect: Detect,
+    detect: HttpEraDetection,
     now: Instant,
-    last: Act,
+    last: HttpDetectAction,
 }
 
 impl Run {
     fn new(config: &ClientConfig) -> Self {
-        let mut detect = Detect::new(config, 7, Backoff::default());
+        let mut detect = HttpEraDetection::new(config, 7, Backoff::default());
         let now = Instant::from_origin(Duration::from_secs(1000));
         let last = detect.begin(now);
         Self { detect, now, last }
@@ -74,7 +74,7 @@ impl Run {
         if config.era_policy != EraPolicy::LegacyOnly {
             run.probe(html(404));
         }
-        assert!(matches!(run.last, Act::Initialize(_)), "{:?}", run.last);
+        assert!(matches!(run.last, HttpDetectAction::Initialize(_)), "{:?}", run.last);
         run
     }
 
@@ -87,7 +87,7 @@ impl Run {
     fn at_ready(config: &ClientConfig) -> Self {
         let mut run = Self::new(config);
         run.probe(discovered(&["2026-07-28"]));
-        assert!(matches!(run.last, Act::Settle { .. }), "{:?}", run.last);
+        assert!(matches!(run.last, HttpDetectAction::Finish { .. }), "{:?}", run.last);
         run
     }
 
@@ -97,7 +97,7 @@ impl Run {
         run
     }
 
-    fn did(&mut self, act: Act) -> String {
+    fn did(&mut self, act: HttpDetectAction) -> String {
         self.last = act;
         text(&self.last)
     }
@@ -128,7 +128,7 @@ impl Run {
 
     fn failure(&self) -> &ConnectError {
         match &self.last {
-            Act::Fail(error) => error,
+            HttpDetectAction::Fail(error) => error,
             other => panic!("{other:?}"),
         }
     }

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use crate::Instant;
 use crate::inline_map::InlineMap;
 use crate::rpc::Pending;
-use crate::transport::http::server::answer::{Answer, Chunk, ResponseHead};
+use crate::transport::http::server::response::{Chunk, HttpResponse, ResponseHead};
 
 /// One answer of a session, from the request that it answers to its end. Never reused in a session.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -31,25 +31,25 @@ impl fmt::Debug for StreamId {
 
 struct Connection {
     /// The lane that feeds it.
-    lane: u64,
+    stream: u64,
     head: Option<ResponseHead>,
     /// What is to be sent, with the number of the event that it is; 0 for what is none.
-    out: VecDeque<(u64, Bytes)>,
+    queue: VecDeque<(u64, Bytes)>,
     /// The length of the part taken last, which may not be written yet.
-    taken: usize,
+    taken_bytes: usize,
     ended: bool,
     /// Since when something waits without anything being taken.
     waiting_since: Option<Instant>,
     /// When something is to be sent to show that it is alive.
-    quiet_until: Option<Instant>,
+    keepalive_at: Option<Instant>,
 }
 
 impl fmt::Debug for Connection {
     /// Omits the queued bytes, which may name the session.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Connection")
-            .field("lane", &self.lane)
-            .field("queued", &self.out.len())
+            .field("lane", &self.stream)
+            .field("queued", &self.queue.len())
             .finish_non_exhaustive()
     }
 }
@@ -57,31 +57,31 @@ impl fmt::Debug for Connection {
 impl Connection {
     /// The bytes that wait.
     fn queued(&self) -> usize {
-        self.out.iter().fold(0, |sum, (_, bytes)| sum.saturating_add(bytes.len()))
+        self.queue.iter().fold(0, |sum, (_, bytes)| sum.saturating_add(bytes.len()))
     }
 }
 
 /// What is due on a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Due {
+pub(super) enum ConnectionTimeout {
     /// Nothing has been sent for long.
-    Quiet,
+    Keepalive,
     /// The client does not read; the connection has been given up.
-    Unread,
+    WriteTimeout,
 }
 
 /// What was taken of a connection, as far as it concerns its lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Taken {
+pub(super) enum TakenPart {
     Nothing,
     /// The event `number` of `lane`.
     Event {
-        lane: u64,
+        stream: u64,
         number: u64,
     },
     /// The end of it, after everything that it had to carry.
     End {
-        lane: u64,
+        stream: u64,
     },
 }
 
@@ -90,10 +90,10 @@ pub(super) struct Connections {
     open: Pending<Connection, StreamId>,
     next: u64,
     /// Those of which something can be taken that could not before.
-    changed: InlineMap<StreamId, ()>,
+    readable: InlineMap<StreamId, ()>,
     queued: usize,
     /// The sum of the parts taken last.
-    taken: usize,
+    taken_bytes: usize,
     keepalive: Duration,
     write_timeout: Duration,
 }
@@ -103,9 +103,9 @@ impl Connections {
         Self {
             open: Pending::new(),
             next: 1,
-            changed: InlineMap::new(),
+            readable: InlineMap::new(),
             queued: 0,
-            taken: 0,
+            taken_bytes: 0,
             keepalive,
             write_timeout,
         }
@@ -116,23 +116,23 @@ impl Connections {
         let id = StreamId(self.next);
         self.next = self.next.saturating_add(1);
         let connection = Connection {
-            lane,
+            stream: lane,
             head: None,
-            out: VecDeque::new(),
-            taken: 0,
+            queue: VecDeque::new(),
+            taken_bytes: 0,
             ended: false,
             waiting_since: None,
-            quiet_until: after(patience, now),
+            keepalive_at: after(patience, now),
         };
         self.open.insert(id, None, connection);
         self.schedule(id);
         id
     }
 
-    pub(super) fn begin(&mut self, id: StreamId, head: ResponseHead) {
+    pub(super) fn set_head(&mut self, id: StreamId, head: ResponseHead) {
         if let Some(connection) = self.open.get_mut(id) {
             connection.head = Some(head);
-            self.changed.insert(id, ());
+            self.readable.insert(id, ());
         }
     }
 
@@ -140,10 +140,10 @@ impl Connections {
         let quiet_until = after(self.keepalive, now);
         let Some(connection) = self.open.get_mut(id).filter(|connection| !connection.ended) else { return };
         self.queued = self.queued.saturating_add(bytes.len());
-        connection.out.push_back((number, bytes));
+        connection.queue.push_back((number, bytes));
         connection.waiting_since.get_or_insert(now);
-        connection.quiet_until = quiet_until;
-        self.changed.insert(id, ());
+        connection.keepalive_at = quiet_until;
+        self.readable.insert(id, ());
         self.schedule(id);
     }
 
@@ -152,15 +152,15 @@ impl Connections {
         let Some(connection) = self.open.get_mut(id) else { return };
         connection.ended = true;
         connection.waiting_since.get_or_insert(now);
-        self.changed.insert(id, ());
+        self.readable.insert(id, ());
         self.schedule(id);
     }
 
     /// Nothing more will be sent on it, not even what waits: another has taken its place.
-    pub(super) fn cut(&mut self, id: StreamId, now: Instant) {
+    pub(super) fn discard_queued(&mut self, id: StreamId, now: Instant) {
         if let Some(connection) = self.open.get_mut(id) {
             let bytes = connection.queued();
-            connection.out.clear();
+            connection.queue.clear();
             self.queued = self.queued.saturating_sub(bytes);
         }
         self.end(id, now);
@@ -169,15 +169,15 @@ impl Connections {
     /// Forgets one; returns its lane.
     pub(super) fn remove(&mut self, id: StreamId) -> Option<u64> {
         let connection = self.open.remove(id)?;
-        self.changed.remove(&id);
-        self.discharge(&connection);
-        Some(connection.lane)
+        self.readable.remove(&id);
+        self.subtract_queued(&connection);
+        Some(connection.stream)
     }
 
     /// Never minds that one is quiet.
-    pub(super) fn let_be(&mut self, id: StreamId) {
+    pub(super) fn stop_keepalive(&mut self, id: StreamId) {
         if let Some(connection) = self.open.get_mut(id) {
-            connection.quiet_until = None;
+            connection.keepalive_at = None;
             self.schedule(id);
         }
     }
@@ -185,49 +185,49 @@ impl Connections {
     pub(super) fn head(&self, id: StreamId) -> Option<ResponseHead> {
         match self.open.get(id) {
             Some(connection) => connection.head.clone(),
-            None => Some(Answer::empty(404).head()),
+            None => Some(HttpResponse::empty(404).head()),
         }
     }
 
     /// Takes the next part of a body.
-    pub(super) fn take(&mut self, id: StreamId, now: Instant) -> (Chunk, Taken) {
-        let Some(connection) = self.open.get_mut(id) else { return (Chunk::End, Taken::Nothing) };
-        let lane = connection.lane;
-        let before = core::mem::take(&mut connection.taken);
-        self.taken = self.taken.saturating_sub(before);
-        let Some((number, bytes)) = connection.out.pop_front() else {
+    pub(super) fn take(&mut self, id: StreamId, now: Instant) -> (Chunk, TakenPart) {
+        let Some(connection) = self.open.get_mut(id) else { return (Chunk::End, TakenPart::Nothing) };
+        let lane = connection.stream;
+        let before = core::mem::take(&mut connection.taken_bytes);
+        self.taken_bytes = self.taken_bytes.saturating_sub(before);
+        let Some((number, bytes)) = connection.queue.pop_front() else {
             if connection.ended {
                 self.remove(id);
-                return (Chunk::End, Taken::End { lane });
+                return (Chunk::End, TakenPart::End { stream: lane });
             }
-            return (Chunk::Pending, Taken::Nothing);
+            return (Chunk::Pending, TakenPart::Nothing);
         };
-        connection.taken = bytes.len();
-        self.taken = self.taken.saturating_add(bytes.len());
+        connection.taken_bytes = bytes.len();
+        self.taken_bytes = self.taken_bytes.saturating_add(bytes.len());
         self.queued = self.queued.saturating_sub(bytes.len());
-        let more = connection.ended || !connection.out.is_empty();
+        let more = connection.ended || !connection.queue.is_empty();
         connection.waiting_since = more.then_some(now);
-        let taken = if number > 0 { Taken::Event { lane, number } } else { Taken::Nothing };
+        let taken = if number > 0 { TakenPart::Event { stream: lane, number } } else { TakenPart::Nothing };
         self.schedule(id);
         (Chunk::Bytes(bytes), taken)
     }
 
     /// The next one with something new.
-    pub(super) fn poll_changed(&mut self) -> Option<StreamId> {
-        self.changed.pop_first().map(|(id, ())| id)
+    pub(super) fn poll_readable(&mut self) -> Option<StreamId> {
+        self.readable.pop_first().map(|(id, ())| id)
     }
 
     /// The next one on which something is due.
-    pub(super) fn poll_due(&mut self, now: Instant) -> Option<(StreamId, u64, Due)> {
+    pub(super) fn poll_due(&mut self, now: Instant) -> Option<(StreamId, u64, ConnectionTimeout)> {
         let (id, connection) = self.open.pop_expired(now)?;
-        let lane = connection.lane;
+        let lane = connection.stream;
         if connection.waiting_since.is_some() {
-            self.discharge(&connection);
-            self.changed.insert(id, ());
-            return Some((id, lane, Due::Unread));
+            self.subtract_queued(&connection);
+            self.readable.insert(id, ());
+            return Some((id, lane, ConnectionTimeout::WriteTimeout));
         }
         self.open.insert(id, None, connection);
-        Some((id, lane, Due::Quiet))
+        Some((id, lane, ConnectionTimeout::Keepalive))
     }
 
     pub(super) fn next_deadline(&self) -> Option<Instant> {
@@ -243,12 +243,12 @@ impl Connections {
     }
 
     /// The bytes of the parts taken last, which may not be written yet.
-    pub(super) fn taken(&self) -> usize {
-        self.taken
+    pub(super) fn taken_bytes(&self) -> usize {
+        self.taken_bytes
     }
 
-    fn discharge(&mut self, connection: &Connection) {
-        self.taken = self.taken.saturating_sub(connection.taken);
+    fn subtract_queued(&mut self, connection: &Connection) {
+        self.taken_bytes = self.taken_bytes.saturating_sub(connection.taken_bytes);
         self.queued = self.queued.saturating_sub(connection.queued());
     }
 
@@ -256,7 +256,7 @@ impl Connections {
         let Some(connection) = self.open.get(id) else { return };
         let deadline = match connection.waiting_since {
             Some(since) => Some(since + self.write_timeout),
-            None => connection.quiet_until,
+            None => connection.keepalive_at,
         };
         self.open.set_deadline(id, deadline);
     }

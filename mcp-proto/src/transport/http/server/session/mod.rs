@@ -1,8 +1,8 @@
 //! A session of the legacy era: a peer, and the streams of its client.
 
 mod connections;
-mod lanes;
-mod store;
+mod event_store;
+mod streams;
 
 use alloc::format;
 use alloc::string::String;
@@ -21,17 +21,17 @@ use crate::schema::{
     Cancelled, CancelledParams, Initialize, LoggingMessageParams, Method, Notification, ProgressParams,
 };
 
-use super::answer::{Answer, Chunk, ResponseHead, session_header};
 use super::commands::commands;
-use super::intake::{Accepts, SESSION_QUERY};
-use super::route::Content;
+use super::request_intake::{AcceptedTypes, SESSION_QUERY};
+use super::response::{Chunk, HttpResponse, ResponseHead, session_header};
+use super::route::PostContent;
 use super::{LegacyPaths, Post, SessionId, Setup};
 
 pub use connections::StreamId;
-use lanes::{Lanes, SessionTransport, UnknownEvent};
+use streams::{ResponseStreams, SessionTransport, UnknownEvent};
 
 /// Why a request whose id another one bears is refused.
-const UNANSWERED: &str = "a request with this id is still unanswered";
+const DUPLICATE_ID: &str = "a request with this id is still unanswered";
 
 /// A session of the legacy era: it outlives the connections of its client, and so do the requests in it.
 ///
@@ -48,7 +48,7 @@ pub struct Session {
     setup: Setup,
     transport: SessionTransport,
     server: Server,
-    lanes: Lanes,
+    streams: ResponseStreams,
     /// Since when nobody is connected and nothing is under way.
     idle_since: Option<Instant>,
     closed: bool,
@@ -56,9 +56,9 @@ pub struct Session {
 
 /// What becomes of a message that was posted.
 #[derive(Debug)]
-pub enum Posted {
+pub enum PostOutcome {
     /// It is answered.
-    Answer(Answer),
+    Answer(HttpResponse),
     /// It will be answered on this stream.
     Stream(StreamId),
 }
@@ -69,20 +69,25 @@ impl Session {
     ///
     /// # Errors
     /// The answer to a handshake that fails.
-    pub fn open(setup: &Setup, id: SessionId, post: Post, now: Instant) -> Result<(Self, Answer), Answer> {
+    pub fn open(
+        setup: &Setup,
+        id: SessionId,
+        post: Post,
+        now: Instant,
+    ) -> Result<(Self, HttpResponse), HttpResponse> {
         let mut session = Self::new(setup, SessionTransport::Streamable, now);
         if let Some(permit) = &post.permit {
             session.charge(permit.account());
         }
         let answer = match session.handle_post(now, post) {
-            Posted::Answer(answer) => answer,
-            Posted::Stream(stream) => session.whole(stream, now),
+            PostOutcome::Answer(answer) => answer,
+            PostOutcome::Stream(stream) => session.read_to_end(stream, now),
         };
         if session.server.session().is_none() {
             return Err(answer);
         }
         let (name, id) = session_header(id);
-        Ok((session, answer.with(name, id)))
+        Ok((session, answer.with_header(name, id)))
     }
 
     /// Opens a session for a client of 2024-11-05, which is told on the stream that it opens where to send its messages;
@@ -91,7 +96,7 @@ impl Session {
     /// <https://modelcontextprotocol.io/specification/2024-11-05/basic/transports#http-with-sse>
     #[must_use]
     pub fn open_legacy(setup: &Setup, id: SessionId, now: Instant) -> (Self, StreamId) {
-        let mut session = Self::new(setup, SessionTransport::OneStream, now);
+        let mut session = Self::new(setup, SessionTransport::HttpSse, now);
         let stream = session.run(now, |_, lanes| {
             let stream = lanes.listen();
             let paths = setup.config().legacy_sse.clone();
@@ -107,37 +112,37 @@ impl Session {
             setup: setup.clone(),
             transport,
             server: Server::from_prepared(setup.legacy()),
-            lanes: Lanes::new(setup, transport, now),
+            streams: ResponseStreams::new(setup, transport, now),
             idle_since: Some(now),
             closed: false,
         }
     }
 
     /// Everything that is on a stream.
-    fn whole(&mut self, stream: StreamId, now: Instant) -> Answer {
+    fn read_to_end(&mut self, stream: StreamId, now: Instant) -> HttpResponse {
         let head = self.poll_head(stream);
         let mut body = Vec::new();
         while let Chunk::Bytes(bytes) = self.poll_body(now, stream) {
             body.extend_from_slice(&bytes);
         }
         let (status, headers) = head.map_or((500, Vec::new()), |head| (head.status, head.headers));
-        Answer { status, headers, body: Bytes::from(body) }
+        HttpResponse { status, headers, body: Bytes::from(body) }
     }
 
-    fn run<R>(&mut self, now: Instant, act: impl FnOnce(&mut Server, &mut Lanes) -> R) -> R {
-        self.lanes.now = now;
-        let result = act(&mut self.server, &mut self.lanes);
+    fn run<R>(&mut self, now: Instant, act: impl FnOnce(&mut Server, &mut ResponseStreams) -> R) -> R {
+        self.streams.now = now;
+        let result = act(&mut self.server, &mut self.streams);
         if self.server.is_closed() && !self.closed {
             self.closed = true;
-            self.lanes.close();
+            self.streams.close();
         }
-        self.look_idle(now);
-        self.lanes.recount();
+        self.update_idle(now);
+        self.streams.update_permit();
         result
     }
 
-    fn look_idle(&mut self, now: Instant) {
-        if self.lanes.is_connected() || self.server.unanswered() > 0 {
+    fn update_idle(&mut self, now: Instant) {
+        if self.streams.is_connected() || self.server.unanswered() > 0 {
             self.idle_since = None;
         } else {
             self.idle_since.get_or_insert(now);
@@ -147,46 +152,50 @@ impl Session {
     // --- Inputs ---
 
     /// The client has posted something.
-    pub fn handle_post(&mut self, now: Instant, post: Post) -> Posted {
+    pub fn handle_post(&mut self, now: Instant, post: Post) -> PostOutcome {
         if self.is_closed() {
-            return Posted::Answer(Answer::session_unknown(Some(&post)));
+            return PostOutcome::Answer(HttpResponse::unknown_session(Some(&post)));
         }
         self.idle_since = None;
         let Post { content, accepts, permit } = post;
         match content {
-            Content::Malformed(malformed) => {
-                let answer = Answer::malformed(&malformed, ErrorId::Null);
+            PostContent::Malformed(malformed) => {
+                let answer = HttpResponse::malformed(&malformed, ErrorId::Null);
                 self.run(now, |server, lanes| server.handle_malformed(*malformed, lanes));
-                Posted::Answer(answer)
+                PostOutcome::Answer(answer)
             }
             // On the one stream a refusal would be taken for the answer to the request that is unanswered.
-            Content::Frame(Frame::Single(Message::Request(request)))
-                if self.transport == SessionTransport::OneStream
-                    && self.server.is_unanswered(&request.id) =>
+            PostContent::Frame(Frame::Single(Message::Request(request)))
+                if self.transport == SessionTransport::HttpSse && self.server.is_unanswered(&request.id) =>
             {
-                self.look_idle(now);
-                Posted::Answer(Answer::refusal(400, ErrorId::Null, code::INVALID_REQUEST, UNANSWERED))
+                self.update_idle(now);
+                PostOutcome::Answer(HttpResponse::refusal(
+                    400,
+                    ErrorId::Null,
+                    code::INVALID_REQUEST,
+                    DUPLICATE_ID,
+                ))
             }
-            Content::Frame(Frame::Single(Message::Request(request)))
-                if self.transport == SessionTransport::OneStream =>
+            PostContent::Frame(Frame::Single(Message::Request(request)))
+                if self.transport == SessionTransport::HttpSse =>
             {
                 let id = request.id.clone();
                 self.handle_message(now, None, Message::Request(request));
                 if self.server.is_unanswered(&id) {
-                    self.lanes.hold_request(id, permit);
+                    self.streams.retain_request_permit(id, permit);
                 }
-                Posted::Answer(Answer::empty(202))
+                PostOutcome::Answer(HttpResponse::empty(202))
             }
-            Content::Frame(Frame::Single(message)) if self.transport == SessionTransport::OneStream => {
+            PostContent::Frame(Frame::Single(message)) if self.transport == SessionTransport::HttpSse => {
                 self.handle_message(now, None, message);
-                Posted::Answer(Answer::empty(202))
+                PostOutcome::Answer(HttpResponse::empty(202))
             }
-            Content::Frame(frame) if self.transport == SessionTransport::OneStream => {
+            PostContent::Frame(frame) if self.transport == SessionTransport::HttpSse => {
                 self.run(now, |server, lanes| server.handle_frame(now, frame, lanes));
-                Posted::Answer(Answer::empty(202))
+                PostOutcome::Answer(HttpResponse::empty(202))
             }
-            Content::Frame(Frame::Single(message)) => self.handle_single(now, message, accepts, permit),
-            Content::Frame(Frame::Batch(batch)) => self.handle_batch(now, batch, accepts, permit),
+            PostContent::Frame(Frame::Single(message)) => self.handle_single(now, message, accepts, permit),
+            PostContent::Frame(Frame::Batch(batch)) => self.handle_batch(now, batch, accepts, permit),
         }
     }
 
@@ -194,18 +203,18 @@ impl Session {
         &mut self,
         now: Instant,
         message: Message,
-        accepts: Accepts,
+        accepts: AcceptedTypes,
         body: Option<BytePermit>,
-    ) -> Posted {
+    ) -> PostOutcome {
         if !matches!(message, Message::Request(_)) {
             self.handle_message(now, None, message);
-            return Posted::Answer(Answer::empty(202));
+            return PostOutcome::Answer(HttpResponse::empty(202));
         }
-        self.lanes.now = now;
-        let (lane, stream) = self.lanes.open(accepts, 1, false);
-        self.lanes.hold(lane, body);
+        self.streams.now = now;
+        let (lane, stream) = self.streams.open(accepts, 1, false);
+        self.streams.retain_body_permit(lane, body);
         self.handle_message(now, Some(lane), message);
-        Posted::Stream(stream)
+        PostOutcome::Stream(stream)
     }
 
     /// Each of its messages is taken by itself; the answers go out together.
@@ -215,15 +224,20 @@ impl Session {
         &mut self,
         now: Instant,
         batch: Batch,
-        accepts: Accepts,
+        accepts: AcceptedTypes,
         body: Option<BytePermit>,
-    ) -> Posted {
+    ) -> PostOutcome {
         let session = self.server.session();
         let allowed = session.is_some_and(|session| session.revision.differences().batches);
         if !allowed || batch.is_empty() {
-            self.look_idle(now);
+            self.update_idle(now);
             let what = if allowed { "an empty batch" } else { "batches are not part of this revision" };
-            return Posted::Answer(Answer::refusal(400, ErrorId::Null, code::INVALID_REQUEST, what));
+            return PostOutcome::Answer(HttpResponse::refusal(
+                400,
+                ErrorId::Null,
+                code::INVALID_REQUEST,
+                what,
+            ));
         }
         let messages: Vec<Result<Message, Malformed>> = batch.collect();
         let answered = |message: &&Result<Message, Malformed>| match message {
@@ -231,12 +245,12 @@ impl Session {
             Err(malformed) => !malformed.is_silent(),
         };
         let awaiting = messages.iter().filter(answered).count();
-        self.lanes.now = now;
+        self.streams.now = now;
         let (lane, stream) = match awaiting {
             0 => (None, None),
             _ => {
-                let (lane, stream) = self.lanes.open(accepts, awaiting, true);
-                self.lanes.hold(lane, body);
+                let (lane, stream) = self.streams.open(accepts, awaiting, true);
+                self.streams.retain_body_permit(lane, body);
                 (Some(lane), Some(stream))
             }
         };
@@ -257,15 +271,15 @@ impl Session {
                 }
             }
         }
-        stream.map_or_else(|| Posted::Answer(Answer::empty(202)), Posted::Stream)
+        stream.map_or_else(|| PostOutcome::Answer(HttpResponse::empty(202)), PostOutcome::Stream)
     }
 
     /// Takes one message; a request is to be answered on a lane.
     fn handle_message(&mut self, now: Instant, lane: Option<u64>, message: Message) {
         let cancelled = match (&message, lane) {
             (Message::Request(request), Some(lane)) => {
-                if !self.lanes.expect(&request.id, lane) {
-                    let error = ErrorObject::new(code::INVALID_REQUEST, UNANSWERED);
+                if !self.streams.register_request(&request.id, lane) {
+                    let error = ErrorObject::new(code::INVALID_REQUEST, DUPLICATE_ID);
                     return self.run(now, |_, lanes| lanes.refuse(lane, Some(&request.id), &error));
                 }
                 None
@@ -273,7 +287,7 @@ impl Session {
             (Message::Response(response), _) => {
                 let conduct = self.server.config().conduct;
                 if let Some(number) = response.id.as_ref().and_then(|id| conduct.number_of(id)) {
-                    self.lanes.forget_asked(number);
+                    self.streams.forget_server_request(number);
                 }
                 None
             }
@@ -289,10 +303,10 @@ impl Session {
             server.handle_frame(now, Frame::Single(message), lanes);
             // What the client has cancelled is not answered.
             if let Some(id) = cancelled.filter(|id| !server.is_unanswered(id)) {
-                lanes.give_up(&id);
+                lanes.abandon_request(&id);
             }
             if let Some(session) = server.session() {
-                lanes.settle(session.revision);
+                lanes.set_revision(session.revision);
             }
         });
     }
@@ -302,16 +316,16 @@ impl Session {
     ///
     /// # Errors
     /// The answer, if there is no such event, or the session is over.
-    pub fn listen(&mut self, now: Instant, last_event: Option<&str>) -> Result<StreamId, Answer> {
-        if self.is_closed() || self.transport == SessionTransport::OneStream {
-            return Err(Answer::session_unknown(None));
+    pub fn listen(&mut self, now: Instant, last_event: Option<&str>) -> Result<StreamId, HttpResponse> {
+        if self.is_closed() || self.transport == SessionTransport::HttpSse {
+            return Err(HttpResponse::unknown_session(None));
         }
         self.run(now, |server, lanes| {
             let listening = match last_event {
                 None => Ok(lanes.listen()),
                 Some(event) => lanes.resume(event).map_err(|UnknownEvent| {
                     let what = "there is no such event, or it is not kept any more";
-                    Answer::refusal(400, ErrorId::Null, code::INVALID_REQUEST, what)
+                    HttpResponse::refusal(400, ErrorId::Null, code::INVALID_REQUEST, what)
                 }),
             };
             // What has changed meanwhile.
@@ -321,12 +335,12 @@ impl Session {
     }
 
     /// The client ends the session.
-    pub fn delete(&mut self, now: Instant) -> Answer {
+    pub fn delete(&mut self, now: Instant) -> HttpResponse {
         if self.is_closed() {
-            return Answer::session_unknown(None);
+            return HttpResponse::unknown_session(None);
         }
         self.run(now, |server, _| server.abort(peer::CloseReason::Done));
-        Answer::empty(200)
+        HttpResponse::empty(200)
     }
 
     /// The client does not read a stream any more. Requests go on: only of a client of 2024-11-05 it ends the session.
@@ -334,7 +348,7 @@ impl Session {
         let transport = self.transport;
         self.run(now, |server, lanes| {
             lanes.handle_disconnect(stream);
-            if transport == SessionTransport::OneStream {
+            if transport == SessionTransport::HttpSse {
                 server.abort(peer::CloseReason::Lost(LostReason::Disconnected(String::new())));
             }
         });
@@ -347,7 +361,7 @@ impl Session {
         self.run(now, |server, lanes| {
             server.handle_timeout(now, lanes);
             lanes.handle_timeout();
-            if expired || (transport == SessionTransport::OneStream && !lanes.is_connected()) {
+            if expired || (transport == SessionTransport::HttpSse && !lanes.is_connected()) {
                 server.abort(peer::CloseReason::Done);
             }
         });
@@ -363,7 +377,7 @@ impl Session {
     /// Charges queued bytes and stored events to an account of the byte budget. [`open`](Self::open) takes the account of
     /// the request.
     pub fn charge(&mut self, account: &ByteAccount) {
-        self.lanes.charge(account);
+        self.streams.charge(account);
     }
 
     /// Answers a request with an error because it is denied: with the status and the header of the [denial](Denial), or, if
@@ -378,10 +392,10 @@ impl Session {
 
     /// Lets go of the connection that waits for the answer to a request: the client comes back for it (2025-11-25).
     /// Does nothing where clients do not.
-    pub fn release(&mut self, now: Instant, request: InboundId) {
+    pub fn close_sse_stream(&mut self, now: Instant, request: InboundId) {
         self.run(now, |server, lanes| {
             if let Some(id) = server.wire_id(request) {
-                lanes.release(id);
+                lanes.close_sse_stream(id);
             }
         });
     }
@@ -391,28 +405,28 @@ impl Session {
     /// The head of the answer on a stream, once it is known what it is; an empty 404 if there is no such stream.
     #[must_use]
     pub fn poll_head(&mut self, stream: StreamId) -> Option<ResponseHead> {
-        self.lanes.head(stream)
+        self.streams.head(stream)
     }
 
     /// The next part of the body on a stream; the end if there is no such stream. Ask again only when that has been
     /// written: what stays in here is what the write timeout and the limits see.
     #[must_use]
     pub fn poll_body(&mut self, now: Instant, stream: StreamId) -> Chunk {
-        let chunk = self.lanes.take(stream, now);
-        self.look_idle(now);
+        let chunk = self.streams.take(stream, now);
+        self.update_idle(now);
         chunk
     }
 
     /// The next stream of which something can be taken that could not be before.
     #[must_use]
     pub fn poll_stream(&mut self) -> Option<StreamId> {
-        self.lanes.poll_changed()
+        self.streams.poll_readable()
     }
 
     /// When [`handle_timeout`](Self::handle_timeout) is due, if nothing else happens first.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
-        [self.server.poll_timeout(), self.lanes.next_deadline(), self.expiry()].into_iter().flatten().min()
+        [self.server.poll_timeout(), self.streams.next_deadline(), self.expiry()].into_iter().flatten().min()
     }
 
     // --- Getters ---

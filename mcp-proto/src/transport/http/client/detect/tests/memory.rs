@@ -17,8 +17,11 @@ fn detection_begins_where_mode_and_verdict_say() {
         (EraPolicy::LegacyOnly, Some(legacy), "initialize 2025-03-26"),
     ] {
         let verdict = verdict.map(|(era, version)| KnownEra { era, version, probe_breaks_server: false });
-        let mut detect =
-            Detect::new(&ClientConfig { known_era: verdict, ..with_mode(mode) }, 0, Backoff::default());
+        let mut detect = HttpEraDetection::new(
+            &ClientConfig { known_era: verdict, ..with_mode(mode) },
+            0,
+            Backoff::default(),
+        );
         assert_eq!(text(&detect.begin(Instant::ORIGIN)), expected, "{mode:?} {verdict:?}");
         assert_eq!(text(&detect.begin(Instant::ORIGIN)), "wait", "it has begun");
     }
@@ -29,8 +32,8 @@ fn a_legacy_verdict_that_is_met_with_a_modern_error_is_dropped_and_the_probe_is_
     for reply in [error(400, -32020), error(400, -32021), unsupported(400, &["2025-11-25"])] {
         let mut run = Run::new(&remembering(Era::Legacy, Revision::LATEST_LEGACY));
         assert_eq!(run.initialize(reply), PROBE);
-        assert!(run.detect.take_verdict_dropped());
-        assert!(!run.detect.take_verdict_dropped(), "told once");
+        assert!(run.detect.take_known_era_dropped());
+        assert!(!run.detect.take_known_era_dropped(), "told once");
         assert_eq!(run.probe(discovered(&["2026-07-28"])), MODERN);
     }
 }
@@ -45,9 +48,9 @@ fn a_legacy_verdict_that_leads_nowhere_is_dropped_once() {
 
     let mut run = Run::new(&remembering(Era::Legacy, Revision::LATEST_LEGACY));
     assert_eq!(run.initialize(html(404)), "events", "it may speak HTTP+SSE");
-    assert!(!run.detect.take_verdict_dropped());
+    assert!(!run.detect.take_known_era_dropped());
     assert_eq!(run.events(Err(html(404))), PROBE);
-    assert!(run.detect.take_verdict_dropped());
+    assert!(run.detect.take_known_era_dropped());
     assert_eq!(run.probe(html(404)), INITIALIZE);
     assert_eq!(run.initialize(html(404)), "events");
     assert!(run.events(Err(html(404))).starts_with("fail"), "once");
@@ -60,7 +63,7 @@ fn what_says_nothing_of_the_era_drops_no_verdict() {
     for reply in [html(401), html(403), html(451), html(302)] {
         let mut run = Run::new(&remembering(Era::Legacy, Revision::LATEST_LEGACY));
         assert!(run.initialize(reply).starts_with("fail"));
-        assert!(!run.detect.take_verdict_dropped());
+        assert!(!run.detect.take_known_era_dropped());
     }
     let mut run = Run::new(&remembering(Era::Legacy, Revision::LATEST_LEGACY));
     for _ in 0..3 {
@@ -68,7 +71,7 @@ fn what_says_nothing_of_the_era_drops_no_verdict() {
         assert_eq!(run.wait().1, INITIALIZE);
     }
     assert!(run.initialize(failed()).starts_with("fail"));
-    assert!(!run.detect.take_verdict_dropped());
+    assert!(!run.detect.take_known_era_dropped());
 }
 
 #[test]
@@ -84,28 +87,28 @@ fn a_modern_verdict_that_proves_wrong_is_told() {
     let mut run = Run::new(&remembering(Era::Modern, Revision::LATEST));
     run.probe(html(400));
     assert_eq!(run.initialize(initialized("2025-11-25")), LEGACY);
-    assert!(run.detect.take_verdict_dropped());
+    assert!(run.detect.take_known_era_dropped());
 
     let mut run = Run::new(&remembering(Era::Modern, Revision::LATEST));
     run.probe(discovered(&["2026-07-28"]));
-    assert!(!run.detect.take_verdict_dropped());
+    assert!(!run.detect.take_known_era_dropped());
 }
 
 /// Later evidence.
 #[test]
 fn a_modern_server_that_turns_out_to_be_none_is_probed_once_more() {
     let mut run = Run::at_ready(&config());
-    let act = run.detect.forget(run.now);
+    let act = run.detect.redetect(run.now);
     assert_eq!(run.did(act), PROBE);
     assert_eq!(run.probe(html(404)), INITIALIZE);
     assert_eq!(run.initialize(initialized("2025-11-25")), LEGACY);
-    let act = run.detect.forget(run.now);
+    let act = run.detect.redetect(run.now);
     assert_eq!(run.did(act), "wait", "it is not modern");
 
     let mut run = Run::at_ready(&config());
-    let _ = run.detect.forget(run.now);
+    let _ = run.detect.redetect(run.now);
     run.probe(discovered(&["2026-07-28"]));
-    let act = run.detect.forget(run.now);
+    let act = run.detect.redetect(run.now);
     assert!(run.did(act).contains("neither as a modern server nor as a legacy one"));
 }
 
@@ -115,7 +118,7 @@ fn a_lost_session_is_opened_anew_at_the_version_that_was_agreed_on() {
     let mut run = Run::at_session(&config());
     run.now = run.now + Duration::from_secs(100_000);
     for _ in 0..5 {
-        let act = run.detect.renew(run.now, Revision::V2025_06_18);
+        let act = run.detect.repeat_handshake(run.now, Revision::V2025_06_18);
         assert_eq!(run.did(act), "initialize 2025-06-18");
         assert_eq!(run.initialize(initialized("2025-06-18")), "legacy 2025-06-18");
     }
@@ -126,14 +129,14 @@ fn a_session_that_is_not_opened_anew_runs_detection_from_the_start_once() {
     for reply in [html(404), error(400, SERVER_ERROR), error(400, -32020), unsupported(400, &["2026-07-28"])]
     {
         let mut run = Run::at_session(&config());
-        let _ = run.detect.renew(run.now, Revision::V2025_06_18);
+        let _ = run.detect.repeat_handshake(run.now, Revision::V2025_06_18);
         assert_eq!(run.initialize(reply), PROBE);
         assert_eq!(run.probe(html(404)), INITIALIZE);
         assert_eq!(run.initialize(html(404)), "events");
         assert!(run.events(Err(html(404))).starts_with("fail"));
     }
     let mut run = Run::at_session(&config());
-    let _ = run.detect.renew(run.now, Revision::V2025_06_18);
+    let _ = run.detect.repeat_handshake(run.now, Revision::V2025_06_18);
     assert_eq!(run.initialize(html(404)), PROBE);
     assert_eq!(run.probe(discovered(&["2026-07-28"])), MODERN, "it was replaced by a modern one");
 }
@@ -143,9 +146,9 @@ fn a_session_beside_a_stream_of_events_is_opened_anew_beside_it() {
     let mut run = Run::at_events(&config());
     run.events(Ok(()));
     run.initialize(initialized("2024-11-05"));
-    let act = run.detect.renew(run.now, Revision::V2024_11_05);
+    let act = run.detect.repeat_handshake(run.now, Revision::V2024_11_05);
     assert_eq!(run.did(act), "initialize 2024-11-05");
-    let act = run.detect.renew(run.now, Revision::V2024_11_05);
+    let act = run.detect.repeat_handshake(run.now, Revision::V2024_11_05);
     assert_eq!(run.did(act), "initialize 2024-11-05", "the stream broke off again");
     assert!(run.initialize(initialized("2026-07-28")).contains("beside a stream of events"));
 }
@@ -155,16 +158,16 @@ fn a_failure_beside_a_stream_of_events_is_over_with_that_stream() {
     let mut run = Run::at_events(&config());
     run.events(Ok(()));
     run.initialize(html(404));
-    let act = run.detect.renew(run.now, Revision::V2024_11_05);
+    let act = run.detect.repeat_handshake(run.now, Revision::V2024_11_05);
     assert_eq!(run.did(act), "initialize 2024-11-05");
 }
 
 #[test]
 fn a_modern_server_has_no_session_to_lose_and_a_failure_nothing_to_forget() {
     let mut run = Run::at_ready(&config());
-    assert!(matches!(run.detect.renew(run.now, Revision::LATEST_LEGACY), Act::Wait));
+    assert!(matches!(run.detect.repeat_handshake(run.now, Revision::LATEST_LEGACY), HttpDetectAction::Wait));
     let mut run = Run::new(&config());
     run.probe(html(401));
-    assert!(matches!(run.detect.forget(run.now), Act::Wait));
-    assert!(matches!(run.detect.handle_timeout(run.now + Duration::from_secs(1000)), Act::Wait));
+    assert!(matches!(run.detect.redetect(run.now), HttpDetectAction::Wait));
+    assert!(matches!(run.detect.handle_timeout(run.now + Duration::from_secs(1000)), HttpDetectAction::Wait));
 }

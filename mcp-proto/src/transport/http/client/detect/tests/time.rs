@@ -138,7 +138,7 @@ fn silent_server_is_waited_for_as_long_as_the_application_wants() {
         config.connect = ConnectTimeouts::within(total);
         let mut run = Run::new(&config);
         let start = run.now;
-        while matches!(run.last, Act::Wait | Act::Probe(_)) {
+        while matches!(run.last, HttpDetectAction::Wait | HttpDetectAction::Probe(_)) {
             run.wait();
         }
         assert!(run.failure().is_timeout(), "{}", run.failure());
@@ -196,7 +196,7 @@ fn a_late_answer_counts_while_the_same_step_goes_on() {
 #[test]
 fn the_pauses_depend_on_the_seed_alone() {
     let pauses = |seed| {
-        let mut detect = Detect::new(&config(), seed, Backoff::default());
+        let mut detect = HttpEraDetection::new(&config(), seed, Backoff::default());
         let now = Instant::ORIGIN;
         detect.begin(now);
         [(); 3].map(|()| {

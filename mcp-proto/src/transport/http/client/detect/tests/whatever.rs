@@ -33,11 +33,11 @@ proptest! {
         let mut asked = "";
         for reply in replies {
             match run.last {
-                Act::Probe(_) => (probes, asked) = (probes + 1, "probe"),
-                Act::Initialize(_) => (handshakes, asked) = (handshakes + 1, "initialize"),
-                Act::OpenEvents => asked = "events",
-                Act::Settle { .. } | Act::Fail(_) => break,
-                Act::Wait => {}
+                HttpDetectAction::Probe(_) => (probes, asked) = (probes + 1, "probe"),
+                HttpDetectAction::Initialize(_) => (handshakes, asked) = (handshakes + 1, "initialize"),
+                HttpDetectAction::OpenEventStream => asked = "events",
+                HttpDetectAction::Finish { .. } | HttpDetectAction::Fail(_) => break,
+                HttpDetectAction::Wait => {}
             }
             prop_assert!(run.detect.deadline().is_some());
             match (reply, asked) {
@@ -49,14 +49,14 @@ proptest! {
             };
             prop_assert!(run.detect.deadline().is_none_or(|due| due >= run.now));
         }
-        prop_assert!(matches!(run.last, Act::Settle { .. } | Act::Fail(_)), "{:?}", run.last);
+        prop_assert!(matches!(run.last, HttpDetectAction::Finish { .. } | HttpDetectAction::Fail(_)), "{:?}", run.last);
         prop_assert_eq!(run.detect.deadline(), None);
         prop_assert!(run.now.saturating_since(start) <= Duration::from_secs(120));
         prop_assert!(probes <= 3 + 3, "{} probes", probes);
         prop_assert!(handshakes <= 4 * 6, "{} handshakes", handshakes);
         match (&run.last, mode) {
-            (Act::Settle { server, .. }, EraPolicy::ModernOnly) => prop_assert_eq!(server.era, Era::Modern),
-            (Act::Settle { server, .. }, EraPolicy::LegacyOnly) => prop_assert_eq!(server.era, Era::Legacy),
+            (HttpDetectAction::Finish { server, .. }, EraPolicy::ModernOnly) => prop_assert_eq!(server.era, Era::Modern),
+            (HttpDetectAction::Finish { server, .. }, EraPolicy::LegacyOnly) => prop_assert_eq!(server.era, Era::Legacy),
             _ => {}
         }
         prop_assert!(mode != EraPolicy::ModernOnly || handshakes == 0);

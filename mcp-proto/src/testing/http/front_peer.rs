@@ -1,0 +1,330 @@
+//! The front's server, polled as an executor would: what nobody has woken is not polled.
+
+use alloc::borrow::ToOwned;
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::sync::Arc;
+use alloc::task::Wake;
+use alloc::vec::Vec;
+use core::fmt;
+use core::future::poll_fn;
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::task::{Context, Poll, Waker};
+use core::time::Duration;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+
+use super::{HttpOutput, HttpPeer};
+use crate::front::http::{HttpExchange, HttpServer, HttpServerDriver, http_server};
+use crate::front::{Clock, Entropy, Mode, Multi, Router};
+use crate::peer::Principal;
+use crate::transport::http::client::HttpRequest;
+use crate::transport::http::server::{HttpServerConfig, RequestHead};
+use crate::{Instant, UnixTime};
+
+/// The clock of a [`FrontPeer`], on which its handlers can wait.
+#[derive(Debug, Default)]
+pub struct SimulatedClock(Mutex<ClockState>);
+
+#[derive(Debug, Default)]
+struct ClockState {
+    now: Instant,
+    next: u64,
+    sleepers: BTreeMap<(Instant, u64), Waker>,
+}
+
+impl SimulatedClock {
+    /// Waits until so much later.
+    pub async fn sleep(&self, duration: Duration) {
+        let mut place = None;
+        let due = self.now() + duration;
+        poll_fn(|cx| {
+            let mut sleep = self.lock();
+            if let Some(place) = place.take() {
+                sleep.sleepers.remove(&place);
+            }
+            if due <= sleep.now {
+                return Poll::Ready(());
+            }
+            sleep.next = sleep.next.saturating_add(1);
+            let now_place = (due, sleep.next);
+            sleep.sleepers.insert(now_place, cx.waker().clone());
+            place = Some(now_place);
+            Poll::Pending
+        })
+        .await;
+    }
+
+    /// Moves it, and wakes whoever has waited for that.
+    fn set(&self, now: Instant) {
+        loop {
+            let mut sleep = self.lock();
+            sleep.now = now;
+            let Some(due) = sleep.sleepers.first_entry().filter(|entry| entry.key().0 <= now) else { return };
+            let waker = due.remove();
+            drop(sleep);
+            waker.wake();
+        }
+    }
+
+    fn next(&self) -> Option<Instant> {
+        self.lock().sleepers.first_key_value().map(|(&(due, _), _)| due)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, ClockState> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Clock for SimulatedClock {
+    fn now(&self) -> Instant {
+        self.lock().now
+    }
+
+    fn unix_time(&self) -> UnixTime {
+        // The simulation begins with the first day of 2026.
+        UnixTime::from_epoch(Duration::from_secs(1_767_225_600)) + self.now().since_origin()
+    }
+}
+
+/// Random enough for a simulation: it counts from a seed.
+struct CountingEntropy(AtomicU64);
+
+impl Entropy for CountingEntropy {
+    fn fill(&self, bytes: &mut [u8]) {
+        for chunk in bytes.chunks_mut(8) {
+            let word = self.0.fetch_add(1, Ordering::Relaxed).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            for (byte, random) in chunk.iter_mut().zip(word.to_be_bytes()) {
+                *byte = random;
+            }
+        }
+    }
+}
+
+/// Whether a task was woken since it was last polled.
+struct WakeFlag(AtomicBool);
+
+impl Wake for WakeFlag {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+/// A task of the simulated executor.
+struct SimulatedTask {
+    woken: Arc<WakeFlag>,
+    waker: Waker,
+}
+
+impl SimulatedTask {
+    fn new() -> Self {
+        let woken = Arc::new(WakeFlag(AtomicBool::new(true)));
+        Self { waker: Waker::from(woken.clone()), woken }
+    }
+
+    fn take_woken(&self) -> bool {
+        self.woken.0.swap(false, Ordering::AcqRel)
+    }
+}
+
+struct RunningExchange<H: Mode> {
+    exchange: HttpExchange<H>,
+    task: SimulatedTask,
+    has_head: bool,
+}
+
+/// The [front's server](crate::front::http) on a simulated network.
+pub struct FrontPeer<H: Mode = Multi> {
+    /// What the application holds of it.
+    pub server: HttpServer<H>,
+    /// On whose behalf the requests are made that begin from now on. `None` unless told otherwise.
+    pub principal: Option<Principal>,
+    driver: Option<HttpServerDriver<H>>,
+    task: SimulatedTask,
+    clock: Arc<SimulatedClock>,
+    exchanges: BTreeMap<u64, RunningExchange<H>>,
+    out: VecDeque<(u64, HttpOutput)>,
+}
+
+impl<H: Mode> FrontPeer<H> {
+    /// A server that answers by a router, whose handlers may wait on the clock. Its random numbers follow from the
+    /// seed.
+    pub fn new(
+        router: impl Into<Arc<Router<H>>>,
+        config: HttpServerConfig,
+        clock: Arc<SimulatedClock>,
+        seed: u64,
+    ) -> Self {
+        let entropy = Arc::new(CountingEntropy(AtomicU64::new(seed)));
+        let (server, driver) = http_server(router, config, clock.clone(), entropy);
+        Self {
+            server,
+            principal: None,
+            driver: Some(driver),
+            task: SimulatedTask::new(),
+            clock,
+            exchanges: BTreeMap::new(),
+            out: VecDeque::new(),
+        }
+    }
+
+    /// How many exchanges there are.
+    pub fn open(&self) -> usize {
+        self.exchanges.len()
+    }
+
+    /// Whether its driver is done: it was closed, and every session has ended.
+    pub fn is_done(&self) -> bool {
+        self.driver.is_none()
+    }
+
+    // --- A request, part by part ---
+
+    /// The head of a request has come.
+    pub fn begin(&mut self, now: Instant, exchange: u64, head: &RequestHead<'_>) {
+        self.clock.set(now);
+        let answering = self.server.exchange(head, self.principal.clone());
+        self.exchanges.insert(
+            exchange,
+            RunningExchange { exchange: answering, task: SimulatedTask::new(), has_head: false },
+        );
+    }
+
+    /// A part of its body has come.
+    pub fn handle_body(&mut self, now: Instant, exchange: u64, part: Bytes) {
+        self.clock.set(now);
+        if let Some(running) = self.exchanges.get_mut(&exchange)
+            && running.exchange.wants_body()
+            && !part.is_empty()
+        {
+            running.exchange.handle_body(part);
+        }
+    }
+
+    /// Its body is whole.
+    pub fn handle_body_end(&mut self, now: Instant, exchange: u64) {
+        self.clock.set(now);
+        if let Some(running) = self.exchanges.get_mut(&exchange)
+            && running.exchange.wants_body()
+        {
+            running.exchange.handle_body_end();
+        }
+    }
+
+    /// Polls whatever was woken, until nothing is.
+    fn poll_woken(&mut self) {
+        // A task that wakes itself for ever would hold up everything else.
+        for _ in 0..100_000 {
+            let mut moved = false;
+            if let Some(driver) = &mut self.driver
+                && self.task.take_woken()
+            {
+                moved = true;
+                if driver.poll(&mut Context::from_waker(&self.task.waker)).is_ready() {
+                    self.driver = None;
+                }
+            }
+            let mut over = Vec::new();
+            for (&number, running) in &mut self.exchanges {
+                if !running.task.take_woken() {
+                    continue;
+                }
+                moved = true;
+                if running.poll(number, &mut self.out).is_ready() {
+                    over.push(number);
+                }
+            }
+            for number in over {
+                self.exchanges.remove(&number);
+            }
+            if !moved {
+                return;
+            }
+        }
+        panic!("a task wakes itself for ever");
+    }
+}
+
+impl<H: Mode> RunningExchange<H> {
+    /// Takes what there is of the answer; ready at its end.
+    fn poll(&mut self, number: u64, out: &mut VecDeque<(u64, HttpOutput)>) -> Poll<()> {
+        let mut cx = Context::from_waker(&self.task.waker);
+        if !self.has_head {
+            let Poll::Ready(head) = self.exchange.poll_head(&mut cx) else { return Poll::Pending };
+            self.has_head = true;
+            let headers = head.headers.iter().map(|(name, value)| ((*name).to_owned(), (**value).to_owned()));
+            out.push_back((number, HttpOutput::Head { status: head.status, headers: headers.collect() }));
+        }
+        loop {
+            match self.exchange.poll_body(&mut cx) {
+                Poll::Ready(Some(bytes)) => out.push_back((number, HttpOutput::Body(bytes))),
+                Poll::Ready(None) => {
+                    out.push_back((number, HttpOutput::End));
+                    return Poll::Ready(());
+                }
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+    }
+}
+
+impl<H: Mode> HttpPeer for FrontPeer<H> {
+    fn handle_request(&mut self, now: Instant, exchange: u64, request: &HttpRequest) {
+        self.clock.set(now);
+        let behind = request.url.split_once("://").map_or(&*request.url, |(_, behind)| behind);
+        let (host, path) = behind.split_at(behind.find('/').unwrap_or(behind.len()));
+        let mut fields: Vec<(&str, &str)> =
+            request.headers.iter().map(|(name, value)| (&**name, &**value)).collect();
+        fields.push(("host", host));
+        let head =
+            RequestHead { method: request.verb.as_str(), path, fields: &fields.as_slice(), client: None };
+        self.begin(now, exchange, &head);
+        // In two parts, as it may come from a socket.
+        let (first, rest) = request.body.split_at(request.body.len() / 2);
+        for part in [first, rest] {
+            self.handle_body(now, exchange, Bytes::copy_from_slice(part));
+        }
+        self.handle_body_end(now, exchange);
+    }
+
+    fn handle_disconnect(&mut self, now: Instant, exchange: u64) {
+        self.clock.set(now);
+        self.exchanges.remove(&exchange);
+        self.out.retain(|(number, _)| *number != exchange);
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        self.clock.set(now);
+        let is_due = |due: Option<Instant>| due.is_some_and(|due| due <= now);
+        if self.driver.as_ref().is_some_and(|driver| is_due(driver.next_timeout())) {
+            self.task.waker.wake_by_ref();
+        }
+        for running in self.exchanges.values_mut() {
+            if is_due(running.exchange.next_timeout()) {
+                running.exchange.handle_timeout();
+                running.task.waker.wake_by_ref();
+            }
+        }
+        self.poll_woken();
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        let exchanges = self.exchanges.values().filter_map(|running| running.exchange.next_timeout());
+        let driver = self.driver.as_ref().and_then(HttpServerDriver::next_timeout);
+        exchanges.chain(driver).chain(self.clock.next()).min()
+    }
+
+    fn poll_output(&mut self, now: Instant) -> Option<(u64, HttpOutput)> {
+        if self.out.is_empty() {
+            self.clock.set(now);
+            self.poll_woken();
+        }
+        self.out.pop_front()
+    }
+}
+
+impl<H: Mode> fmt::Debug for FrontPeer<H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FrontPeer").field("exchanges", &self.exchanges.len()).finish_non_exhaustive()
+    }
+}

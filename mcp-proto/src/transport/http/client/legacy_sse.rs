@@ -1,0 +1,236 @@
+//! HTTP+SSE: one stream for all that the server says, and a URL to send to (2024-11-05).
+//!
+//! The end of the stream is the end of the session, which is then opened anew.
+//!
+//! <https://modelcontextprotocol.io/specification/2024-11-05/basic/transports#http-with-sse>
+
+use alloc::string::ToString;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use bytes::Bytes;
+
+use crate::Instant;
+use crate::peer::client::{CloseReason, ConnectError};
+use crate::peer::{HttpError, LostReason};
+use crate::transport::http::{ExchangeId, Verb};
+
+use super::HttpClient;
+use super::address::Address;
+use super::call::CallState;
+use super::detect::Reply;
+use super::exchange::ExchangeKind;
+use super::listen::STABLE_AFTER;
+use super::response::{ExchangeOutcome, ResumePoint};
+use super::timers::Timer;
+
+#[derive(Debug, Default)]
+pub(super) struct LegacySse {
+    pub(super) exchange: Option<ExchangeId>,
+    /// Where to send to, once the server has said so.
+    pub(super) endpoint: Option<Address>,
+    /// Whether a session has been opened over it: what fails now is not the first attempt.
+    had_session: bool,
+    /// How often in a row it ended.
+    pub(super) failures: u32,
+    /// When the server said so.
+    endpoint_since: Option<Instant>,
+}
+
+impl HttpClient {
+    /// Asks for the stream.
+    pub(super) fn open_events(&mut self, now: Instant) {
+        let headers = self.session_headers().get(None);
+        let url = self.url.clone();
+        let exchange = self.begin_exchange(ExchangeKind::Events, Verb::Get, url, headers, Bytes::new());
+        let events = self.legacy_sse.get_or_insert_default();
+        events.exchange = Some(exchange);
+        events.endpoint = None;
+        self.timers.set(Timer::Events, now + self.config.legacy_sse_timeout);
+    }
+
+    /// The server is asked in another way.
+    pub(super) fn close_events(&mut self) {
+        self.timers.clear(Timer::Events);
+        if let Some(exchange) = self.legacy_sse.take().and_then(|events| events.exchange) {
+            self.abort_exchange(exchange);
+        }
+    }
+
+    /// The head has come; now the endpoint must.
+    pub(super) fn handle_events_head(&mut self, now: Instant) {
+        self.timers.set(Timer::Events, now + self.config.legacy_sse_timeout);
+    }
+
+    /// The first event: where messages are to be sent.
+    pub(super) fn handle_endpoint(&mut self, now: Instant, id: ExchangeId, data: &Bytes) {
+        let Some(events) = self.legacy_sse.as_mut().filter(|events| events.endpoint.is_none()) else {
+            return;
+        };
+        let Some(exchange) = self.exchanges.get(&id) else { return };
+        let reference = core::str::from_utf8(data).unwrap_or_default().trim();
+        let Some(endpoint) = exchange.url.resolve_same_origin(reference) else {
+            self.abort_exchange(id);
+            let what = "the endpoint that it names is not at the same origin";
+            return self.fail_events(now, Reply::Other(HttpError::new(200, what)), what, None);
+        };
+        events.endpoint = Some(endpoint);
+        events.endpoint_since = Some(now);
+        let known = core::mem::replace(&mut events.had_session, true);
+        self.timers.clear(Timer::Events);
+        self.resume_detection(now);
+        let act = match self.peer.server().filter(|_| known) {
+            Some(server) => self.detection.repeat_handshake(now, server.revision),
+            None => self.detection.handle_events(now, Ok(())),
+        };
+        self.perform_detection(now, act);
+    }
+
+    /// The stream has ended, or never began.
+    pub(super) fn handle_events_end(&mut self, now: Instant, ended: ExchangeOutcome) {
+        self.timers.clear(Timer::Events);
+        let retry = match &ended {
+            ExchangeOutcome::Unanswered(_, trail) | ExchangeOutcome::Broken { trail, .. } => trail.retry,
+            ExchangeOutcome::NoAnswer(error) => error.retry_after,
+            _ => None,
+        };
+        let (reply, detail) = match ended {
+            ExchangeOutcome::Answer { http: error, .. }
+            | ExchangeOutcome::Unanswered(error, _)
+            | ExchangeOutcome::NoAnswer(error)
+            | ExchangeOutcome::Invalid(_, error) => {
+                let detail = alloc::format!("{error}");
+                (Reply::Other(error), detail)
+            }
+            ExchangeOutcome::Unreachable { detail } => {
+                (Reply::Unreachable { detail: detail.clone() }, detail)
+            }
+            ExchangeOutcome::Broken { detail, .. } => {
+                (Reply::Failed { detail: detail.clone(), retry_after: None }, detail)
+            }
+        };
+        self.fail_events(now, reply, &detail, retry);
+    }
+
+    /// Neither head nor endpoint came in time.
+    pub(super) fn time_out_events(&mut self, now: Instant) {
+        if let Some(exchange) = self.legacy_sse.as_mut().and_then(|events| events.exchange.take()) {
+            self.abort_exchange(exchange);
+        }
+        let detail = "no `endpoint` event came in time";
+        self.fail_events(now, Reply::Failed { detail: detail.into(), retry_after: None }, detail, None);
+    }
+
+    fn fail_events(&mut self, now: Instant, reply: Reply, detail: &str, retry: Option<Duration>) {
+        self.resume_detection(now);
+        let Some(events) = &mut self.legacy_sse else { return };
+        events.exchange = None;
+        let had_endpoint = events.endpoint.take().is_some();
+        if !events.had_session {
+            let act = self.detection.handle_events(now, Err(reply));
+            return self.perform_detection(now, act);
+        }
+        let since = events.endpoint_since.take();
+        if since.is_some_and(|since| now.saturating_since(since) >= STABLE_AFTER) {
+            // It works, even if there was nothing to ask: somebody on the way ends streams that are idle.
+            events.failures = 0;
+            self.session.fruitless_renewals = 0;
+        }
+        if had_endpoint && !self.detection_requests.is_empty() {
+            // Whatever was being asked has no way to be answered any more.
+            self.session.fruitless_renewals = self.session.fruitless_renewals.saturating_add(1);
+        }
+        let backoff = self.config.backoff;
+        let failures = events.failures.max(self.session.fruitless_renewals);
+        events.failures = failures.saturating_add(1);
+        if self.peer.restart_detection() {
+            self.discard_session(now);
+            self.fail_accepted_calls(now, detail);
+        }
+        if failures >= backoff.attempts || !self.is_detecting() {
+            return self.peer.close_lost(CloseReason::Lost(LostReason::Disconnected(detail.into())));
+        }
+        let pause = backoff.pause(failures, &mut self.rng);
+        self.timers.set(Timer::Events, now + pause.max(retry.unwrap_or(Duration::ZERO)));
+    }
+
+    /// The handshake beside the stream has failed, for a reason that may be over by the next attempt: where there was a
+    /// session before, it is as if the stream had ended. Returns whether there was.
+    pub(super) fn reopen_events(&mut self, now: Instant, error: &ConnectError) -> bool {
+        let temporary = match error {
+            ConnectError::Failed { .. } | ConnectError::TimedOut { .. } | ConnectError::NotReady { .. } => {
+                true
+            }
+            ConnectError::Http { error, .. } => matches!(error.status, 408 | 425 | 429 | 500..),
+            _ => false,
+        };
+        if !temporary || self.peer.server().is_none() {
+            return false;
+        }
+        let exchange = self
+            .legacy_sse
+            .as_mut()
+            .filter(|events| events.had_session)
+            .and_then(|events| events.exchange.take());
+        let Some(exchange) = exchange else { return false };
+        self.abort_exchange(exchange);
+        self.session.fruitless_renewals = self.session.fruitless_renewals.saturating_add(1);
+        let detail = error.to_string();
+        self.fail_events(now, Reply::Failed { detail: detail.clone(), retry_after: None }, &detail, None);
+        true
+    }
+
+    /// What the server had accepted can not be answered any more.
+    fn fail_accepted_calls(&mut self, now: Instant, detail: &str) {
+        let broken = self
+            .calls
+            .iter()
+            .filter(|(_, call)| matches!(call.state, CallState::Accepted | CallState::InExchange(_)));
+        let broken: Vec<(i64, CallState)> = broken.map(|(&number, call)| (number, call.state)).collect();
+        for (number, place) in broken {
+            if let CallState::InExchange(exchange) = place {
+                let held = self.is_parked(exchange);
+                self.abort_exchange(exchange);
+                if held {
+                    self.requeue(now, number);
+                    continue;
+                }
+            }
+            self.handle_broken_call(now, number, detail, ResumePoint::default());
+        }
+    }
+
+    /// The time of the stream is over: it should have begun by now, or is to be asked for again.
+    pub(super) fn handle_events_timer(&mut self, now: Instant) {
+        match self.legacy_sse.as_ref().map(|events| events.exchange) {
+            Some(Some(_)) => self.time_out_events(now),
+            Some(None) => self.open_events(now),
+            None => {}
+        }
+    }
+
+    /// Whether the answer to what is sent comes on the one stream.
+    pub(super) fn is_answered_on_sse(&self, purpose: &ExchangeKind) -> bool {
+        self.legacy_sse.is_some()
+            && matches!(
+                purpose,
+                ExchangeKind::Call(_) | ExchangeKind::Initialize { .. } | ExchangeKind::Post(_)
+            )
+    }
+
+    /// The server has taken a message, and answers it on the stream.
+    pub(super) fn mark_accepted(&mut self, purpose: &ExchangeKind) {
+        let &ExchangeKind::Call(number) = purpose else { return };
+        self.note_success(number);
+        self.free_slot(number);
+        if let Some(call) = self.calls.get_mut(&number) {
+            call.state = CallState::Accepted;
+        }
+    }
+
+    /// Where messages go.
+    pub(super) fn post_url(&self) -> Address {
+        let endpoint = self.legacy_sse.as_ref().and_then(|events| events.endpoint.clone());
+        endpoint.unwrap_or_else(|| self.url.clone())
+    }
+}

@@ -1,0 +1,367 @@
+//! What comes of an exchange: its head, and a body that is read when it is whole or event by event.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::time::Duration;
+use core::{fmt, mem};
+
+use bytes::Bytes;
+
+use crate::codec::{Sse, media};
+use crate::peer::{Conduct, HttpError, InvalidAnswerError, Leniency};
+use crate::rpc::{self, ErrorObject, Frame, Message, Raw};
+use crate::transport::http::{Fields, SentState, header};
+
+use super::http_date;
+
+/// How much is read of a body that can be no message. The beginning of it is shown to people.
+const NON_MESSAGE_BYTES: usize = 64 * 1024;
+/// How much of a body is looked at to be shown, in bytes. UTF-8 has at most four to a character.
+const EXCERPT_BYTES: usize = 4 * HttpError::EXCERPT;
+
+/// What the body of an answer is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum BodyType {
+    Json,
+    Events,
+    /// The head names no type.
+    Untyped,
+    Unexpected,
+}
+
+/// The head of an answer.
+pub(super) struct AnswerHead {
+    pub(super) status: u16,
+    pub(super) content: BodyType,
+    /// The type of the body as the head names it, where that is neither JSON nor a stream of events.
+    pub(super) unexpected_type: Option<String>,
+    pub(super) session: Option<String>,
+    pub(super) location: Option<String>,
+    /// How the body is encoded, although that was not asked for.
+    pub(super) encoding: Option<String>,
+    pub(super) dpop_nonce: Option<String>,
+    /// What is told of it if it turns out to be an error; the body is still to come.
+    pub(super) error: HttpError,
+}
+
+impl AnswerHead {
+    /// Reads a head. What is longer than `header_bytes` is left out.
+    pub(super) fn read(status: u16, fields: &dyn Fields, header_bytes: usize) -> Self {
+        let text = |name: &str| {
+            let value = fields.get(name).filter(|value| value.len() <= header_bytes)?;
+            core::str::from_utf8(value).ok().map(|value| value.trim().to_string())
+        };
+        let content = match fields.get("content-type").filter(|value| !value.trim_ascii().is_empty()) {
+            Some(value) if media::is_type(value, "application/json") => BodyType::Json,
+            Some(value) if media::is_type(value, "text/event-stream") => BodyType::Events,
+            Some(_) => BodyType::Unexpected,
+            None => BodyType::Untyped,
+        };
+        let odd_type = text("content-type").filter(|_| content == BodyType::Unexpected);
+        let session = text(header::SESSION_ID)
+            .filter(|id| !id.is_empty() && id.bytes().all(|byte| (0x21..=0x7e).contains(&byte)));
+        let mut error = HttpError::new(status, "");
+        error.challenge = challenge(fields, header_bytes);
+        error.retry_after = text("retry-after")
+            .and_then(|value| http_date::parse_retry_after(&value, text("date").as_deref()));
+        let location = text("location");
+        if (300..400).contains(&status) {
+            error.location = location.as_deref().map(|location| HttpError::new(0, location).excerpt.into());
+        }
+        let encoding = text("content-encoding").filter(|encoding| {
+            !encoding.is_empty() && !encoding.eq_ignore_ascii_case("identity") && !matches!(status, 204 | 304)
+        });
+        let dpop_nonce = text("dpop-nonce");
+        Self { status, content, unexpected_type: odd_type, session, location, encoding, dpop_nonce, error }
+    }
+
+    pub(super) fn is_success(&self) -> bool {
+        (200..300).contains(&self.status)
+    }
+}
+
+impl fmt::Debug for AnswerHead {
+    /// Without the session and where the answer leads, which may be secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Head")
+            .field("status", &self.status)
+            .field("content", &self.content)
+            .finish_non_exhaustive()
+    }
+}
+
+/// All challenges of an answer, joined.
+fn challenge(fields: &dyn Fields, header_bytes: usize) -> Option<String> {
+    let mut joined = String::new();
+    fields.each("www-authenticate", &mut |value| {
+        let value = String::from_utf8_lossy(value);
+        if joined.len().saturating_add(value.len()) <= header_bytes {
+            if !joined.is_empty() {
+                joined.push_str(", ");
+            }
+            joined.push_str(value.trim());
+        }
+    });
+    (!joined.is_empty()).then_some(joined)
+}
+
+/// The beginning of a body, for people.
+fn excerpt(body: &[u8]) -> String {
+    let head = body.get(..EXCERPT_BYTES).unwrap_or(body);
+    HttpError::new(0, &String::from_utf8_lossy(head)).excerpt
+}
+
+/// A body that is read when it is whole.
+#[derive(Debug)]
+pub(super) struct BufferedBody {
+    pub(super) status: u16,
+    content: BodyType,
+    unexpected_type: Option<String>,
+    conduct: Conduct,
+    encoding: Option<String>,
+    error: HttpError,
+    body: BodyBuffer,
+    bytes: usize,
+    /// Whether the body begins as JSON does, once that is known.
+    begins_as_json: Option<bool>,
+    message_bytes: usize,
+}
+
+/// A body that is whole.
+#[derive(Debug)]
+pub(super) struct FinishedBody {
+    /// What the body holds.
+    pub(super) message: Result<Option<Frame>, InvalidAnswerError>,
+    /// What is reported of the exchange if the body holds no answer.
+    pub(super) error: HttpError,
+    /// The deviation that was tolerated in reading the body.
+    pub(super) leniency: Option<Leniency>,
+}
+
+#[derive(Debug)]
+enum BodyBuffer {
+    Empty,
+    /// A slice of the input, as long as it lies in one.
+    Slice(Bytes),
+    Copied(Vec<u8>),
+}
+
+impl BufferedBody {
+    pub(super) fn new(head: AnswerHead, message_bytes: usize, conduct: Conduct) -> Self {
+        let AnswerHead { status, content, unexpected_type: odd_type, encoding, error, .. } = head;
+        Self {
+            status,
+            content,
+            unexpected_type: odd_type,
+            conduct,
+            encoding,
+            error,
+            body: BodyBuffer::Empty,
+            bytes: 0,
+            begins_as_json: None,
+            message_bytes,
+        }
+    }
+
+    /// Whether the body is to be JSON: by its head or, where that names no type, by its first character.
+    fn is_json(&self) -> bool {
+        match self.content {
+            BodyType::Json => true,
+            BodyType::Untyped => {
+                self.conduct == Conduct::Lenient && self.is_success() && self.begins_as_json == Some(true)
+            }
+            BodyType::Events | BodyType::Unexpected => false,
+        }
+    }
+
+    /// How many bytes are kept.
+    fn limit(&self) -> usize {
+        if self.is_json() { self.message_bytes } else { self.message_bytes.min(NON_MESSAGE_BYTES) }
+    }
+
+    /// Appends a piece, and returns whether there is room for more.
+    pub(super) fn add(&mut self, piece: Bytes) -> bool {
+        if self.begins_as_json.is_none() {
+            let rest = piece.trim_ascii_start();
+            let at = self.bytes.saturating_add(piece.len().saturating_sub(rest.len()));
+            let early = at < self.message_bytes.min(NON_MESSAGE_BYTES);
+            self.begins_as_json = rest.first().map(|first| matches!(first, b'{' | b'[') && early);
+        }
+        let limit = self.limit();
+        let room = limit.saturating_sub(self.bytes);
+        self.bytes = self.bytes.saturating_add(piece.len());
+        let kept = piece.slice(..piece.len().min(room));
+        if !kept.is_empty() {
+            match &mut self.body {
+                BodyBuffer::Empty => self.body = BodyBuffer::Slice(kept),
+                BodyBuffer::Slice(first) => {
+                    let mut copied = Vec::with_capacity(first.len().saturating_add(kept.len()));
+                    copied.extend_from_slice(first);
+                    copied.extend_from_slice(&kept);
+                    self.body = BodyBuffer::Copied(copied);
+                }
+                BodyBuffer::Copied(copied) => copied.extend_from_slice(&kept),
+            }
+        }
+        self.bytes <= limit
+    }
+
+    /// What it is, now that all of it has come or as much as is taken of it.
+    pub(super) fn finish(mut self, depth: usize) -> FinishedBody {
+        let body = mem::replace(&mut self.body, BodyBuffer::Empty).join();
+        if let Some(encoding) = self.encoding.take() {
+            let what = format!("the server sent content-encoding: {encoding}, which was not asked for");
+            self.error.excerpt = HttpError::new(0, &what).excerpt;
+            let invalid = InvalidAnswerError::Malformed(self.error.excerpt.clone());
+            let found = if self.is_success() { Err(invalid) } else { Ok(None) };
+            return FinishedBody { message: found, error: self.error, leniency: None };
+        }
+        let found = self.parse_body(&body, depth);
+        // An answer needs no excerpt.
+        if !self.is_success() || !matches!(found, Ok(Some(Frame::Single(Message::Response(_))))) {
+            self.error.excerpt = excerpt(&body);
+        }
+        let untyped = self.content != BodyType::Json && self.is_success();
+        let leniency = (untyped && matches!(found, Ok(Some(_))))
+            .then(|| Leniency::ContentType { found: self.unexpected_type.take() });
+        FinishedBody { message: found, error: self.error, leniency }
+    }
+
+    fn parse_body(&self, body: &Bytes, depth: usize) -> Result<Option<Frame>, InvalidAnswerError> {
+        let answers = self.is_json() && self.is_success();
+        if self.bytes > self.limit() {
+            let too_long = InvalidAnswerError::TooLong { bytes: self.limit().saturating_add(1) };
+            return if answers { Err(too_long) } else { Ok(None) };
+        }
+        if self.is_success() && !answers && self.conduct == Conduct::Strict {
+            return Ok(None);
+        }
+        // Some servers send their errors as plain text, or with no type at all.
+        if !matches!(body.trim_ascii_start().first(), Some(b'{' | b'[')) {
+            let what = "it is neither an object nor an array";
+            let invalid = answers && !body.is_empty();
+            return if invalid { Err(InvalidAnswerError::Malformed(what.into())) } else { Ok(None) };
+        }
+        match rpc::read(body, depth) {
+            Ok(frame) => Ok(Some(frame)),
+            Err(malformed) if answers => Err(InvalidAnswerError::Malformed(malformed.to_string())),
+            Err(_) => Ok(None),
+        }
+    }
+
+    fn is_success(&self) -> bool {
+        (200..300).contains(&self.status)
+    }
+
+    /// What is known if the rest of the body never comes: nothing but the status of a refusal.
+    pub(super) fn into_truncated_error(mut self) -> Option<HttpError> {
+        if self.is_success() {
+            return None;
+        }
+        self.error.excerpt = excerpt(&self.body.join());
+        Some(self.error)
+    }
+}
+
+impl BodyBuffer {
+    fn join(self) -> Bytes {
+        match self {
+            Self::Empty => Bytes::new(),
+            Self::Slice(slice) => slice,
+            Self::Copied(copied) => Bytes::from(copied),
+        }
+    }
+}
+
+/// A stream of events.
+#[derive(Debug)]
+pub(super) struct EventBody {
+    pub(super) sse: Sse,
+    pub(super) status: u16,
+    /// Whether any event has come on it.
+    pub(super) has_events: bool,
+}
+
+impl EventBody {
+    pub(super) fn new(status: u16, message_bytes: usize) -> Self {
+        Self { sse: Sse::new(message_bytes), status, has_events: false }
+    }
+
+    /// Where to go on if the stream breaks off.
+    pub(super) fn resume_point(&self, header_bytes: usize) -> ResumePoint {
+        let sendable =
+            |id: &&str| !id.is_empty() && id.len() <= header_bytes && !id.contains(char::is_control);
+        ResumePoint {
+            last_event: self.sse.last_event_id().filter(sendable).map(Arc::from),
+            retry: self.sse.retry(),
+            has_events: self.has_events,
+        }
+    }
+}
+
+/// What is left of a stream that has ended.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ResumePoint {
+    /// The last event that can be named to a server.
+    pub(super) last_event: Option<Arc<str>>,
+    /// How long the server wants to be left alone.
+    pub(super) retry: Option<Duration>,
+    /// Whether any event has come on it.
+    pub(super) has_events: bool,
+}
+
+impl ResumePoint {
+    /// Whether the stream has brought anything: an event, or at least a place to go on from.
+    pub(super) fn has_advanced(&self) -> bool {
+        self.has_events || self.last_event.is_some()
+    }
+}
+
+/// How an exchange that was to bring an answer ended.
+#[derive(Debug)]
+pub(super) enum ExchangeOutcome {
+    /// With the answer.
+    Answer {
+        /// The status, and what else is told of the exchange if the answer is a refusal.
+        http: HttpError,
+        answer: Result<Raw, ErrorObject>,
+        /// Whether it bears the id of the request.
+        has_request_id: bool,
+    },
+    /// With something that is no answer.
+    NoAnswer(HttpError),
+    /// With an answer that can not be read.
+    Invalid(InvalidAnswerError, HttpError),
+    /// The stream ended in an orderly way, and the answer was not in it.
+    Unanswered(HttpError, ResumePoint),
+    /// The connection failed.
+    Broken { sent: SentState, detail: String, refused: Option<HttpError>, trail: ResumePoint },
+    /// No connection could be made, and none can as long as nothing changes.
+    Unreachable { detail: String },
+}
+
+impl ExchangeOutcome {
+    /// What is told of it, where it is a refusal by its status.
+    pub(super) fn http_error_mut(&mut self) -> Option<&mut HttpError> {
+        match self {
+            Self::Answer { http, answer: Err(_), .. } | Self::NoAnswer(http) => Some(http),
+            Self::Broken { refused, .. } => refused.as_mut(),
+            Self::Answer { answer: Ok(_), .. }
+            | Self::Invalid(..)
+            | Self::Unanswered(..)
+            | Self::Unreachable { .. } => None,
+        }
+    }
+
+    /// The same for a GET: an error with a status of its own is about the stream, not about any request.
+    pub(super) fn into_get_outcome(self) -> Self {
+        match self {
+            Self::Answer { http, answer: Err(error), .. } if !(200..300).contains(&http.status) => {
+                Self::NoAnswer(HttpError { excerpt: HttpError::new(0, &error.to_string()).excerpt, ..http })
+            }
+            ended => ended,
+        }
+    }
+}

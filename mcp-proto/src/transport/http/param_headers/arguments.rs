@@ -1,0 +1,202 @@
+//! The arguments that are headers as well, found in one pass.
+
+use alloc::borrow::Cow;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::fmt;
+
+use serde::Deserialize;
+use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
+
+use super::{HeaderArgumentError, ParamHeaders, Properties, display_path};
+use crate::codec::header;
+use crate::rpc::Raw;
+
+/// The greatest integer up to which a double-precision number holds each exactly.
+const MAX_SAFE_INTEGER: u64 = (1 << 53) - 1;
+
+/// An argument that a header can repeat.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Value<'a> {
+    Text(Cow<'a, str>),
+    Integer(i64),
+    Boolean(bool),
+}
+
+impl<'a> Value<'a> {
+    /// Reads an argument; `None` for null.
+    fn read(raw: &'a RawValue) -> Result<Option<Self>, ValueError> {
+        let text = raw.get();
+        Ok(Some(match text.as_bytes().first() {
+            Some(b'"') => Self::Text(serde_json::from_str::<Text<'_>>(text).map_err(ValueError::Json)?.0),
+            Some(b'-' | b'0'..=b'9') => Self::Integer(integer(text)?),
+            _ => match text {
+                "null" => return Ok(None),
+                "true" => Self::Boolean(true),
+                "false" => Self::Boolean(false),
+                _ => return Err(ValueError::Kind),
+            },
+        }))
+    }
+
+    /// As a header carries it.
+    pub(super) fn encode(self) -> String {
+        match self {
+            Self::Text(text) => header::encode(&text).into_owned(),
+            Self::Integer(number) => format!("{number}"),
+            Self::Boolean(value) => format!("{value}"),
+        }
+    }
+
+    /// Whether a header, decoded, says the same.
+    pub(super) fn equals(&self, given: &str) -> bool {
+        match self {
+            Self::Text(text) => *text == given,
+            Self::Integer(_) => {
+                let given: Option<&RawValue> = serde_json::from_str(given).ok();
+                given.is_some_and(|given| matches!(Value::read(given), Ok(Some(given)) if given == *self))
+            }
+            Self::Boolean(value) => given == if *value { "true" } else { "false" },
+        }
+    }
+}
+
+/// The values of the marked parameters, in the order of the headers' names; `None` for what is absent or null.
+pub(super) fn read<'a>(
+    headers: &ParamHeaders,
+    arguments: Option<&'a Raw>,
+) -> Result<Vec<Option<Value<'a>>>, HeaderArgumentError> {
+    let mut walk =
+        ArgumentWalk { values: alloc::vec![None; headers.names.len()], path: Vec::new(), error: None };
+    let Some(arguments) = arguments else { return Ok(walk.values) };
+    let mut text = serde_json::Deserializer::from_str(arguments.as_str());
+    let root = ArgumentNode { walk: &mut walk, properties: &headers.root };
+    let read = root.deserialize(&mut text).and_then(|()| text.end());
+    match (read, walk.error) {
+        (_, Some(error)) => Err(error),
+        (Err(error), None) => Err(HeaderArgumentError::Json(error.to_string())),
+        (Ok(()), None) => Ok(walk.values),
+    }
+}
+
+struct ArgumentWalk<'p, 'de> {
+    values: Vec<Option<Value<'de>>>,
+    path: Vec<&'p str>,
+    error: Option<HeaderArgumentError>,
+}
+
+impl ArgumentWalk<'_, '_> {
+    /// Ends the walk.
+    fn fail<E: serde::de::Error>(&mut self, error: impl FnOnce(String) -> HeaderArgumentError) -> E {
+        self.error = Some(error(display_path(self.path.iter().copied())));
+        E::custom("invalid")
+    }
+}
+
+/// A place in the arguments that leads to a marked one.
+struct ArgumentNode<'w, 'p, 'de> {
+    walk: &'w mut ArgumentWalk<'p, 'de>,
+    properties: &'p Properties,
+}
+
+impl<'de> DeserializeSeed<'de> for ArgumentNode<'_, '_, 'de> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for ArgumentNode<'_, '_, 'de> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("arguments")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let Self { walk, properties: below } = self;
+        let mut seen: Vec<&str> = Vec::new();
+        while let Some(Text(name)) = map.next_key()? {
+            let Some((name, param)) = below.0.get_key_value(&*name) else {
+                map.next_value::<IgnoredAny>()?;
+                continue;
+            };
+            walk.path.push(name);
+            if seen.contains(&&**name) {
+                return Err(walk.fail(|at| HeaderArgumentError::Duplicate { at }));
+            }
+            seen.push(name);
+            match param.header_index.and_then(|header| walk.values.get_mut(header)) {
+                Some(slot) => match Value::read(map.next_value()?) {
+                    Ok(value) => *slot = value,
+                    Err(ValueError::Kind) => return Err(walk.fail(|at| HeaderArgumentError::Kind { at })),
+                    Err(ValueError::Range) => return Err(walk.fail(|at| HeaderArgumentError::Range { at })),
+                    Err(ValueError::Json(error)) => return Err(A::Error::custom(error)),
+                },
+                None => map.next_value_seed(ArgumentNode { walk, properties: &param.properties })?,
+            }
+            walk.path.pop();
+        }
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
+        while seq.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(())
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
+    }
+}
+
+/// Text, borrowed where it has no escapes.
+#[derive(Deserialize)]
+struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+
+/// Why a value is nothing that a header can repeat.
+enum ValueError {
+    Kind,
+    Range,
+    Json(serde_json::Error),
+}
+
+/// The integer that a number of JSON is. serde_json's own reading of numbers with a fraction is not exact.
+fn integer(number: &str) -> Result<i64, ValueError> {
+    let whole = match number.parse::<i64>() {
+        Ok(whole) => whole,
+        Err(_) => {
+            let number: f64 = number.parse().map_err(|_| ValueError::Kind)?;
+            // A conversion that saturates, and back: what is lost on the way was no integer, or is out of range.
+            let whole = number as i64;
+            if whole.unsigned_abs() <= MAX_SAFE_INTEGER && whole as f64 != number {
+                return Err(ValueError::Kind);
+            }
+            whole
+        }
+    };
+    if whole.unsigned_abs() <= MAX_SAFE_INTEGER { Ok(whole) } else { Err(ValueError::Range) }
+}

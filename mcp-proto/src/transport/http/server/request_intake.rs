@@ -1,0 +1,455 @@
+//! A request as it comes in: its head is checked, its body collected.
+
+use alloc::borrow::Cow;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::mem;
+use core::net::IpAddr;
+
+use bytes::Bytes;
+
+use crate::codec::{header as value, media};
+use crate::peer::Principal;
+use crate::peer::server::Eras;
+use crate::quota::{ByteAccount, BytePermit, BytePurpose, OverBudgetError, QuotaOwner};
+use crate::rpc::{ErrorId, code};
+use crate::schema::{CallTool, Era, Method, Revision};
+use crate::transport::http::param_headers::ParamHeaders;
+use crate::transport::http::{Fields, header};
+
+use super::origin;
+use super::response::{EVENTS, HttpResponse, JSON};
+use super::route::{RequestRoute, route, route_message};
+use super::{SessionId, Setup};
+
+/// The head of a request, as whoever read it holds it.
+#[derive(Clone, Copy)]
+pub struct RequestHead<'a> {
+    /// The method, such as `POST`.
+    pub method: &'a str,
+    /// The path with the query, as they stand in the request.
+    pub path: &'a str,
+    /// The headers. `host` is to be among them whatever the version of HTTP: `:authority` is the same.
+    pub fields: &'a dyn Fields,
+    /// The address of the client, if it has one: that of the connection, or the one that
+    /// [trusted proxies](super::TrustedProxies) forward.
+    pub client: Option<IpAddr>,
+}
+
+impl RequestHead<'_> {
+    /// The owner of the request, by the principal that was verified for it.
+    #[must_use]
+    pub fn owner(&self, principal: Option<&Principal>) -> QuotaOwner {
+        QuotaOwner::of(principal, self.client)
+    }
+}
+
+/// A request that is being read.
+///
+/// ```
+/// use mcp_proto::Bytes;
+/// use mcp_proto::transport::http::server::{HttpServerConfig, Intake, RequestHead, RequestRoute, Setup};
+/// use mcp_proto::peer::server::ServerConfig;
+/// use mcp_proto::schema::Implementation;
+///
+/// let setup = Setup::new(HttpServerConfig::new(ServerConfig::new(Implementation::new("demo", "1.0"))));
+/// let fields = [("host", "localhost"), ("content-type", "application/json"), ("accept", "*/*")];
+/// let mut intake = Intake::new(&setup, &RequestHead { method: "POST", path: "/mcp", fields: &fields, client: None }).unwrap();
+/// intake.handle_body(Bytes::from_static(br#"{"jsonrpc":"2.0","id":1,"meth"#)).unwrap();
+/// intake.handle_body(Bytes::from_static(br#"od":"ping"}"#)).unwrap();
+/// let RequestRoute::Answer(answer) = intake.finish() else { panic!() };
+/// assert_eq!(answer.status, 400); // there is no session
+/// ```
+#[derive(Debug)]
+pub struct RequestIntake {
+    setup: Setup,
+    target: IntakeTarget,
+    head: RetainedHead,
+    body: RequestBody,
+    /// The bytes of the body, if they count in a budget.
+    permit: Option<BytePermit>,
+}
+
+#[derive(Debug)]
+enum IntakeTarget {
+    /// The endpoint, with a message.
+    Endpoint,
+    /// The endpoint for the messages of a client of 2024-11-05.
+    Messages(SessionId),
+    /// Known by the head alone.
+    Routed(RequestRoute),
+}
+
+/// What is kept of the head until the body is there.
+#[derive(Debug)]
+pub(super) struct RetainedHead {
+    pub(super) accepts: AcceptedTypes,
+    pub(super) version: SingleHeader,
+    pub(super) method: SingleHeader,
+    pub(super) name: SingleHeader,
+    /// The session, and whether there is a header for it at all.
+    pub(super) session: Option<Option<SessionId>>,
+    /// Mirrored parameters.
+    pub(super) params: Vec<(String, Vec<u8>)>,
+}
+
+/// Which kinds of answers a client takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AcceptedTypes {
+    Either,
+    /// One JSON value alone: what comes before the answer is left out.
+    Json,
+    /// Streams alone.
+    Events,
+}
+
+/// A header that has one value.
+#[derive(Debug)]
+pub(super) enum SingleHeader {
+    Absent,
+    Value(Vec<u8>),
+    /// Of different values, nobody knows which one counts.
+    Conflicting,
+}
+
+/// What the header says of the revision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum VersionHeader {
+    Absent,
+    Known(Revision),
+    Unknown,
+}
+
+#[derive(Debug)]
+enum RequestBody {
+    Empty,
+    /// In one piece, as it came.
+    Single(Bytes),
+    Collected(Vec<u8>),
+}
+
+impl RequestIntake {
+    /// Checks the head of a request.
+    ///
+    /// # Errors
+    /// The answer to a request that is refused; its body need not be read.
+    pub fn new(setup: &Setup, head: &RequestHead<'_>) -> Result<Self, HttpResponse> {
+        let (config, fields) = (setup.config(), head.fields);
+        let version = SingleHeader::read(fields, header::PROTOCOL_VERSION);
+        let refuse = |status: u16, what: &str| {
+            HttpResponse::refusal(status, version.version().error_id(), code::INVALID_REQUEST, what)
+        };
+        if !config.origins.allows(fields) {
+            return Err(refuse(
+                403,
+                &origin::rejection_message("origin", fields, "HttpServerConfig::origins"),
+            ));
+        }
+        if !config.hosts.allows(fields) {
+            return Err(refuse(403, &origin::rejection_message("host", fields, "HttpServerConfig::hosts")));
+        }
+        let (path, query) = head.path.split_once('?').unwrap_or((head.path, ""));
+        let place = endpoint_kind(setup, path).ok_or_else(|| refuse(404, "there is nothing at this path"))?;
+        let old = setup.eras() != Eras::ModernOnly && version.version().era() != Some(Era::Modern);
+        let verb = match (head.method, place) {
+            ("POST", EndpointKind::Endpoint | EndpointKind::EndpointAndEvents | EndpointKind::Messages) => {
+                RequestMethod::Post
+            }
+            ("GET", EndpointKind::Events) => RequestMethod::Get,
+            ("GET", EndpointKind::Endpoint | EndpointKind::EndpointAndEvents) if old => RequestMethod::Get,
+            ("DELETE", EndpointKind::Endpoint | EndpointKind::EndpointAndEvents) if old => {
+                RequestMethod::Delete
+            }
+            _ => {
+                let allowed = match place {
+                    EndpointKind::Endpoint | EndpointKind::EndpointAndEvents if old => "GET, POST, DELETE",
+                    EndpointKind::Endpoint | EndpointKind::EndpointAndEvents | EndpointKind::Messages => {
+                        "POST"
+                    }
+                    EndpointKind::Events => "GET",
+                };
+                return Err(refuse(405, "this method has no meaning here").with_header("allow", allowed));
+            }
+        };
+        if verb == RequestMethod::Post
+            && !fields.get("content-type").is_some_and(|value| media::is_type(value, JSON))
+        {
+            return Err(refuse(415, "a message is application/json"));
+        }
+        let accepts = AcceptedTypes::read(fields, verb, place)
+            .ok_or_else(|| refuse(406, "the answer is application/json or text/event-stream"))?;
+        let length = fields.get("content-length").and_then(|length| core::str::from_utf8(length).ok());
+        let limit = config.body_limit();
+        if length
+            .and_then(|length| length.trim().parse::<u64>().ok())
+            .is_some_and(|length| length > limit as u64)
+        {
+            return Err(refuse(413, &too_long_message(limit)));
+        }
+        let kept = RetainedHead {
+            accepts,
+            method: SingleHeader::read(fields, header::METHOD),
+            name: SingleHeader::read(fields, header::NAME),
+            session: fields.get(header::SESSION_ID).map(|id| SessionId::parse(id.trim_ascii())),
+            params: Vec::new(),
+            version,
+        };
+        let target = match (verb, place) {
+            (RequestMethod::Post, EndpointKind::Messages) => match session_from_query(query) {
+                Some(id) => IntakeTarget::Messages(id),
+                None => return Err(HttpResponse::unknown_session(None)),
+            },
+            (RequestMethod::Post, _) => IntakeTarget::Endpoint,
+            (RequestMethod::Get, EndpointKind::Events) => IntakeTarget::Routed(RequestRoute::LegacyEvents),
+            (RequestMethod::Get, EndpointKind::EndpointAndEvents) if kept.session.is_none() => {
+                IntakeTarget::Routed(RequestRoute::LegacyEvents)
+            }
+            (RequestMethod::Get, _) => {
+                let last_event =
+                    fields.get(header::LAST_EVENT_ID).map(|id| String::from_utf8_lossy(id).into_owned());
+                IntakeTarget::Routed(RequestRoute::Listen { id: kept.session()?, last_event })
+            }
+            (RequestMethod::Delete, _) => IntakeTarget::Routed(RequestRoute::Delete { id: kept.session()? }),
+        };
+        Ok(Self { setup: setup.clone(), target, head: kept, body: RequestBody::Empty, permit: None })
+    }
+
+    /// The tool that is called, by what the headers say: if it has parameters that are headers as well, these are to be
+    /// [kept](Self::retain_params) now.
+    #[must_use]
+    pub fn tool(&self) -> Option<Cow<'_, str>> {
+        match (&self.head.method, &self.head.name) {
+            (SingleHeader::Value(method), SingleHeader::Value(name))
+                if method == CallTool::NAME.as_bytes() =>
+            {
+                value::decode(name).ok()
+            }
+            _ => None,
+        }
+    }
+
+    /// Keeps the headers that mirror parameters of the [tool](Self::tool), for
+    /// [`ModernRequest::check`](super::ModernRequest::check).
+    pub fn retain_params(&mut self, params: &ParamHeaders, fields: &dyn Fields) {
+        for name in params.names() {
+            fields.each(name, &mut |value| self.head.params.push((String::from(name), value.to_vec())));
+        }
+    }
+
+    /// Counts the body in the account of the request's owner, until the request is answered. Without it the body counts
+    /// nowhere.
+    #[must_use]
+    pub fn charge(mut self, account: &ByteAccount) -> Self {
+        self.permit = Some(account.permit());
+        self
+    }
+
+    /// Whether the body matters. If not, [`finish`](Self::finish) at once.
+    pub fn wants_body(&self) -> bool {
+        !matches!(self.target, IntakeTarget::Routed(_))
+    }
+
+    /// A part of the body has come.
+    ///
+    /// # Errors
+    /// The answer to a request whose body is too long, or for which the byte budget has no room; the rest need not be
+    /// read.
+    pub fn handle_body(&mut self, bytes: Bytes) -> Result<(), HttpResponse> {
+        if bytes.is_empty() || !self.wants_body() {
+            return Ok(());
+        }
+        let limit = self.setup.config().body_limit();
+        let id = self.head.version.version().error_id();
+        if self.body.len().saturating_add(bytes.len()) > limit {
+            self.discard();
+            return Err(HttpResponse::refusal(413, id, code::INVALID_REQUEST, too_long_message(limit)));
+        }
+        let grown =
+            self.permit.as_mut().map_or(Ok(()), |permit| permit.try_grow(bytes.len(), BytePurpose::Request));
+        if let Err(OverBudgetError) = grown {
+            self.discard();
+            return Err(HttpResponse::over_budget(id));
+        }
+        self.body = match mem::replace(&mut self.body, RequestBody::Empty) {
+            RequestBody::Empty => RequestBody::Single(bytes),
+            RequestBody::Single(first) => RequestBody::Collected([first, bytes].concat()),
+            RequestBody::Collected(mut collected) => {
+                collected.extend_from_slice(&bytes);
+                RequestBody::Collected(collected)
+            }
+        };
+        Ok(())
+    }
+
+    fn discard(&mut self) {
+        self.body = RequestBody::Empty;
+        self.permit = None;
+    }
+
+    /// The answer to a request whose body has not come within [`body_timeout`](super::HttpServerConfig::body_timeout).
+    /// The clock is the caller's.
+    #[must_use]
+    pub fn time_out(self) -> HttpResponse {
+        let id = self.head.version.version().error_id();
+        let timeout = self.setup.config().body_timeout;
+        let what = format!("the request body did not arrive within {timeout:?}");
+        HttpResponse::refusal(408, id, code::INVALID_REQUEST, what)
+    }
+
+    /// The body is whole: says what is to be done with the request.
+    #[must_use]
+    pub fn finish(self) -> RequestRoute {
+        let permit = self.permit;
+        let body = match self.body {
+            RequestBody::Empty => Bytes::new(),
+            RequestBody::Single(body) => body,
+            RequestBody::Collected(body) => Bytes::from(body),
+        };
+        let routed = match self.target {
+            IntakeTarget::Endpoint => route(&self.setup, self.head, &body),
+            IntakeTarget::Messages(id) => route_message(&self.setup, self.head, id, &body),
+            IntakeTarget::Routed(routed) => routed,
+        };
+        routed.charge(permit)
+    }
+}
+
+fn too_long_message(limit: usize) -> String {
+    format!("the request body is longer than the {limit} bytes that this server takes")
+}
+
+/// The id of an error that answers a request of which the head alone was looked at.
+#[cfg(feature = "auth")]
+pub(crate) fn unknown_request_id(fields: &dyn Fields) -> ErrorId<'static> {
+    SingleHeader::read(fields, header::PROTOCOL_VERSION).version().error_id()
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum RequestMethod {
+    Get,
+    Post,
+    Delete,
+}
+
+/// What is at a path.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum EndpointKind {
+    Endpoint,
+    /// Where clients of 2024-11-05 open their streams.
+    Events,
+    /// Where they send their messages.
+    Messages,
+    /// The endpoint, where they open their streams as well.
+    EndpointAndEvents,
+}
+
+fn endpoint_kind(setup: &Setup, path: &str) -> Option<EndpointKind> {
+    let config = setup.config();
+    let legacy = config.legacy_sse.as_ref().filter(|_| setup.eras() != Eras::ModernOnly);
+    let endpoint = config.path.as_deref() == Some(path);
+    match legacy {
+        Some(legacy) if legacy.events == path => {
+            Some(if endpoint { EndpointKind::EndpointAndEvents } else { EndpointKind::Events })
+        }
+        Some(legacy) if legacy.messages == path => Some(EndpointKind::Messages),
+        _ => (endpoint || config.path.is_none()).then_some(EndpointKind::Endpoint),
+    }
+}
+
+/// The session that the query of a client of 2024-11-05 names.
+fn session_from_query(query: &str) -> Option<SessionId> {
+    let id = query.split('&').find_map(|pair| pair.strip_prefix(SESSION_QUERY))?;
+    SessionId::parse(id.as_bytes())
+}
+
+/// What stands before the session in a query.
+pub(super) const SESSION_QUERY: &str = "session=";
+
+impl AcceptedTypes {
+    fn read(fields: &dyn Fields, verb: RequestMethod, place: EndpointKind) -> Option<Self> {
+        // Mostly there is one.
+        let (mut others, mut last) = (Vec::new(), None);
+        fields.each("accept", &mut |value| others.extend(last.replace(value)));
+        let accepts = |full| media::accepts(others.iter().copied().chain(last), full);
+        match (verb, accepts(JSON), accepts(EVENTS)) {
+            // They are answered without a body.
+            (RequestMethod::Delete, _, _) => Some(Self::Either),
+            (RequestMethod::Post, _, _) if place == EndpointKind::Messages => Some(Self::Either),
+            (RequestMethod::Post, true, true) => Some(Self::Either),
+            (RequestMethod::Post, true, false) => Some(Self::Json),
+            (RequestMethod::Post | RequestMethod::Get, _, true) => Some(Self::Events),
+            (RequestMethod::Post | RequestMethod::Get, _, false) => None,
+        }
+    }
+}
+
+impl SingleHeader {
+    fn read(fields: &dyn Fields, name: &str) -> Self {
+        let mut read = Self::Absent;
+        fields.each(name, &mut |value| {
+            let value = value.trim_ascii();
+            match &read {
+                Self::Absent => read = Self::Value(value.to_vec()),
+                Self::Value(first) if first == value => {}
+                Self::Value(_) | Self::Conflicting => read = Self::Conflicting,
+            }
+        });
+        read
+    }
+
+    /// What it says, as the header of the revision.
+    pub(super) fn version(&self) -> VersionHeader {
+        match self {
+            Self::Absent => VersionHeader::Absent,
+            Self::Conflicting => VersionHeader::Unknown,
+            Self::Value(value) => {
+                let revision = core::str::from_utf8(value).ok().and_then(Revision::parse);
+                revision.map_or(VersionHeader::Unknown, VersionHeader::Known)
+            }
+        }
+    }
+}
+
+impl VersionHeader {
+    pub(super) fn era(self) -> Option<Era> {
+        match self {
+            Self::Known(revision) => Some(revision.era()),
+            Self::Absent | Self::Unknown => None,
+        }
+    }
+
+    /// The id of an error that answers no request that could be read.
+    pub(super) fn error_id(self) -> ErrorId<'static> {
+        match self {
+            Self::Known(revision) if revision.differences().error_without_id => ErrorId::Absent,
+            _ => ErrorId::Null,
+        }
+    }
+}
+
+impl RetainedHead {
+    /// The session that the request is of.
+    pub(super) fn session(&self) -> Result<SessionId, HttpResponse> {
+        let version = self.version.version();
+        let refuse = |what| Err(HttpResponse::refusal(400, version.error_id(), code::INVALID_REQUEST, what));
+        match (version, self.session) {
+            (VersionHeader::Unknown, _) => {
+                refuse("mcp-protocol-version names no revision that is spoken here")
+            }
+            (_, Some(Some(id))) => Ok(id),
+            (_, Some(None)) => Err(HttpResponse::unknown_session(None)),
+            (_, None) => refuse("mcp-session-id is missing"),
+        }
+    }
+}
+
+impl RequestBody {
+    fn len(&self) -> usize {
+        match self {
+            Self::Empty => 0,
+            Self::Single(bytes) => bytes.len(),
+            Self::Collected(bytes) => bytes.len(),
+        }
+    }
+}

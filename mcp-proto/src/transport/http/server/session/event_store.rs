@@ -1,0 +1,161 @@
+//! The events that a session keeps for a client that comes back for them.
+//!
+//! The events of a lane whose stream was written to its end are *delivered*. They are kept for a short grace period, and
+//! up to a sixteenth of the session's bytes: a connection that breaks after the end of a body was taken does not report
+//! whether the last bytes arrived.
+
+use alloc::collections::{BTreeMap, VecDeque};
+use core::time::Duration;
+
+use bytes::Bytes;
+
+use crate::Instant;
+
+/// What is charged for an event beside its bytes.
+const OVERHEAD: usize = 64;
+
+/// Delivered events may take this part of a session's bytes.
+const DELIVERED_PART: usize = 16;
+
+/// Events by the lane that they were sent on. When there are too many, delivered events go first, then the oldest of all;
+/// the newest stays whatever its size.
+#[derive(Debug)]
+pub(super) struct EventStore {
+    streams: BTreeMap<u64, StoredStream>,
+    /// The lane of each event by its place in the order of all events.
+    order: BTreeMap<u64, u64>,
+    next: u64,
+    bytes: usize,
+    /// The delivered lanes and when each goes, oldest first.
+    delivered: VecDeque<(u64, Instant)>,
+    delivered_bytes: usize,
+    max_events: usize,
+    max_bytes: usize,
+    grace: Duration,
+}
+
+#[derive(Debug, Default)]
+struct StoredStream {
+    events: VecDeque<StoredEvent>,
+    bytes: usize,
+}
+
+#[derive(Debug)]
+struct StoredEvent {
+    /// Its place in the order of all events.
+    position: u64,
+    number: u64,
+    event: Bytes,
+}
+
+impl EventStore {
+    /// An empty store. Delivered lanes are kept for `grace`.
+    pub(super) fn new(most_events: usize, most_bytes: usize, grace: Duration) -> Self {
+        Self {
+            streams: BTreeMap::new(),
+            order: BTreeMap::new(),
+            next: 0,
+            bytes: 0,
+            delivered: VecDeque::new(),
+            delivered_bytes: 0,
+            max_events: most_events,
+            max_bytes: most_bytes,
+            grace,
+        }
+    }
+
+    pub(super) fn push(&mut self, lane: u64, number: u64, event: Bytes) {
+        let cost = cost(&event);
+        let place = self.next;
+        self.next = place.saturating_add(1);
+        self.order.insert(place, lane);
+        let stored = self.streams.entry(lane).or_default();
+        stored.bytes = stored.bytes.saturating_add(cost);
+        stored.events.push_back(StoredEvent { position: place, number, event });
+        self.bytes = self.bytes.saturating_add(cost);
+    }
+
+    /// Marks a lane as delivered: nothing more comes on it, and its stream was written to the end.
+    pub(super) fn mark_delivered(&mut self, lane: u64, now: Instant) {
+        if let Some(stored) = self.streams.get(&lane) {
+            self.delivered_bytes = self.delivered_bytes.saturating_add(stored.bytes);
+            self.delivered.push_back((lane, now + self.grace));
+        }
+    }
+
+    /// Drops the oldest delivered lane if its grace period is over; returns the lane. Call it until it returns `None`.
+    pub(super) fn expire(&mut self, now: Instant) -> Option<u64> {
+        self.next_expiry().filter(|due| *due <= now)?;
+        self.evict_delivered()
+    }
+
+    /// When the next delivered lane goes.
+    pub(super) fn next_expiry(&self) -> Option<Instant> {
+        self.delivered.front().map(|(_, due)| *due)
+    }
+
+    /// Drops the oldest delivered lane, or else the oldest event, if the limits are exceeded; returns its lane. Call it
+    /// until it returns `None`.
+    pub(super) fn evict(&mut self) -> Option<u64> {
+        if self.delivered_bytes > self.max_bytes / DELIVERED_PART {
+            return self.evict_delivered();
+        }
+        let too_much = self.order.len() > self.max_events || self.bytes > self.max_bytes;
+        if too_much && self.order.len() > 1 { self.evict_any() } else { None }
+    }
+
+    /// Drops the oldest delivered lane, or else the oldest event; returns its lane.
+    pub(super) fn evict_any(&mut self) -> Option<u64> {
+        if let Some(lane) = self.evict_delivered() {
+            return Some(lane);
+        }
+        let (_, lane) = self.order.pop_first()?;
+        let stored = self.streams.get_mut(&lane)?;
+        let cost = stored.events.pop_front().map_or(0, |stored| cost(&stored.event));
+        stored.bytes = stored.bytes.saturating_sub(cost);
+        self.bytes = self.bytes.saturating_sub(cost);
+        if stored.events.is_empty() {
+            self.streams.remove(&lane);
+        }
+        Some(lane)
+    }
+
+    fn evict_delivered(&mut self) -> Option<u64> {
+        let (lane, _) = self.delivered.pop_front()?;
+        if let Some(stored) = self.streams.remove(&lane) {
+            self.bytes = self.bytes.saturating_sub(stored.bytes);
+            self.delivered_bytes = self.delivered_bytes.saturating_sub(stored.bytes);
+            for StoredEvent { position: place, .. } in stored.events {
+                self.order.remove(&place);
+            }
+        }
+        Some(lane)
+    }
+
+    pub(super) fn has_stream(&self, lane: u64) -> bool {
+        self.streams.contains_key(&lane)
+    }
+
+    /// The bytes of all events, with what each costs beside them.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The events of a lane that were sent after event `number`, oldest first.
+    pub(super) fn after(&self, lane: u64, number: u64) -> impl Iterator<Item = (u64, Bytes)> + use<'_> {
+        let events = self.streams.get(&lane).into_iter().flat_map(|stored| &stored.events);
+        let later = events.filter(move |stored| stored.number > number);
+        later.map(|stored| (stored.number, stored.event.clone()))
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.streams.clear();
+        self.order.clear();
+        self.delivered.clear();
+        (self.bytes, self.delivered_bytes) = (0, 0);
+    }
+}
+
+fn cost(event: &Bytes) -> usize {
+    event.len().saturating_add(OVERHEAD)
+}

@@ -1,0 +1,95 @@
+//! The memory of lanes: its share of the byte budget, and the end of stored events.
+
+use bytes::Bytes;
+
+use super::ResponseStreams;
+use crate::Instant;
+use crate::quota::{ByteAccount, BytePermit, BytePurpose};
+use crate::rpc::Id;
+use crate::transport::http::server::session::connections::StreamId;
+
+impl ResponseStreams {
+    // --- The byte budget ---
+
+    /// Charges queued bytes and stored events to an account of the byte budget from now on.
+    pub(in super::super) fn charge(&mut self, account: &ByteAccount) {
+        self.permit = Some(account.permit());
+        self.update_permit();
+    }
+
+    /// Updates the permit.
+    pub(in super::super) fn update_permit(&mut self) {
+        if let Some(permit) = &mut self.permit {
+            let waiting = self.connections.queued().saturating_add(self.connections.taken_bytes());
+            permit.set(waiting.saturating_add(self.batched_bytes).saturating_add(self.store.bytes()));
+        }
+    }
+
+    pub(super) fn has_room(&self, usage: BytePurpose) -> bool {
+        self.permit.as_ref().is_none_or(|permit| permit.account().has_room(usage))
+    }
+
+    /// Keeps the permit for a posted body until all requests of its lane are answered.
+    pub(in super::super) fn retain_body_permit(&mut self, lane: u64, body: Option<BytePermit>) {
+        if let Some(lane) = self.streams.get_mut(&lane) {
+            lane.body_permit = body;
+        }
+    }
+
+    /// Keeps the permit for a posted body until its request, which has no lane of its own, is answered.
+    pub(in super::super) fn retain_request_permit(&mut self, id: Id, body: Option<BytePermit>) {
+        if let Some(body) = body {
+            self.body_permits.insert(id, body);
+        }
+    }
+
+    // --- Delivered lanes ---
+
+    /// The lane is delivered once this connection was written to its end.
+    pub(super) fn set_last_connection(&mut self, lane: u64, connection: StreamId) {
+        if let Some(lane) = self.streams.get_mut(&lane) {
+            lane.last_connection = Some(connection);
+        }
+    }
+
+    /// A connection was written to its end, the last event of its lane included if it carried that.
+    pub(super) fn handle_connection_end(&mut self, lane: u64, connection: StreamId, now: Instant) {
+        let Some(known) =
+            self.streams.get_mut(&lane).filter(|known| known.last_connection == Some(connection))
+        else {
+            return;
+        };
+        if !core::mem::replace(&mut known.is_delivered, true) {
+            self.store.mark_delivered(lane, now);
+            self.evict();
+        }
+    }
+
+    /// Drops events while there are more than the limits allow.
+    fn evict(&mut self) {
+        while let Some(lane) = self.store.evict() {
+            self.forget(lane);
+        }
+    }
+
+    /// Stores an event for a client that comes back for it. While the byte budget has no room for stored events, each
+    /// one takes the place of older ones of this session.
+    pub(super) fn store(&mut self, lane: u64, number: u64, event: Bytes) {
+        self.update_permit();
+        let most = if self.has_room(BytePurpose::Stored) { usize::MAX } else { self.store.bytes() };
+        self.store.push(lane, number, event);
+        while self.store.bytes() > most
+            && let Some(lane) = self.store.evict_any()
+        {
+            self.forget(lane);
+        }
+        self.evict();
+    }
+
+    /// Forgets a lane if it is over and none of its events is stored.
+    pub(super) fn forget(&mut self, lane: u64) {
+        if !self.store.has_stream(lane) && self.streams.get(&lane).is_some_and(|lane| lane.is_over) {
+            self.streams.remove(&lane);
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! What the peer writes, sorted to its lanes.
+
+use alloc::vec::Vec;
+
+use super::{EVENT_PREFIX_ROOM, GENERAL_STREAM, ResponseStreams, SessionTransport};
+use crate::peer::{MessageKind, Outbox};
+use crate::quota::BytePurpose;
+use crate::rpc::{ErrorId, Id, write};
+use crate::transport::framing::write_cancelled;
+use crate::transport::http::server::response::{UNBUDGETED_BYTES, over_budget};
+
+impl ResponseStreams {
+    fn stream_of(&self, request: Option<&Id>) -> Option<u64> {
+        self.requests.get(request?).copied()
+    }
+
+    /// Replaces an answer that the byte budget has no room for by an error.
+    fn limit_answer(&mut self, id: Option<&Id>) {
+        let bytes = self.scratch.len().saturating_sub(EVENT_PREFIX_ROOM);
+        if bytes > UNBUDGETED_BYTES && !self.has_room(BytePurpose::Answer) {
+            self.scratch = Vec::new();
+            let id = id.map_or(ErrorId::Null, ErrorId::Known);
+            // It has no data that could fail to encode.
+            let _ = write::error(self.buffer(), id, &over_budget());
+        }
+    }
+}
+
+impl Outbox for ResponseStreams {
+    fn buffer(&mut self) -> &mut Vec<u8> {
+        self.scratch.clear();
+        self.scratch.resize(EVENT_PREFIX_ROOM, 0);
+        &mut self.scratch
+    }
+
+    fn commit(&mut self, about: MessageKind<'_>) {
+        self.update_permit();
+        if let MessageKind::Reply(id) = about {
+            self.limit_answer(id);
+        }
+        if self.transport == SessionTransport::HttpSse {
+            if let MessageKind::Reply(Some(id)) = about {
+                self.body_permits.remove(id);
+            }
+            return self.send_event(GENERAL_STREAM);
+        }
+        match about {
+            MessageKind::Reply(id) => {
+                if let Some(lane) = id.and_then(|id| self.requests.remove(id)) {
+                    self.send_answer(lane);
+                }
+            }
+            MessageKind::Notification { request, .. } => match self.stream_of(request) {
+                Some(lane) if self.is_readable(lane) => self.send_message(lane),
+                Some(_) => {}
+                None => self.send_event(GENERAL_STREAM),
+            },
+            MessageKind::Request { id, related, .. } => {
+                match self.stream_of(related).filter(|lane| self.is_readable(*lane)) {
+                    Some(lane) => {
+                        self.server_requests.insert(id, lane);
+                        self.send_message(lane);
+                    }
+                    None => self.send_event(GENERAL_STREAM),
+                }
+            }
+        }
+    }
+
+    fn has_reader(&self) -> bool {
+        self.streams.get(&GENERAL_STREAM).is_some_and(|general| general.connection.is_some())
+    }
+
+    fn queued(&self) -> usize {
+        self.connections.queued().saturating_add(self.batched_bytes)
+    }
+
+    fn is_full(&self, limit: usize) -> bool {
+        self.queued() > limit || !self.has_room(BytePurpose::Request)
+    }
+
+    fn cancel(&mut self, id: i64, reason: Option<&str>) {
+        let lane = self.server_requests.remove(&id).filter(|lane| self.is_readable(*lane));
+        if write_cancelled(self.buffer(), id, reason).is_ok() {
+            match lane {
+                Some(lane) => self.send_message(lane),
+                None => self.send_event(GENERAL_STREAM),
+            }
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! The name of a session.
+
+use alloc::string::String;
+use core::fmt;
+
+/// The id of a session: 128 random bits, written as 32 hexadecimal digits.
+///
+/// Whoever knows it can act in the session, so it is not shown in full but where it is meant to be: `Debug` shows its
+/// beginning, `Display` all of it.
+///
+/// <https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#session-management>
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SessionId(u128);
+
+impl SessionId {
+    /// The id made of these bytes, which must come from a secure random source.
+    ///
+    /// ```
+    /// use mcp_proto::transport::http::server::SessionId;
+    ///
+    /// let id = SessionId::from_entropy([0xAB; 16]);
+    /// assert_eq!(id.to_string(), "abababababababababababababababab");
+    /// assert_eq!(SessionId::parse(id.to_string().as_bytes()), Some(id));
+    /// ```
+    #[must_use]
+    pub const fn from_entropy(bytes: [u8; 16]) -> Self {
+        Self(u128::from_be_bytes(bytes))
+    }
+
+    /// The id that is written so, if this could have been written here.
+    #[must_use]
+    pub fn parse(text: &[u8]) -> Option<Self> {
+        let digits = text.len() == 32 && text.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        let text = core::str::from_utf8(text).ok().filter(|_| digits)?;
+        u128::from_str_radix(text, 16).ok().map(Self)
+    }
+
+    pub(super) fn to_hex(self) -> String {
+        alloc::format!("{self}")
+    }
+}
+
+impl fmt::Display for SessionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+impl fmt::Debug for SessionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "session {:04x}…", self.0 >> 112)
+    }
+}

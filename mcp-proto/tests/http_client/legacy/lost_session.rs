@@ -1,0 +1,190 @@
+//! Sessions that are lost, and what becomes of what was asked in them.
+
+use super::*;
+
+/// C4.19
+#[test]
+fn a_session_that_is_gone_is_opened_anew_and_the_request_goes_out_again() {
+    legacy(config(), |wire, listener| {
+        let request = call_tool(wire);
+        let call = wire.expect("tools/call");
+        wire.reply(&call, 404, &[("content-type", "text/plain")], "Session not found");
+        assert!(lost_session(wire));
+        wire.expect_abort(&listener);
+        let initialize = wire.expect("initialize");
+        assert_eq!(initialize.header("mcp-session-id"), None);
+        assert_eq!(wire.client.state(), State::Initializing);
+        wire.answer_initialize(&initialize, LEGACY, "session-2");
+        let initialized = wire.expect("notifications/initialized");
+        wire.expect_silence();
+        wire.accept(&initialized);
+        assert_eq!(wire.expect_get().header("mcp-session-id"), Some("session-2"));
+        let again = wire.expect("tools/call");
+        assert_eq!(again.header("mcp-session-id"), Some("session-2"));
+        assert_eq!(again.body, call.body);
+        wire.answer(&again, json!({"content": []}));
+        wire.result(request);
+    });
+}
+
+/// C4.19: several requests lose one session once.
+#[test]
+fn each_request_of_a_lost_session_goes_out_again() {
+    legacy(config(), |wire, _| {
+        let first = call_tool(wire);
+        let one = wire.expect("tools/call");
+        let second = call_tool(wire);
+        let two = wire.expect("tools/call");
+        wire.reply(&one, 404, &[], "");
+        let initialize = wire.expect("initialize");
+        wire.answer_initialize(&initialize, LEGACY, "session-2");
+        let initialized = wire.expect("notifications/initialized");
+        wire.accept(&initialized);
+        wire.expect_get();
+        let one = wire.expect("tools/call");
+        // News of the old session says nothing about the new one.
+        wire.reply(&two, 404, &[], "");
+        let two = wire.expect("tools/call");
+        wire.expect_silence();
+        wire.answer(&one, json!({"content": []}));
+        wire.answer(&two, json!({"content": []}));
+        wire.result(first);
+        wire.result(second);
+        let lost = wire.diagnostics();
+        assert_eq!(lost.iter().filter(|one| matches!(one, Diagnostic::SessionLost)).count(), 1);
+    });
+}
+
+/// An unknown method is 404 in some servers, and no loss of the session.
+#[test]
+fn an_unknown_method_does_not_cost_the_session() {
+    legacy(config(), |wire, _| {
+        let request = call_tool(wire);
+        let call = wire.expect("tools/call");
+        wire.refuse(&call, 404, -32601, None);
+        assert!(matches!(wire.outcome(request), Outcome::Error(error) if error.code == -32601));
+        assert!(!lost_session(wire));
+        wire.expect_silence();
+    });
+}
+
+/// Answers a call with a 400 that loses the session, and again in the next one, where it is an error: a request is
+/// made again for that once.
+fn lose_by_400(wire: &mut Wire, error: &Value) {
+    let request = call_tool(wire);
+    let call = wire.expect("tools/call");
+    wire.reply_json(&call, 400, error);
+    assert!(lost_session(wire));
+    wire.open_session(LEGACY, "session-2");
+    wire.expect_get();
+    let call = wire.expect("tools/call");
+    wire.reply_json(&call, 400, error);
+    assert!(matches!(wire.outcome(request), Outcome::Error(_)));
+}
+
+/// Widely used servers say 400 for a session that is gone.
+#[test]
+fn a_400_that_answers_no_request_of_ours_is_a_lost_session_if_it_had_worked() {
+    legacy(config(), |wire, _| {
+        let error =
+            json!({"jsonrpc": "2.0", "id": "server-error", "error": {"code": -32000, "message": "gone"}});
+        // It never worked: the error is what it is.
+        let request = call_tool(wire);
+        let call = wire.expect("tools/call");
+        wire.reply_json(&call, 400, &error);
+        assert!(matches!(wire.outcome(request), Outcome::Error(_)));
+
+        let request = list_tools(wire);
+        let list = wire.expect("tools/list");
+        wire.answer(&list, json!({"tools": []}));
+        wire.result(request);
+        lose_by_400(wire, &error);
+    });
+}
+
+/// One that speaks of the session is so even if nothing has worked yet: the server may have been started anew.
+#[test]
+fn a_400_that_speaks_of_the_session_is_a_lost_one() {
+    legacy(config(), |wire, _| {
+        let error = json!({"code": -32000, "message": "Bad Request: No valid session ID provided"});
+        lose_by_400(wire, &json!({"jsonrpc": "2.0", "id": null, "error": error}));
+    });
+}
+
+/// A session that is lost as often as it is opened is not opened for ever.
+#[test]
+fn a_server_that_keeps_no_session_is_given_up() {
+    legacy(config(), |wire, _| {
+        let request = call_tool(wire);
+        let call = wire.expect("tools/call");
+        wire.reply(&call, 404, &[], "");
+        for round in 0.. {
+            assert!(round < 10);
+            let Some(initialize) = wire.next() else { break };
+            assert_eq!(initialize.body["method"], "initialize");
+            wire.answer_initialize(&initialize, LEGACY, "again");
+            let initialized = wire.expect("notifications/initialized");
+            wire.accept(&initialized);
+            wire.expect_get();
+            let call = wire.expect("tools/call");
+            wire.reply(&call, 404, &[], "");
+        }
+        assert!(matches!(wire.outcome(request), Outcome::Http(error) if error.status == 404));
+    });
+}
+
+#[test]
+fn a_session_that_can_not_be_opened_again_ends_the_connection() {
+    legacy(config(), |wire, _| {
+        let request = call_tool(wire);
+        let call = wire.expect("tools/call");
+        wire.reply(&call, 404, &[], "");
+        let initialize = wire.expect("initialize");
+        wire.refuse(&initialize, 400, -32603, None);
+        while let Some(exchange) = wire.next() {
+            wire.reply(&exchange, 404, &[], "");
+        }
+        assert!(matches!(wire.outcome(request), Outcome::Lost(_) | Outcome::Refused(_)));
+        assert!(matches!(wire.closed(), Some(CloseReason::Connect(_))));
+        assert!(wire.client.is_closed());
+    });
+}
+
+/// A server that has refused everything so far has not lost a session.
+#[test]
+fn a_session_that_never_worked_is_not_lost_by_a_400() {
+    legacy(config(), |wire, _| {
+        for _ in 0..3 {
+            let request = call_tool(wire);
+            let call = wire.expect("tools/call");
+            let error = json!({"code": -32000, "message": "Bad Request: no"});
+            wire.reply_json(&call, 400, &json!({"jsonrpc": "2.0", "id": null, "error": error}));
+            assert!(matches!(wire.outcome(request), Outcome::Error(_)));
+        }
+        assert!(!lost_session(wire));
+    });
+}
+
+/// A request whose pause ends while the session is opened anew waits for that.
+#[test]
+fn nothing_goes_out_between_two_sessions() {
+    legacy(config(), |wire, _| {
+        let paused = call_tool(wire);
+        let never_left = wire.expect("tools/call");
+        wire.fail(&never_left, SentState::No);
+        call_tool(wire);
+        let refused = wire.expect("tools/call");
+        wire.reply(&refused, 404, &[], "");
+        let initialize = wire.expect("initialize");
+        wire.advance(Duration::from_secs(5));
+        wire.expect_silence();
+        wire.answer_initialize(&initialize, LEGACY, "session-2");
+        let initialized = wire.expect("notifications/initialized");
+        wire.accept(&initialized);
+        wire.expect_get();
+        let again = wire.expect("tools/call");
+        assert_eq!((again.id(), again.header("mcp-session-id")), (never_left.id(), Some("session-2")));
+        wire.answer(&again, json!({"content": []}));
+        wire.result(paused);
+    });
+}

@@ -1,0 +1,237 @@
+//! The client over HTTP with a server of 2024-11-05: one stream of events, and a URL to send to.
+//!
+//! <https://modelcontextprotocol.io/specification/2024-11-05/basic/transports#http-with-sse>
+
+use std::time::Duration;
+
+use crate::http_common::{Exchange, Wire, config, initialize_result, legacy_config, scenario};
+use mcp_proto::peer::client::{CloseReason, Diagnostic, Event, State};
+use mcp_proto::peer::{InvalidAnswerError, LostReason, Outcome, RequestId, RequestOptions};
+use mcp_proto::schema::{CallTool, CallToolParams, ListTools, ListToolsParams};
+use mcp_proto::transport::http::SentState;
+use serde_json::json;
+
+const OLD: &str = "2024-11-05";
+const POST: &str = "http://localhost:3000/messages?session=7";
+
+fn call_tool(wire: &mut Wire) -> RequestId {
+    let params = CallToolParams::new("pay");
+    wire.client.request::<CallTool>(wire.now, &params, RequestOptions::default()).unwrap()
+}
+
+/// Answers the stream's GET with the endpoint, and the handshake on it.
+fn open(wire: &mut Wire) -> Exchange {
+    let events = wire.expect_get();
+    assert_eq!(events.header("accept"), Some("text/event-stream"));
+    wire.stream(&events);
+    wire.expect_silence();
+    wire.body(&events, "event: endpoint\ndata: /messages?session=7\n\n");
+    let initialize = wire.expect("initialize");
+    assert_eq!(&*initialize.request.url, POST);
+    wire.reply(&initialize, 202, &[("content-type", "text/plain")], "Accepted");
+    wire.event_answer(&events, &initialize.id(), initialize_result(OLD));
+    let initialized = wire.expect("notifications/initialized");
+    assert_eq!(&*initialized.request.url, POST);
+    assert_eq!(initialized.header("mcp-protocol-version"), None);
+    wire.reply(&initialized, 200, &[], "ok");
+    assert_eq!(wire.client.state(), State::Ready);
+    events
+}
+
+/// A server of 2024-11-05 whose stream is open.
+fn legacy_sse_server(run: impl Fn(&mut Wire, Exchange)) {
+    scenario(legacy_config(), |wire| {
+        let initialize = wire.expect("initialize");
+        wire.reply(&initialize, 405, &[], "");
+        let events = open(wire);
+        wire.take_events();
+        run(wire, events);
+    });
+}
+
+#[test]
+fn an_old_server_is_found_by_falling_back_twice() {
+    scenario(config(), |wire| {
+        let probe = wire.expect("server/discover");
+        wire.reply(&probe, 404, &[("content-type", "text/html")], "<html>");
+        let initialize = wire.expect("initialize");
+        wire.reply(&initialize, 404, &[], "");
+        open(wire);
+        assert_eq!(wire.client.server().unwrap().revision.as_str(), OLD);
+        wire.expect_silence();
+    });
+}
+
+/// C4.1; only POSTs, and answers on the one stream, in any order.
+#[test]
+fn answers_come_on_the_one_stream() {
+    legacy_sse_server(|wire, events| {
+        let first = call_tool(wire);
+        let one = wire.expect("tools/call");
+        let second = call_tool(wire);
+        let two = wire.expect("tools/call");
+        assert_eq!(&*two.request.url, POST);
+        wire.reply(&one, 202, &[], "");
+        // An answer may be faster than the status of its request.
+        wire.event_answer(&events, &two.id(), json!({"content": [2]}));
+        assert_eq!(wire.result(second), json!({"content": [2]}));
+        wire.reply(&two, 202, &[], "");
+        wire.expect_pending(first);
+        wire.event_answer(&events, &one.id(), json!({"content": [1]}));
+        assert_eq!(wire.result(first), json!({"content": [1]}));
+        wire.event(&events, &json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}));
+        assert!(matches!(&wire.take_events()[..], [Event::Notification { .. }]));
+    });
+}
+
+#[test]
+fn a_message_that_is_refused_ends_its_request() {
+    legacy_sse_server(|wire, _| {
+        let request = call_tool(wire);
+        let call = wire.expect("tools/call");
+        wire.reply(&call, 400, &[], "no such session");
+        assert!(matches!(wire.outcome(request), Outcome::Http(error) if error.status == 400));
+        let request = call_tool(wire);
+        let call = wire.expect("tools/call");
+        wire.refuse(&call, 400, -32602, None);
+        assert!(matches!(wire.outcome(request), Outcome::Error(_)));
+    });
+}
+
+/// C4.24
+#[test]
+fn an_accepted_request_is_cancelled_by_a_notification() {
+    legacy_sse_server(|wire, _| {
+        let request = call_tool(wire);
+        let call = wire.expect("tools/call");
+        wire.reply(&call, 202, &[], "");
+        wire.client.cancel(wire.now, request, None);
+        assert_eq!(wire.expect("notifications/cancelled").body["params"]["requestId"], call.id());
+    });
+}
+
+#[test]
+fn messages_go_nowhere_but_to_the_same_origin() {
+    for endpoint in
+        ["http://evil.example/messages", "//evil.example/", "https://localhost:3000/", "http://localhost/"]
+    {
+        scenario(legacy_config(), |wire| {
+            let initialize = wire.expect("initialize");
+            wire.reply(&initialize, 404, &[], "");
+            let events = wire.expect_get();
+            wire.stream(&events);
+            wire.body(&events, &format!("event: endpoint\ndata: {endpoint}\n\n"));
+            wire.expect_abort(&events);
+            wire.expect_silence();
+            assert!(matches!(wire.closed(), Some(CloseReason::Connect(_))));
+        });
+    }
+}
+
+#[test]
+fn neither_the_stream_nor_its_first_event_is_waited_for_long() {
+    for head in [false, true] {
+        scenario(legacy_config(), |wire| {
+            let initialize = wire.expect("initialize");
+            wire.reply(&initialize, 404, &[], "");
+            let events = wire.expect_get();
+            wire.advance(Duration::from_secs(4));
+            if head {
+                wire.stream(&events);
+                wire.body(&events, ": hello\n\n");
+                wire.advance(Duration::from_secs(4));
+            }
+            assert_eq!(wire.closed(), None);
+            wire.advance(Duration::from_secs(2));
+            wire.expect_abort(&events);
+        });
+    }
+}
+
+#[test]
+fn what_is_no_stream_is_no_server() {
+    scenario(legacy_config(), |wire| {
+        let initialize = wire.expect("initialize");
+        wire.reply(&initialize, 405, &[], "");
+        let events = wire.expect_get();
+        wire.reply(&events, 200, &[("content-type", "text/html")], "<h1>Welcome</h1>");
+        assert!(matches!(wire.closed(), Some(CloseReason::Connect(_))));
+    });
+}
+
+/// The end of the stream is the end of the session: it is opened anew.
+#[test]
+fn the_end_of_the_stream_opens_another() {
+    legacy_sse_server(|wire, events| {
+        let accepted = call_tool(wire);
+        let call = wire.expect("tools/call");
+        wire.reply(&call, 202, &[], "");
+        let params = ListToolsParams::new();
+        let safe = wire.client.request::<ListTools>(wire.now, &params, RequestOptions::default()).unwrap();
+        let list = wire.expect("tools/list");
+        wire.reply(&list, 202, &[], "");
+        wire.cut(&events);
+        assert!(matches!(wire.outcome(accepted), Outcome::Lost(LostReason::Disconnected(_))));
+        wire.expect_pending(safe);
+        assert!(wire.diagnostics().iter().any(|diagnostic| matches!(diagnostic, Diagnostic::SessionLost)));
+        wire.expect_silence();
+        let later = call_tool(wire);
+        wire.advance_to_timeout();
+        let events = open(wire);
+        let list = wire.expect("tools/list");
+        let call = wire.expect("tools/call");
+        wire.event_answer(&events, &list.id(), json!({"tools": []}));
+        wire.event_answer(&events, &call.id(), json!({"content": []}));
+        wire.result(safe);
+        wire.result(later);
+    });
+}
+
+#[test]
+fn a_stream_that_does_not_come_back_ends_the_connection() {
+    legacy_sse_server(|wire, events| {
+        wire.cut(&events);
+        let request = call_tool(wire);
+        for _ in 0..5 {
+            wire.advance_to_timeout();
+            let events = wire.expect_get();
+            wire.fail(&events, SentState::No);
+        }
+        assert!(matches!(wire.closed(), Some(CloseReason::Lost(LostReason::Disconnected(_)))));
+        let _ = request;
+        wire.advance(Duration::from_secs(1000));
+        wire.expect_silence();
+    });
+}
+
+#[test]
+fn closing_ends_the_stream() {
+    legacy_sse_server(|wire, events| {
+        wire.client.close(wire.now);
+        wire.expect_abort(&events);
+        wire.expect_silence();
+        assert_eq!(wire.closed(), Some(CloseReason::Done));
+    });
+}
+
+/// Contract 9
+#[test]
+fn an_answer_that_is_too_long_ends_its_request_on_the_one_stream_too() {
+    let mut config = legacy_config();
+    config.client.limits.message_bytes = 1000;
+    scenario(config, |wire| {
+        let initialize = wire.expect("initialize");
+        wire.reply(&initialize, 405, &[], "");
+        let events = open(wire);
+        let request = call_tool(wire);
+        let call = wire.expect("tools/call");
+        wire.reply(&call, 202, &[], "");
+        wire.event_answer(&events, &call.id(), json!({"text": "x".repeat(2000)}));
+        assert!(matches!(wire.outcome(request), Outcome::Invalid(InvalidAnswerError::TooLong { .. })));
+        // The stream goes on.
+        let request = call_tool(wire);
+        let call = wire.expect("tools/call");
+        wire.event_answer(&events, &call.id(), json!({"content": []}));
+        wire.result(request);
+    });
+}

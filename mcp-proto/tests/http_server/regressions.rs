@@ -1,0 +1,80 @@
+//! A server over HTTP where accepted requests, versions and polls meet in odd ways.
+
+use crate::http_server_common::{
+    MODERN, NOW, SessionClient, expect_request, meta, modern, post, read, result, setup,
+};
+use mcp_proto::peer::LostReason;
+use mcp_proto::peer::server::Answer;
+use mcp_proto::transport::http::server::{BodyKind, Chunk};
+use serde_json::{Value, json};
+
+fn call(id: i64) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": "t"}})
+}
+
+/// S1.1, S3.20: 404 says that a request was not accepted, and a client sends it again in a new session. One whose
+/// handler has begun is answered by an error instead, whoever ends the session.
+#[test]
+fn a_request_that_was_accepted_is_never_answered_as_if_it_had_not_been() {
+    for by_the_client in [true, false] {
+        let mut client = SessionClient::at("2025-11-25");
+        let (waiting, _) = client.call(1);
+        let (begun, other) = client.call(2);
+        let params = serde_json::from_value(json!({"progressToken": "p", "progress": 1})).unwrap();
+        assert!(client.session.progress(NOW, other, &params));
+        if by_the_client {
+            assert_eq!(client.session.delete(NOW).status, 200);
+        } else {
+            client.session.abort(NOW, LostReason::DriverDropped);
+        }
+        let whole = client.read(waiting);
+        assert_eq!(whole.head.status, 200);
+        assert_eq!((&whole.json()["id"], &whole.json()["error"]["code"]), (&json!(1), &json!(-32603)));
+        let whole = client.read(begun);
+        assert!(whole.ended);
+        let last = whole.messages().pop().unwrap();
+        assert_eq!((&last["id"], &last["error"]["code"]), (&json!(2), &json!(-32603)));
+        assert_eq!(client.post_for_answer(call(3)).status, 404);
+    }
+}
+
+/// C4.15: what was answered of an array is not lost with the session.
+#[test]
+fn an_array_keeps_its_answers_when_the_session_ends() {
+    let mut client = SessionClient::at("2025-03-26");
+    let stream = client.stream(json!([call(1), call(2)]));
+    let first = expect_request(client.session.poll_event());
+    client.session.respond(NOW, first, Answer::Result(&result()));
+    client.session.delete(NOW);
+    let answers = client.read(stream).json();
+    assert_eq!((&answers[0]["id"], &answers[0]["result"]["content"][0]["text"]), (&json!(1), &json!("done")));
+    assert_eq!((&answers[1]["id"], &answers[1]["error"]["code"]), (&json!(2), &json!(-32603)));
+    assert_eq!(answers.as_array().unwrap().len(), 2);
+}
+
+/// S3.6, S3.12
+#[test]
+fn a_notification_of_a_version_that_is_not_spoken_is_not_taken() {
+    let setup = setup();
+    for version in ["2099-01-01", "2025-11-25", ""] {
+        let mut meta = meta();
+        meta["io.modelcontextprotocol/protocolVersion"] = version.into();
+        let asked = post(&json!({"jsonrpc": "2.0", "method": "notifications/x", "params": {"_meta": meta}}))
+            .header("MCP-Protocol-Version", version);
+        assert_eq!(asked.expect_refusal(&setup), (400, -32022), "{version}");
+        let answer: Value = serde_json::from_slice(&asked.answer(&setup).body).unwrap();
+        assert_eq!(answer["error"]["data"], json!({"supported": [MODERN], "requested": version}));
+        assert!(answer.get("id").is_none_or(Value::is_null));
+    }
+}
+
+/// The polls of an exchange depend on no order.
+#[test]
+fn the_head_says_how_long_the_body_is_even_after_that_was_taken() {
+    let setup = setup();
+    let whole = read(&mut modern(1, "server/discover", Value::Null).exchange(&setup));
+    let mut exchange = modern(1, "server/discover", Value::Null).exchange(&setup);
+    assert_eq!(exchange.poll_body(), Chunk::Bytes(whole.body.clone()));
+    let head = exchange.poll_head().unwrap();
+    assert_eq!((head.body, head.status), (BodyKind::Sized(whole.body.len()), 200));
+}
