@@ -18,7 +18,7 @@ use mcp_proto::transport::StreamClient;
 use mcp_proto::transport::http::Fields;
 use mcp_proto::transport::http::server::{HttpServerConfig, RequestHead};
 use mcp_proto::{Bytes, Instant, UnixTime};
-use measure::{freed, held};
+use measure::{freed, heap_growth};
 use serde_json::json;
 
 const MIB: usize = 1024 * 1024;
@@ -32,9 +32,9 @@ fn main() {
 
 /// A clock that stands still until it is moved.
 #[derive(Default)]
-struct Seconds(AtomicU64);
+struct ManualClock(AtomicU64);
 
-impl Seconds {
+impl ManualClock {
     fn add(&self, seconds: u64) {
         self.0.fetch_add(seconds, Ordering::Relaxed);
     }
@@ -44,7 +44,7 @@ impl Seconds {
     }
 }
 
-impl Clock for Seconds {
+impl Clock for ManualClock {
     fn now(&self) -> Instant {
         Instant::from_origin(self.duration())
     }
@@ -54,9 +54,9 @@ impl Clock for Seconds {
     }
 }
 
-struct Counter(AtomicU64);
+struct CountingEntropy(AtomicU64);
 
-impl Entropy for Counter {
+impl Entropy for CountingEntropy {
     fn fill(&self, bytes: &mut [u8]) {
         let word = self.0.fetch_add(1, Ordering::Relaxed).to_be_bytes();
         bytes.iter_mut().zip(word.into_iter().cycle()).for_each(|(byte, random)| *byte = random);
@@ -71,21 +71,21 @@ impl Fields for Headers {
     }
 }
 
-struct Web {
+struct HttpBench {
     server: HttpServer,
     driver: HttpServerDriver,
-    clock: Arc<Seconds>,
+    clock: Arc<ManualClock>,
 }
 
-impl Web {
+impl HttpBench {
     fn new() -> Self {
         let tool = |name, about: usize| Tool::new(name, "A".repeat(about), json!({"type": "object"}));
         let router = Router::new("bench", "1")
             .tool_with(tool("small", 600), async |NoArguments {}, _| "done")
             .tool_with(tool("large", 1), async |NoArguments {}, _| "A".repeat(4 * MIB));
         let config = HttpServerConfig::new(router.config());
-        let clock = Arc::new(Seconds::default());
-        let entropy = Arc::new(Counter(AtomicU64::new(0)));
+        let clock = Arc::new(ManualClock::default());
+        let entropy = Arc::new(CountingEntropy(AtomicU64::new(0)));
         let (server, driver) = http_server(router, config, clock.clone(), entropy);
         Self { server, driver, clock }
     }
@@ -137,9 +137,9 @@ fn read(mut exchange: HttpExchange) -> Option<String> {
 
 /// A client of a legacy session reads the answers to 1,100 list calls, as streams.
 fn lists() -> Vec<(&'static str, u64)> {
-    let mut web = Web::new();
+    let mut web = HttpBench::new();
     let session = web.open();
-    let (at_once, ()) = held(|| {
+    let (at_once, ()) = heap_growth(|| {
         for id in 0..1_100 {
             read(web.post(Some(&session), &json!({"jsonrpc": "2.0", "id": id, "method": "tools/list"})));
         }
@@ -156,9 +156,9 @@ fn lists() -> Vec<(&'static str, u64)> {
 
 /// Fifty bodies that come slowly and do not end.
 fn slow_bodies() -> Vec<(&'static str, u64)> {
-    let web = Web::new();
+    let web = HttpBench::new();
     let piece = Bytes::from(vec![b' '; 64 * 1024]);
-    let (at_once, mut bodies) = held(|| {
+    let (at_once, mut bodies) = heap_growth(|| {
         let mut bodies: Vec<HttpExchange> = (0..50).map(|_| web.begin(None)).collect();
         // A little less than 4 MiB each.
         for _ in 0..63 {
@@ -175,9 +175,9 @@ fn slow_bodies() -> Vec<(&'static str, u64)> {
 
 /// A client calls a tool a hundred times and reads none of the answers, of 4 MiB each.
 fn unread_answers() -> Vec<(&'static str, u64)> {
-    let mut web = Web::new();
+    let mut web = HttpBench::new();
     let session = web.open();
-    let (bytes, exchanges) = held(|| {
+    let (bytes, exchanges) = heap_growth(|| {
         let call =
             |id| json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": "large"}});
         (0..100).map(|id| web.post(Some(&session), &call(id))).collect::<Vec<_>>()
@@ -190,7 +190,7 @@ fn unread_answers() -> Vec<(&'static str, u64)> {
 fn progress() -> Vec<(&'static str, u64)> {
     let mut config = ClientConfig::new(Implementation::new("bench", "1"));
     config.era_policy = EraPolicy::ModernOnly;
-    let clock = Arc::new(Seconds::default());
+    let clock = Arc::new(ManualClock::default());
     let (client, mut driver) =
         mcp_proto::front::client(StreamClient::new(config), clock, ClientHandlers::new());
     driver.lock(|machine, now| {
@@ -215,7 +215,7 @@ fn progress() -> Vec<(&'static str, u64)> {
     say(format!("{}\n", json!({"jsonrpc": "2.0", "id": discover, "result": result})));
     let call = client.call_tool("slow", json!({})).start().expect("a call");
     let token = id(&say(String::new()));
-    let (bytes, ()) = held(|| {
+    let (bytes, ()) = heap_growth(|| {
         for progress in 0..200 {
             let params = json!({"progressToken": token, "progress": progress, "message": "A".repeat(MIB)});
             let report = json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params});

@@ -12,7 +12,7 @@ use mcp_proto::transport::StreamClient;
 use mcp_proto::transport::http::client::{Action, HttpClient, HttpClientConfig, HttpRequest, ListenPolicy};
 use mcp_proto::transport::http::{ExchangeEnd, ExchangeId};
 use mcp_proto::{Bytes, Instant};
-use measure::{held, measure};
+use measure::{heap_growth, measure};
 
 const NOW: Instant = Instant::ORIGIN;
 const DISCOVERED: &str = r#""result":{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{}}}"#;
@@ -40,7 +40,7 @@ fn main() {
         println!("{name:20} {:>8.0} {:>12} {ratio:>12.2}", cost.nanoseconds, cost.allocations);
     }
     let mut http = Http::ready(EraPolicy::ModernOnly);
-    let (bytes, ()) = held(|| (0..IN_FLIGHT).for_each(|_| drop(http.ask())));
+    let (bytes, ()) = heap_growth(|| (0..IN_FLIGHT).for_each(|_| drop(http.ask())));
     println!("a request in flight over HTTP holds {} bytes", bytes / IN_FLIGHT);
 }
 

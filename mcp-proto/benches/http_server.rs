@@ -17,18 +17,18 @@ use mcp_proto::front::http::{HttpExchange, HttpServer, HttpServerDriver, http_se
 use mcp_proto::front::{self, Entropy, NoArguments, Router, SystemClock};
 use mcp_proto::schema::{ServerCapability, Tool};
 use mcp_proto::transport::http::server::{HttpServerConfig, RequestHead};
-use measure::{held, measure};
+use measure::{heap_growth, measure};
 use serde_json::{Value, json};
 
 const SESSIONS: u64 = 1_000;
 const SUBSCRIBERS: u64 = 10_000;
 
 fn main() {
-    let mut modern = Web::new();
+    let mut modern = HttpBench::new();
     let call = modern_call("echo", None);
-    let mut stream = Web::new();
+    let mut stream = HttpBench::new();
     let work = modern_call("work", Some("p"));
-    let mut legacy = Web::new();
+    let mut legacy = HttpBench::new();
     let session = legacy.open();
     let mut subscribers = Subscribers::new();
     let mut rows: [(&str, &mut dyn FnMut()); 4] = [
@@ -39,7 +39,7 @@ fn main() {
             assert!(stream.answer(&MODERN_WORK, &work) > 0);
         }),
         ("legacy session", &mut || legacy.call(&session)),
-        ("telling 10,000", &mut || subscribers.tell()),
+        ("telling 10,000", &mut || subscribers.publish()),
     ];
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if let Some(at) = arguments.iter().position(|argument| argument == "--repeat") {
@@ -70,17 +70,17 @@ fn main() {
 
 /// What each of many holds, on average.
 fn memory() -> [(&'static str, u64); 4] {
-    let mut web = Web::new();
+    let mut web = HttpBench::new();
     // The tables grow in steps: what is measured is what comes on top.
     let first: Vec<String> = (0..SESSIONS).map(|_| web.open()).collect();
-    let (sessions, more) = held(|| (0..SESSIONS).map(|_| web.open()).collect::<Vec<String>>());
+    let (sessions, more) = heap_growth(|| (0..SESSIONS).map(|_| web.open()).collect::<Vec<String>>());
     // The test's own list of ids.
     let sessions = sessions - SESSIONS * (24 + 32);
-    let (streams, open) = held(|| more.iter().map(|session| web.get(session)).collect::<Vec<_>>());
-    let other = Web::new();
+    let (streams, open) = heap_growth(|| more.iter().map(|session| web.get(session)).collect::<Vec<_>>());
+    let other = HttpBench::new();
     let before: Vec<_> = (0..SESSIONS).map(|_| other.listen()).collect();
-    let (listening, after) = held(|| (0..SESSIONS).map(|_| other.listen()).collect::<Vec<_>>());
-    let (waiting, _calls) = held(|| (0..SESSIONS).map(|_| other.wait()).collect::<Vec<_>>());
+    let (listening, after) = heap_growth(|| (0..SESSIONS).map(|_| other.listen()).collect::<Vec<_>>());
+    let (waiting, _calls) = heap_growth(|| (0..SESSIONS).map(|_| other.wait()).collect::<Vec<_>>());
     drop((first, open, before, after));
     [
         ("idle session", sessions / SESSIONS),
@@ -90,14 +90,14 @@ fn memory() -> [(&'static str, u64); 4] {
     ]
 }
 
-struct Web {
+struct HttpBench {
     server: HttpServer,
     driver: HttpServerDriver,
 }
 
-struct Counter(AtomicU64);
+struct CountingEntropy(AtomicU64);
 
-impl Entropy for Counter {
+impl Entropy for CountingEntropy {
     fn fill(&self, bytes: &mut [u8]) {
         for chunk in bytes.chunks_mut(8) {
             let word = (self.0.fetch_add(1, Ordering::Relaxed) + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
@@ -151,7 +151,7 @@ struct Echo {
     text: String,
 }
 
-impl Web {
+impl HttpBench {
     fn new() -> Self {
         let tool = |name| Tool::new(name, "A tool", json!({"type": "object"}));
         let router = Router::new("bench", "1")
@@ -164,7 +164,7 @@ impl Web {
             .tool_with(tool("wait"), async |NoArguments {}, _| core::future::pending::<String>().await);
         let mut config = HttpServerConfig::new(router.config());
         config.session_idle = Duration::from_secs(3600);
-        let entropy = Arc::new(Counter(AtomicU64::new(0)));
+        let entropy = Arc::new(CountingEntropy(AtomicU64::new(0)));
         let (server, driver) = http_server(router, config, Arc::new(SystemClock::new()), entropy);
         Self { server, driver }
     }
@@ -277,18 +277,18 @@ fn read_body(exchange: &mut HttpExchange) -> usize {
 
 /// Many who listen for the same resource.
 struct Subscribers {
-    web: Web,
+    web: HttpBench,
     exchanges: Vec<HttpExchange>,
 }
 
 impl Subscribers {
     fn new() -> Self {
-        let web = Web::new();
+        let web = HttpBench::new();
         let exchanges = (0..SUBSCRIBERS).map(|_| web.listen()).collect();
         Self { web, exchanges }
     }
 
-    fn tell(&mut self) {
+    fn publish(&mut self) {
         self.web.server.resource_updated("note:///one");
         for exchange in &mut self.exchanges {
             assert!(read_body(exchange) > 0);

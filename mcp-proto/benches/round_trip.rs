@@ -64,9 +64,9 @@ struct Front {
 }
 
 /// Nothing here is random.
-struct Unused;
+struct NoEntropy;
 
-impl Entropy for Unused {
+impl Entropy for NoEntropy {
     fn fill(&self, bytes: &mut [u8]) {
         bytes.fill(4);
     }
@@ -83,7 +83,7 @@ impl Front {
         let router = Router::new("echo", "1.0.0").tool_with(tool, async |Echo { message }, _| message);
         let clock = Arc::new(SystemClock::new());
         let machine = StreamServer::new(router.config());
-        let (_, server) = front::server(machine, clock.clone(), Arc::new(Unused), router);
+        let (_, server) = front::server(machine, clock.clone(), Arc::new(NoEntropy), router);
         let mut config = ClientConfig::new(Implementation::new("benchmark", "1.0.0"));
         config.era_policy = mode;
         let (client, driver) = front::client(StreamClient::new(config), clock, ClientHandlers::new());
@@ -118,7 +118,7 @@ impl Front {
     }
 
     fn round_trip(&mut self) {
-        let mut call = self.client.call_tool("echo", Said { message: MESSAGE });
+        let mut call = self.client.call_tool("echo", EchoArguments { message: MESSAGE });
         let mut cx = Context::from_waker(Waker::noop());
         loop {
             if let Poll::Ready(result) = Pin::new(&mut call).poll(&mut cx) {
@@ -131,7 +131,7 @@ impl Front {
 }
 
 #[derive(Serialize)]
-struct Said {
+struct EchoArguments {
     message: &'static str,
 }
 
@@ -148,7 +148,7 @@ struct LeanRequest<'a> {
     jsonrpc: &'a str,
     id: i64,
     method: &'a str,
-    params: LeanCall<Said>,
+    params: LeanCall<EchoArguments>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -190,7 +190,7 @@ struct LeanEnvelope<'a> {
 impl Lean {
     fn round_trip(&mut self) {
         self.id += 1;
-        let params = LeanCall { name: "echo".into(), arguments: Said { message: MESSAGE } };
+        let params = LeanCall { name: "echo".into(), arguments: EchoArguments { message: MESSAGE } };
         let request = LeanRequest { jsonrpc: "2.0", id: self.id, method: "tools/call", params };
         self.up.clear();
         serde_json::to_writer(&mut self.up, &request).unwrap();

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use futures_lite::{AsyncRead, AsyncWrite};
-use mcp_proto::front::{self, Client, Error, Mode, Multi, SystemClock};
+use mcp_proto::front::{self, Client, Error, HandlerMode, SendHandlers, SystemClock};
 use mcp_proto::peer::LostReason;
 use mcp_proto::peer::client::{CloseReason, LinkAction};
 use mcp_proto::transport::StreamClient;
@@ -103,12 +103,12 @@ where
 /// The future that carries a client's messages, keeps its time and runs its [handlers](front::ClientHandlers).
 ///
 /// Spawn it on any executor, or poll it beside the work; nothing happens otherwise. It is `Send` unless the handlers are
-/// [`Local`](front::Local). It ends once the connection is over and a child process is gone, with an error unless this
+/// [`LocalHandlers`](front::LocalHandlers). It ends once the connection is over and a child process is gone, with an error unless this
 /// side closed it: the same that the client's requests got.
 ///
 /// Dropping it ends the connection at once, and a child process as [`Process`](crate::Process) says.
 #[must_use = "nothing happens unless the driver is polled"]
-pub struct ClientDriver<L, H: Mode = Multi> {
+pub struct ClientDriver<L, H: HandlerMode = SendHandlers> {
     front: front::ClientDriver<StreamClient, H>,
     link: L,
     alarm: Alarm,
@@ -119,14 +119,14 @@ pub struct ClientDriver<L, H: Mode = Multi> {
     unwritten: usize,
 }
 
-impl<H: Mode> ClientDriver<ChildLink, H> {
+impl<H: HandlerMode> ClientDriver<ChildLink, H> {
     /// A handle that kills the server at once, for programs that cannot wait for the shutdown steps.
     pub fn killer(&self) -> Killer {
         self.link.killer()
     }
 }
 
-impl<L: Link, H: Mode> ClientDriver<L, H> {
+impl<L: Link, H: HandlerMode> ClientDriver<L, H> {
     fn start(options: ClientOptions<H>, link: L) -> (Client, Self) {
         let ClientOptions { mut config, handlers, wire, .. } = options;
         config.capabilities = handlers.capabilities().clone();
@@ -182,7 +182,7 @@ impl<L: Link, H: Mode> ClientDriver<L, H> {
     }
 }
 
-impl<L: Link + Unpin, H: Mode> Future for ClientDriver<L, H> {
+impl<L: Link + Unpin, H: HandlerMode> Future for ClientDriver<L, H> {
     type Output = Result<(), Error>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
@@ -217,7 +217,7 @@ impl<L: Link + Unpin, H: Mode> Future for ClientDriver<L, H> {
     }
 }
 
-impl<L, H: Mode> fmt::Debug for ClientDriver<L, H> {
+impl<L, H: HandlerMode> fmt::Debug for ClientDriver<L, H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ClientDriver").finish_non_exhaustive()
     }

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use async_io::Timer;
 use futures_lite::{AsyncRead, AsyncWrite, Stream as _};
-use mcp_proto::front::{self, Mode, Multi, Router, RouterError, ServerHandle, SystemClock};
+use mcp_proto::front::{self, HandlerMode, Router, RouterError, SendHandlers, ServerHandle, SystemClock};
 use mcp_proto::peer::Principal;
 use mcp_proto::peer::server::{CloseReason, ServerConfig};
 use mcp_proto::transport::StreamServer;
@@ -60,7 +60,7 @@ const LAST_ANSWERS: Duration = Duration::from_secs(2);
 /// # Errors
 ///
 /// As [`ServerDriver`], and if standard input and output cannot be taken.
-pub async fn serve_stdio<H: Mode>(router: impl Into<Arc<Router<H>>>) -> io::Result<()> {
+pub async fn serve_stdio<H: HandlerMode>(router: impl Into<Arc<Router<H>>>) -> io::Result<()> {
     let (_, driver) = ServerOptions::new(router).stdio()?;
     driver.await
 }
@@ -86,7 +86,7 @@ pub async fn serve_stdio<H: Mode>(router: impl Into<Arc<Router<H>>>) -> io::Resu
 /// ```
 pub fn serve<H, R, W>(router: impl Into<Arc<Router<H>>>, reader: R, writer: W) -> ServerDriver<R, W, H>
 where
-    H: Mode,
+    H: HandlerMode,
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin,
 {
@@ -96,7 +96,7 @@ where
 /// The future that carries a server's messages, keeps its time and runs its handlers.
 ///
 /// Spawn it on any executor, or await it; nothing happens otherwise. It is `Send` unless the router is
-/// [`Local`](front::Local). It ends when the client has ended its side, or the [`ServerHandle`] has closed the
+/// [`LocalHandlers`](front::LocalHandlers). It ends when the client has ended its side, or the [`ServerHandle`] has closed the
 /// connection, and what was in flight is answered: then it closes what it writes to.
 ///
 /// # Errors
@@ -113,7 +113,7 @@ where
 /// not read. Responses and cancellations up to there are handled. A client that takes nothing at all for
 /// [`ServerConfig::write_timeout`] ends the connection.
 #[must_use = "nothing happens unless the driver is polled"]
-pub struct ServerDriver<R, W, H: Mode = Multi> {
+pub struct ServerDriver<R, W, H: HandlerMode = SendHandlers> {
     front: front::ServerDriver<StreamServer, H>,
     pump: Pump<R, W>,
     alarm: Alarm,
@@ -135,7 +135,7 @@ struct Parting {
     patience: Timer,
 }
 
-impl<R, W, H: Mode> ServerDriver<R, W, H> {
+impl<R, W, H: HandlerMode> ServerDriver<R, W, H> {
     fn start(
         router: Arc<Router<H>>,
         config: ServerConfig,
@@ -164,7 +164,7 @@ impl<R, W, H: Mode> ServerDriver<R, W, H> {
     }
 }
 
-impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin, H: Mode> ServerDriver<R, W, H> {
+impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin, H: HandlerMode> ServerDriver<R, W, H> {
     /// Takes from the machine what is to be sent. Ready if there was anything.
     fn poll_machine(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let Self { front, pump, wants_read, unwritten, .. } = self;
@@ -230,7 +230,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin, H: Mode> ServerDriver<R, W, H>
     }
 }
 
-impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin, H: Mode> Future for ServerDriver<R, W, H> {
+impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin, H: HandlerMode> Future for ServerDriver<R, W, H> {
     type Output = io::Result<()>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
@@ -258,7 +258,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin, H: Mode> Future for ServerDriv
     }
 }
 
-impl<R, W, H: Mode> fmt::Debug for ServerDriver<R, W, H> {
+impl<R, W, H: HandlerMode> fmt::Debug for ServerDriver<R, W, H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ServerDriver").field("front", &self.front).finish_non_exhaustive()
     }

@@ -127,7 +127,7 @@ fn a_server_that_dies_on_the_probe_is_started_afresh_and_spoken_to_in_legacy() {
         let driver = smol::spawn(driver);
         assert_eq!(call(&client).await.unwrap(), "hello");
         assert_eq!(client.server().unwrap().era, Era::Legacy);
-        assert!(client.verdict().unwrap().probe_breaks_server);
+        assert!(client.known_era().unwrap().probe_breaks_server);
         client.close().await;
         driver.await.unwrap();
     });

@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use mcp_proto::front::{Clock as _, Mode};
+use mcp_proto::front::{Clock as _, HandlerMode};
 use mcp_proto::transport::http::client::{AuthorizationRequired, HttpRequest};
 
 use super::transport::{Happened, Transport};
@@ -15,7 +15,7 @@ use crate::auth::{AuthHandle, Deed, Desk};
 use crate::runtime::{Runtime, Smol};
 use crate::time::{Alarm, RuntimeClock};
 
-impl<H: Mode, R: Runtime> ClientDriver<H, R> {
+impl<H: HandlerMode, R: Runtime> ClientDriver<H, R> {
     /// The client's tokens, if it has an [`Authorization`](crate::auth::Authorization). The handle is of use while this
     /// driver is polled.
     #[must_use]

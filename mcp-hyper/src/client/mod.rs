@@ -24,7 +24,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use mcp_proto::front::{self, Client, Clock, Error, Mode, Multi};
+use mcp_proto::front::{self, Client, Clock, Error, HandlerMode, SendHandlers};
 use mcp_proto::peer::client::CloseReason;
 use mcp_proto::transport::http::client::{Action, HttpClient};
 
@@ -83,12 +83,12 @@ pub fn connect(url: impl Into<String>) -> Result<(Client, ClientDriver), Connect
 /// The future that carries a client's messages, keeps its time and runs its [handlers](front::ClientHandlers).
 ///
 /// Spawn it on any executor, or poll it beside the work; nothing happens otherwise. It is `Send` unless the handlers are
-/// [`Local`](front::Local). It polls all of its connections itself and spawns nothing, and what is idle costs nothing. It ends
+/// [`LocalHandlers`](front::LocalHandlers). It polls all of its connections itself and spawns nothing, and what is idle costs nothing. It ends
 /// once the client is closed, with an error unless this side closed it: the same that the client's requests got.
 ///
 /// Dropping it ends every exchange and connection at once.
 #[must_use = "nothing happens unless the driver is polled"]
-pub struct ClientDriver<H: Mode = Multi, R = Smol> {
+pub struct ClientDriver<H: HandlerMode = SendHandlers, R = Smol> {
     front: front::ClientDriver<HttpClient, H>,
     transport: Transport<R>,
     #[cfg(feature = "auth")]
@@ -97,7 +97,7 @@ pub struct ClientDriver<H: Mode = Multi, R = Smol> {
     clock: Arc<RuntimeClock>,
 }
 
-impl<H: Mode, R: Runtime> ClientDriver<H, R> {
+impl<H: HandlerMode, R: Runtime> ClientDriver<H, R> {
     /// Hands over what the connections bring. Ready if there was anything.
     fn poll_transport(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.transport.poll(self.clock.now(), cx).map(|mut happened| {
@@ -163,7 +163,7 @@ impl<H: Mode, R: Runtime> ClientDriver<H, R> {
 }
 
 #[cfg(not(feature = "auth"))]
-impl<H: Mode, R: Runtime> ClientDriver<H, R> {
+impl<H: HandlerMode, R: Runtime> ClientDriver<H, R> {
     fn open(&mut self, request: mcp_proto::transport::http::client::HttpRequest) {
         self.transport.open(self.clock.now(), request);
     }
@@ -181,7 +181,7 @@ impl<H: Mode, R: Runtime> ClientDriver<H, R> {
     }
 }
 
-impl<H: Mode, R: Runtime> Future for ClientDriver<H, R> {
+impl<H: HandlerMode, R: Runtime> Future for ClientDriver<H, R> {
     type Output = Result<(), Error>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
@@ -216,7 +216,7 @@ impl<H: Mode, R: Runtime> Future for ClientDriver<H, R> {
     }
 }
 
-impl<H: Mode, R> fmt::Debug for ClientDriver<H, R> {
+impl<H: HandlerMode, R> fmt::Debug for ClientDriver<H, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ClientDriver").field("transport", &self.transport).finish_non_exhaustive()
     }

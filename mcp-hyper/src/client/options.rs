@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::HeaderMap;
-use mcp_proto::front::{self, Client, ClientHandlers, Clock as _, Mode, Multi};
+use mcp_proto::front::{self, Client, ClientHandlers, Clock as _, HandlerMode, SendHandlers};
 use mcp_proto::peer::client::{self, CacheContext, ClientConfig, ConnectTimeouts, KnownEra};
 use mcp_proto::schema::Implementation;
 use mcp_proto::transport::http::client::{HttpClient, HttpClientConfig, UrlError};
@@ -46,7 +46,7 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 /// # }
 /// ```
 #[must_use = "options do nothing until something is connected with them"]
-pub struct ClientOptions<H: Mode = Multi, R = Smol> {
+pub struct ClientOptions<H: HandlerMode = SendHandlers, R = Smol> {
     config: HttpClientConfig,
     handlers: ClientHandlers<H>,
     runtime: R,
@@ -150,7 +150,7 @@ impl From<ClientConfig> for ClientOptions {
     }
 }
 
-impl<H: Mode, R: Runtime> ClientOptions<H, R> {
+impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
     /// Which eras to speak. Default: the server's, which is found out.
     pub fn mode(mut self, mode: client::EraPolicy) -> Self {
         self.config.client.era_policy = mode;
@@ -176,9 +176,9 @@ impl<H: Mode, R: Runtime> ClientOptions<H, R> {
         self
     }
 
-    /// What is answered to the server, and so declared to it. Handlers that are [`Local`](mcp_proto::front::Local) make a
+    /// What is answered to the server, and so declared to it. Handlers that are [`LocalHandlers`](mcp_proto::front::LocalHandlers) make a
     /// driver that is not `Send`.
-    pub fn handlers<T: Mode>(self, handlers: ClientHandlers<T>) -> ClientOptions<T, R> {
+    pub fn handlers<T: HandlerMode>(self, handlers: ClientHandlers<T>) -> ClientOptions<T, R> {
         ClientOptions {
             config: self.config,
             handlers,
@@ -394,7 +394,7 @@ impl<H: Mode, R: Runtime> ClientOptions<H, R> {
     }
 }
 
-impl<H: Mode, R> fmt::Debug for ClientOptions<H, R> {
+impl<H: HandlerMode, R> fmt::Debug for ClientOptions<H, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ClientOptions")
             .field("config", &self.config)

@@ -10,7 +10,7 @@ use std::task::{Context, Poll, ready};
 
 use futures_lite::{AsyncRead, AsyncWrite};
 use hyper::server::conn::{http1, http2};
-use mcp_proto::front::Multi;
+use mcp_proto::front::SendHandlers;
 use mcp_proto::quota::QuotaOwner;
 
 use super::limits::HEADERS;
@@ -31,14 +31,14 @@ const BUFFER: usize = 64 * 1024;
 
 /// A future that serves one connection until it ends.
 ///
-/// It is `Send` unless the router is [`Local`](mcp_proto::front::Local). Dropping it closes the connection, and is to
+/// It is `Send` unless the router is [`LocalHandlers`](mcp_proto::front::LocalHandlers). Dropping it closes the connection, and is to
 /// its exchanges as if the client had gone.
 ///
 /// # Errors
 ///
 /// [`ConnectionError`]; a client that leaves between two requests is none.
 #[must_use = "nothing happens unless it is polled"]
-pub struct Connection<Io, H: ServerMode = Multi> {
+pub struct Connection<Io, H: ServerMode = SendHandlers> {
     stage: Stage<Io, H>,
     service: HttpService<H>,
     /// The address that it comes from.

@@ -14,7 +14,7 @@ use futures_lite::{AsyncRead, AsyncWrite};
 use futures_util::Stream as _;
 use futures_util::stream::FuturesUnordered;
 use mcp_proto::front::http::HttpServerDriver;
-use mcp_proto::front::{Mode, Multi, RouterError};
+use mcp_proto::front::{HandlerMode, RouterError, SendHandlers};
 use mcp_proto::quota::QuotaOwner;
 
 use super::accept::{Listener, Patient};
@@ -40,7 +40,7 @@ const LAST_ANSWERS: Duration = Duration::from_secs(2);
 /// What is wrong with the [router](mcp_proto::front::Router::check), as [`io::ErrorKind::InvalidInput`], before anything
 /// is served.
 #[must_use = "nothing happens unless the driver is polled"]
-pub struct ServiceDriver<H: Mode = Multi> {
+pub struct ServiceDriver<H: HandlerMode = SendHandlers> {
     service: HttpService<H>,
     sessions: HttpServerDriver<H>,
     sessions_ended: bool,
@@ -55,7 +55,7 @@ pub struct ServiceDriver<H: Mode = Multi> {
     fetcher: Option<Fetcher>,
 }
 
-impl<H: Mode> ServiceDriver<H> {
+impl<H: HandlerMode> ServiceDriver<H> {
     pub(super) fn new(
         service: HttpService<H>,
         sessions: HttpServerDriver<H>,
@@ -98,7 +98,7 @@ impl<H: Mode> ServiceDriver<H> {
     }
 }
 
-impl<H: Mode> Future for ServiceDriver<H> {
+impl<H: HandlerMode> Future for ServiceDriver<H> {
     type Output = io::Result<()>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
@@ -130,7 +130,7 @@ impl<H: Mode> Future for ServiceDriver<H> {
     }
 }
 
-impl<H: Mode> fmt::Debug for ServiceDriver<H> {
+impl<H: HandlerMode> fmt::Debug for ServiceDriver<H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ServiceDriver").finish_non_exhaustive()
     }
@@ -139,7 +139,7 @@ impl<H: Mode> fmt::Debug for ServiceDriver<H> {
 /// The future that a whole server runs in: it accepts connections and serves them.
 ///
 /// Spawn it on any executor, or await it; nothing happens otherwise. It is `Send` unless the router is
-/// [`Local`](mcp_proto::front::Local). It ends when the server has been [closed](mcp_proto::front::http::HttpServer::close): then it accepts
+/// [`LocalHandlers`](mcp_proto::front::LocalHandlers). It ends when the server has been [closed](mcp_proto::front::http::HttpServer::close): then it accepts
 /// nobody any more, and what is under way has
 /// [`close_timeout`](mcp_proto::peer::server::ServerConfig::close_timeout) to finish. Dropping it closes all
 /// connections at once.
@@ -148,7 +148,7 @@ impl<H: Mode> fmt::Debug for ServiceDriver<H> {
 ///
 /// As [`ServiceDriver`]. Errors of accepting are none: they pass.
 #[must_use = "nothing happens unless the driver is polled"]
-pub struct ServerDriver<L: Listener, H: ServerMode = Multi> {
+pub struct ServerDriver<L: Listener, H: ServerMode = SendHandlers> {
     listener: Option<Patient<L>>,
     service: HttpService<H>,
     driver: ServiceDriver<H>,

@@ -14,7 +14,7 @@ use http_body::{Body, Frame, SizeHint};
 use hyper::header::{CONNECTION, HeaderName, HeaderValue};
 use hyper::{Response, StatusCode};
 use mcp_proto::front::http::HttpExchange;
-use mcp_proto::front::{Mode, Multi};
+use mcp_proto::front::{HandlerMode, SendHandlers};
 use mcp_proto::transport::http::server::{BodyKind, ResponseHead};
 
 use super::guarded::Entering;
@@ -23,13 +23,13 @@ use super::watch::Busy;
 use crate::time::{Alarm, RuntimeClock};
 
 /// An exchange that is told the time.
-struct Live<H: Mode> {
+struct Live<H: HandlerMode> {
     exchange: HttpExchange<H>,
     clock: Arc<RuntimeClock>,
     alarm: Alarm,
 }
 
-impl<H: Mode> Live<H> {
+impl<H: HandlerMode> Live<H> {
     /// Asks the exchange for an output until there is one, or until nothing is due.
     fn poll<R>(
         &mut self,
@@ -61,7 +61,7 @@ pub(super) struct Attached {
 pin_project_lite::pin_project! {
     /// The answer to a request, once there is one.
     #[must_use = "nothing happens unless it is polled"]
-    pub struct ResponseFuture<B, H: Mode = Multi> {
+    pub struct ResponseFuture<B, H: HandlerMode = SendHandlers> {
         #[pin]
         request: Option<B>,
         // Until the answer is there.
@@ -72,7 +72,7 @@ pin_project_lite::pin_project! {
     }
 }
 
-impl<B, H: Mode> ResponseFuture<B, H> {
+impl<B, H: HandlerMode> ResponseFuture<B, H> {
     pub(super) fn new(
         request: B,
         exchange: HttpExchange<H>,
@@ -90,7 +90,7 @@ impl<B, H: Mode> ResponseFuture<B, H> {
     }
 }
 
-impl<B: Body, H: Mode> Future for ResponseFuture<B, H> {
+impl<B: Body, H: HandlerMode> Future for ResponseFuture<B, H> {
     type Output = Result<Response<ResponseBody<H>>, Infallible>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
@@ -129,7 +129,7 @@ impl<B: Body, H: Mode> Future for ResponseFuture<B, H> {
 }
 
 /// Hands over the body of a request for as long as it is wanted. Ready with the status if it is refused.
-fn poll_request<B: Body, H: Mode>(
+fn poll_request<B: Body, H: HandlerMode>(
     mut request: Pin<&mut Option<B>>,
     live: &mut Live<H>,
     cx: &mut Context<'_>,
@@ -158,13 +158,13 @@ fn poll_request<B: Body, H: Mode>(
     Poll::Ready(None)
 }
 
-impl<B, H: Mode> fmt::Debug for ResponseFuture<B, H> {
+impl<B, H: HandlerMode> fmt::Debug for ResponseFuture<B, H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ResponseFuture").finish_non_exhaustive()
     }
 }
 
-fn response<H: Mode>(
+fn response<H: HandlerMode>(
     head: ResponseHead,
     live: Option<Live<H>>,
     attached: Attached,
@@ -203,7 +203,7 @@ enum Left {
 }
 
 /// The body of an answer. Dropping it before its end means that the client has gone.
-pub struct ResponseBody<H: Mode = Multi> {
+pub struct ResponseBody<H: HandlerMode = SendHandlers> {
     live: Option<Live<H>>,
     /// What has come from the exchange and not been handed over yet.
     rest: Bytes,
@@ -211,7 +211,7 @@ pub struct ResponseBody<H: Mode = Multi> {
     attached: Attached,
 }
 
-impl<H: Mode> Body for ResponseBody<H> {
+impl<H: HandlerMode> Body for ResponseBody<H> {
     type Data = Bytes;
     type Error = Infallible;
 
@@ -255,7 +255,7 @@ impl<H: Mode> Body for ResponseBody<H> {
     }
 }
 
-impl<H: Mode> fmt::Debug for ResponseBody<H> {
+impl<H: HandlerMode> fmt::Debug for ResponseBody<H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ResponseBody").finish_non_exhaustive()
     }

@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use futures_util::Stream as _;
 use futures_util::stream::FuturesUnordered;
 use mcp_proto::auth::{Fetch, FetchId, Now, Reach};
-use mcp_proto::front::guard::{Fetched, Guard};
+use mcp_proto::front::guard::{FetchResponse, Guard};
 
 /// How many exchanges are under way at once. More wait.
 const AT_ONCE: usize = 64;
@@ -17,10 +17,10 @@ const AT_ONCE: usize = 64;
 pub(super) type FetchBy = Arc<dyn Fn(Fetch, Reach) -> Fetching + Send + Sync>;
 
 /// An exchange that is being made.
-pub(super) type Fetching = Pin<Box<dyn Future<Output = Result<Fetched, String>> + Send>>;
+pub(super) type Fetching = Pin<Box<dyn Future<Output = Result<FetchResponse, String>> + Send>>;
 
 /// The same, with which one it is.
-type Numbered = Pin<Box<dyn Future<Output = (FetchId, Result<Fetched, String>)> + Send>>;
+type Numbered = Pin<Box<dyn Future<Output = (FetchId, Result<FetchResponse, String>)> + Send>>;
 
 /// Makes the exchanges that a guard asks for.
 pub(super) struct Fetcher {
@@ -45,7 +45,7 @@ impl Fetcher {
                 self.under_way.push(Box::pin(async move { (id, fetching.await) }));
             }
             match Pin::new(&mut self.under_way).poll_next(cx) {
-                Poll::Ready(Some((id, fetched))) => self.guard.fetched(now(), id, fetched),
+                Poll::Ready(Some((id, fetched))) => self.guard.handle_fetched(now(), id, fetched),
                 Poll::Ready(None) | Poll::Pending => return,
             }
         }

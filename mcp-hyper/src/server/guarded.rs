@@ -15,8 +15,8 @@ mod with_tokens {
     use std::time::{Duration, Instant};
 
     use http::request::Parts;
-    use mcp_proto::front::Mode;
-    use mcp_proto::front::guard::Verifying;
+    use mcp_proto::front::HandlerMode;
+    use mcp_proto::front::guard::PendingVerification;
     use mcp_proto::front::http::HttpExchange;
     use mcp_proto::transport::http::server::HttpResponse;
 
@@ -27,10 +27,10 @@ mod with_tokens {
     const PATIENCE: Duration = Duration::from_secs(15);
 
     /// A request whose token is being verified; its body is not read before.
-    pub(in super::super) struct Entering<H: Mode>(Box<Inner<H>>);
+    pub(in super::super) struct Entering<H: HandlerMode>(Box<Inner<H>>);
 
-    struct Inner<H: Mode> {
-        verifying: Verifying,
+    struct Inner<H: HandlerMode> {
+        verifying: PendingVerification,
         parts: Parts,
         client: Option<IpAddr>,
         service: HttpService<H>,
@@ -38,10 +38,10 @@ mod with_tokens {
         until: Option<Instant>,
     }
 
-    impl<H: Mode> Entering<H> {
+    impl<H: HandlerMode> Entering<H> {
         /// A request of this head, from the address `client`.
         pub(in super::super) fn new(
-            verifying: Verifying,
+            verifying: PendingVerification,
             parts: Parts,
             client: Option<IpAddr>,
             service: HttpService<H>,
@@ -69,7 +69,7 @@ mod with_tokens {
                     let fields = RequestFields::of(parts);
                     shared.server.exchange_for(&head(parts, &fields, *client), authorized)
                 }
-                Err(answer) => shared.server.answered(answer),
+                Err(answer) => shared.server.answered_exchange(answer),
             };
             Poll::Ready((exchange, shared.clock.clone()))
         }
@@ -83,7 +83,7 @@ mod without {
     use std::sync::Arc;
     use std::task::{Context, Poll};
 
-    use mcp_proto::front::Mode;
+    use mcp_proto::front::HandlerMode;
     use mcp_proto::front::http::HttpExchange;
 
     use crate::time::RuntimeClock;

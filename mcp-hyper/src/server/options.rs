@@ -6,9 +6,9 @@ use std::sync::Arc;
 #[cfg(feature = "auth")]
 use mcp_proto::auth::{Fetch, Reach};
 #[cfg(feature = "auth")]
-use mcp_proto::front::guard::{Fetched, Guard};
+use mcp_proto::front::guard::{FetchResponse, Guard};
 use mcp_proto::front::http::{HttpServer, http_server};
-use mcp_proto::front::{Mode, Multi, Router};
+use mcp_proto::front::{HandlerMode, Router, SendHandlers};
 use mcp_proto::peer::Principal;
 use mcp_proto::transport::http::server::TrustedProxies;
 use mcp_proto::transport::http::server::{HttpServerConfig, TrustedProxy};
@@ -121,7 +121,7 @@ use crate::time::{RuntimeClock, Timers};
 ///
 /// `Host` goes through, as it is checked: [`hosts`](HttpServerConfig::hosts) are those that clients know.
 #[must_use = "options do nothing until something is served with them"]
-pub struct ServerOptions<H: Mode = Multi> {
+pub struct ServerOptions<H: HandlerMode = SendHandlers> {
     router: Arc<Router<H>>,
     config: HttpServerConfig,
     limits: ServerLimits,
@@ -134,7 +134,7 @@ pub struct ServerOptions<H: Mode = Multi> {
     on_error: OnError,
 }
 
-impl<H: Mode> ServerOptions<H> {
+impl<H: HandlerMode> ServerOptions<H> {
     /// The router's own [configuration](Router::config), at `/mcp`, without TLS.
     pub fn new(router: impl Into<Arc<Router<H>>>) -> Self {
         let router = router.into();
@@ -275,7 +275,7 @@ impl<H: Mode> ServerOptions<H> {
     pub fn protect(self, guard: Guard) -> Self {
         self.protect_with(guard, async |exchange, reach| {
             let fetched = fetch(exchange, reach).await?;
-            Ok(Fetched { status: fetched.status.as_u16(), body: fetched.body })
+            Ok(FetchResponse { status: fetched.status.as_u16(), body: fetched.body })
         })
     }
 
@@ -289,7 +289,7 @@ impl<H: Mode> ServerOptions<H> {
         fetch: impl Fn(Fetch, Reach) -> F + Send + Sync + 'static,
     ) -> Self
     where
-        F: Future<Output = Result<Fetched, String>> + Send + 'static,
+        F: Future<Output = Result<FetchResponse, String>> + Send + 'static,
     {
         let by: FetchBy = Arc::new(move |exchange, reach| Box::pin(fetch(exchange, reach)));
         Self { guard: Some((guard, by)), ..self }
@@ -381,7 +381,7 @@ impl<H: Mode> ServerOptions<H> {
     }
 }
 
-impl<H: Mode> fmt::Debug for ServerOptions<H> {
+impl<H: HandlerMode> fmt::Debug for ServerOptions<H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ServerOptions")
             .field("router", &self.router)

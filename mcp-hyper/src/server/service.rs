@@ -14,9 +14,9 @@ use hyper::{Request, Response};
 #[cfg(feature = "auth")]
 use mcp_proto::front::Clock as _;
 #[cfg(feature = "auth")]
-use mcp_proto::front::guard::Admitted;
+use mcp_proto::front::guard::GuardDecision;
 use mcp_proto::front::http::HttpServer;
-use mcp_proto::front::{Mode, Multi};
+use mcp_proto::front::{HandlerMode, SendHandlers};
 use mcp_proto::peer::Principal;
 use mcp_proto::transport::http::Fields;
 use mcp_proto::transport::http::server::{RequestHead, TrustedProxies};
@@ -58,14 +58,14 @@ use crate::time::RuntimeClock;
 /// A [`PeerAddress`] among the extensions of a request says where it comes from.
 ///
 /// Clones share the server.
-pub struct HttpService<H: Mode = Multi>(Arc<Shared<H>>);
+pub struct HttpService<H: HandlerMode = SendHandlers>(Arc<Shared<H>>);
 
 /// The address that a request comes from, for its extensions: put there by an application that hands requests to
 /// [`HttpService`] as a [`Service`]. Requests without it share one quota.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerAddress(pub IpAddr);
 
-pub(super) struct Shared<H: Mode> {
+pub(super) struct Shared<H: HandlerMode> {
     pub(super) server: HttpServer<H>,
     pub(super) clock: Arc<RuntimeClock>,
     pub(super) limits: Arc<ServerLimits>,
@@ -81,13 +81,13 @@ pub(super) struct Shared<H: Mode> {
 pub(super) type Principals = Box<dyn Fn(&Parts) -> Option<Principal> + Send + Sync>;
 
 #[cfg(feature = "auth")]
-impl<H: Mode> Shared<H> {
+impl<H: HandlerMode> Shared<H> {
     pub(super) fn now(&self) -> mcp_proto::auth::Now {
         mcp_proto::auth::Now { instant: self.clock.now(), unix: self.clock.unix_time() }
     }
 }
 
-impl<H: Mode> HttpService<H> {
+impl<H: HandlerMode> HttpService<H> {
     pub(super) fn new(shared: Shared<H>) -> Self {
         Self(Arc::new(shared))
     }
@@ -114,12 +114,12 @@ impl<H: Mode> HttpService<H> {
         let head = head(&parts, &fields, shared.proxies.client(peer, &fields));
         #[cfg(feature = "auth")]
         if let Some(guard) = &shared.guard {
-            return match guard.admit(&head, shared.now()) {
-                Admitted::Answer(answer) => {
-                    let exchange = shared.server.answered(answer);
+            return match guard.check(&head, shared.now()) {
+                GuardDecision::Answer(answer) => {
+                    let exchange = shared.server.answered_exchange(answer);
                     ResponseFuture::new(body, exchange, shared.clock.clone(), attached)
                 }
-                Admitted::Verifying(verifying) => {
+                GuardDecision::Verifying(verifying) => {
                     let client = head.client;
                     let entering = Entering::new(verifying, parts, client, self.clone());
                     ResponseFuture::entering(body, entering, attached)
@@ -154,19 +154,19 @@ impl<H: ServerMode> HttpService<H> {
     }
 }
 
-impl<H: Mode> Clone for HttpService<H> {
+impl<H: HandlerMode> Clone for HttpService<H> {
     fn clone(&self) -> Self {
         Self(self.0.clone())
     }
 }
 
-impl<H: Mode> fmt::Debug for HttpService<H> {
+impl<H: HandlerMode> fmt::Debug for HttpService<H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HttpService").field("limits", &self.0.limits).finish_non_exhaustive()
     }
 }
 
-impl<B: Body, H: Mode> Service<Request<B>> for HttpService<H> {
+impl<B: Body, H: HandlerMode> Service<Request<B>> for HttpService<H> {
     type Response = Response<ResponseBody<H>>;
     type Error = Infallible;
     type Future = ResponseFuture<B, H>;

@@ -13,14 +13,14 @@ use futures_util::stream::FuturesUnordered;
 use hyper::body::Incoming;
 use hyper::rt::Executor;
 use hyper::rt::bounds::Http2ServerConnExec;
-use mcp_proto::front::{Local, Mode, Multi};
+use mcp_proto::front::{HandlerMode, LocalHandlers, SendHandlers};
 
 use super::exchange::{ResponseBody, ResponseFuture};
 use crate::time::{Alarm, Timers};
 
-/// Whether a server's futures may move between threads, as its router's handlers may: [`Multi`] or [`Local`]. There is
+/// Whether a server's futures may move between threads, as its router's handlers may: [`SendHandlers`] or [`LocalHandlers`]. There is
 /// nothing to implement.
-pub trait ServerMode: Mode {
+pub trait ServerMode: HandlerMode {
     /// What answers one request.
     #[doc(hidden)]
     type Task: Future<Output = ()> + Unpin + 'static;
@@ -33,12 +33,12 @@ pub trait ServerMode: Mode {
         + 'static;
 }
 
-impl ServerMode for Multi {
+impl ServerMode for SendHandlers {
     type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
     type Queue = Queue<Self::Task>;
 }
 
-impl ServerMode for Local {
+impl ServerMode for LocalHandlers {
     type Task = Pin<Box<dyn Future<Output = ()>>>;
     type Queue = Queue<Self::Task>;
 }
@@ -88,13 +88,13 @@ impl<T> fmt::Debug for Queue<T> {
     }
 }
 
-impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Queue<<Multi as ServerMode>::Task> {
+impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Queue<<SendHandlers as ServerMode>::Task> {
     fn execute(&self, future: F) {
         self.start(Box::pin(future));
     }
 }
 
-impl<F: Future<Output = ()> + 'static> Executor<F> for Queue<<Local as ServerMode>::Task> {
+impl<F: Future<Output = ()> + 'static> Executor<F> for Queue<<LocalHandlers as ServerMode>::Task> {
     fn execute(&self, future: F) {
         self.start(Box::pin(future));
     }

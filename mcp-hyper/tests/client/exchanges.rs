@@ -11,7 +11,7 @@ use futures_lite::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use http::HeaderValue;
 use hyper::rt::Timer;
-use mcp_hyper::mcp_proto::front::{ClientHandlers, HandlerError, Local};
+use mcp_hyper::mcp_proto::front::{ClientHandlers, HandlerError, LocalHandlers};
 use mcp_hyper::mcp_proto::schema::ListRootsResult;
 use mcp_hyper::mcp_proto::transport::http::ExchangeEnd;
 use mcp_hyper::{ConnectError, Endpoint, HeaderProblem, Runtime, Smol, Stream, WireEvent};
@@ -229,7 +229,7 @@ fn handlers_that_stay_on_their_thread_make_a_driver_that_does_too() {
     run(async {
         let (listener, url) = listen().await;
         let server = smol::spawn(async move { accept(&listener).await.serve(2).await.len() });
-        let handlers = ClientHandlers::<Local>::local();
+        let handlers = ClientHandlers::<LocalHandlers>::local();
         let (client, driver) = modern().handlers(handlers).connect(url).unwrap();
         let called = async {
             call(&client).await.unwrap();

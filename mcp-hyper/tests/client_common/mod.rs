@@ -38,11 +38,11 @@ pub fn legacy() -> ClientOptions {
 
 /// Connects, and has the driver polled beside the test.
 pub fn connect<R: Runtime>(
-    options: ClientOptions<mcp_hyper::mcp_proto::front::Multi, R>,
+    options: ClientOptions<mcp_hyper::mcp_proto::front::SendHandlers, R>,
     url: &str,
 ) -> (Client, smol::Task<Result<(), Error>>)
 where
-    ClientDriver<mcp_hyper::mcp_proto::front::Multi, R>: Send,
+    ClientDriver<mcp_hyper::mcp_proto::front::SendHandlers, R>: Send,
 {
     let (client, driver) = options.connect(url).unwrap();
     (client, smol::spawn(driver))

@@ -13,7 +13,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use mcp_hyper::ServerOptions;
 use mcp_hyper::mcp_proto::auth::server::{Access, JwtConfig, Presented, Protection, VerifyError};
 use mcp_hyper::mcp_proto::auth::{Demand, Es256, Signer as _};
-use mcp_hyper::mcp_proto::front::guard::{Fetched, Guard, JwtVerifier};
+use mcp_hyper::mcp_proto::front::guard::{FetchResponse, Guard, JwtVerifier};
 use mcp_hyper::mcp_proto::front::http::HttpServer;
 use mcp_hyper::mcp_proto::front::{Context, HandlerError, NoArguments, Router};
 use mcp_hyper::mcp_proto::peer::Principal;
@@ -38,7 +38,7 @@ fn tools() -> Router {
         )
 }
 
-/// An issuer: its metadata and its key, which is `seed`. Counts what it is asked.
+/// An issuer: its metadata and its key, which is `initial`. Counts what it is asked.
 struct Issuer {
     url: String,
     asked: Arc<AtomicUsize>,
@@ -263,7 +263,7 @@ fn exchanges_may_be_made_by_somebody_else() {
                     "jwks_uri": "https://login.example/k",
                 });
                 let body = if fetch.url.ends_with("/k") { set } else { metadata };
-                Ok(Fetched { status: 200, body: body.to_string().into() })
+                Ok(FetchResponse { status: 200, body: body.to_string().into() })
             }
         })
     });

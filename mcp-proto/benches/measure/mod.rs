@@ -13,32 +13,32 @@ const ROUNDS: usize = 301;
 const ROUND: Duration = Duration::from_millis(1);
 
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
 /// Bytes allocated and not freed.
-static HELD: AtomicU64 = AtomicU64::new(0);
+static HEAP_BYTES: AtomicU64 = AtomicU64::new(0);
 
-struct Counting;
+struct CountingAllocator;
 
 // SAFETY: every call is passed on to the system's allocator as it came.
-unsafe impl GlobalAlloc for Counting {
+unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        HELD.fetch_add(layout.size() as u64, Ordering::Relaxed);
+        HEAP_BYTES.fetch_add(layout.size() as u64, Ordering::Relaxed);
         // SAFETY: the caller keeps the contract of `alloc`.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        HELD.fetch_sub(layout.size() as u64, Ordering::Relaxed);
+        HEAP_BYTES.fetch_sub(layout.size() as u64, Ordering::Relaxed);
         // SAFETY: the caller keeps the contract of `dealloc`.
         unsafe { System.dealloc(pointer, layout) }
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        HELD.fetch_add(size as u64, Ordering::Relaxed);
-        HELD.fetch_sub(layout.size() as u64, Ordering::Relaxed);
+        HEAP_BYTES.fetch_add(size as u64, Ordering::Relaxed);
+        HEAP_BYTES.fetch_sub(layout.size() as u64, Ordering::Relaxed);
         // SAFETY: the caller keeps the contract of `realloc`.
         unsafe { System.realloc(pointer, layout, size) }
     }
@@ -46,18 +46,18 @@ unsafe impl GlobalAlloc for Counting {
 
 /// What `make` leaves on the heap, in bytes, and what it returns.
 #[allow(dead_code, reason = "one benchmark looks at memory")]
-pub(crate) fn held<T>(make: impl FnOnce() -> T) -> (u64, T) {
-    let before = HELD.load(Ordering::Relaxed);
+pub(crate) fn heap_growth<T>(make: impl FnOnce() -> T) -> (u64, T) {
+    let before = HEAP_BYTES.load(Ordering::Relaxed);
     let made = make();
-    (HELD.load(Ordering::Relaxed).saturating_sub(before), made)
+    (HEAP_BYTES.load(Ordering::Relaxed).saturating_sub(before), made)
 }
 
 /// Runs `act`; returns the number of bytes it frees, and its result.
 #[allow(dead_code, reason = "one benchmark looks at what goes")]
 pub(crate) fn freed<T>(act: impl FnOnce() -> T) -> (u64, T) {
-    let before = HELD.load(Ordering::Relaxed);
+    let before = HEAP_BYTES.load(Ordering::Relaxed);
     let made = act();
-    (before.saturating_sub(HELD.load(Ordering::Relaxed)), made)
+    (before.saturating_sub(HEAP_BYTES.load(Ordering::Relaxed)), made)
 }
 
 /// What one run of a candidate costs.

@@ -19,14 +19,14 @@ use crate::url::HttpUrl;
 /// cookies, no `Authorization`, no client certificate; and stops reading at [`max_bytes`](Self::max_bytes).
 ///
 /// ```
-/// use mcp_proto::consent::{IconFault, IconPolicy, IconSource};
+/// use mcp_proto::consent::{UnsafeIconError, IconPolicy, IconSource};
 /// use mcp_proto::schema::Icon;
 ///
 /// let policy = IconPolicy::of_server("https://example.com/mcp");
 /// let icon = Icon::new("https://example.com/icon.png");
 /// assert_eq!(policy.source(&icon), Ok(IconSource::Fetch("https://example.com/icon.png")));
-/// assert_eq!(policy.source(&Icon::new("file:///etc/passwd")), Err(IconFault::Scheme));
-/// assert_eq!(policy.source(&Icon::new("https://tracker.example/i.png")), Err(IconFault::Origin));
+/// assert_eq!(policy.source(&Icon::new("file:///etc/passwd")), Err(UnsafeIconError::Scheme));
+/// assert_eq!(policy.source(&Icon::new("https://tracker.example/i.png")), Err(UnsafeIconError::Origin));
 /// ```
 ///
 /// <https://modelcontextprotocol.io/specification/2026-07-28/basic#icons>
@@ -73,8 +73,8 @@ impl IconPolicy {
     ///
     /// # Errors
     /// If it is not to be fetched or shown.
-    pub fn source<'a>(&self, icon: &'a Icon) -> Result<IconSource<'a>, IconFault> {
-        let url = UriStr::new(&icon.src).map_err(|_| IconFault::Syntax)?;
+    pub fn source<'a>(&self, icon: &'a Icon) -> Result<IconSource<'a>, UnsafeIconError> {
+        let url = UriStr::new(&icon.src).map_err(|_| UnsafeIconError::Syntax)?;
         if url.scheme_str().eq_ignore_ascii_case("data") {
             let bytes = self.decode(url.path_str())?;
             let (head, _) = url.path_str().split_once(',').unwrap_or_default();
@@ -82,28 +82,28 @@ impl IconPolicy {
             return Ok(IconSource::Inline(self.image(declared, &bytes)?, bytes));
         }
         if !url.scheme_str().eq_ignore_ascii_case("https") {
-            return Err(IconFault::Scheme);
+            return Err(UnsafeIconError::Scheme);
         }
-        let url = HttpUrl::parse(&icon.src).map_err(|_| IconFault::Syntax)?;
+        let url = HttpUrl::parse(&icon.src).map_err(|_| UnsafeIconError::Syntax)?;
         let origin = url.origin();
         let mut allowed = self.server.iter().chain(&self.trusted).filter_map(|url| HttpUrl::parse(url).ok());
         let known = url.user.is_none() && allowed.any(|url| url.origin() == origin);
-        if known { Ok(IconSource::Fetch(&icon.src)) } else { Err(IconFault::Origin) }
+        if known { Ok(IconSource::Fetch(&icon.src)) } else { Err(UnsafeIconError::Origin) }
     }
 
     /// Whether a redirect from one URL to another may be followed: within one origin alone. Both are absolute.
     ///
     /// # Errors
     /// If not.
-    pub fn redirect(&self, from: &str, to: &str) -> Result<(), IconFault> {
-        let [_, target] = [from, to].map(|url| UriStr::new(url).map_err(|_| IconFault::Syntax));
+    pub fn redirect(&self, from: &str, to: &str) -> Result<(), UnsafeIconError> {
+        let [_, target] = [from, to].map(|url| UriStr::new(url).map_err(|_| UnsafeIconError::Syntax));
         if !target?.scheme_str().eq_ignore_ascii_case("https") {
-            return Err(IconFault::Scheme);
+            return Err(UnsafeIconError::Scheme);
         }
         if anonymous_origin(from).is_some_and(|origin| Some(origin) == anonymous_origin(to)) {
             Ok(())
         } else {
-            Err(IconFault::Origin)
+            Err(UnsafeIconError::Origin)
         }
     }
 
@@ -112,33 +112,33 @@ impl IconPolicy {
     ///
     /// # Errors
     /// If it is none that is shown.
-    pub fn image(&self, declared: Option<&str>, bytes: &[u8]) -> Result<ImageKind, IconFault> {
+    pub fn image(&self, declared: Option<&str>, bytes: &[u8]) -> Result<ImageKind, UnsafeIconError> {
         if bytes.len() > self.max_bytes {
-            return Err(IconFault::TooLong { limit: self.max_bytes });
+            return Err(UnsafeIconError::TooLong { limit: self.max_bytes });
         }
         let kind =
-            ImageKind::detect(bytes).filter(|kind| self.kinds.contains(kind)).ok_or(IconFault::Kind)?;
+            ImageKind::detect(bytes).filter(|kind| self.kinds.contains(kind)).ok_or(UnsafeIconError::Kind)?;
         let declared = declared.map(|declared| declared.split(';').next().unwrap_or_default().trim());
         match declared {
             Some(declared)
-                if declared.to_ascii_lowercase().starts_with("image/") && !kind.is_named(declared) =>
+                if declared.to_ascii_lowercase().starts_with("image/") && !kind.has_media_type(declared) =>
             {
-                Err(IconFault::Mismatch)
+                Err(UnsafeIconError::Mismatch)
             }
             _ => Ok(kind),
         }
     }
 
     /// The bytes of a `data:` URI, whose base64 is decoded only if it can be short enough.
-    fn decode(&self, path: &str) -> Result<Vec<u8>, IconFault> {
-        let (head, data) = path.split_once(',').ok_or(IconFault::Syntax)?;
+    fn decode(&self, path: &str) -> Result<Vec<u8>, UnsafeIconError> {
+        let (head, data) = path.split_once(',').ok_or(UnsafeIconError::Syntax)?;
         if !head.to_ascii_lowercase().ends_with(";base64") {
-            return Err(IconFault::Syntax);
+            return Err(UnsafeIconError::Syntax);
         }
         if data.len() / 4 > (self.max_bytes / 3).saturating_add(1) {
-            return Err(IconFault::TooLong { limit: self.max_bytes });
+            return Err(UnsafeIconError::TooLong { limit: self.max_bytes });
         }
-        STANDARD.decode(data).map_err(|_| IconFault::Syntax)
+        STANDARD.decode(data).map_err(|_| UnsafeIconError::Syntax)
     }
 }
 
@@ -182,7 +182,7 @@ impl ImageKind {
         }
     }
 
-    fn is_named(self, media_type: &str) -> bool {
+    fn has_media_type(self, media_type: &str) -> bool {
         let alias = self == Self::Jpeg && media_type.eq_ignore_ascii_case("image/jpg");
         alias || media_type.eq_ignore_ascii_case(self.media_type())
     }
@@ -209,7 +209,7 @@ fn is_svg(bytes: &[u8]) -> bool {
 /// Why an icon is not fetched, or not shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum IconFault {
+pub enum UnsafeIconError {
     /// Where it is said to be is no URL, or no base64.
     Syntax,
     /// It is neither at `https:` nor in a `data:` URI.
@@ -227,7 +227,7 @@ pub enum IconFault {
     Mismatch,
 }
 
-impl fmt::Display for IconFault {
+impl fmt::Display for UnsafeIconError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Syntax => f.write_str("the icon is at no URL"),
@@ -240,4 +240,4 @@ impl fmt::Display for IconFault {
     }
 }
 
-impl core::error::Error for IconFault {}
+impl core::error::Error for UnsafeIconError {}

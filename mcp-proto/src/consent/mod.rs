@@ -15,6 +15,6 @@ mod text;
 mod url;
 
 pub use behaviour::{Behaviour, Trust};
-pub use icon::{IconFault, IconPolicy, IconSource, ImageKind};
+pub use icon::{IconPolicy, IconSource, ImageKind, UnsafeIconError};
 pub use text::{SafeText, shell_word};
-pub use url::{UrlConsent, UrlFault, UrlWarning};
+pub use url::{UnsafeUrlError, UrlConsent, UrlWarning};

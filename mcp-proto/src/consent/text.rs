@@ -21,12 +21,12 @@ use core::fmt::{self, Write as _};
 #[derive(Clone, Copy, Debug)]
 pub struct SafeText<'a> {
     text: &'a str,
-    form: Form,
+    form: TextForm,
 }
 
 /// The place that the text is shown in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
+enum TextForm {
     Line,
     Block,
     Json,
@@ -35,18 +35,18 @@ enum Form {
 impl<'a> SafeText<'a> {
     /// A text within a line, such as a name: line breaks and tabs are escaped too.
     pub const fn line(text: &'a str) -> Self {
-        Self { text, form: Form::Line }
+        Self { text, form: TextForm::Line }
     }
 
     /// A text of several lines: `\n` and tabs are kept.
     pub const fn block(text: &'a str) -> Self {
-        Self { text, form: Form::Block }
+        Self { text, form: TextForm::Block }
     }
 
     /// A JSON text: unsafe characters become `\u` escapes of JSON, which a JSON parser reads as the same value. Line
     /// breaks and tabs between the values are kept. Text that is not JSON is escaped alike.
     pub const fn json(text: &'a str) -> Self {
-        Self { text, form: Form::Json }
+        Self { text, form: TextForm::Json }
     }
 
     /// Whether a character is shown as an escape:
@@ -76,7 +76,7 @@ impl fmt::Display for SafeText<'_> {
         let mut rest = self.text;
         let mut symbol_before = false;
         loop {
-            if self.form != Form::Json {
+            if self.form != TextForm::Json {
                 rest = without_colours(rest);
             }
             let mut characters = rest.chars();
@@ -84,15 +84,15 @@ impl fmt::Display for SafeText<'_> {
             rest = characters.as_str();
             let selector = matches!(character, '\u{fe00}'..='\u{fe0f}') && symbol_before;
             let kept = match (self.form, character) {
-                (Form::Line | Form::Block, _) if selector => true,
-                (Form::Block | Form::Json, '\n' | '\t') => true,
-                (Form::Block | Form::Json, '\r') if rest.starts_with('\n') => continue,
+                (TextForm::Line | TextForm::Block, _) if selector => true,
+                (TextForm::Block | TextForm::Json, '\n' | '\t') => true,
+                (TextForm::Block | TextForm::Json, '\r') if rest.starts_with('\n') => continue,
                 _ => !Self::is_unsafe(character),
             };
             symbol_before = kept && !selector && !character.is_ascii() && !character.is_alphanumeric();
             if kept {
                 f.write_char(character)?;
-            } else if self.form == Form::Json {
+            } else if self.form == TextForm::Json {
                 for unit in character.encode_utf16(&mut [0; 2]) {
                     write!(f, "\\u{unit:04x}")?;
                 }

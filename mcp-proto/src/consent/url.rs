@@ -24,13 +24,13 @@ use crate::schema::ElicitUrlParams;
 /// around.
 ///
 /// ```
-/// use mcp_proto::consent::{UrlConsent, UrlFault, UrlWarning};
+/// use mcp_proto::consent::{UrlConsent, UnsafeUrlError, UrlWarning};
 ///
 /// let page = UrlConsent::new("https://example.com@xn--pple-43d.example/login")?;
 /// assert_eq!(page.host(), "xn--pple-43d.example");
 /// assert_eq!(page.warnings(), [UrlWarning::UserInfo, UrlWarning::Punycode]);
-/// assert_eq!(UrlConsent::new("javascript:alert(1)"), Err(UrlFault::Scheme));
-/// # Ok::<(), UrlFault>(())
+/// assert_eq!(UrlConsent::new("javascript:alert(1)"), Err(UnsafeUrlError::Scheme));
+/// # Ok::<(), UnsafeUrlError>(())
 /// ```
 ///
 /// <https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation#safe-url-handling>
@@ -46,16 +46,16 @@ impl UrlConsent {
     ///
     /// # Errors
     /// If it is not to be shown, let alone opened.
-    pub fn new(url: &str) -> Result<Self, UrlFault> {
-        let parsed = UriStr::new(url).map_err(|_| UrlFault::Syntax)?;
+    pub fn new(url: &str) -> Result<Self, UnsafeUrlError> {
+        let parsed = UriStr::new(url).map_err(|_| UnsafeUrlError::Syntax)?;
         let secure = parsed.scheme_str().eq_ignore_ascii_case("https");
         if !secure && !parsed.scheme_str().eq_ignore_ascii_case("http") {
-            return Err(UrlFault::Scheme);
+            return Err(UnsafeUrlError::Scheme);
         }
-        let authority = parsed.authority_components().ok_or(UrlFault::Host)?;
+        let authority = parsed.authority_components().ok_or(UnsafeUrlError::Host)?;
         let host = authority.host();
         if host.is_empty() {
-            return Err(UrlFault::Host);
+            return Err(UnsafeUrlError::Host);
         }
         // "//" comes first in what has an authority, then the user.
         let before = parsed.scheme_str().len().saturating_add("://".len());
@@ -80,7 +80,7 @@ impl UrlConsent {
     ///
     /// # Errors
     /// If it is not to be shown, let alone opened: answer such an elicitation with invalid parameters.
-    pub fn of(params: &ElicitUrlParams) -> Result<Self, UrlFault> {
+    pub fn of(params: &ElicitUrlParams) -> Result<Self, UnsafeUrlError> {
         Self::new(&params.url)
     }
 
@@ -141,7 +141,7 @@ fn is_numeric(host: &str) -> bool {
 /// Why a URL is not to be shown, let alone opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum UrlFault {
+pub enum UnsafeUrlError {
     /// It is not a URL: RFC 3986, with everything beyond ASCII percent-encoded.
     Syntax,
     /// Its scheme is neither `http` nor `https`.
@@ -150,7 +150,7 @@ pub enum UrlFault {
     Host,
 }
 
-impl fmt::Display for UrlFault {
+impl fmt::Display for UnsafeUrlError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Syntax => "this is not a URL",
@@ -160,7 +160,7 @@ impl fmt::Display for UrlFault {
     }
 }
 
-impl core::error::Error for UrlFault {}
+impl core::error::Error for UnsafeUrlError {}
 
 /// What is suspicious about a URL. Each reads as a sentence for people.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

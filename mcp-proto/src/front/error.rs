@@ -29,7 +29,7 @@ use crate::schema::List;
 ///     Ok(read) => drop(read),
 ///     Err(Error::Peer(error)) => println!("the server says: {error}"),
 ///     Err(error) if error.is_timeout() => println!("too slow"),
-///     Err(error) if error.was_not_sent() => println!("safe to try again: {error}"),
+///     Err(error) if error.is_unsent() => println!("safe to try again: {error}"),
 ///     Err(error) => println!("{error}"),
 /// }
 /// # }
@@ -45,7 +45,7 @@ pub enum Error {
     InputRequired(Raw),
     /// The server wants input first, and it could not be given.
     Input(InputError),
-    /// The request has become a task that nobody follows: see [`TaskMode::Handle`](crate::peer::TaskMode::Handle).
+    /// The request has become a task that nobody follows: see [`TaskMode::ClientInner`](crate::peer::TaskMode::ClientInner).
     Task(Box<TaskReport>),
     /// The task that the request had become was given up, and not by this side.
     TaskCancelled {
@@ -71,7 +71,7 @@ pub enum Error {
         /// The tool.
         tool: String,
         /// What is wrong.
-        fault: crate::validate::OutputError,
+        error: crate::validate::OutputError,
         /// The result as it came: not to be given to a model unseen.
         result: alloc::boxed::Box<crate::schema::CallToolResult>,
     },
@@ -82,14 +82,14 @@ pub enum Error {
         /// How long it took.
         after: Duration,
         /// Whether it was the hard maximum that struck, rather than the time without progress.
-        maximum: bool,
+        hard_timeout: bool,
         /// The last error without an id that came meanwhile: it may have been the answer.
         unaddressed: Option<Box<ErrorObject>>,
     },
     /// The connection ended first; whether the other side has acted on the request is not known.
     Lost(LostReason),
     /// The request was not sent.
-    Refused(RequestError),
+    NotSent(RequestError),
     /// The connection never became ready, or is over.
     #[cfg(feature = "client")]
     Closed(CloseReason),
@@ -117,15 +117,15 @@ impl Error {
         match self {
             #[cfg(feature = "client")]
             Self::Closed(_) => true,
-            Self::Lost(_) | Self::Refused(RequestError::Closed | RequestError::Connect(_)) => true,
+            Self::Lost(_) | Self::NotSent(RequestError::Closed | RequestError::Connect(_)) => true,
             _ => false,
         }
     }
 
     /// Whether the request certainly never reached the other side, so that making it again is safe.
-    pub fn was_not_sent(&self) -> bool {
+    pub fn is_unsent(&self) -> bool {
         match self {
-            Self::Refused(_) => true,
+            Self::NotSent(_) => true,
             #[cfg(feature = "client")]
             Self::Closed(_) => true,
             _ => false,
@@ -133,7 +133,7 @@ impl Error {
     }
 
     /// Whose doing it is.
-    pub fn fault(&self) -> Fault {
+    pub fn origin(&self) -> ErrorOrigin {
         match self {
             Self::Peer(_)
             | Self::Invalid(_)
@@ -143,16 +143,16 @@ impl Error {
             | Self::Task(_)
             | Self::TaskCancelled { .. }
             | Self::Form(_)
-            | Self::Pages(_) => Fault::Peer,
+            | Self::Pages(_) => ErrorOrigin::Peer,
             #[cfg(all(feature = "client", feature = "schema-validate"))]
-            Self::Output { .. } => Fault::Peer,
+            Self::Output { .. } => ErrorOrigin::Peer,
             #[cfg(feature = "client")]
-            Self::Closed(_) => Fault::Connection,
-            Self::TimedOut { .. } | Self::Lost(_) => Fault::Connection,
-            Self::Refused(RequestError::Connect(_)) => Fault::Connection,
-            Self::Input(InputError::Failed { .. }) => Fault::Local,
-            Self::Input(_) => Fault::Peer,
-            Self::Refused(_) | Self::Cancelled | Self::Finished => Fault::Local,
+            Self::Closed(_) => ErrorOrigin::Connection,
+            Self::TimedOut { .. } | Self::Lost(_) => ErrorOrigin::Connection,
+            Self::NotSent(RequestError::Connect(_)) => ErrorOrigin::Connection,
+            Self::Input(InputError::Failed { .. }) => ErrorOrigin::Local,
+            Self::Input(_) => ErrorOrigin::Peer,
+            Self::NotSent(_) | Self::Cancelled | Self::Finished => ErrorOrigin::Local,
         }
     }
 
@@ -188,7 +188,7 @@ impl Error {
 
 /// Whose doing an [`Error`] is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Fault {
+pub enum ErrorOrigin {
     /// This side asked for what can not be, or changed its mind.
     Local,
     /// The other side's answer.
@@ -278,20 +278,20 @@ impl fmt::Display for Error {
             Self::Http(error) => error.fmt(f),
             Self::Decode { method, error, .. } => write!(f, "the result of {method} is not valid: {error}"),
             #[cfg(all(feature = "client", feature = "schema-validate"))]
-            Self::Output { tool, fault, .. } => {
+            Self::Output { tool, error: fault, .. } => {
                 write!(f, "the result of the tool {tool:?} is refused: {fault}")
             }
             Self::Form(error) => write!(f, "the form is not filled in as it asks: {error}"),
-            Self::TimedOut { after, maximum: false, unaddressed } => {
+            Self::TimedOut { after, hard_timeout: false, unaddressed } => {
                 write!(f, "no answer and no progress within {}", HumanDuration(*after))?;
                 quote_error_without_id(f, unaddressed.as_deref())
             }
-            Self::TimedOut { after, maximum: true, unaddressed } => {
+            Self::TimedOut { after, hard_timeout: true, unaddressed } => {
                 write!(f, "no answer within the maximum of {}", HumanDuration(*after))?;
                 quote_error_without_id(f, unaddressed.as_deref())
             }
             Self::Lost(lost) => lost.fmt(f),
-            Self::Refused(refusal) => refusal.fmt(f),
+            Self::NotSent(refusal) => refusal.fmt(f),
             #[cfg(feature = "client")]
             Self::Closed(closed) => closed.fmt(f),
             Self::Cancelled => f.write_str("the request was cancelled"),
@@ -309,10 +309,10 @@ impl core::error::Error for Error {
             Self::Input(fault) => Some(fault),
             Self::Http(error) => Some(error),
             #[cfg(all(feature = "client", feature = "schema-validate"))]
-            Self::Output { fault, .. } => Some(fault),
+            Self::Output { error: fault, .. } => Some(fault),
             Self::Form(error) => Some(error),
             Self::Lost(lost) => Some(lost),
-            Self::Refused(refusal) => Some(refusal),
+            Self::NotSent(refusal) => Some(refusal),
             Self::Pages(error) => Some(error),
             _ => None,
         }
@@ -333,10 +333,10 @@ impl From<Outcome> for Error {
             Outcome::Http(error) => Self::Http(error),
             Outcome::Lost(lost) => Self::Lost(lost),
             Outcome::TimedOut { after, hard: maximum, error_without_id: unaddressed } => {
-                Self::TimedOut { after, maximum, unaddressed }
+                Self::TimedOut { after, hard_timeout: maximum, unaddressed }
             }
             Outcome::Cancelled => Self::Cancelled,
-            Outcome::Refused(refusal) => Self::Refused(refusal),
+            Outcome::Refused(refusal) => Self::NotSent(refusal),
         }
     }
 }
@@ -352,6 +352,6 @@ impl From<DecodeError> for Error {
 
 impl From<RequestError> for Error {
     fn from(refusal: RequestError) -> Self {
-        Self::Refused(refusal)
+        Self::NotSent(refusal)
     }
 }

@@ -31,7 +31,7 @@ impl<E> Default for Listeners<E> {
     }
 }
 
-impl<E: Told> Listeners<E> {
+impl<E: ListenerEvent> Listeners<E> {
     pub(crate) fn add(&mut self) -> u64 {
         let key = self.next;
         self.next = key.saturating_add(1);
@@ -51,7 +51,7 @@ impl<E: Told> Listeners<E> {
 
     pub(crate) fn remove(&mut self, key: u64, wakers: &mut Wakers) {
         if let Some(listener) = self.listeners.remove(&key) {
-            wakers.spend(listener.waker);
+            wakers.discard(listener.waker);
         }
     }
 
@@ -60,7 +60,7 @@ impl<E: Told> Listeners<E> {
         for listener in self.listeners.values_mut() {
             let mut event = event.clone();
             if listener.queue.wants_copies() {
-                event.keep();
+                event.make_owned();
             }
             listener.queue.push(event, bytes);
             wakers.wake(listener.waker.take());
@@ -73,22 +73,27 @@ impl<E: Told> Listeners<E> {
         self.last = Some(event);
     }
 
-    pub(crate) fn poll(&mut self, key: u64, waker: Waker, wakers: &mut Wakers) -> Poll<Option<Heard<E>>> {
+    pub(crate) fn poll(
+        &mut self,
+        key: u64,
+        waker: Waker,
+        wakers: &mut Wakers,
+    ) -> Poll<Option<QueuedEvent<E>>> {
         let Some(listener) = self.listeners.get_mut(&key) else {
-            wakers.spend(Some(waker));
+            wakers.discard(Some(waker));
             return Poll::Ready(None);
         };
         let heard = match listener.queue.take_missed() {
-            Some(count) => Some(Heard::Missed(count)),
-            None => listener.queue.pop().map(Heard::Event),
+            Some(count) => Some(QueuedEvent::Missed(count)),
+            None => listener.queue.pop().map(QueuedEvent::Event),
         };
         match heard {
             Some(heard) => {
-                wakers.spend(Some(waker));
+                wakers.discard(Some(waker));
                 Poll::Ready(Some(heard))
             }
             None => {
-                wakers.spend(listener.waker.replace(waker));
+                wakers.discard(listener.waker.replace(waker));
                 Poll::Pending
             }
         }
@@ -96,20 +101,20 @@ impl<E: Told> Listeners<E> {
 }
 
 /// What a listener hears.
-pub(crate) enum Heard<E> {
+pub(crate) enum QueuedEvent<E> {
     Event(E),
     Missed(u64),
 }
 
 /// A connection, as a stream of events sees it.
-pub(crate) trait Source<E>: Send + Sync {
-    fn poll_event(&self, key: u64, waker: Waker) -> Poll<Option<Heard<E>>>;
+pub(crate) trait EventSource<E>: Send + Sync {
+    fn poll_event(&self, key: u64, waker: Waker) -> Poll<Option<QueuedEvent<E>>>;
 
     fn leave(&self, key: u64);
 }
 
 /// What events have in common.
-pub(crate) trait Told: Clone {
+pub(crate) trait ListenerEvent: Clone {
     /// So many events were lost.
     fn missed(count: u64) -> Self;
 
@@ -117,7 +122,7 @@ pub(crate) trait Told: Clone {
     fn is_last(&self) -> bool;
 
     /// Copies slices of the input into memory of their own.
-    fn keep(&mut self) {}
+    fn make_owned(&mut self) {}
 }
 
 /// A stream of events, in the order of the wire, from the moment it was made.
@@ -127,14 +132,14 @@ pub(crate) trait Told: Clone {
 /// [`Stream`]; [`next`](Self::next) needs no extension trait.
 #[must_use = "events are lost unless they are taken"]
 pub struct Events<E> {
-    source: Box<dyn Source<E>>,
+    source: Box<dyn EventSource<E>>,
     key: u64,
     ended: bool,
 }
 
 #[expect(private_bounds, reason = "there are two kinds of events, one for each role")]
-impl<E: Told> Events<E> {
-    pub(crate) fn new(source: Box<dyn Source<E>>, key: u64) -> Self {
+impl<E: ListenerEvent> Events<E> {
+    pub(crate) fn new(source: Box<dyn EventSource<E>>, key: u64) -> Self {
         Self { source, key, ended: false }
     }
 
@@ -158,8 +163,8 @@ impl<E: Told> Events<E> {
             return Poll::Ready(None);
         }
         let polled = self.source.poll_event(self.key, cx.waker().clone()).map(|heard| match heard? {
-            Heard::Event(event) => Some(event),
-            Heard::Missed(count) => Some(E::missed(count)),
+            QueuedEvent::Event(event) => Some(event),
+            QueuedEvent::Missed(count) => Some(E::missed(count)),
         });
         self.ended = match &polled {
             Poll::Ready(Some(event)) => event.is_last(),
@@ -170,7 +175,7 @@ impl<E: Told> Events<E> {
     }
 }
 
-impl<E: Told> Stream for Events<E> {
+impl<E: ListenerEvent> Stream for Events<E> {
     type Item = E;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<E>> {

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! guard.admit(&head, now) → Answer: server.answered(answer)
-//!                         | Verifying: poll it → Ok(authorized): server.exchange_for(&head, authorized)
+//!                         | PendingVerification: poll it → Ok(authorized): server.exchange_for(&head, authorized)
 //!                                              | Err(answer):    server.answered(answer)
 //! guard.poll_fetch(cx)    → make the exchange, then guard.fetched(now, id, …)
 //! ```
@@ -19,7 +19,7 @@
 //! use mcp_proto::auth::server::{Access, Presented, Protection, VerifyError};
 //! use mcp_proto::auth::{Now, Scopes, Secret};
 //! use mcp_proto::transport::http::server::RequestHead;
-//! use mcp_proto::front::guard::{Admitted, Guard};
+//! use mcp_proto::front::guard::{GuardDecision, Guard};
 //! use mcp_proto::peer::Principal;
 //! use mcp_proto::{Instant, UnixTime};
 //!
@@ -41,7 +41,7 @@
 //!
 //! let now = Now { instant: Instant::ORIGIN, unix: UnixTime::EPOCH };
 //! let head = RequestHead { method: "POST", path: "/mcp", fields: &[("authorization", "Bearer of-a-local-tool")], client: None };
-//! let Admitted::Verifying(mut verifying) = guard.admit(&head, now) else { panic!() };
+//! let GuardDecision::PendingVerification(mut verifying) = guard.admit(&head, now) else { panic!() };
 //! let mut cx = Context::from_waker(Waker::noop());
 //! let Poll::Ready(Ok(authorized)) = core::pin::Pin::new(&mut verifying).poll(&mut cx) else { panic!() };
 //! assert!(authorized.grants(&Scopes::parse("")));
@@ -49,7 +49,7 @@
 //! # }
 //! ```
 
-mod checking;
+mod checker_verifier;
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -65,15 +65,15 @@ use crate::auth::{Fetch, FetchId, Now, Reach};
 use crate::transport::http::server::{HttpResponse, RequestHead};
 
 #[cfg(feature = "auth-jwt")]
-pub use checking::JwtVerifier;
-pub use checking::{Checking, IntrospectionVerifier};
+pub use checker_verifier::JwtVerifier;
+pub use checker_verifier::{CheckerVerifier, IntrospectionVerifier};
 
 /// Says what tokens allow. Closures do: `|presented| async { … }`.
 ///
 /// That a token is for this server and has not lapsed is checked from what it returns, whoever it is.
 pub trait Verifier: Send + Sync {
     /// Verifies a token. It may be dropped before it is done.
-    fn verify(&self, presented: Presented) -> Verification;
+    fn verify(&self, presented: Presented) -> VerificationFuture;
 
     /// The next exchange to make for it, and which addresses may be connected to; the waker is called when there is one.
     /// Default: there never is.
@@ -83,27 +83,27 @@ pub trait Verifier: Send + Sync {
     }
 
     /// An exchange has ended.
-    fn fetched(&self, now: Now, id: FetchId, fetched: Result<Fetched, String>) {
+    fn handle_fetched(&self, now: Now, id: FetchId, fetched: Result<FetchResponse, String>) {
         let _ = (now, id, fetched);
     }
 }
 
 /// A token that is being verified.
-pub type Verification = Pin<Box<dyn Future<Output = Result<Access, VerifyError>> + Send>>;
+pub type VerificationFuture = Pin<Box<dyn Future<Output = Result<Access, VerifyError>> + Send>>;
 
 impl<V, F> Verifier for V
 where
     V: Fn(Presented) -> F + Send + Sync,
     F: Future<Output = Result<Access, VerifyError>> + Send + 'static,
 {
-    fn verify(&self, presented: Presented) -> Verification {
+    fn verify(&self, presented: Presented) -> VerificationFuture {
         Box::pin(self(presented))
     }
 }
 
 /// What came of an exchange.
 #[derive(Clone, Debug)]
-pub struct Fetched {
+pub struct FetchResponse {
     /// The status.
     pub status: u16,
     /// The whole body: no longer than the exchange's limit.
@@ -122,11 +122,11 @@ struct Inner {
 
 /// What becomes of a request by what its head shows.
 #[derive(Debug)]
-pub enum Admitted {
+pub enum GuardDecision {
     /// It is answered.
     Answer(HttpResponse),
     /// Its token is being verified. Its body need not be read before.
-    Verifying(Verifying),
+    Verifying(PendingVerification),
 }
 
 impl Guard {
@@ -141,12 +141,16 @@ impl Guard {
     }
 
     /// A request has come.
-    pub fn admit(&self, head: &RequestHead<'_>, now: Now) -> Admitted {
+    pub fn check(&self, head: &RequestHead<'_>, now: Now) -> GuardDecision {
         match self.0.protection.admit(head, now) {
-            Admission::Answer(answer) => Admitted::Answer(answer),
+            Admission::Answer(answer) => GuardDecision::Answer(answer),
             Admission::Verify(presented) => {
                 let verification = self.0.verifier.verify(presented.clone());
-                Admitted::Verifying(Verifying { guard: self.0.clone(), presented, verification })
+                GuardDecision::Verifying(PendingVerification {
+                    guard: self.0.clone(),
+                    presented,
+                    verification,
+                })
             }
         }
     }
@@ -158,8 +162,8 @@ impl Guard {
     }
 
     /// An exchange has ended; or has come to nothing, with what is known about it for people.
-    pub fn fetched(&self, now: Now, id: FetchId, fetched: Result<Fetched, String>) {
-        self.0.verifier.fetched(now, id, fetched);
+    pub fn handle_fetched(&self, now: Now, id: FetchId, fetched: Result<FetchResponse, String>) {
+        self.0.verifier.handle_fetched(now, id, fetched);
     }
 }
 
@@ -171,13 +175,13 @@ impl fmt::Debug for Guard {
 
 /// A request whose token is being verified: who it is let in as, or the answer if it is not.
 #[must_use = "nothing happens unless it is polled"]
-pub struct Verifying {
+pub struct PendingVerification {
     guard: Arc<Inner>,
     presented: Presented,
-    verification: Verification,
+    verification: VerificationFuture,
 }
 
-impl Future for Verifying {
+impl Future for PendingVerification {
     type Output = Result<Authorized, HttpResponse>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
@@ -187,7 +191,7 @@ impl Future for Verifying {
     }
 }
 
-impl fmt::Debug for Verifying {
+impl fmt::Debug for PendingVerification {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Verifying").field("presented", &self.presented).finish_non_exhaustive()
     }

@@ -108,7 +108,7 @@ it.
 //! - Handlers are polled by the driver, each only when its own waker was called. One that computes for long holds its
 //!   connection up, and belongs on a thread. One whose request is cancelled is dropped. One that panics is answered for
 //!   with [`INTERNAL_ERROR`](crate::rpc::code::INTERNAL_ERROR), and the connection goes on.
-//! - The driver of a [`Multi`] router is `Send`; handlers of a [`Local`] one need not be.
+//! - The driver of a [`SendHandlers`] router is `Send`; handlers of a [`LocalHandlers`] one need not be.
 //! - What is queued for a listener is bounded, and what was lost is counted: [`Events`].
 
 mod clock;
@@ -117,17 +117,17 @@ mod error;
 mod events;
 #[cfg(all(feature = "auth", feature = "server"))]
 pub mod guard;
-mod handling;
-mod mode;
+mod handler_mode;
 mod notification;
 #[cfg(all(feature = "client", feature = "schema-validate"))]
 mod outputs;
 mod queue;
 mod reply;
 mod request;
+mod request_slots;
+mod running_handlers;
 mod shared;
 mod signal;
-mod slots;
 
 #[cfg(feature = "client")]
 mod client;
@@ -144,32 +144,34 @@ pub use clock::{Clock, SystemClock};
 pub use entropy::Entropy;
 #[cfg(feature = "client")]
 pub use error::ListError;
-pub use error::{Error, Fault, PagesError};
+pub use error::{Error, ErrorOrigin, PagesError};
 pub use events::Events;
-pub use mode::{Handler, Local, Mode, Multi};
+pub use handler_mode::{Handler, HandlerMode, LocalHandlers, SendHandlers};
 pub use notification::Notification;
 #[cfg(all(feature = "client", feature = "schema-validate"))]
 pub use outputs::OutputChecks;
 #[doc(hidden)]
 pub use reply::Reply;
-pub use reply::{Answer, HandlerError};
+pub use reply::{HandlerError, IntoAnswer};
 pub use request::{Call, Request};
 
 #[cfg(feature = "client")]
 pub use client::{
-    Begun, CacheContextEnder, Client, ClientContext, ClientDriver, ClientHandlers, ClientMachine, Event,
-    Paged, Pages, Subscription, TaskHandle, Update, Watch, WatchRequest, WatchUpdate, client,
+    CacheContextEnder, Client, ClientContext, ClientDriver, ClientHandlers, ClientMachine, Event, Pages,
+    PaginatedMethod, Subscription, SubscriptionUpdate, TaskHandle, ToolCallOutcome, Watch, WatchRequest,
+    WatchUpdate, client,
 };
 #[cfg(all(feature = "server", feature = "schemars"))]
 pub use router::Structured;
 #[cfg(feature = "server")]
 pub use router::{
-    Answered, CompletionOutput, NoArguments, PromptOutput, ResourceOutput, Router, RouterError,
+    CompletionOutput, NoArguments, PromptOutput, ResourceOutput, ResultOrInput, Router, RouterError,
     TemplateError, ToolOutput,
 };
 #[cfg(feature = "server")]
 pub use server::{
-    Ask, Completion, Context, Progress, ServerDriver, ServerEvent, ServerHandle, ServerMachine, server,
+    Context, ElicitationCompletion, InputFuture, Progress, ServerDriver, ServerEvent, ServerHandle,
+    ServerMachine, server,
 };
 #[cfg(all(feature = "server", feature = "seal"))]
 pub use server::{SingleUse, StateId, StateUse, UsedStates};

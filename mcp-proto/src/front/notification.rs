@@ -56,7 +56,7 @@ impl Notification {
     }
 
     /// Copies slices of the input into memory of their own.
-    pub(crate) fn keep(&mut self) {
+    pub(crate) fn make_owned(&mut self) {
         self.method = self.method.detached();
         self.params = self.params.as_ref().map(Raw::detached);
     }

@@ -7,8 +7,8 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Mutex;
 
 use super::Error;
+use super::request_slots::RequestLink;
 use super::signal::lock;
-use super::slots::Link;
 use crate::schema::{CallToolParams, CallToolResult, ListToolsResult, Method};
 use crate::validate::{Lookup, OutputError, OutputSchemas, check, compile};
 
@@ -24,12 +24,12 @@ pub enum OutputChecks {
 
 /// What a client knows of the results of its server's tools.
 #[derive(Default)]
-pub(crate) struct Outputs {
+pub(crate) struct OutputChecker {
     schemas: Mutex<OutputSchemas>,
     off: AtomicBool,
 }
 
-impl Outputs {
+impl OutputChecker {
     pub(crate) fn set(&self, checks: OutputChecks) {
         self.off.store(checks == OutputChecks::Off, Ordering::Relaxed);
     }
@@ -57,13 +57,13 @@ impl Outputs {
 }
 
 /// The tool that a request calls.
-pub(crate) fn called<M: Method>(params: &M::Params) -> Option<Box<str>> {
+pub(crate) fn called_tool<M: Method>(params: &M::Params) -> Option<Box<str>> {
     (params as &dyn Any).downcast_ref::<CallToolParams>().map(|call| call.name.as_str().into())
 }
 
 /// Lets a result through: learns from it what tools promise, or holds it to that.
-pub(crate) fn admit<M: Method>(
-    link: &dyn Link,
+pub(crate) fn check_result<M: Method>(
+    link: &dyn RequestLink,
     tool: Option<&str>,
     result: M::Result,
 ) -> Result<M::Result, Error> {
@@ -75,7 +75,11 @@ pub(crate) fn admit<M: Method>(
     if let (Some(tool), Some(called)) = (tool, any.downcast_ref::<CallToolResult>())
         && let Err(fault) = outputs.check(tool, called)
     {
-        return Err(Error::Output { tool: String::from(tool), fault, result: Box::new(called.clone()) });
+        return Err(Error::Output {
+            tool: String::from(tool),
+            error: fault,
+            result: Box::new(called.clone()),
+        });
     }
     Ok(result)
 }

@@ -3,12 +3,12 @@
 use alloc::collections::VecDeque;
 
 /// How many items wait for one listener.
-pub(crate) const ITEMS: usize = 1024;
+pub(crate) const MAX_ITEMS: usize = 1024;
 /// How many bytes wait for one listener, in whichever queue of the front.
-pub(crate) const BYTES: usize = 16 * 1024 * 1024;
+pub(crate) const MAX_BYTES: usize = 16 * 1024 * 1024;
 /// How many items may wait as slices of the input. Each may hold on to all the input that was read with it, so what waits
 /// behind them is copied out.
-const SLICES: usize = 16;
+const MAX_SLICES: usize = 16;
 
 /// A bounded queue that loses the oldest and counts what it lost.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub(crate) struct Queue<T> {
 
 impl<T> Queue<T> {
     pub(crate) fn new() -> Self {
-        Self::with_items(ITEMS)
+        Self::with_items(MAX_ITEMS)
     }
 
     /// A queue of at most `most_items` items.
@@ -33,7 +33,7 @@ impl<T> Queue<T> {
         self.items.push_back((item, bytes));
         self.bytes = self.bytes.saturating_add(bytes);
         // The one that has just come is kept, however long it is.
-        while self.items.len() > self.most_items || (self.bytes > BYTES && self.items.len() > 1) {
+        while self.items.len() > self.most_items || (self.bytes > MAX_BYTES && self.items.len() > 1) {
             self.pop();
             self.missed = self.missed.saturating_add(1);
         }
@@ -47,7 +47,7 @@ impl<T> Queue<T> {
 
     /// Whether the next item should have memory of its own.
     pub(crate) fn wants_copies(&self) -> bool {
-        self.items.len() >= SLICES
+        self.items.len() >= MAX_SLICES
     }
 
     /// How many were lost since [`take_missed`](Self::take_missed) was called, if ever.

@@ -6,7 +6,7 @@ use alloc::string::{String, ToString};
 use core::any::Any;
 use core::fmt;
 
-use super::handling::Panicked;
+use super::running_handlers::HandlerPanic;
 use crate::peer::{AnyResult, Denial};
 use crate::rpc::{ErrorObject, Raw, code};
 use crate::schema::{InputRequiredResult, Method, Params};
@@ -21,7 +21,7 @@ pub enum Reply {
     Denied(ErrorObject, Denial),
     /// There is more to do, as a task where the client can have one.
     #[cfg(feature = "server")]
-    Detached(Box<super::tasks::Detachment>),
+    Detached(Box<super::tasks::DetachedCall>),
 }
 
 impl Reply {
@@ -34,8 +34,8 @@ impl Reply {
     }
 }
 
-impl From<Panicked> for Reply {
-    fn from(_: Panicked) -> Self {
+impl From<HandlerPanic> for Reply {
+    fn from(_: HandlerPanic) -> Self {
         Self::error(code::INTERNAL_ERROR, "the handler of this request failed unexpectedly")
     }
 }
@@ -70,10 +70,10 @@ impl fmt::Debug for Reply {
 /// # assert!(read("..").is_err());
 /// ```
 #[derive(Debug)]
-pub struct HandlerError(Kind);
+pub struct HandlerError(HandlerErrorKind);
 
 #[derive(Debug)]
-enum Kind {
+enum HandlerErrorKind {
     /// In words, for the one who asked.
     Message(String),
     /// Exactly this.
@@ -88,19 +88,19 @@ enum Kind {
 impl HandlerError {
     /// A failure in words, for the one who asked.
     pub fn new(message: impl Into<String>) -> Self {
-        Self(Kind::Message(message.into()))
+        Self(HandlerErrorKind::Message(message.into()))
     }
 
     /// The parameters are well formed and make no sense: [`INVALID_PARAMS`](code::INVALID_PARAMS).
     pub fn invalid_params(message: impl Into<String>) -> Self {
-        Self(Kind::Protocol(ErrorObject::new(code::INVALID_PARAMS, message)))
+        Self(HandlerErrorKind::Protocol(ErrorObject::new(code::INVALID_PARAMS, message)))
     }
 
     /// There is no resource at this URI. The revision in use decides on the code.
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/server/resources#error-handling>
     pub fn no_resource(uri: impl Into<String>) -> Self {
-        Self(Kind::NoResource(uri.into()))
+        Self(HandlerErrorKind::NoResource(uri.into()))
     }
 
     /// The client is not allowed to ask for it. Over HTTP the answer is 403 with `challenge` as `WWW-Authenticate`, as
@@ -111,7 +111,7 @@ impl HandlerError {
     #[cfg(feature = "server")]
     pub fn denied(message: impl Into<String>, challenge: impl Into<String>) -> Self {
         let error = ErrorObject::new(code::INVALID_REQUEST, message);
-        Self(Kind::Denied { error, denial: Denial::Challenge(challenge.into()) })
+        Self(HandlerErrorKind::Denied { error, denial: Denial::Challenge(challenge.into()) })
     }
 
     /// There is no room for what the request would make the server keep. Over HTTP the answer is 503 with `Retry-After`, as
@@ -119,14 +119,14 @@ impl HandlerError {
     #[cfg(feature = "server")]
     pub fn no_room(message: impl Into<String>) -> Self {
         let error = ErrorObject::new(code::INTERNAL_ERROR, message);
-        Self(Kind::Denied { error, denial: Denial::NoRoom })
+        Self(HandlerErrorKind::Denied { error, denial: Denial::NoRoom })
     }
 
     /// Why the request is denied, if that is what it says.
     #[cfg(all(feature = "seal", feature = "server"))]
     pub(crate) fn into_denial(self) -> Option<Denial> {
         match self.0 {
-            Kind::Denied { denial, .. } => Some(denial),
+            HandlerErrorKind::Denied { denial, .. } => Some(denial),
             _ => None,
         }
     }
@@ -135,10 +135,10 @@ impl HandlerError {
     #[cfg(feature = "server")]
     pub(crate) fn into_message(self) -> Result<String, Reply> {
         match self.0 {
-            Kind::Message(message) => Ok(message),
-            Kind::Protocol(error) => Err(Reply::Error(error)),
-            Kind::Denied { error, denial } => Err(Reply::Denied(error, denial)),
-            Kind::NoResource(uri) => Ok(format!("there is no resource {uri}")),
+            HandlerErrorKind::Message(message) => Ok(message),
+            HandlerErrorKind::Protocol(error) => Err(Reply::Error(error)),
+            HandlerErrorKind::Denied { error, denial } => Err(Reply::Denied(error, denial)),
+            HandlerErrorKind::NoResource(uri) => Ok(format!("there is no resource {uri}")),
         }
     }
 
@@ -146,7 +146,7 @@ impl HandlerError {
     #[cfg(feature = "server")]
     pub(crate) fn into_reply(self, no_resource: impl FnOnce(&str) -> ErrorObject) -> Reply {
         match self.0 {
-            Kind::Denied { error, denial } => Reply::Denied(error, denial),
+            HandlerErrorKind::Denied { error, denial } => Reply::Denied(error, denial),
             kind => Reply::Error(Self(kind).into_object(no_resource)),
         }
     }
@@ -154,11 +154,11 @@ impl HandlerError {
     /// The error to send; `no_resource` makes that of a resource that does not exist.
     pub(crate) fn into_object(self, no_resource: impl FnOnce(&str) -> ErrorObject) -> ErrorObject {
         match self.0 {
-            Kind::Message(message) => ErrorObject::new(code::INTERNAL_ERROR, message),
-            Kind::Protocol(error) => error,
+            HandlerErrorKind::Message(message) => ErrorObject::new(code::INTERNAL_ERROR, message),
+            HandlerErrorKind::Protocol(error) => error,
             #[cfg(feature = "server")]
-            Kind::Denied { error, .. } => error,
-            Kind::NoResource(uri) => no_resource(&uri),
+            HandlerErrorKind::Denied { error, .. } => error,
+            HandlerErrorKind::NoResource(uri) => no_resource(&uri),
         }
     }
 }
@@ -170,7 +170,7 @@ impl<E: core::error::Error + Send + Sync + 'static> From<E> for HandlerError {
         if let Some(object) =
             (&mut slot as &mut dyn Any).downcast_mut::<Option<ErrorObject>>().and_then(Option::take)
         {
-            return Self(Kind::Protocol(object));
+            return Self(HandlerErrorKind::Protocol(object));
         }
         let mut message = String::new();
         let mut next = slot.as_ref().map(|error| error as &dyn core::error::Error);
@@ -185,7 +185,7 @@ impl<E: core::error::Error + Send + Sync + 'static> From<E> for HandlerError {
             }
             next = error.source();
         }
-        Self(Kind::Message(message))
+        Self(HandlerErrorKind::Message(message))
     }
 }
 
@@ -200,16 +200,16 @@ pub(crate) fn decode_as<P: Params>(method: &str, params: Option<Raw>) -> Result<
         Some(raw) => raw.decode(),
         None => serde_json::from_str("{}"),
     };
-    decoded.map_err(|error| misfit(method, &error))
+    decoded.map_err(|error| params_error(method, &error))
 }
 
 /// What to say of parameters that do not fit.
-pub(crate) fn misfit(method: &str, error: &dyn fmt::Display) -> ErrorObject {
+pub(crate) fn params_error(method: &str, error: &dyn fmt::Display) -> ErrorObject {
     ErrorObject::new(code::INVALID_PARAMS, format!("these are no parameters of {method}: {error}"))
 }
 
 /// What a handler may return: its result, or that or a [`HandlerError`].
-pub trait Answer<R> {
+pub trait IntoAnswer<R> {
     /// The result, or why there is none.
     ///
     /// # Errors
@@ -217,13 +217,13 @@ pub trait Answer<R> {
     fn into_answer(self) -> Result<R, HandlerError>;
 }
 
-impl<R> Answer<R> for R {
+impl<R> IntoAnswer<R> for R {
     fn into_answer(self) -> Result<R, HandlerError> {
         Ok(self)
     }
 }
 
-impl<R> Answer<R> for Result<R, HandlerError> {
+impl<R> IntoAnswer<R> for Result<R, HandlerError> {
     fn into_answer(self) -> Self {
         self
     }

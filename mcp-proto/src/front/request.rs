@@ -10,7 +10,7 @@ use core::task::{Context, Poll, ready};
 use core::time::Duration;
 
 use super::Error;
-use super::slots::{Follow, Link};
+use super::request_slots::{FollowKind, RequestLink};
 use crate::peer::{
     CacheMode, InputMode, Outcome, OutgoingRequest, ProgressOption, RequestId, RequestOptions,
 };
@@ -44,7 +44,7 @@ pub struct Request<M: Method> {
 }
 
 enum State<M: Method> {
-    Draft { link: Arc<dyn Link>, params: Result<M::Params, Error>, options: RequestOptions },
+    Draft { link: Arc<dyn RequestLink>, params: Result<M::Params, Error>, options: RequestOptions },
     Sent(Call<M>),
     Finished,
 }
@@ -53,7 +53,7 @@ enum State<M: Method> {
 impl<M: Method> Unpin for Request<M> {}
 
 impl<M: Method> Request<M> {
-    pub(crate) fn new(link: Arc<dyn Link>, params: Result<M::Params, Error>) -> Self {
+    pub(crate) fn new(link: Arc<dyn RequestLink>, params: Result<M::Params, Error>) -> Self {
         Self {
             state: State::Draft { link, params, options: RequestOptions::default() },
             on_progress: None,
@@ -70,7 +70,7 @@ impl<M: Method> Request<M> {
     }
 
     /// Waits this long for the answer, whatever progress is reported.
-    pub fn maximum(self, maximum: Duration) -> Self {
+    pub fn hard_timeout(self, maximum: Duration) -> Self {
         self.with(|options| options.hard_timeout = Some(maximum))
     }
 
@@ -132,7 +132,7 @@ impl<M: Method> Request<M> {
             }
         });
         match request.state {
-            State::Draft { link, params, options } => Call::send(link, params, options, Follow::Progress),
+            State::Draft { link, params, options } => Call::send(link, params, options, FollowKind::Progress),
             State::Sent(call) => Ok(call),
             State::Finished => Err(Error::Finished),
         }
@@ -148,7 +148,7 @@ impl<M: Method> Request<M> {
     #[cfg(feature = "client")]
     pub(super) fn send(self, set: impl FnOnce(&mut RequestOptions)) -> Result<Call<M>, Error> {
         match self.with(set).state {
-            State::Draft { link, params, options } => Call::send(link, params, options, Follow::Nothing),
+            State::Draft { link, params, options } => Call::send(link, params, options, FollowKind::Nothing),
             State::Sent(call) => Ok(call),
             State::Finished => Err(Error::Finished),
         }
@@ -168,7 +168,7 @@ impl<M: Method> Future for Request<M> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
         if let State::Draft { .. } = this.state {
-            let follow = if this.on_progress.is_some() { Follow::Progress } else { Follow::Nothing };
+            let follow = if this.on_progress.is_some() { FollowKind::Progress } else { FollowKind::Nothing };
             if let State::Draft { link, params, options } =
                 core::mem::replace(&mut this.state, State::Finished)
             {
@@ -203,7 +203,7 @@ impl<M: Method> fmt::Debug for Request<M> {
 /// Dropping it before the answer cancels it on the wire.
 #[must_use = "dropping a call cancels it"]
 pub struct Call<M: Method> {
-    link: Arc<dyn Link>,
+    link: Arc<dyn RequestLink>,
     id: RequestId,
     /// The tool that is called, whose result is held to what it promises.
     #[cfg(all(feature = "client", feature = "schema-validate"))]
@@ -218,14 +218,14 @@ pub struct Call<M: Method> {
 /// What a request was for, as far as its result is held to it.
 #[cfg(feature = "client")]
 #[derive(Clone, Default)]
-pub(super) struct Called(#[cfg(feature = "schema-validate")] Option<Box<str>>);
+pub(super) struct CalledTool(#[cfg(feature = "schema-validate")] Option<Box<str>>);
 
 impl<M: Method> Call<M> {
     fn send(
-        link: Arc<dyn Link>,
+        link: Arc<dyn RequestLink>,
         params: Result<M::Params, Error>,
         options: RequestOptions,
-        follow: Follow,
+        follow: FollowKind,
     ) -> Result<Self, Error> {
         let params = params?;
         let id = link.send(OutgoingRequest::new::<M>(&params, options), follow)?;
@@ -233,7 +233,7 @@ impl<M: Method> Call<M> {
             link,
             id,
             #[cfg(all(feature = "client", feature = "schema-validate"))]
-            tool: super::outputs::called::<M>(&params),
+            tool: super::outputs::called_tool::<M>(&params),
             finished: false,
             #[cfg(feature = "client")]
             received: 0,
@@ -243,7 +243,7 @@ impl<M: Method> Call<M> {
 
     /// A request that something else than this has made, for what another was `called` for.
     #[cfg(feature = "client")]
-    pub(super) fn again(link: Arc<dyn Link>, id: RequestId, called: &Called) -> Self {
+    pub(super) fn from_id(link: Arc<dyn RequestLink>, id: RequestId, called: &CalledTool) -> Self {
         #[cfg(not(feature = "schema-validate"))]
         let _ = called;
         Self {
@@ -260,8 +260,8 @@ impl<M: Method> Call<M> {
 
     /// What another request needs to know to be taken for this one.
     #[cfg(feature = "client")]
-    pub(super) fn called(&self) -> (Arc<dyn Link>, Called) {
-        let called = Called(
+    pub(super) fn call_parts(&self) -> (Arc<dyn RequestLink>, CalledTool) {
+        let called = CalledTool(
             #[cfg(feature = "schema-validate")]
             self.tool.clone(),
         );
@@ -285,11 +285,11 @@ impl<M: Method> Call<M> {
     }
 
     /// What an outcome comes to.
-    pub(super) fn read(&self, outcome: Outcome) -> Result<M::Result, Error> {
+    pub(super) fn decode_outcome(&self, outcome: Outcome) -> Result<M::Result, Error> {
         let result = outcome.decode::<M>().map_err(Error::from);
         #[cfg(all(feature = "client", feature = "schema-validate"))]
-        let result =
-            result.and_then(|result| super::outputs::admit::<M>(&*self.link, self.tool.as_deref(), result));
+        let result = result
+            .and_then(|result| super::outputs::check_result::<M>(&*self.link, self.tool.as_deref(), result));
         result
     }
 
@@ -333,7 +333,7 @@ impl<M: Method> Future for Call<M> {
             return Poll::Ready(Err(Error::Finished));
         }
         let outcome = ready!(self.poll_outcome(cx));
-        Poll::Ready(self.read(outcome))
+        Poll::Ready(self.decode_outcome(outcome))
     }
 }
 

@@ -74,7 +74,7 @@ impl<C: Core<M>, M: ?Sized> Shared<C, M> {
             let polled = act(machine, now);
             core.drain(machine, wakers);
             if polled.is_ready() {
-                wakers.spend(Some(left));
+                wakers.discard(Some(left));
                 return (polled, true);
             }
             let rest = self.signal.park(left, wakers);
@@ -87,7 +87,7 @@ impl<C: Core<M>, M: ?Sized> Shared<C, M> {
     }
 
     /// Looks at the state without changing it.
-    pub(crate) fn look<R>(&self, look: impl FnOnce(&C, &M) -> R) -> R {
+    pub(crate) fn read<R>(&self, look: impl FnOnce(&C, &M) -> R) -> R {
         let state = lock(&self.state);
         look(&state.core, &state.machine)
     }

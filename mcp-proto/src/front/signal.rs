@@ -23,23 +23,23 @@ pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[derive(Default)]
 #[must_use = "wakers are for waking"]
 pub(crate) struct Wakers {
-    due: Few<Waker>,
-    spent: Few<Waker>,
+    due: SmallList<Waker>,
+    discarded: SmallList<Waker>,
 }
 
 /// Mostly one, so that the usual answer allocates nothing.
-struct Few<T> {
+struct SmallList<T> {
     first: Option<T>,
     rest: Vec<T>,
 }
 
-impl<T> Default for Few<T> {
+impl<T> Default for SmallList<T> {
     fn default() -> Self {
         Self { first: None, rest: Vec::new() }
     }
 }
 
-impl<T> Few<T> {
+impl<T> SmallList<T> {
     fn push(&mut self, item: T) {
         match &self.first {
             None => self.first = Some(item),
@@ -62,9 +62,9 @@ impl Wakers {
     }
 
     /// This one was replaced, and is only to be dropped.
-    pub(crate) fn spend(&mut self, waker: Option<Waker>) {
+    pub(crate) fn discard(&mut self, waker: Option<Waker>) {
         if let Some(waker) = waker {
-            self.spent.push(waker);
+            self.discarded.push(waker);
         }
     }
 
@@ -96,27 +96,27 @@ impl Waiters {
             self.next = self.next.saturating_add(1);
             self.next
         });
-        wakers.spend(self.wakers.insert(key, waker));
+        wakers.discard(self.wakers.insert(key, waker));
     }
 
     /// A task no longer waits.
     pub(crate) fn leave(&mut self, key: Option<u64>, wakers: &mut Wakers) {
-        wakers.spend(key.and_then(|key| self.wakers.remove(&key)));
+        wakers.discard(key.and_then(|key| self.wakers.remove(&key)));
     }
 }
 
 /// The waker slot of a driver, and those of its tasks that are to be polled, by their keys: the handlers of a connection,
 /// the sessions of a server.
-pub(crate) struct Signal<K = InboundId>(Mutex<Slot<K>>);
+pub(crate) struct Signal<K = InboundId>(Mutex<SignalState<K>>);
 
-struct Slot<K> {
+struct SignalState<K> {
     driver: Option<Waker>,
     ready: InlineQueue<K>,
 }
 
 impl<K> Default for Signal<K> {
     fn default() -> Self {
-        Self(Mutex::new(Slot { driver: None, ready: InlineQueue::default() }))
+        Self(Mutex::new(SignalState { driver: None, ready: InlineQueue::default() }))
     }
 }
 
@@ -125,7 +125,7 @@ impl<K> Signal<K> {
     pub(crate) fn park(&self, waker: Waker, wakers: &mut Wakers) -> bool {
         let mut slot = lock(&self.0);
         let rest = slot.ready.is_empty();
-        wakers.spend(slot.driver.replace(waker));
+        wakers.discard(slot.driver.replace(waker));
         rest
     }
 

@@ -15,7 +15,7 @@ use serde::Deserialize;
 use crate::Instant;
 use crate::codec::{Sse, SseItem};
 use crate::front::tasks::{TaskChoice, TaskConfig};
-use crate::front::{Context, HandlerError, Multi, Router};
+use crate::front::{Context, HandlerError, Router, SendHandlers};
 use crate::peer::server::{Eras, ListKind, SealKey, Sealer};
 use crate::quota::ByteLimits;
 use crate::rpc::{self, Frame, Id, Message};
@@ -523,14 +523,14 @@ fn pick_newest(from: &[String], which: u8) -> &str {
 
 /// Asks, and keeps what it was called with until that is answered.
 async fn ask_by_form(n: u8, context: Context, mixed_up: Arc<AtomicBool>) -> Result<String, HandlerError> {
-    let kept = context.keep("n", async { n }).await;
+    let kept = context.run_once("n", async { n }).await;
     let schema = ElicitSchema::new([("answer", StringSchema::new().into())]);
     let answer = context.elicit("form", ElicitParams::form("What?", schema)).await?;
     mixed_up.fetch_or(kept != n, Ordering::Relaxed);
     Ok(format!("{n}: {}", answer.action.as_str()))
 }
 
-fn router(clock: &Arc<SimulatedClock>, mixed_up: &Arc<AtomicBool>) -> Router<Multi> {
+fn router(clock: &Arc<SimulatedClock>, mixed_up: &Arc<AtomicBool>) -> Router<SendHandlers> {
     let plain = |name: &str| Tool::new(name, "A tool", crate::schema::Json::empty_object());
     let (for_form, for_job, sleeps) = (mixed_up.clone(), mixed_up.clone(), clock.clone());
     let mut router = Router::new("fuzz", "0")
@@ -566,7 +566,7 @@ fn router(clock: &Arc<SimulatedClock>, mixed_up: &Arc<AtomicBool>) -> Router<Mul
                     "ask" if context.era() == Era::Legacy => drop(context.roots("roots").await),
                     "stuck" => core::future::pending().await,
                     "release" => {
-                        context.release_stream();
+                        context.close_sse_stream();
                         clock.sleep(Duration::from_secs(5)).await;
                     }
                     _ => {}

@@ -16,7 +16,7 @@ use crate::schema::{LoggingLevel, Meta};
 #[non_exhaustive]
 pub struct RequestOptions {
     /// How long to wait for the answer, counted anew from each progress notification. `None` takes the peer's default;
-    /// `Some(Duration::MAX)` waits for ever, within `maximum`.
+    /// `Some(Duration::MAX)` waits for ever, within `hard_timeout`.
     pub timeout: Option<Duration>,
     /// How long to wait at most, whatever progress is reported. `None` takes the peer's default.
     pub hard_timeout: Option<Duration>,
@@ -70,10 +70,10 @@ pub enum CacheMode {
 ///
 /// A server of 2026-07-28 decides by itself among the clients that are ready for it. One of 2025-11-25 is asked for a
 /// task, if it and the tool allow that: a tool that requires it in any case, one that allows it for
-/// [`Handle`](Self::Handle). What tools allow is known from the last lists of them.
+/// [`ClientInner`](Self::ClientInner). What tools allow is known from the last lists of them.
 ///
 /// A request that has become a task has no end but that of the task: [`RequestOptions::timeout`] is over with, and
-/// [`RequestOptions::maximum`] goes on only where it was set for the request. Cancelling it cancels the task.
+/// [`RequestOptions::hard_timeout`] goes on only where it was set for the request. Cancelling it cancels the task.
 ///
 /// <https://modelcontextprotocol.io/extensions/tasks>
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

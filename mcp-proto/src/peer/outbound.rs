@@ -93,7 +93,7 @@ pub(crate) struct OutboundEntry {
 }
 
 impl OutboundEntry {
-    /// A request made at `now` that ends after `timeout` without progress and after `maximum` in any case.
+    /// A request made at `now` that ends after `timeout` without progress and after `hard_timeout` in any case.
     /// `Duration::MAX` stands for no limit.
     pub(crate) fn new(
         info: Option<&'static MethodInfo>,

@@ -205,7 +205,7 @@ impl MethodInfo {
     /// ```
     /// use mcp_proto::schema::{CustomParams, EmptyResult, Method, MethodInfo};
     ///
-    /// /// Asks how a printer is doing.
+    /// /// InputMechanism how a printer is doing.
     /// enum PrinterStatus {}
     ///
     /// impl Method for PrinterStatus {

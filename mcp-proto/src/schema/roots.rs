@@ -41,7 +41,7 @@ object! {
 }
 
 impl Root {
-    /// A directory, or a file, of this machine: an absolute path, as `/home/me/project` or `C:\\Projects\\one`.
+    /// A directory, or a file, of this machine: an absolute path, as `/service/me/project` or `C:\\Projects\\one`.
     ///
     /// ```
     /// use mcp_proto::schema::Root;

@@ -10,7 +10,7 @@ use mcp_proto::schema::Tool;
 use mcp_proto::transport::StreamServer;
 use serde_json::{Value, json};
 
-use crate::front_common::{Counter, TestClock, Wakes};
+use crate::front_common::{CountingEntropy, TestClock, WakeCounter};
 
 const ANSWER: usize = 1000;
 
@@ -53,11 +53,11 @@ fn server_runs_no_more_handlers_than_its_client_takes_answers_of() {
     config.limits.reply_bytes = 2 * ANSWER;
     let machine = StreamServer::new(config);
     let (_, mut driver) =
-        front::server(machine, Arc::new(TestClock::default()), Arc::new(Counter::default()), router);
+        front::server(machine, Arc::new(TestClock::default()), Arc::new(CountingEntropy::default()), router);
 
     let read: String = (0..100).map(|id| call(id, ["quick", "slow"][id % 2])).collect();
     driver.lock(|machine, now| machine.handle_input(now, Bytes::from(read)));
-    let (wakes, waker) = Wakes::new();
+    let (wakes, waker) = WakeCounter::new();
     let mut cx = Context::from_waker(&waker);
     let mut answered = Vec::new();
     for _ in 0..200 {
@@ -100,7 +100,7 @@ fn client_cancels_a_call_whose_handler_has_not_been_started() {
     config.limits.queued_bytes = ANSWER / 2;
     let machine = StreamServer::new(config);
     let (_, mut driver) =
-        front::server(machine, Arc::new(TestClock::default()), Arc::new(Counter::default()), router);
+        front::server(machine, Arc::new(TestClock::default()), Arc::new(CountingEntropy::default()), router);
     let mut cx = Context::from_waker(Waker::noop());
     let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}});
     let read = format!("{}{}{}{cancel}\n", call(0, "count"), call(1, "count"), call(2, "count"));

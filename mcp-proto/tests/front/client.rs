@@ -4,9 +4,11 @@ use core::task::Poll;
 use core::time::Duration;
 use std::sync::{Arc, Mutex};
 
-use crate::front_common::{Front, answer, boxed, config, error, pending, poll, progress, ready, text};
+use crate::front_common::{
+    ClientHarness, answer, boxed, config, error, pending, poll, progress, ready, text,
+};
 use mcp_proto::front::{
-    Client, ClientDriver, ClientHandlers, Error, Event, Events, Fault, PagesError, Request,
+    Client, ClientDriver, ClientHandlers, Error, ErrorOrigin, Event, Events, PagesError, Request,
 };
 use mcp_proto::peer::client::CacheContext;
 use mcp_proto::peer::{CacheMode, RequestError, RequestOptions};
@@ -17,7 +19,7 @@ use serde_json::{Value, json};
 
 #[test]
 fn a_call_is_answered() {
-    let mut s = Front::modern();
+    let mut s = ClientHarness::modern();
     let mut call = s.client.call_tool("add", json!({"a": 2, "b": 3}));
     pending(poll(&mut call));
     let line = s.line();
@@ -30,7 +32,7 @@ fn a_call_is_answered() {
 
 #[test]
 fn a_request_is_not_sent_before_it_is_polled() {
-    let mut s = Front::modern();
+    let mut s = ClientHarness::modern();
     let call = s.client.call_tool("add", json!({}));
     s.expect_silence();
     drop(call);
@@ -39,7 +41,7 @@ fn a_request_is_not_sent_before_it_is_polled() {
 
 #[test]
 fn a_request_made_before_the_server_is_known_waits_for_it() {
-    let mut s = Front::open(config(), ClientHandlers::new());
+    let mut s = ClientHarness::open(config(), ClientHandlers::new());
     let id = s.expect("server/discover");
     let mut call = s.client.call_tool("add", json!({}));
     pending(poll(&mut call));
@@ -59,7 +61,7 @@ fn a_request_made_before_the_server_is_known_waits_for_it() {
 /// F96, C9.6
 #[test]
 fn a_tool_that_fails_is_a_result() {
-    let mut s = Front::modern();
+    let mut s = ClientHarness::modern();
     let mut call = s.client.call_tool("add", json!({}));
     pending(poll(&mut call));
     let id = s.expect("tools/call");
@@ -70,25 +72,25 @@ fn a_tool_that_fails_is_a_result() {
 /// Contract 11
 #[test]
 fn an_error_of_the_server_is_told_from_one_of_this_side() {
-    let mut s = Front::modern();
+    let mut s = ClientHarness::modern();
     let mut call = s.client.read_resource("note:///1");
     pending(poll(&mut call));
     let id = s.expect("resources/read");
-    s.say(&[error(&id, -32602)]);
+    s.receive(&[error(&id, -32602)]);
     let told = ready(poll(&mut call)).unwrap_err();
-    assert_eq!((told.code(), told.fault()), (Some(-32602), Fault::Peer));
+    assert_eq!((told.code(), told.origin()), (Some(-32602), ErrorOrigin::Peer));
     assert_eq!(told.to_string(), "the peer answered with an error: no (-32602)");
-    assert!(!told.was_not_sent() && !told.is_timeout() && !told.is_disconnect());
+    assert!(!told.is_unsent() && !told.is_timeout() && !told.is_disconnect());
 
     let own = ready(poll(&mut s.client.call_tool("add", 5))).unwrap_err();
-    assert_eq!((own.code(), own.fault()), (None, Fault::Local));
-    assert!(own.was_not_sent());
+    assert_eq!((own.code(), own.origin()), (None, ErrorOrigin::Local));
+    assert!(own.is_unsent());
     s.expect_silence();
 }
 
 #[test]
 fn a_result_that_is_none_is_an_error_with_the_result_in_it() {
-    let mut s = Front::modern();
+    let mut s = ClientHarness::modern();
     let mut call = s.client.complete(PromptReference::new("p"), "x", "");
     pending(poll(&mut call));
     let id = s.expect("completion/complete");
@@ -104,7 +106,7 @@ fn a_result_that_is_none_is_an_error_with_the_result_in_it() {
 
 #[test]
 fn a_capability_that_the_server_lacks_is_refused_before_sending() {
-    let mut s = Front::open(config(), ClientHandlers::new());
+    let mut s = ClientHarness::open(config(), ClientHandlers::new());
     let id = s.expect("server/discover");
     s.answer(
         &id,
@@ -114,13 +116,13 @@ fn a_capability_that_the_server_lacks_is_refused_before_sending() {
         }),
     );
     let refused = ready(poll(&mut s.client.call_tool("add", json!({})))).unwrap_err();
-    assert!(matches!(refused, Error::Refused(RequestError::Capability { .. })), "{refused}");
+    assert!(matches!(refused, Error::NotSent(RequestError::Capability { .. })), "{refused}");
     s.expect_silence();
 }
 
 #[test]
 fn a_finished_future_says_so_when_it_is_polled_again() {
-    let mut s = Front::modern();
+    let mut s = ClientHarness::modern();
     let mut call = s.client.call_tool("add", json!({}));
     pending(poll(&mut call));
     let id = s.expect("tools/call");
@@ -132,7 +134,7 @@ fn a_finished_future_says_so_when_it_is_polled_again() {
 /// C7.1, contract 12
 #[test]
 fn dropping_a_request_cancels_it_on_the_wire() {
-    let mut s = Front::modern();
+    let mut s = ClientHarness::modern();
     let mut call = s.client.call_tool("add", json!({}));
     pending(poll(&mut call));
     let id = s.expect("tools/call");
@@ -145,20 +147,20 @@ fn dropping_a_request_cancels_it_on_the_wire() {
 /// C7.5
 #[test]
 fn an_answer_to_a_dropped_request_disturbs_nobody() {
-    let mut s = Front::modern();
+    let mut s = ClientHarness::modern();
     let mut dropped = s.client.call_tool("add", json!({}));
     let mut kept = s.client.call_tool("add", json!({}));
     pending(poll(&mut dropped));
     pending(poll(&mut kept));
     let (first, second) = (s.expect("tools/call"), s.expect("tools/call"));
     drop(dropped);
-    s.say(&[answer(&first, text("1")), answer(&second, text("2"))]);
+    s.receive(&[answer(&first, text("1")), answer(&second, text("2"))]);
     assert_eq!(ready(poll(&mut kept)).unwrap().text_content(), "2");
 }
 
 #[test]
 fn dropping_an_answered_request_cancels_nothing() {
-    let mut s = Front::modern();
+    let mut s = ClientHarness::modern();
     let mut call = s.client.call_tool("add", json!({}));
     pending(poll(&mut call));
     let id = s.expect("tools/call");
@@ -170,7 +172,7 @@ fn dropping_an_answered_request_cancels_nothing() {
 /// C7.7
 #[test]
 fn a_call_can_be_cancelled_with_a_reason() {
-    let mut s = Front::modern();
+    let mut s = ClientHarness::modern();
     let call = s.client.call_tool("add", json!({})).start().unwrap();
     let id = s.expect("tools/call");
     call.cancel("the user pressed stop");
@@ -184,7 +186,7 @@ fn a_call_can_be_cancelled_with_a_reason() {
 /// C7.2
 #[test]
 fn a_request_has_a_timeout_of_its_own() {
-    let mut s = Front::modern();
+    let mut s = ClientHarness::modern();
     let mut call = s.client.call_tool("add", json!({})).timeout(Duration::from_secs(2));
     pending(poll(&mut call));
     s.expect("tools/call");
@@ -199,7 +201,7 @@ fn a_request_has_a_timeout_of_its_own() {
 
 #[test]
 fn a_command_is_given_at_its_own_time_and_not_at_the_drivers_last() {
-    let mut s = Front::modern();
+    let mut s = ClientHarness::modern();
     // The driver sleeps meanwhile.
     s.clock.advance(Duration::from_secs(3600));
     let mut call = s.client.call_tool("add", json!({}));
@@ -211,7 +213,7 @@ fn a_command_is_given_at_its_own_time_and_not_at_the_drivers_last() {
 
 #[test]
 fn requests_in_flight_are_independent() {
-    let mut s = Front::modern();
+    let mut s = ClientHarness::modern();
     let calls: Vec<_> = (0..3).map(|_| s.client.call_tool("add", json!({})).start().unwrap()).collect();
     let ids: Vec<_> = (0..3).map(|_| s.expect("tools/call")).collect();
     for (index, id) in ids.iter().enumerate().rev() {
@@ -224,7 +226,7 @@ fn requests_in_flight_are_independent() {
 
 #[test]
 fn options_reach_the_wire() {
-    let mut s = Front::modern();
+    let mut s = ClientHarness::modern();
     let mut own = mcp_proto::schema::Meta::new();
     own.insert("com.example/trace", "abc");
     let mut call =
@@ -239,7 +241,7 @@ fn options_reach_the_wire() {
 
 #[test]
 fn progress_is_told_in_order_and_before_the_answer() {
-    let mut s = Front::modern();
+    let mut s = ClientHarness::modern();
     let seen = Arc::new(Mutex::new(Vec::new()));
     let log = seen.clone();
     let mut call = s
@@ -250,21 +252,21 @@ fn progress_is_told_in_order_and_before_the_answer() {
     let line = s.line();
     assert_eq!(line["params"]["_meta"]["progressToken"], line["id"]);
     let id = &line["id"];
-    s.say(&[progress(id, 1)]);
+    s.receive(&[progress(id, 1)]);
     pending(poll(&mut call));
     // The last report comes in one piece with the answer.
-    s.say(&[progress(id, 2), progress(id, 3), answer(id, text("done"))]);
+    s.receive(&[progress(id, 2), progress(id, 3), answer(id, text("done"))]);
     assert!(ready(poll(&mut call)).is_ok());
     assert_eq!(*seen.lock().unwrap(), [1, 2, 3]);
 }
 
 #[test]
 fn progress_can_be_awaited() {
-    let mut s = Front::modern();
+    let mut s = ClientHarness::modern();
     let mut call = s.client.call_tool("slow", json!({})).start().unwrap();
     let id = s.expect("tools/call");
     pending(poll(&mut boxed(call.progress())));
-    s.say(&[progress(&id, 1), answer(&id, text("done"))]);
+    s.receive(&[progress(&id, 1), answer(&id, text("done"))]);
     assert_eq!(ready(poll(&mut boxed(call.progress()))).unwrap().progress.as_i64(), Some(1));
     assert_eq!(ready(poll(&mut boxed(call.progress()))), None);
     assert!(ready(poll(&mut call)).is_ok());
@@ -274,11 +276,11 @@ fn progress_can_be_awaited() {
 /// Contract 8
 #[test]
 fn progress_that_nobody_takes_is_bounded_and_the_newest_is_kept() {
-    let mut s = Front::modern();
+    let mut s = ClientHarness::modern();
     let mut call = s.client.call_tool("slow", json!({})).start().unwrap();
     let id = s.expect("tools/call");
     for value in 0..1000 {
-        s.say(&[progress(&id, value)]);
+        s.receive(&[progress(&id, value)]);
     }
     s.answer(&id, text("done"));
     let mut seen = Vec::new();
@@ -292,13 +294,13 @@ fn progress_that_nobody_takes_is_bounded_and_the_newest_is_kept() {
 /// C7.3
 #[test]
 fn progress_extends_the_timeout() {
-    let mut s = Front::modern();
+    let mut s = ClientHarness::modern();
     let mut call = s.client.call_tool("slow", json!({})).timeout(Duration::from_secs(2));
     pending(poll(&mut call));
     let id = s.expect("tools/call");
     for value in 0..10 {
         s.advance(Duration::from_secs(1));
-        s.say(&[progress(&id, value)]);
+        s.receive(&[progress(&id, value)]);
     }
     pending(poll(&mut call));
 }
@@ -314,7 +316,7 @@ fn page(names: &[&str], next: Value) -> Value {
 /// C9.1, K19
 #[test]
 fn a_list_is_read_to_its_end_and_the_empty_string_is_a_cursor() {
-    let mut s = Front::modern();
+    let mut s = ClientHarness::modern();
     let mut list = s.client.list_tools();
     pending(poll(&mut list));
     let line = s.line();
@@ -335,7 +337,7 @@ fn a_list_is_read_to_its_end_and_the_empty_string_is_a_cursor() {
 /// C8.6
 #[test]
 fn a_list_whose_cursor_has_become_invalid_is_read_once_more_from_its_beginning() {
-    let mut s = Front::modern();
+    let mut s = ClientHarness::modern();
     let kept = |names: &[&str], next: Value| {
         let mut page = page(names, next);
         page["ttlMs"] = json!(60_000);
@@ -351,7 +353,7 @@ fn a_list_whose_cursor_has_become_invalid_is_read_once_more_from_its_beginning()
     let mut other = s.client.list_tools();
     pending(poll(&mut other));
     let also_asked = s.expect("tools/list");
-    s.say(&[error(&asked, -32602), error(&also_asked, -32602)]);
+    s.receive(&[error(&asked, -32602), error(&also_asked, -32602)]);
     for list in [&mut list, &mut other] {
         pending(poll(list));
         let line = s.line();
@@ -368,7 +370,7 @@ fn a_list_whose_cursor_has_become_invalid_is_read_once_more_from_its_beginning()
 /// C8.6
 #[test]
 fn a_cursor_that_is_invalid_twice_is_an_error() {
-    let mut s = Front::modern();
+    let mut s = ClientHarness::modern();
     let mut list = s.client.list_tools();
     for _ in 0..2 {
         pending(poll(&mut list));
@@ -376,14 +378,14 @@ fn a_cursor_that_is_invalid_twice_is_an_error() {
         s.answer(&id, page(&["a"], json!("x")));
         pending(poll(&mut list));
         let id = s.expect("tools/list");
-        s.say(&[error(&id, -32602)]);
+        s.receive(&[error(&id, -32602)]);
     }
     assert_eq!(ready(poll(&mut list)).unwrap_err().error.code(), Some(-32602));
     // The first page has no cursor that could be invalid.
     let mut list = s.client.list_tools();
     pending(poll(&mut list));
     let id = s.expect("tools/list");
-    s.say(&[error(&id, -32602)]);
+    s.receive(&[error(&id, -32602)]);
     assert_eq!(ready(poll(&mut list)).unwrap_err().error.code(), Some(-32602));
     s.expect_silence();
 }
@@ -391,7 +393,7 @@ fn a_cursor_that_is_invalid_twice_is_an_error() {
 /// C8.3, C8.6: a list that is all of one time is asked for anew.
 #[test]
 fn a_list_that_may_be_kept_is_there_at_once_unless_a_fresh_one_is_wanted() {
-    let mut s = Front::modern();
+    let mut s = ClientHarness::modern();
     let mut pages = [page(&["a"], json!("x")), page(&["b"], Value::Null)];
     for page in &mut pages {
         page["ttlMs"] = json!(60_000);
@@ -420,7 +422,7 @@ fn a_list_that_may_be_kept_is_there_at_once_unless_a_fresh_one_is_wanted() {
 /// K19
 #[test]
 fn a_list_that_goes_round_in_a_circle_is_given_up() {
-    let mut s = Front::modern();
+    let mut s = ClientHarness::modern();
     let mut list = s.client.list_tools();
     for cursor in ["x", "y", "x"] {
         pending(poll(&mut list));
@@ -438,7 +440,7 @@ fn a_list_that_goes_round_in_a_circle_is_given_up() {
 
 #[test]
 fn a_list_has_a_limit_of_pages() {
-    let mut s = Front::modern();
+    let mut s = ClientHarness::modern();
     let mut list = s.client.list_tools().page_limit(2);
     for cursor in ["x", "y"] {
         pending(poll(&mut list));
@@ -453,7 +455,7 @@ fn a_list_has_a_limit_of_pages() {
 
 #[test]
 fn an_item_that_can_not_be_read_is_set_apart_with_its_place_in_the_whole_list() {
-    let mut s = Front::modern();
+    let mut s = ClientHarness::modern();
     let mut list = s.client.list_tools();
     pending(poll(&mut list));
     let id = s.expect("tools/list");
@@ -472,7 +474,7 @@ fn an_item_that_can_not_be_read_is_set_apart_with_its_place_in_the_whole_list() 
 /// C9.2
 #[test]
 fn one_page_can_be_asked_for() {
-    let mut s = Front::modern();
+    let mut s = ClientHarness::modern();
     let mut first = s.client.list_tools_page(Some("p2"));
     pending(poll(&mut first));
     let line = s.line();
@@ -483,7 +485,7 @@ fn one_page_can_be_asked_for() {
 
 #[test]
 fn dropping_a_list_cancels_the_page_that_is_under_way() {
-    let mut s = Front::modern();
+    let mut s = ClientHarness::modern();
     let mut list = s.client.list_tools();
     pending(poll(&mut list));
     s.expect("tools/list");
@@ -506,7 +508,7 @@ fn handles_may_be_shared_and_drivers_moved() {
 
 #[test]
 fn a_request_takes_all_options_at_once() {
-    let mut s = Front::modern();
+    let mut s = ClientHarness::modern();
     let options = RequestOptions::default().timeout(Duration::from_secs(1));
     let mut call = s.client.call_tool("add", json!({})).options(options);
     pending(poll(&mut call));
@@ -516,7 +518,7 @@ fn a_request_takes_all_options_at_once() {
 
 #[test]
 fn a_pending_poll_stays_pending() {
-    let s = Front::modern();
+    let s = ClientHarness::modern();
     let mut call = s.client.call_tool("add", json!({}));
     assert!(matches!(poll(&mut call), Poll::Pending));
     assert!(matches!(poll(&mut call), Poll::Pending));

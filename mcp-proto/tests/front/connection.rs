@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::front_common::{Front, Wakes, boxed, config, notification, pending, poll, poll_with, ready, text};
-use mcp_proto::front::{Client, ClientHandlers, Error, Event, Fault, Update};
+use crate::front_common::{
+    ClientHarness, WakeCounter, boxed, config, notification, pending, poll, poll_with, ready, text,
+};
+use mcp_proto::front::{Client, ClientHandlers, Error, ErrorOrigin, Event, SubscriptionUpdate};
 use mcp_proto::peer::client::{CloseReason, EraPolicy, LinkAction, State};
 use mcp_proto::peer::{LostReason, RequestError};
 use mcp_proto::schema::{Era, ResourceUpdated, RootsListChanged, SubscriptionFilter, ToolListChanged};
@@ -13,8 +15,8 @@ use serde_json::json;
 
 #[test]
 fn the_server_is_waited_for() {
-    let mut s = Front::open(config(), ClientHandlers::new());
-    let (wakes, waker) = Wakes::new();
+    let mut s = ClientHarness::open(config(), ClientHandlers::new());
+    let (wakes, waker) = WakeCounter::new();
     let client = s.client.clone();
     let mut known = boxed(client.ready());
     pending(poll_with(&mut known, &waker));
@@ -29,14 +31,14 @@ fn the_server_is_waited_for() {
     );
     assert!(wakes.take() > 0);
     assert_eq!(ready(poll(&mut known)).unwrap().era, Era::Modern);
-    assert_eq!(s.client.verdict().unwrap().era, Era::Modern);
+    assert_eq!(s.client.known_era().unwrap().era, Era::Modern);
 }
 
 #[test]
 fn a_connection_that_fails_tells_all_who_wait() {
     let mut config = config();
     config.era_policy = EraPolicy::ModernOnly;
-    let mut s = Front::open(config, ClientHandlers::new());
+    let mut s = ClientHarness::open(config, ClientHandlers::new());
     let client = s.client.clone();
     let mut known = boxed(client.ready());
     let mut call = s.client.call_tool("add", json!({}));
@@ -47,15 +49,15 @@ fn a_connection_that_fails_tells_all_who_wait() {
     assert!(matches!(told, Error::Closed(CloseReason::Connect(_))));
     assert!(told.to_string().contains("exit status 1"), "{told}");
     let refused = ready(poll(&mut call)).unwrap_err();
-    assert!(refused.was_not_sent() && refused.is_disconnect(), "{refused}");
-    assert_eq!(refused.fault(), Fault::Connection);
+    assert!(refused.is_unsent() && refused.is_disconnect(), "{refused}");
+    assert_eq!(refused.origin(), ErrorOrigin::Connection);
 }
 
 /// Contract 1
 #[test]
 fn a_connection_that_is_lost_ends_every_request() {
-    let mut s = Front::modern();
-    let (wakes, waker) = Wakes::new();
+    let mut s = ClientHarness::modern();
+    let (wakes, waker) = WakeCounter::new();
     let mut call = s.client.call_tool("add", json!({}));
     pending(poll_with(&mut call, &waker));
     s.expect("tools/call");
@@ -64,14 +66,14 @@ fn a_connection_that_is_lost_ends_every_request() {
     assert!(
         matches!(ready(poll(&mut call)), Err(Error::Lost(LostReason::Disconnected(detail))) if detail == "killed")
     );
-    assert!(ready(poll(&mut s.client.call_tool("add", json!({})))).unwrap_err().was_not_sent());
+    assert!(ready(poll(&mut s.client.call_tool("add", json!({})))).unwrap_err().is_unsent());
 }
 
 /// Contract 1
 #[test]
 fn dropping_the_driver_ends_everything_and_refuses_what_comes_later() {
-    let mut s = Front::modern();
-    let (wakes, waker) = Wakes::new();
+    let mut s = ClientHarness::modern();
+    let (wakes, waker) = WakeCounter::new();
     let client = s.client.clone();
     let mut events = client.events();
     let mut call = client.call_tool("add", json!({}));
@@ -100,7 +102,7 @@ fn dropping_the_driver_ends_everything_and_refuses_what_comes_later() {
 
 #[test]
 fn a_driver_dropped_before_the_server_is_known_refuses_what_waits() {
-    let s = Front::open(config(), ClientHandlers::new());
+    let s = ClientHarness::open(config(), ClientHandlers::new());
     let client = s.client.clone();
     let mut call = client.call_tool("add", json!({}));
     pending(poll(&mut call));
@@ -111,14 +113,14 @@ fn a_driver_dropped_before_the_server_is_known_refuses_what_waits() {
 
 #[test]
 fn closing_lets_requests_finish_and_takes_no_more() {
-    let mut s = Front::modern();
+    let mut s = ClientHarness::modern();
     let client = s.client.clone();
     let mut call = client.call_tool("add", json!({}));
     pending(poll(&mut call));
     let id = s.expect("tools/call");
     let mut closing = boxed(client.close());
     pending(poll(&mut closing));
-    assert!(ready(poll(&mut client.call_tool("add", json!({})))).unwrap_err().was_not_sent());
+    assert!(ready(poll(&mut client.call_tool("add", json!({})))).unwrap_err().is_unsent());
     s.answer(&id, text("5"));
     assert!(ready(poll(&mut call)).is_ok());
     assert_eq!(s.links, [LinkAction::CloseWrite]);
@@ -131,9 +133,9 @@ fn closing_lets_requests_finish_and_takes_no_more() {
 
 #[test]
 fn close_returns_at_once_when_the_driver_was_dropped_after_the_end() {
-    let mut s = Front::modern();
+    let mut s = ClientHarness::modern();
     let client = s.client.clone();
-    let (wakes, waker) = Wakes::new();
+    let (wakes, waker) = WakeCounter::new();
     let mut closing = boxed(client.close());
     pending(poll_with(&mut closing, &waker));
     s.turn();
@@ -147,14 +149,14 @@ fn close_returns_at_once_when_the_driver_was_dropped_after_the_end() {
 
 #[test]
 fn dropping_the_last_client_closes_although_its_events_are_listened_to() {
-    let mut s = Front::modern();
+    let mut s = ClientHarness::modern();
     let events = s.client.events();
     let second = s.client.clone();
     let first = core::mem::replace(&mut s.client, second);
     drop(first);
     s.turn();
     assert_eq!(s.links, []);
-    let Front { client, mut driver, .. } = s;
+    let ClientHarness { client, mut driver, .. } = s;
     drop(client);
     let mut links = Vec::new();
     driver.lock(|machine, _| links.extend(machine.poll_link()));
@@ -164,9 +166,9 @@ fn dropping_the_last_client_closes_although_its_events_are_listened_to() {
 
 #[test]
 fn a_request_in_flight_keeps_the_connection_open() {
-    let s = Front::modern();
+    let s = ClientHarness::modern();
     let mut call = s.client.call_tool("add", json!({})).start().unwrap();
-    let Front { client, mut driver, .. } = s;
+    let ClientHarness { client, mut driver, .. } = s;
     drop(client);
     assert_eq!(driver.lock(|machine, _| machine.poll_link()), None);
     pending(poll(&mut call));
@@ -179,7 +181,7 @@ fn a_request_in_flight_keeps_the_connection_open() {
 
 #[test]
 fn aborting_ends_at_once() {
-    let mut s = Front::modern();
+    let mut s = ClientHarness::modern();
     let mut call = s.client.call_tool("add", json!({}));
     pending(poll(&mut call));
     s.expect("tools/call");
@@ -193,7 +195,7 @@ fn aborting_ends_at_once() {
 
 #[test]
 fn a_command_wakes_the_driver_once_and_an_idle_driver_is_not_woken() {
-    let mut s = Front::modern();
+    let mut s = ClientHarness::modern();
     s.turn();
     assert_eq!(s.wakes.take(), 0);
     let mut call = s.client.call_tool("add", json!({}));
@@ -207,8 +209,8 @@ fn a_command_wakes_the_driver_once_and_an_idle_driver_is_not_woken() {
 
 #[test]
 fn an_answer_wakes_only_who_awaits_it() {
-    let mut s = Front::modern();
-    let ((first_wakes, first), (second_wakes, second)) = (Wakes::new(), Wakes::new());
+    let mut s = ClientHarness::modern();
+    let ((first_wakes, first), (second_wakes, second)) = (WakeCounter::new(), WakeCounter::new());
     let mut one = s.client.call_tool("add", json!({}));
     let mut two = s.client.call_tool("add", json!({}));
     pending(poll_with(&mut one, &first));
@@ -221,8 +223,8 @@ fn an_answer_wakes_only_who_awaits_it() {
 
 #[test]
 fn the_waker_of_the_last_poll_is_the_one_that_is_called() {
-    let mut s = Front::modern();
-    let ((old_wakes, old), (new_wakes, new)) = (Wakes::new(), Wakes::new());
+    let mut s = ClientHarness::modern();
+    let ((old_wakes, old), (new_wakes, new)) = (WakeCounter::new(), WakeCounter::new());
     let mut call = s.client.call_tool("add", json!({}));
     pending(poll_with(&mut call, &old));
     pending(poll_with(&mut call, &new));
@@ -232,15 +234,15 @@ fn the_waker_of_the_last_poll_is_the_one_that_is_called() {
 }
 
 /// A waker that uses the client when it is called, cloned or dropped.
-struct Nosy(Client);
+struct ReentrantWaker(Client);
 
-impl std::task::Wake for Nosy {
+impl std::task::Wake for ReentrantWaker {
     fn wake(self: Arc<Self>) {
         let _ = self.0.state();
     }
 }
 
-impl Drop for Nosy {
+impl Drop for ReentrantWaker {
     fn drop(&mut self) {
         let _ = self.0.state();
     }
@@ -248,8 +250,8 @@ impl Drop for Nosy {
 
 #[test]
 fn no_waker_is_called_or_dropped_under_the_lock() {
-    let mut s = Front::modern();
-    let nosy = || core::task::Waker::from(Arc::new(Nosy(s.client.clone())));
+    let mut s = ClientHarness::modern();
+    let nosy = || core::task::Waker::from(Arc::new(ReentrantWaker(s.client.clone())));
     let mut call = s.client.call_tool("add", json!({}));
     pending(poll_with(&mut call, &nosy()));
     pending(poll_with(&mut call, &nosy()));
@@ -274,9 +276,9 @@ fn no_waker_is_called_or_dropped_under_the_lock() {
 
 #[test]
 fn notifications_of_the_server_are_events() {
-    let mut s = Front::legacy();
+    let mut s = ClientHarness::legacy();
     let mut events = s.client.events();
-    s.say(&[
+    s.receive(&[
         notification("notifications/tools/list_changed", json!({})),
         notification("notifications/resources/updated", json!({"uri": "note:///1"})),
     ]);
@@ -290,18 +292,18 @@ fn notifications_of_the_server_are_events() {
 
 #[test]
 fn a_notification_without_params_can_be_decoded() {
-    let mut s = Front::legacy();
+    let mut s = ClientHarness::legacy();
     let mut events = s.client.events();
-    s.say(&[json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})]);
+    s.receive(&[json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})]);
     let [Event::Notification(changed)] = &events.drain()[..] else { panic!() };
     assert!(changed.decode::<ToolListChanged>().unwrap().is_ok());
 }
 
 #[test]
 fn every_listener_hears_every_event() {
-    let mut s = Front::legacy();
+    let mut s = ClientHarness::legacy();
     let mut listeners = [s.client.events(), s.client.events()];
-    s.say(&[notification("notifications/tools/list_changed", json!({}))]);
+    s.receive(&[notification("notifications/tools/list_changed", json!({}))]);
     for events in &mut listeners {
         assert_eq!(events.drain().len(), 1);
     }
@@ -310,10 +312,10 @@ fn every_listener_hears_every_event() {
 /// Contract 8
 #[test]
 fn a_listener_that_sleeps_is_told_how_much_it_missed() {
-    let mut s = Front::legacy();
+    let mut s = ClientHarness::legacy();
     let mut events = s.client.events();
     for number in 0..3000 {
-        s.say(&[notification(
+        s.receive(&[notification(
             "notifications/resources/updated",
             json!({"uri": format!("note:///{number}")}),
         )]);
@@ -328,12 +330,12 @@ fn a_listener_that_sleeps_is_told_how_much_it_missed() {
 /// Contract 8
 #[test]
 fn what_waits_for_a_listener_is_bounded_in_bytes() {
-    let mut s = Front::legacy();
+    let mut s = ClientHarness::legacy();
     let mut events = s.client.events();
     let long = "x".repeat(6 * 1024 * 1024);
     for number in 0..4 {
         let params = json!({"uri": format!("note:///{number}"), "_meta": {"com.example/pad": long}});
-        s.say(&[notification("notifications/resources/updated", params)]);
+        s.receive(&[notification("notifications/resources/updated", params)]);
     }
     let seen = events.drain();
     assert!(matches!(seen[0], Event::Missed { count: 2 }));
@@ -343,7 +345,7 @@ fn what_waits_for_a_listener_is_bounded_in_bytes() {
 /// Contract 9
 #[test]
 fn noise_is_an_event() {
-    let mut s = Front::modern();
+    let mut s = ClientHarness::modern();
     let mut events = s.client.events();
     s.driver.lock(|machine, now| {
         machine.handle_input(now, mcp_proto::Bytes::from_static(b"Listening on port 1\n"))
@@ -353,7 +355,7 @@ fn noise_is_an_event() {
 
 #[test]
 fn events_end_with_the_connection() {
-    let mut s = Front::modern();
+    let mut s = ClientHarness::modern();
     let mut events = s.client.events();
     s.end("gone");
     let last = events.drain();
@@ -365,9 +367,9 @@ fn events_end_with_the_connection() {
 
 #[test]
 fn a_notification_that_the_revision_lacks_is_refused() {
-    let mut s = Front::modern();
+    let mut s = ClientHarness::modern();
     let refused = s.client.notify::<RootsListChanged>(&Default::default()).unwrap_err();
-    assert!(matches!(refused, Error::Refused(RequestError::Revision { .. })), "{refused}");
+    assert!(matches!(refused, Error::NotSent(RequestError::Revision { .. })), "{refused}");
     s.expect_silence();
 }
 
@@ -376,7 +378,7 @@ fn a_notification_that_the_revision_lacks_is_refused() {
 /// C6.2, C6.3
 #[test]
 fn a_subscription_hears_what_is_tagged_with_it() {
-    let mut s = Front::modern();
+    let mut s = ClientHarness::modern();
     let mut events = s.client.events();
     let mut filter = SubscriptionFilter::new();
     filter.tools_list_changed = Some(true);
@@ -384,16 +386,20 @@ fn a_subscription_hears_what_is_tagged_with_it() {
     let line = s.line();
     assert_eq!(line["params"]["notifications"]["toolsListChanged"], true);
     let tag = json!({"io.modelcontextprotocol/subscriptionId": line["id"]});
-    s.say(&[
+    s.receive(&[
         notification(
             "notifications/subscriptions/acknowledged",
             json!({"notifications": {"toolsListChanged": true}, "_meta": tag}),
         ),
         notification("notifications/tools/list_changed", json!({"_meta": tag})),
     ]);
-    let Some(Update::Acknowledged(granted)) = ready(poll(&mut boxed(subscription.next()))) else { panic!() };
+    let Some(SubscriptionUpdate::Acknowledged(granted)) = ready(poll(&mut boxed(subscription.next()))) else {
+        panic!()
+    };
     assert_eq!(granted.tools_list_changed, Some(true));
-    let Some(Update::Notification(changed)) = ready(poll(&mut boxed(subscription.next()))) else { panic!() };
+    let Some(SubscriptionUpdate::Notification(changed)) = ready(poll(&mut boxed(subscription.next()))) else {
+        panic!()
+    };
     assert!(changed.is::<ToolListChanged>());
     pending(poll(&mut boxed(subscription.next())));
     assert!(events.drain().is_empty());
@@ -407,7 +413,7 @@ fn a_subscription_hears_what_is_tagged_with_it() {
 /// C6.6
 #[test]
 fn dropping_a_subscription_ends_it_on_the_wire() {
-    let mut s = Front::modern();
+    let mut s = ClientHarness::modern();
     let subscription = s.client.listen(SubscriptionFilter::new()).unwrap();
     let id = s.expect("subscriptions/listen");
     drop(subscription);
@@ -416,7 +422,7 @@ fn dropping_a_subscription_ends_it_on_the_wire() {
 
 #[test]
 fn a_subscription_that_is_lost_says_so() {
-    let mut s = Front::modern();
+    let mut s = ClientHarness::modern();
     let mut subscription = s.client.listen(SubscriptionFilter::new()).unwrap();
     s.expect("subscriptions/listen");
     s.end("gone");

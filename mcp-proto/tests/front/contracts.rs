@@ -7,7 +7,7 @@ use core::time::Duration;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
-use crate::front_common::{Counter, TestClock, config};
+use crate::front_common::{CountingEntropy, TestClock, config};
 use mcp_proto::Bytes;
 use mcp_proto::front::{
     self, Call, Client, ClientDriver, ClientHandlers, Context, Error, Progress, Router, ServerDriver,
@@ -84,15 +84,15 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
 }
 
 #[derive(Deserialize)]
-struct Said {
+struct SayArguments {
     say: String,
 }
 
 fn router(contexts: Arc<Mutex<Vec<Context>>>) -> Router {
     let tool = |name: &str| Tool::new(name, "", json!({"type": "object"}));
     Router::new("echo", "1")
-        .tool_with(tool("quick"), async |Said { say }, _| say)
-        .tool_with(tool("busy"), async |Said { say }, cx: Context| {
+        .tool_with(tool("quick"), async |SayArguments { say }, _| say)
+        .tool_with(tool("busy"), async |SayArguments { say }, cx: Context| {
             for step in 1..4_u64 {
                 cx.progress(Progress::new(step).total(3_u64));
                 let mut yielded = false;
@@ -107,11 +107,11 @@ fn router(contexts: Arc<Mutex<Vec<Context>>>) -> Router {
             }
             say
         })
-        .tool_with(tool("never"), move |Said { .. }, cx| {
+        .tool_with(tool("never"), move |SayArguments { .. }, cx| {
             contexts.lock().unwrap().push(cx);
             core::future::pending::<String>()
         })
-        .tool_with(tool("asking"), async |Said { say }, cx: Context| {
+        .tool_with(tool("asking"), async |SayArguments { say }, cx: Context| {
             match cx.request::<Elicit>(ElicitParams::form("?", ElicitSchema::new(Map::new()))).await {
                 Ok(_) | Err(_) => say,
             }
@@ -124,7 +124,7 @@ struct Pending {
     progress: u64,
 }
 
-struct World {
+struct Simulation {
     client: Client,
     client_driver: Option<ClientDriver<StreamClient>>,
     server_driver: Option<ServerDriver<StreamServer>>,
@@ -136,12 +136,12 @@ struct World {
     made: usize,
 }
 
-impl World {
+impl Simulation {
     fn new(mode: EraPolicy) -> Self {
         let clock = Arc::new(TestClock::default());
         let contexts = Arc::new(Mutex::new(Vec::new()));
         let router = router(contexts.clone());
-        let entropy = Arc::new(Counter::default());
+        let entropy = Arc::new(CountingEntropy::default());
         let machine = StreamServer::new(router.config());
         let (_, server_driver) = front::server(machine, clock.clone(), entropy, router);
         let handlers = ClientHandlers::new().elicitation(async |_, _| ElicitResult::decline());
@@ -305,7 +305,7 @@ proptest! {
     /// Contract 1, contract 2, contract 12: whatever is done in whatever order, no call is left without its one end.
     #[test]
     fn every_call_ends_once_and_with_its_own_answer(legacy: bool, ops in ops()) {
-        let mut world = World::new(if legacy { EraPolicy::LegacyOnly } else { EraPolicy::Auto });
+        let mut world = Simulation::new(if legacy { EraPolicy::LegacyOnly } else { EraPolicy::Auto });
         for op in ops {
             world.apply(op);
         }
@@ -328,7 +328,7 @@ proptest! {
         kinds in proptest::collection::vec(prop_oneof![Just(Kind::Quick), Just(Kind::Busy), Just(Kind::Asking)], 1..20),
         chunk in 1_usize..200,
     ) {
-        let mut world = World::new(if legacy { EraPolicy::LegacyOnly } else { EraPolicy::Auto });
+        let mut world = Simulation::new(if legacy { EraPolicy::LegacyOnly } else { EraPolicy::Auto });
         for kind in kinds {
             world.apply(Op::Call(kind));
         }

@@ -1,6 +1,6 @@
 //! Forms: what stands in them at first, and what may be answered.
 
-use crate::front_common::{Front, request};
+use crate::front_common::{ClientHarness, request};
 use mcp_proto::front::ClientHandlers;
 use mcp_proto::rpc::code;
 use mcp_proto::schema::{
@@ -201,10 +201,14 @@ fn asked(answer: impl Fn(&ElicitSchema) -> ElicitResult + Send + Sync + 'static)
             }
         }
     });
-    let mut s = Front::legacy_with(handlers);
+    let mut s = ClientHarness::legacy_with(handlers);
     let age = json!({"type": "integer", "minimum": 18, "default": 30});
     let schema = json!({"type": "object", "properties": {"age": age}, "required": ["age"]});
-    s.say(&[request(&json!(1), "elicitation/create", json!({"message": "?", "requestedSchema": schema}))]);
+    s.receive(&[request(
+        &json!(1),
+        "elicitation/create",
+        json!({"message": "?", "requestedSchema": schema}),
+    )]);
     s.line()
 }
 

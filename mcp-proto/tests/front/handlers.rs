@@ -7,8 +7,8 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use crate::front_common::{Front, config, error, notification, pending, poll, ready, request, text};
-use mcp_proto::front::{Client, ClientHandlers, Error, Fault, HandlerError, Local};
+use crate::front_common::{ClientHarness, config, error, notification, pending, poll, ready, request, text};
+use mcp_proto::front::{Client, ClientHandlers, Error, ErrorOrigin, HandlerError, LocalHandlers};
 use mcp_proto::peer::{InputError, InputMode, LostReason};
 use mcp_proto::rpc::{ErrorObject, code};
 use mcp_proto::schema::{
@@ -56,8 +56,8 @@ fn a_server_is_answered_by_the_handler() {
         let content = SamplingContent::from(format!("Hello {asked_by}").as_str());
         CreateMessageResult::new(Role::Assistant, content, "none")
     });
-    let mut s = Front::legacy_with(handlers);
-    s.say(&[request(&json!("q"), "sampling/createMessage", sample())]);
+    let mut s = ClientHarness::legacy_with(handlers);
+    s.receive(&[request(&json!("q"), "sampling/createMessage", sample())]);
     let line = s.line();
     assert_eq!(line["id"], "q");
     assert_eq!(line["result"]["content"]["text"], "Hello scripted");
@@ -68,8 +68,9 @@ fn a_server_is_answered_by_the_handler() {
 /// C1.6
 #[test]
 fn what_is_not_registered_is_no_method() {
-    let mut s = Front::legacy_with(ClientHandlers::new().roots(async |_, _| ListRootsResult::new(roots())));
-    s.say(&[request(&json!(1), "sampling/createMessage", sample())]);
+    let mut s =
+        ClientHarness::legacy_with(ClientHandlers::new().roots(async |_, _| ListRootsResult::new(roots())));
+    s.receive(&[request(&json!(1), "sampling/createMessage", sample())]);
     assert_eq!(s.line()["error"]["code"], code::METHOD_NOT_FOUND);
 }
 
@@ -78,8 +79,8 @@ fn what_is_not_registered_is_no_method() {
 fn params_that_do_not_fit_never_reach_the_handler() {
     let handlers =
         ClientHandlers::new().elicitation(async |_, _| -> ElicitResult { panic!("not to be called") });
-    let mut s = Front::legacy_with(handlers);
-    s.say(&[request(&json!(1), "elicitation/create", json!({"message": 7}))]);
+    let mut s = ClientHarness::legacy_with(handlers);
+    s.receive(&[request(&json!(1), "elicitation/create", json!({"message": 7}))]);
     assert_eq!(s.line()["error"]["code"], code::INVALID_PARAMS);
 }
 
@@ -88,11 +89,11 @@ fn a_handler_may_fail() {
     let handlers = ClientHandlers::new()
         .elicitation(async |_, _| Err(ErrorObject::new(code::USER_REJECTED, "no, thank you").into()))
         .roots(async |_, _| Ok(ListRootsResult::new(vec![Root::new(String::from_utf8(vec![0xff])?)])));
-    let mut s = Front::legacy_with(handlers);
-    s.say(&[request(&json!(1), "elicitation/create", form())]);
+    let mut s = ClientHarness::legacy_with(handlers);
+    s.receive(&[request(&json!(1), "elicitation/create", form())]);
     let line = s.line();
     assert_eq!(line["error"], json!({"code": -1, "message": "no, thank you"}));
-    s.say(&[request(&json!(2), "roots/list", json!({}))]);
+    s.receive(&[request(&json!(2), "roots/list", json!({}))]);
     let line = s.line();
     assert_eq!(line["error"]["code"], code::INTERNAL_ERROR);
     assert!(line["error"]["message"].as_str().unwrap().contains("utf-8"), "{line}");
@@ -107,10 +108,10 @@ fn a_handler_that_panics_is_answered_for_and_others_go_on() {
             _ => ElicitResult::decline(),
         })
         .roots(|_, _| -> core::future::Ready<ListRootsResult> { panic!("a bug before the first await") });
-    let mut s = Front::legacy_with(handlers);
+    let mut s = ClientHarness::legacy_with(handlers);
     let mut boom = form();
     boom["message"] = json!("boom");
-    s.say(&[
+    s.receive(&[
         request(&json!(1), "elicitation/create", boom),
         request(&json!(2), "elicitation/create", form()),
         request(&json!(3), "roots/list", json!({})),
@@ -143,13 +144,13 @@ fn handlers_run_side_by_side_and_each_is_polled_only_when_it_was_woken() {
             ElicitResult::decline()
         }
     });
-    let mut s = Front::legacy_with(handlers);
-    s.say(&[
+    let mut s = ClientHarness::legacy_with(handlers);
+    s.receive(&[
         request(&json!(1), "elicitation/create", form()),
         request(&json!(2), "elicitation/create", form()),
     ]);
     assert_eq!(polls.load(Ordering::SeqCst), 2);
-    s.say(&[notification("notifications/tools/list_changed", json!({}))]);
+    s.receive(&[notification("notifications/tools/list_changed", json!({}))]);
     s.turn();
     assert_eq!(polls.load(Ordering::SeqCst), 2, "nobody woke them");
     s.wakes.take();
@@ -184,12 +185,12 @@ fn a_handler_that_yields_does_not_starve_the_connection() {
         .await;
         ElicitResult::decline()
     });
-    let mut s = Front::legacy_with(handlers);
+    let mut s = ClientHarness::legacy_with(handlers);
     s.driver.lock(|machine, now| {
         let text = format!("{}\n", request(&json!(1), "elicitation/create", form()));
         machine.handle_input(now, text.into());
     });
-    let (wakes, waker) = crate::front_common::Wakes::new();
+    let (wakes, waker) = crate::front_common::WakeCounter::new();
     let mut cx = core::task::Context::from_waker(&waker);
     let mut turns = 0;
     loop {
@@ -224,12 +225,12 @@ fn a_handler_is_dropped_when_the_server_cancels() {
             never::<ElicitResult>().await
         }
     });
-    let mut s = Front::legacy_with(handlers);
-    s.say(&[
+    let mut s = ClientHarness::legacy_with(handlers);
+    s.receive(&[
         request(&json!(1), "elicitation/create", form()),
         request(&json!(2), "elicitation/create", form()),
     ]);
-    s.say(&[notification("notifications/cancelled", json!({"requestId": 1}))]);
+    s.receive(&[notification("notifications/cancelled", json!({"requestId": 1}))]);
     assert_eq!(drops.load(Ordering::SeqCst), 1);
     s.expect_silence();
     s.end("gone");
@@ -240,8 +241,8 @@ fn a_handler_is_dropped_when_the_server_cancels() {
 #[test]
 fn a_request_cancelled_before_its_handler_began_is_not_answered() {
     let handlers = ClientHandlers::new().elicitation(async |_, _| ElicitResult::decline());
-    let mut s = Front::legacy_with(handlers);
-    s.say(&[
+    let mut s = ClientHarness::legacy_with(handlers);
+    s.receive(&[
         request(&json!(1), "elicitation/create", form()),
         notification("notifications/cancelled", json!({"requestId": 1})),
     ]);
@@ -251,8 +252,8 @@ fn a_request_cancelled_before_its_handler_began_is_not_answered() {
 /// Its future uses the client while it is dropped, and so does its destructor: neither may happen under the lock.
 #[test]
 fn a_handler_may_use_the_client_even_while_it_is_dropped() {
-    struct Nosy(Arc<Mutex<Option<Client>>>);
-    impl Drop for Nosy {
+    struct ReentrantDrop(Arc<Mutex<Option<Client>>>);
+    impl Drop for ReentrantDrop {
         fn drop(&mut self) {
             if let Some(client) = &*self.0.lock().unwrap() {
                 let _ = client.state();
@@ -271,19 +272,22 @@ fn a_handler_may_use_the_client_even_while_it_is_dropped() {
             }
         })
         .elicitation(move |_, _| {
-            let nosy = Nosy(for_form.clone());
+            let nosy = ReentrantDrop(for_form.clone());
             async move {
                 let _nosy = nosy;
                 never::<ElicitResult>().await
             }
         });
-    let mut s = Front::legacy_with(handlers);
+    let mut s = ClientHarness::legacy_with(handlers);
     *slot.lock().unwrap() = Some(s.client.clone());
-    s.say(&[request(&json!(1), "roots/list", json!({})), request(&json!(2), "elicitation/create", form())]);
+    s.receive(&[
+        request(&json!(1), "roots/list", json!({})),
+        request(&json!(2), "elicitation/create", form()),
+    ]);
     let id = s.expect("ping");
     s.answer(&id, json!({}));
     assert_eq!(s.line()["result"]["roots"][0]["uri"], "file:///project");
-    s.say(&[notification("notifications/cancelled", json!({"requestId": 2}))]);
+    s.receive(&[notification("notifications/cancelled", json!({"requestId": 2}))]);
     s.expect("ping");
     s.expect("notifications/cancelled");
     *slot.lock().unwrap() = None;
@@ -291,8 +295,8 @@ fn a_handler_may_use_the_client_even_while_it_is_dropped() {
 
 #[test]
 fn dropping_the_driver_drops_its_handlers_outside_the_lock() {
-    struct Nosy(Client);
-    impl Drop for Nosy {
+    struct ReentrantDrop(Client);
+    impl Drop for ReentrantDrop {
         fn drop(&mut self) {
             let _ = self.0.state();
         }
@@ -300,15 +304,15 @@ fn dropping_the_driver_drops_its_handlers_outside_the_lock() {
     let slot = Arc::new(Mutex::new(None::<Client>));
     let clients = slot.clone();
     let handlers = ClientHandlers::new().elicitation(move |_, _| {
-        let nosy = Nosy(clients.lock().unwrap().take().unwrap());
+        let nosy = ReentrantDrop(clients.lock().unwrap().take().unwrap());
         async move {
             let _nosy = nosy;
             never::<ElicitResult>().await
         }
     });
-    let mut s = Front::legacy_with(handlers);
+    let mut s = ClientHarness::legacy_with(handlers);
     *slot.lock().unwrap() = Some(s.client.clone());
-    s.say(&[request(&json!(1), "elicitation/create", form())]);
+    s.receive(&[request(&json!(1), "elicitation/create", form())]);
     let client = s.client.clone();
     drop(s.driver);
     assert_eq!(
@@ -322,15 +326,15 @@ fn dropping_the_driver_drops_its_handlers_outside_the_lock() {
 fn handlers_of_a_local_client_need_not_be_send() {
     let asked = Rc::new(RefCell::new(Vec::new()));
     let log = asked.clone();
-    let handlers: ClientHandlers<Local> = ClientHandlers::local().elicitation(move |params, _| {
+    let handlers: ClientHandlers<LocalHandlers> = ClientHandlers::local().elicitation(move |params, _| {
         let log = log.clone();
         async move {
             log.borrow_mut().push(params.message().to_owned());
             ElicitResult::decline()
         }
     });
-    let mut s = Front::legacy_with(handlers);
-    s.say(&[request(&json!(1), "elicitation/create", form())]);
+    let mut s = ClientHarness::legacy_with(handlers);
+    s.receive(&[request(&json!(1), "elicitation/create", form())]);
     assert_eq!(s.line()["result"]["action"], "decline");
     assert_eq!(*asked.borrow(), ["Your name?"]);
 }
@@ -339,8 +343,8 @@ fn handlers_of_a_local_client_need_not_be_send() {
 fn any_method_can_have_a_handler() {
     // The machine answers pings by itself; this only shows that the types allow it.
     let handlers = ClientHandlers::new().handler::<Ping, _, _>(async |_, _| EmptyResult::new());
-    let mut s = Front::legacy_with(handlers);
-    s.say(&[request(&json!(1), "ping", json!({}))]);
+    let mut s = ClientHarness::legacy_with(handlers);
+    s.receive(&[request(&json!(1), "ping", json!({}))]);
     assert_eq!(s.line()["result"], json!({}));
     s.expect_silence();
 }
@@ -349,7 +353,7 @@ fn any_method_can_have_a_handler() {
 #[test]
 fn a_modern_server_is_never_answered() {
     let handlers = ClientHandlers::new().roots(async |_, _| ListRootsResult::new(roots()));
-    let mut s = Front::open(config(), handlers);
+    let mut s = ClientHarness::open(config(), handlers);
     let id = s.expect("server/discover");
     s.answer(
         &id,
@@ -358,7 +362,7 @@ fn a_modern_server_is_never_answered() {
             "cacheScope": "private",
         }),
     );
-    s.say(&[request(&json!(1), "roots/list", json!({}))]);
+    s.receive(&[request(&json!(1), "roots/list", json!({}))]);
     s.expect_silence();
 }
 
@@ -377,7 +381,7 @@ fn a_modern_server_that_asks_is_answered_by_the_same_handlers() {
             ElicitResult::accept([("name", "Ada".into())])
         },
     );
-    let mut s = Front::modern_with(handlers);
+    let mut s = ClientHarness::modern_with(handlers);
     let mut call = s.client.call_tool("greet", json!({"loud": true}));
     pending(poll(&mut call));
     let first = s.line();
@@ -405,7 +409,7 @@ fn a_handler_that_fails_ends_the_call_that_asked() {
     let handlers = ClientHandlers::new()
         .roots(async |_, _| never::<ListRootsResult>().await)
         .elicitation(async |_, _| Err::<ElicitResult, _>(ErrorObject::new(code::USER_REJECTED, "no").into()));
-    let mut s = Front::modern_with(handlers);
+    let mut s = ClientHarness::modern_with(handlers);
     let mut call = s.client.call_tool("greet", json!({}));
     pending(poll(&mut call));
     let id = s.expect("tools/call");
@@ -414,7 +418,7 @@ fn a_handler_that_fails_ends_the_call_that_asked() {
     });
     s.answer(&id, required(&requests));
     let error = ready(poll(&mut call)).unwrap_err();
-    assert_eq!(error.fault(), Fault::Local);
+    assert_eq!(error.origin(), ErrorOrigin::Local);
     match error {
         Error::Input(InputError::Failed { key, error }) => {
             assert_eq!((&*key, error.code), ("b", code::USER_REJECTED));
@@ -442,7 +446,7 @@ fn a_call_that_is_dropped_while_a_person_is_asked_stops_the_handler_without_a_wo
             never::<ElicitResult>().await
         }
     });
-    let mut s = Front::modern_with(handlers);
+    let mut s = ClientHarness::modern_with(handlers);
     let mut call = s.client.call_tool("greet", json!({}));
     pending(poll(&mut call));
     let id = s.expect("tools/call");
@@ -456,7 +460,7 @@ fn a_call_that_is_dropped_while_a_person_is_asked_stops_the_handler_without_a_wo
 
 #[test]
 fn what_is_not_registered_ends_the_call_that_asked_for_it() {
-    let mut s = Front::modern();
+    let mut s = ClientHarness::modern();
     let mut call = s.client.call_tool("greet", json!({}));
     pending(poll(&mut call));
     let id = s.expect("tools/call");
@@ -469,7 +473,8 @@ fn what_is_not_registered_ends_the_call_that_asked_for_it() {
 /// C5.2
 #[test]
 fn by_hand_the_call_ends_with_what_the_server_asks_for() {
-    let mut s = Front::modern_with(ClientHandlers::new().roots(async |_, _| ListRootsResult::new(roots())));
+    let mut s =
+        ClientHarness::modern_with(ClientHandlers::new().roots(async |_, _| ListRootsResult::new(roots())));
     let mut call = s.client.call_tool("greet", json!({})).input(InputMode::Manual);
     pending(poll(&mut call));
     let id = s.expect("tools/call");
@@ -490,13 +495,13 @@ fn a_handler_knows_for_which_call_a_page_is_to_be_visited_and_the_host_can_retry
             core::future::ready(ElicitResult::new(ElicitAction::Accept))
         })
         .declare(|declared| *declared = declared.clone().with(ClientCapability::ElicitationUrl));
-    let mut s = Front::legacy_with(handlers);
+    let mut s = ClientHarness::legacy_with(handlers);
     let mut call = s.client.call_tool("greet", json!({})).start().unwrap();
     let id = s.expect("tools/call");
     let page = json!({"mode": "url", "elicitationId": "p", "url": "https://a.b", "message": "m"});
     let mut refused = error(&id, code::URL_ELICITATION_REQUIRED);
     refused["error"]["data"] = json!({"elicitations": [page]});
-    s.say(&[refused]);
+    s.receive(&[refused]);
     assert_eq!(*asked_for.lock().unwrap(), Some(call.id()));
     s.expect_silence();
     s.client.retry(call.id());
@@ -504,6 +509,6 @@ fn a_handler_knows_for_which_call_a_page_is_to_be_visited_and_the_host_can_retry
     s.answer(&id, text("Hello"));
     assert_eq!(ready(poll(&mut call)).unwrap().text_content(), "Hello");
     // A request of the server's own is for no call.
-    s.say(&[request(&json!(1), "elicitation/create", form())]);
+    s.receive(&[request(&json!(1), "elicitation/create", form())]);
     assert_eq!(*asked_for.lock().unwrap(), None);
 }

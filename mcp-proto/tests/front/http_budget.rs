@@ -4,7 +4,7 @@ use core::net::IpAddr;
 use core::task::{Context, Poll, Waker};
 use core::time::Duration;
 
-use crate::http_front_common::{Caller, Web, field, router};
+use crate::http_front_common::{HttpHarness, TestExchange, field, router};
 use mcp_proto::Bytes;
 use mcp_proto::front::http::HttpExchange;
 use mcp_proto::peer::Principal;
@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 
 const MIB: usize = 1024 * 1024;
 
-fn small_budget() -> Web {
-    Web::configured(router().0, |config| config.byte_limits = limits())
+fn small_budget() -> HttpHarness {
+    HttpHarness::configured(router().0, |config| config.byte_limits = limits())
 }
 
 fn limits() -> ByteLimits {
@@ -23,7 +23,7 @@ fn limits() -> ByteLimits {
 }
 
 /// A request from an address whose body is to come.
-fn begin(web: &Web, last: u8) -> HttpExchange {
+fn begin(web: &HttpHarness, last: u8) -> HttpExchange {
     let headers = [
         ("host", "localhost"),
         ("content-type", "application/json"),
@@ -35,7 +35,7 @@ fn begin(web: &Web, last: u8) -> HttpExchange {
 }
 
 /// The same with so many bytes of its body.
-fn receiving(web: &Web, last: u8, bytes: usize) -> HttpExchange {
+fn receiving(web: &HttpHarness, last: u8, bytes: usize) -> HttpExchange {
     let mut exchange = begin(web, last);
     exchange.handle_body(Bytes::from(vec![b' '; bytes]));
     exchange
@@ -78,7 +78,7 @@ fn server_refuses_bodies_beyond_the_share_of_their_owner() {
 
 #[test]
 fn server_refuses_bodies_over_4_mib_by_default() {
-    let web = Web::new(router().0);
+    let web = HttpHarness::new(router().0);
     let mut exchange = receiving(&web, 1, 4 * MIB);
     assert!(exchange.wants_body());
     exchange.handle_body(Bytes::from_static(b" "));
@@ -93,7 +93,7 @@ fn server_refuses_bodies_over_4_mib_by_default() {
 
 #[test]
 fn server_times_out_a_body_that_comes_steadily() {
-    let web = Web::new(router().0);
+    let web = HttpHarness::new(router().0);
     let mut exchange = begin(&web, 1);
     for _ in 0..29 {
         web.clock.advance(Duration::from_secs(1));
@@ -118,8 +118,8 @@ fn server_times_out_a_body_that_comes_steadily() {
 #[test]
 fn server_replaces_answers_that_nobody_reads_once_the_budget_is_used_up() {
     let (router, held) = router();
-    let mut web = Web::configured(router, |config| config.byte_limits = limits());
-    let mut callers: Vec<Caller> = (0..4).map(|_| web.call("hold", json!({}))).collect();
+    let mut web = HttpHarness::configured(router, |config| config.byte_limits = limits());
+    let mut callers: Vec<TestExchange> = (0..4).map(|_| web.call("hold", json!({}))).collect();
     assert!(callers.iter_mut().all(|caller| !caller.has_head()));
     held.release(&"x".repeat(2_000));
     let mut cx = Context::from_waker(Waker::noop());
@@ -139,14 +139,14 @@ fn server_replaces_answers_that_nobody_reads_once_the_budget_is_used_up() {
 #[test]
 fn session_replaces_answers_that_nobody_reads_once_the_budget_is_used_up() {
     let (router, held) = router();
-    let mut web = Web::configured(router, |config| config.byte_limits = limits());
+    let mut web = HttpHarness::configured(router, |config| config.byte_limits = limits());
     let session = web.open();
     let call = json!({"name": "hold", "arguments": {}});
-    let mut callers: Vec<Caller> =
+    let mut callers: Vec<TestExchange> =
         (0..5).map(|_| web.post_request(&session, "tools/call", call.clone())).collect();
     held.release(&"x".repeat(2_000));
-    web.turn();
-    let answers: Vec<Value> = callers.iter_mut().map(Caller::message).collect();
+    web.poll_driver();
+    let answers: Vec<Value> = callers.iter_mut().map(TestExchange::message).collect();
     assert_eq!(answers[0]["result"]["content"][0]["text"], "x".repeat(2_000));
     assert_eq!(answers[4]["error"]["code"], -32603);
     drop(callers);
@@ -158,17 +158,17 @@ fn session_replaces_answers_that_nobody_reads_once_the_budget_is_used_up() {
 #[test]
 fn server_counts_a_body_until_its_request_is_answered() {
     let (router, held) = router();
-    let mut web = Web::configured(router, |config| config.byte_limits = limits());
+    let mut web = HttpHarness::configured(router, |config| config.byte_limits = limits());
     let session = web.open();
     let call = json!({"name": "hold", "arguments": {"text": "x".repeat(1_000)}});
     let caller = web.post_request(&session, "tools/call", call.clone());
     assert!(web.server.handle().bytes_used() > 1_000);
     // The client goes; the handler does not.
     drop(caller);
-    web.turn();
+    web.poll_driver();
     assert!(web.server.handle().bytes_used() > 1_000);
     held.release("done");
-    web.turn();
+    web.poll_driver();
     assert_eq!(web.server.handle().bytes_used(), 0);
     let mut caller = web.ask("tools/call", call);
     assert_eq!(caller.head().status, 200);

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use crate::http_front_common::{MODERN, Web, field, router};
+use crate::http_front_common::{HttpHarness, MODERN, field, router};
 use mcp_proto::front::{Context, Error, NoArguments, Router, RouterError};
 use mcp_proto::peer::RequestError;
 use mcp_proto::peer::server::ListKind;
@@ -11,7 +11,7 @@ use mcp_proto::schema::{Elicit, ElicitParams, ElicitSchema, Map, Tool};
 use mcp_proto::transport::http::server::BodyKind;
 use serde_json::{Value, json};
 
-fn listen(web: &mut Web, filter: Value) -> crate::http_front_common::Caller {
+fn listen(web: &mut HttpHarness, filter: Value) -> crate::http_front_common::TestExchange {
     let capabilities = json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
     web.ask_with("subscriptions/listen", json!({"notifications": filter}), capabilities)
 }
@@ -19,7 +19,7 @@ fn listen(web: &mut Web, filter: Value) -> crate::http_front_common::Caller {
 /// S3.7
 #[test]
 fn a_tool_call_is_answered_as_json() {
-    let mut web = Web::new(router().0);
+    let mut web = HttpHarness::new(router().0);
     let mut caller = web.call("add", json!({"a": 2, "b": 3}));
     let head = caller.head();
     assert_eq!((head.status, field(&head, "content-type")), (200, Some("application/json")));
@@ -30,7 +30,7 @@ fn a_tool_call_is_answered_as_json() {
 /// The driver of sessions has no part in it.
 #[test]
 fn modern_requests_need_no_driver() {
-    let mut web = Web::new(router().0);
+    let mut web = HttpHarness::new(router().0);
     web.driver = None;
     assert_eq!(web.call("add", json!({"a": 2, "b": 3})).json()["result"]["content"][0]["text"], "5");
 }
@@ -38,7 +38,7 @@ fn modern_requests_need_no_driver() {
 /// S3.13
 #[test]
 fn progress_makes_it_an_event_stream_that_ends_with_the_answer() {
-    let mut web = Web::new(router().0);
+    let mut web = HttpHarness::new(router().0);
     let mut caller = web.ask("tools/call", json!({"name": "work", "_meta": {"progressToken": "p"}}));
     let head = caller.head();
     assert_eq!((head.status, field(&head, "content-type")), (200, Some("text/event-stream")));
@@ -54,7 +54,7 @@ fn progress_makes_it_an_event_stream_that_ends_with_the_answer() {
 #[test]
 fn whoever_waits_is_woken_when_the_handler_is_done() {
     let (router, held) = router();
-    let mut web = Web::new(router);
+    let mut web = HttpHarness::new(router);
     let mut caller = web.ask("tools/call", json!({"name": "hold", "_meta": {"progressToken": 1}}));
     assert!(!caller.has_head());
     caller.wakes.take();
@@ -69,12 +69,12 @@ fn whoever_waits_is_woken_when_the_handler_is_done() {
 /// The body may come while the answer is already asked for.
 #[test]
 fn whoever_asks_for_the_answer_first_is_woken_by_the_end_of_the_body() {
-    use crate::front_common::Wakes;
+    use crate::front_common::WakeCounter;
     use core::task::{Context, Poll};
     use mcp_proto::Bytes;
     use mcp_proto::transport::http::server::RequestHead;
 
-    let web = Web::new(router().0);
+    let web = HttpHarness::new(router().0);
     let headers = [
         ("host", "localhost"),
         ("content-type", "application/json"),
@@ -84,7 +84,7 @@ fn whoever_asks_for_the_answer_first_is_woken_by_the_end_of_the_body() {
     ];
     let head = RequestHead { method: "POST", path: "/mcp", fields: &headers, client: None };
     let mut exchange = web.server.exchange(&head, None);
-    let (wakes, waker) = Wakes::new();
+    let (wakes, waker) = WakeCounter::new();
     let mut cx = Context::from_waker(&waker);
     assert!(exchange.poll_head(&mut cx).is_pending() && exchange.poll_body(&mut cx).is_pending());
     let meta = json!({
@@ -106,13 +106,13 @@ fn whoever_asks_for_the_answer_first_is_woken_by_the_end_of_the_body() {
 #[test]
 fn a_client_that_goes_cancels_its_request() {
     let (router, held) = router();
-    let mut web = Web::new(router);
+    let mut web = HttpHarness::new(router);
     let mut caller = web.call("hold", json!({}));
     assert!(!caller.has_head());
     let cx = held.context();
     assert!(!cx.is_cancelled());
     drop(caller);
-    assert_eq!(held.dropped(), 1);
+    assert_eq!(held.dropped_count(), 1);
     assert!(cx.is_cancelled());
     cx.progress(1);
 }
@@ -121,19 +121,19 @@ fn a_client_that_goes_cancels_its_request() {
 #[test]
 fn a_client_that_goes_in_the_middle_of_a_stream_cancels_its_request() {
     let (router, held) = router();
-    let mut web = Web::new(router);
+    let mut web = HttpHarness::new(router);
     let mut caller = web.ask("tools/call", json!({"name": "hold", "_meta": {"progressToken": 1}}));
-    caller.turn();
+    caller.poll_exchange();
     held.context().progress(1);
     assert_eq!(caller.message()["method"], "notifications/progress");
     drop(caller);
-    assert_eq!(held.dropped(), 1);
+    assert_eq!(held.dropped_count(), 1);
 }
 
 /// S3.11
 #[test]
 fn an_unknown_method_is_not_found() {
-    let mut web = Web::new(router().0);
+    let mut web = HttpHarness::new(router().0);
     let mut caller = web.ask("tools/fetch", json!({}));
     assert_eq!(caller.head().status, 404);
     assert_eq!(caller.json()["error"]["code"], -32601);
@@ -142,11 +142,11 @@ fn an_unknown_method_is_not_found() {
 /// S3.17
 #[test]
 fn what_cannot_be_answered_is_refused_at_once() {
-    let web = Web::new(router().0);
+    let web = HttpHarness::new(router().0);
     let mut caller = web.send("PUT", &[], "");
     assert!(!caller.exchange.wants_body());
     assert_eq!(caller.head().status, 405);
-    caller.turn();
+    caller.poll_exchange();
     assert!(caller.ended);
 }
 
@@ -158,7 +158,7 @@ fn a_handler_that_panics_is_answered_for() {
             if true { panic!("the test's own") } else { "" }
         },
     );
-    let mut web = Web::new(router);
+    let mut web = HttpHarness::new(router);
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| {}));
     let answer = web.call("fall", json!({})).json();
@@ -182,24 +182,24 @@ fn a_modern_client_is_not_asked_by_requests() {
             }
         },
     );
-    let mut web = Web::new(router);
+    let mut web = HttpHarness::new(router);
     assert_eq!(web.call("ask", json!({})).json()["result"]["content"][0]["text"], "asked");
-    assert!(matches!(heard.recv().unwrap(), Error::Refused(RequestError::Revision { .. })));
+    assert!(matches!(heard.recv().unwrap(), Error::NotSent(RequestError::Revision { .. })));
 }
 
 /// S3.15
 #[test]
 fn a_long_stream_is_kept_alive() {
-    let mut web = Web::configured(router().0, |config| config.keepalive = Duration::from_secs(15));
+    let mut web = HttpHarness::configured(router().0, |config| config.keepalive = Duration::from_secs(15));
     let mut caller = listen(&mut web, json!({"toolsListChanged": true}));
     assert_eq!(caller.message()["method"], "notifications/subscriptions/acknowledged");
     let before = caller.bytes;
     let due = caller.exchange.next_timeout().expect("a time to be kept alive at");
-    caller.time();
+    caller.advance_to_timeout();
     assert_eq!(caller.bytes, before, "it is too early");
     web.advance(Duration::from_secs(15));
     assert!(due <= mcp_proto::front::Clock::now(&*web.clock));
-    caller.time();
+    caller.advance_to_timeout();
     assert!(caller.bytes > before);
     caller.expect_silence();
     assert!(caller.exchange.next_timeout() > Some(due));
@@ -209,7 +209,7 @@ fn a_long_stream_is_kept_alive() {
 
 #[test]
 fn a_subscription_is_acknowledged_first_and_told_of_what_it_asked_for() {
-    let mut web = Web::new(router().0);
+    let mut web = HttpHarness::new(router().0);
     let filter = json!({"toolsListChanged": true, "resourceSubscriptions": ["note:///a"]});
     let mut caller = listen(&mut web, filter.clone());
     // Before anybody has looked at the answer.
@@ -236,7 +236,7 @@ fn a_subscription_is_acknowledged_first_and_told_of_what_it_asked_for() {
 /// A change that was not taken note of is told once.
 #[test]
 fn a_slow_subscriber_is_told_once_of_many_changes() {
-    let mut web = Web::new(router().0);
+    let mut web = HttpHarness::new(router().0);
     let mut caller = listen(&mut web, json!({"resourceSubscriptions": ["note:///a", "note:///b"]}));
     caller.message();
     caller.wakes.take();
@@ -252,7 +252,7 @@ fn a_slow_subscriber_is_told_once_of_many_changes() {
 
 #[test]
 fn of_a_task_the_latest_is_told() {
-    let mut web = Web::new(router().0);
+    let mut web = HttpHarness::new(router().0);
     let mut caller = listen(&mut web, json!({"taskIds": ["t1"]}));
     assert_eq!(caller.message()["params"]["notifications"], json!({"taskIds": ["t1"]}));
     for (task, status) in [("t1", "working"), ("t2", "working"), ("t1", "completed")] {
@@ -270,7 +270,7 @@ fn of_a_task_the_latest_is_told() {
 
 #[test]
 fn a_thousand_subscribers_are_told_and_those_that_left_are_not() {
-    let mut web = Web::new(router().0);
+    let mut web = HttpHarness::new(router().0);
     let mut callers: Vec<_> = (0..1000)
         .map(|n| listen(&mut web, json!({"resourceSubscriptions": [format!("note:///{}", n % 2)]})))
         .collect();
@@ -294,7 +294,7 @@ fn a_thousand_subscribers_are_told_and_those_that_left_are_not() {
 #[test]
 fn closing_ends_subscriptions_and_lets_requests_finish() {
     let (router, held) = router();
-    let mut web = Web::new(router);
+    let mut web = HttpHarness::new(router);
     let mut listening = listen(&mut web, json!({"toolsListChanged": true}));
     listening.message();
     let mut waiting = web.call("hold", json!({}));
@@ -310,7 +310,7 @@ fn closing_ends_subscriptions_and_lets_requests_finish() {
     assert!(!waiting.has_head());
     let mut late = web.call("add", json!({"a": 1, "b": 1}));
     assert_eq!(late.head().status, 503);
-    web.turn();
+    web.poll_driver();
     assert!(web.done, "there are no sessions to wait for");
 
     held.release("in time");
@@ -320,7 +320,7 @@ fn closing_ends_subscriptions_and_lets_requests_finish() {
 #[test]
 fn a_request_that_does_not_finish_after_closing_is_answered_with_an_error() {
     let (router, held) = router();
-    let mut web = Web::new(router);
+    let mut web = HttpHarness::new(router);
     let mut waiting = web.call("hold", json!({}));
     assert!(!waiting.has_head());
     web.server.close();
@@ -331,16 +331,16 @@ fn a_request_that_does_not_finish_after_closing_is_answered_with_an_error() {
         Some(patience)
     );
     web.advance(patience);
-    waiting.time();
+    waiting.advance_to_timeout();
     assert_eq!(waiting.message()["error"]["code"], -32603);
     assert!(waiting.ended);
-    assert_eq!(held.dropped(), 1);
+    assert_eq!(held.dropped_count(), 1);
 }
 
 /// Whoever comes between the closing and its own first look must not miss it.
 #[test]
 fn an_exchange_that_was_not_polled_yet_is_closed_as_well() {
-    let mut web = Web::new(router().0);
+    let mut web = HttpHarness::new(router().0);
     let mut listening = listen(&mut web, json!({"toolsListChanged": true}));
     web.server.close();
     assert_eq!(listening.message()["method"], "notifications/subscriptions/acknowledged");
@@ -362,7 +362,7 @@ fn mirrored() -> Router {
 /// S3.8, S3.9
 #[test]
 fn the_headers_of_a_call_repeat_its_marked_arguments() {
-    let web = Web::new(mirrored());
+    let web = HttpHarness::new(mirrored());
     let ask = |header: Option<&str>| {
         let meta = json!({
             "io.modelcontextprotocol/protocolVersion": MODERN,

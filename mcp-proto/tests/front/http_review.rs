@@ -14,9 +14,9 @@ use mcp_proto::transport::http::server::{HttpServerConfig, RequestHead};
 use serde_json::json;
 
 /// Says that it is asked, and waits until it may answer.
-struct Gate(Mutex<(Sender<()>, Receiver<()>)>);
+struct BlockingEntropy(Mutex<(Sender<()>, Receiver<()>)>);
 
-impl Entropy for Gate {
+impl Entropy for BlockingEntropy {
     fn fill(&self, bytes: &mut [u8]) {
         let gate = self.0.lock().unwrap();
         gate.0.send(()).unwrap();
@@ -34,7 +34,7 @@ fn the_driver_is_done_whenever_the_last_session_comes_in() {
     let clock = Arc::new(TestClock::default());
     let router = router().0;
     let config = HttpServerConfig::new(router.config());
-    let gate = Arc::new(Gate(Mutex::new((is_asked, may_go_on))));
+    let gate = Arc::new(BlockingEntropy(Mutex::new((is_asked, may_go_on))));
     let (server, mut driver) = http_server(router, config, clock.clone(), gate);
     let opening = {
         let server = server.clone();

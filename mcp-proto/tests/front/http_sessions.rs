@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use crate::http_front_common::{LEGACY, Web, field, router};
+use crate::http_front_common::{HttpHarness, LEGACY, field, router};
 use mcp_proto::front::http::HttpServerEvent;
 use mcp_proto::front::{Context, HandlerError, NoArguments, Router};
 use mcp_proto::peer::Principal;
@@ -15,12 +15,12 @@ fn tool(name: &str) -> Tool {
     Tool::new(name, "A tool", json!({"type": "object"}))
 }
 
-fn call(web: &mut Web, session: &str, name: &str) -> crate::http_front_common::Caller {
+fn call(web: &mut HttpHarness, session: &str, name: &str) -> crate::http_front_common::TestExchange {
     web.post_request(session, "tools/call", json!({"name": name, "arguments": {}}))
 }
 
 /// Asks for a session.
-fn initialize(web: &Web) -> crate::http_front_common::Caller {
+fn initialize(web: &HttpHarness) -> crate::http_front_common::TestExchange {
     let info = json!({"name": "tester", "version": "1"});
     let params = json!({"protocolVersion": LEGACY, "capabilities": {}, "clientInfo": info});
     let body = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params});
@@ -29,7 +29,7 @@ fn initialize(web: &Web) -> crate::http_front_common::Caller {
 
 #[test]
 fn a_session_is_opened_used_and_ended() {
-    let mut web = Web::new(router().0);
+    let mut web = HttpHarness::new(router().0);
     let session = web.open();
     let params = json!({"name": "add", "arguments": {"a": 2, "b": 3}});
     let answer = web.post_request(&session, "tools/call", params.clone()).message();
@@ -42,7 +42,7 @@ fn a_session_is_opened_used_and_ended() {
 /// S3.20
 #[test]
 fn an_unknown_session_is_not_found_and_a_missing_one_a_bad_request() {
-    let mut web = Web::new(router().0);
+    let mut web = HttpHarness::new(router().0);
     let unknown = "00000000000000000000000000000000";
     assert_eq!(web.post_request(unknown, "tools/list", json!({})).head().status, 404);
     assert_eq!(web.get(unknown, None).head().status, 404);
@@ -53,7 +53,7 @@ fn an_unknown_session_is_not_found_and_a_missing_one_a_bad_request() {
 
 #[test]
 fn sessions_do_not_know_of_each_other() {
-    let mut web = Web::new(router().0);
+    let mut web = HttpHarness::new(router().0);
     let (one, other) = (web.open(), web.open());
     assert_ne!(one, other);
     web.delete(&one);
@@ -65,57 +65,57 @@ fn sessions_do_not_know_of_each_other() {
 #[test]
 fn a_client_that_goes_does_not_cancel_its_request() {
     let (router, held) = router();
-    let mut web = Web::new(router);
+    let mut web = HttpHarness::new(router);
     let session = web.open();
     let caller = call(&mut web, &session, "hold");
     let cx = held.context();
     drop(caller);
-    web.turn();
-    assert_eq!(held.dropped(), 0);
+    web.poll_driver();
+    assert_eq!(held.dropped_count(), 0);
     assert!(!cx.is_cancelled());
     held.release("done");
-    web.turn();
-    assert_eq!(held.dropped(), 1);
+    web.poll_driver();
+    assert_eq!(held.dropped_count(), 1);
 }
 
 /// S6.1
 #[test]
 fn a_cancelled_request_is_dropped_and_not_answered() {
     let (router, held) = router();
-    let mut web = Web::new(router);
+    let mut web = HttpHarness::new(router);
     let session = web.open();
     let body = json!({"jsonrpc": "2.0", "id": "x", "method": "tools/call", "params": {"name": "hold", "arguments": {}}});
     let mut caller = web.post(&session, &body);
     let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "x"}});
     assert_eq!(web.post(&session, &cancel).head().status, 202);
-    web.turn();
-    assert_eq!(held.dropped(), 1);
+    web.poll_driver();
+    assert_eq!(held.dropped_count(), 1);
     assert_eq!(caller.try_message(), None);
 }
 
 #[test]
 fn an_ended_session_drops_its_handlers_and_ends_its_streams() {
     let (router, held) = router();
-    let mut web = Web::new(router);
+    let mut web = HttpHarness::new(router);
     let session = web.open();
     let mut events = web.get(&session, None);
     assert!(matches!(events.head().body, BodyKind::Stream));
     let mut caller = call(&mut web, &session, "hold");
-    caller.turn();
+    caller.poll_exchange();
     caller.wakes.take();
     events.wakes.take();
     web.delete(&session);
-    assert_eq!(held.dropped(), 1);
+    assert_eq!(held.dropped_count(), 1);
     assert!(events.wakes.take() > 0);
-    events.turn();
+    events.poll_exchange();
     assert!(events.ended);
-    caller.turn();
+    caller.poll_exchange();
     assert!(caller.ended);
 }
 
 #[test]
 fn a_session_that_nobody_uses_expires() {
-    let mut web = Web::configured(router().0, |config| config.session_idle = Duration::from_secs(60));
+    let mut web = HttpHarness::configured(router().0, |config| config.session_idle = Duration::from_secs(60));
     let session = web.open();
     let other = web.open();
     web.advance(Duration::from_secs(40));
@@ -132,32 +132,32 @@ fn a_session_that_nobody_uses_expires() {
 #[test]
 fn a_session_in_use_does_not_expire() {
     let (router, held) = router();
-    let mut web = Web::configured(router, |config| config.session_idle = Duration::from_secs(60));
+    let mut web = HttpHarness::configured(router, |config| config.session_idle = Duration::from_secs(60));
     let session = web.open();
     let mut events = web.get(&session, None);
-    events.turn();
+    events.poll_exchange();
     web.advance(Duration::from_secs(3600));
     assert_eq!(web.post_request(&session, "ping", json!({})).message()["result"], json!({}));
     drop(call(&mut web, &session, "hold"));
     drop(events);
     web.advance(Duration::from_secs(3600));
-    assert_eq!(held.dropped(), 0);
+    assert_eq!(held.dropped_count(), 0);
     held.release("done");
-    web.turn();
+    web.poll_driver();
     web.advance(Duration::from_secs(59));
     assert_eq!(web.post_request(&session, "ping", json!({})).message()["result"], json!({}));
 }
 
 #[test]
 fn a_session_that_works_does_not_make_room_for_a_new_one() {
-    let mut web = Web::configured(router().0, |config| config.max_sessions = 2);
+    let mut web = HttpHarness::configured(router().0, |config| config.max_sessions = 2);
     let sessions = [web.open(), web.open()];
     let streams = sessions.each_ref().map(|session| {
         let mut events = web.get(session, None);
-        events.turn();
+        events.poll_exchange();
         events
     });
-    web.turn();
+    web.poll_driver();
     let mut refused = initialize(&web);
     assert_eq!(refused.head().status, 503);
     assert_eq!(refused.json()["id"], 0);
@@ -168,11 +168,11 @@ fn a_session_that_works_does_not_make_room_for_a_new_one() {
 
 #[test]
 fn the_session_that_is_idle_for_longest_makes_room_for_a_new_one() {
-    let mut web = Web::configured(router().0, |config| config.max_sessions = 2);
+    let mut web = HttpHarness::configured(router().0, |config| config.max_sessions = 2);
     let (one, other) = (web.open(), web.open());
     web.advance(Duration::from_secs(1));
     assert_eq!(web.post_request(&one, "ping", json!({})).message()["result"], json!({}));
-    web.turn();
+    web.poll_driver();
     let third = web.open();
     assert_eq!(web.post_request(&other, "ping", json!({})).head().status, 404);
     for session in [&one, &third] {
@@ -183,9 +183,9 @@ fn the_session_that_is_idle_for_longest_makes_room_for_a_new_one() {
 /// A session that has just been used is busy, even if the driver has not come by since.
 #[test]
 fn a_session_that_was_just_used_does_not_make_room_for_a_new_one() {
-    let mut web = Web::configured(router().0, |config| config.max_sessions = 1);
+    let mut web = HttpHarness::configured(router().0, |config| config.max_sessions = 1);
     let session = web.open();
-    web.turn();
+    web.poll_driver();
     let headers = [("mcp-session-id", session.as_str()), ("mcp-protocol-version", LEGACY)];
     let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"}).to_string();
     let mut caller = web.send("POST", &headers, &ping);
@@ -196,21 +196,21 @@ fn a_session_that_was_just_used_does_not_make_room_for_a_new_one() {
 /// S3.15: a stream that was read is quiet again, sooner than one that was not would have been given up.
 #[test]
 fn the_stream_of_a_session_is_kept_alive() {
-    let mut web = Web::new(router().0);
+    let mut web = HttpHarness::new(router().0);
     let session = web.open();
     let mut events = web.get(&session, None);
-    events.turn();
+    events.poll_exchange();
     web.server.list_changed(ListKind::Tools);
-    web.turn();
+    web.poll_driver();
     let keepalive = web.server.config().keepalive;
     assert!(web.server.config().server.write_timeout > keepalive);
     web.wakes.take();
     assert_eq!(events.message()["method"], "notifications/tools/list_changed");
     assert!(web.wakes.take() > 0, "the driver is to come by earlier");
-    web.turn();
+    web.poll_driver();
     let before = events.bytes;
     web.advance(keepalive);
-    events.turn();
+    events.poll_exchange();
     assert!(events.bytes > before);
 }
 
@@ -218,7 +218,7 @@ fn the_stream_of_a_session_is_kept_alive() {
 #[test]
 fn whoever_waits_for_a_stream_is_woken_for_it_alone() {
     let (router, held) = router();
-    let mut web = Web::new(router);
+    let mut web = HttpHarness::new(router);
     let session = web.open();
     let params = |token| json!({"name": "hold", "arguments": {}, "_meta": {"progressToken": token}});
     let mut one = web.post_request(&session, "tools/call", params("one"));
@@ -226,18 +226,18 @@ fn whoever_waits_for_a_stream_is_woken_for_it_alone() {
     let mut other = web.post_request(&session, "tools/call", params("other"));
     let mut events = web.get(&session, None);
     for caller in [&mut one, &mut other, &mut events] {
-        caller.turn();
+        caller.poll_exchange();
         caller.wakes.take();
     }
     cx.progress(1);
     assert_eq!((one.wakes.take(), other.wakes.take(), events.wakes.take()), (1, 0, 0));
     assert_eq!(one.message()["params"]["progressToken"], "one");
     web.server.list_changed(ListKind::Tools);
-    web.turn();
+    web.poll_driver();
     assert_eq!((one.wakes.take(), other.wakes.take(), events.wakes.take()), (0, 0, 1));
     assert_eq!(events.message()["method"], "notifications/tools/list_changed");
     held.release("done");
-    web.turn();
+    web.poll_driver();
     assert_eq!((one.wakes.take(), other.wakes.take(), events.wakes.take()), (1, 1, 0));
     for caller in [&mut one, &mut other] {
         assert_eq!(caller.message()["result"]["content"][0]["text"], "done");
@@ -247,19 +247,19 @@ fn whoever_waits_for_a_stream_is_woken_for_it_alone() {
 
 #[test]
 fn subscribers_of_a_resource_are_told_and_others_are_not() {
-    let mut web = Web::new(router().0);
+    let mut web = HttpHarness::new(router().0);
     let (one, other) = (web.open(), web.open());
-    let subscribe = |web: &mut Web, method: &str| {
+    let subscribe = |web: &mut HttpHarness, method: &str| {
         web.post_request(&one, method, json!({"uri": "note:///a"})).message()["result"].clone()
     };
     assert_eq!(subscribe(&mut web, "resources/subscribe"), json!({}));
     let mut streams = [web.get(&one, None), web.get(&other, None)];
     for stream in &mut streams {
-        stream.turn();
+        stream.poll_exchange();
     }
     web.server.resource_updated("note:///a");
     web.server.resource_updated("note:///b");
-    web.turn();
+    web.poll_driver();
     assert_eq!(streams[0].message()["params"]["uri"], "note:///a");
     for stream in &mut streams {
         stream.expect_silence();
@@ -268,7 +268,7 @@ fn subscribers_of_a_resource_are_told_and_others_are_not() {
     web.wakes.take();
     web.server.resource_updated("note:///a");
     assert_eq!(web.wakes.take(), 0, "nobody is interested any more");
-    web.turn();
+    web.poll_driver();
     streams[0].expect_silence();
 }
 
@@ -280,10 +280,10 @@ fn a_client_is_asked_on_the_stream_of_its_request() {
             cx.elicit("name", ElicitParams::form("Your name?", ElicitSchema::new(Map::new()))).await?;
         Ok::<_, HandlerError>(format!("{:?}", answer.action))
     });
-    let mut web = Web::new(router);
+    let mut web = HttpHarness::new(router);
     let session = web.open_with(LEGACY, json!({"elicitation": {}}));
     let mut events = web.get(&session, None);
-    events.turn();
+    events.poll_exchange();
     let mut caller = call(&mut web, &session, "ask");
     let asked = caller.message();
     assert_eq!(asked["method"], "elicitation/create");
@@ -298,19 +298,19 @@ fn a_client_is_asked_on_the_stream_of_its_request() {
 #[test]
 fn an_answer_is_fetched_after_its_stream_was_released() {
     let (router, held) = router();
-    let mut web = Web::new(router);
+    let mut web = HttpHarness::new(router);
     let session = web.open();
     let mut caller = call(&mut web, &session, "hold");
-    caller.turn();
-    held.context().release_stream();
-    web.turn();
-    caller.turn();
+    caller.poll_exchange();
+    held.context().close_sse_stream();
+    web.poll_driver();
+    caller.poll_exchange();
     assert!(caller.ended);
     assert_eq!(caller.try_message(), None);
     let last = caller.last_event().expect("an event to come back with");
     drop(caller);
     held.release("at last");
-    web.turn();
+    web.poll_driver();
     let mut again = web.get(&session, Some(&last));
     assert_eq!(again.message()["result"]["content"][0]["text"], "at last");
 }
@@ -319,7 +319,7 @@ fn an_answer_is_fetched_after_its_stream_was_released() {
 #[test]
 fn a_broken_stream_is_resumed_where_it_broke() {
     let (router, held) = router();
-    let mut web = Web::new(router);
+    let mut web = HttpHarness::new(router);
     let session = web.open();
     let params = json!({"name": "hold", "arguments": {}, "_meta": {"progressToken": 1}});
     let mut caller = web.post_request(&session, "tools/call", params);
@@ -330,7 +330,7 @@ fn a_broken_stream_is_resumed_where_it_broke() {
     drop(caller);
     cx.progress(2);
     held.release("done");
-    web.turn();
+    web.poll_driver();
     let mut again = web.get(&session, Some(&last));
     assert_eq!(again.message()["params"]["progress"], 2);
     assert_eq!(again.message()["result"]["content"][0]["text"], "done");
@@ -340,12 +340,12 @@ fn a_broken_stream_is_resumed_where_it_broke() {
 #[test]
 fn the_driver_is_woken_by_what_a_session_needs_and_knows_its_time() {
     let (router, held) = router();
-    let mut web = Web::new(router);
+    let mut web = HttpHarness::new(router);
     web.wakes.take();
     let mut caller = initialize(&web);
     assert_eq!(web.wakes.take(), 1, "a session has come");
     let session = field(&caller.head(), "mcp-session-id").unwrap().to_owned();
-    web.turn();
+    web.poll_driver();
     assert!(web.driver.as_ref().unwrap().next_timeout().is_some(), "it may expire");
     let ready = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
     web.post(&session, &ready);
@@ -359,15 +359,15 @@ fn the_driver_is_woken_by_what_a_session_needs_and_knows_its_time() {
 #[test]
 fn without_its_driver_no_session_works_or_is_opened() {
     let (router, held) = router();
-    let mut web = Web::new(router);
+    let mut web = HttpHarness::new(router);
     let session = web.open();
     let mut caller = call(&mut web, &session, "hold");
-    caller.turn();
+    caller.poll_exchange();
     let cx = held.context();
     web.driver = None;
-    assert_eq!(held.dropped(), 1);
+    assert_eq!(held.dropped_count(), 1);
     assert!(cx.is_cancelled());
-    caller.turn();
+    caller.poll_exchange();
     assert!(caller.ended);
     assert_eq!(web.post_request(&session, "ping", json!({})).head().status, 404);
     assert_eq!(initialize(&web).head().status, 503);
@@ -376,40 +376,40 @@ fn without_its_driver_no_session_works_or_is_opened() {
 #[test]
 fn closing_lets_the_requests_of_sessions_finish() {
     let (router, held) = router();
-    let mut web = Web::new(router);
+    let mut web = HttpHarness::new(router);
     let session = web.open();
     let idle = web.open();
     let mut events = web.get(&session, None);
-    events.turn();
+    events.poll_exchange();
     let mut caller = call(&mut web, &session, "hold");
-    caller.turn();
+    caller.poll_exchange();
     web.wakes.take();
     web.server.close();
     assert_eq!(web.wakes.take(), 1);
-    web.turn();
+    web.poll_driver();
     assert!(!web.done);
     assert_eq!(web.post_request(&idle, "ping", json!({})).head().status, 503);
     held.release("in time");
-    web.turn();
+    web.poll_driver();
     assert!(web.done);
     assert_eq!(caller.message()["result"]["content"][0]["text"], "in time");
-    events.turn();
+    events.poll_exchange();
     assert!(events.ended && caller.ended);
 }
 
 #[test]
 fn requests_of_sessions_that_do_not_finish_after_closing_are_answered_with_errors() {
     let (router, held) = router();
-    let mut web = Web::new(router);
+    let mut web = HttpHarness::new(router);
     let session = web.open();
     let mut caller = call(&mut web, &session, "hold");
-    caller.turn();
+    caller.poll_exchange();
     web.server.close();
-    web.turn();
+    web.poll_driver();
     assert!(!web.done);
     web.advance(web.server.config().server.close_timeout);
     assert!(web.done);
-    assert_eq!(held.dropped(), 1);
+    assert_eq!(held.dropped_count(), 1);
     assert_eq!(caller.message()["error"]["code"], -32603);
     assert!(caller.ended);
 }
@@ -417,7 +417,7 @@ fn requests_of_sessions_that_do_not_finish_after_closing_are_answered_with_error
 /// Both eras are served at once.
 #[test]
 fn modern_requests_are_served_beside_sessions() {
-    let mut web = Web::new(router().0);
+    let mut web = HttpHarness::new(router().0);
     let session = web.open();
     let mut modern: Value = web.call("add", json!({"a": 1, "b": 1})).json();
     assert_eq!(modern["result"]["content"][0]["text"].take(), "2");
@@ -429,7 +429,7 @@ fn modern_requests_are_served_beside_sessions() {
 #[test]
 fn a_client_of_the_first_transport_has_one_stream_and_ends_with_it() {
     let (router, held) = router();
-    let mut web = Web::configured(router, |config| {
+    let mut web = HttpHarness::configured(router, |config| {
         config.path = Some("/mcp".into());
         config.legacy_sse = Some(Default::default());
     });
@@ -437,10 +437,10 @@ fn a_client_of_the_first_transport_has_one_stream_and_ends_with_it() {
     let (name, endpoint) = events.raw_event();
     assert_eq!(name, "endpoint");
     let endpoint = String::from_utf8(endpoint).unwrap();
-    let post = |web: &mut Web, message: &Value| {
+    let post = |web: &mut HttpHarness, message: &Value| {
         let mut caller = web.send_to(&endpoint, "POST", &[], &message.to_string());
         assert_eq!(caller.head().status, 202);
-        web.turn();
+        web.poll_driver();
     };
     let info = json!({"name": "tester", "version": "1"});
     let params = json!({"protocolVersion": "2024-11-05", "capabilities": {}, "clientInfo": info});
@@ -448,14 +448,14 @@ fn a_client_of_the_first_transport_has_one_stream_and_ends_with_it() {
     assert_eq!(events.message()["result"]["protocolVersion"], "2024-11-05");
     post(&mut web, &json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
     web.server.list_changed(ListKind::Tools);
-    web.turn();
+    web.poll_driver();
     assert_eq!(events.message()["method"], "notifications/tools/list_changed");
     let params = json!({"name": "hold", "arguments": {}});
     post(&mut web, &json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}));
     let cx = held.context();
     drop(events);
-    web.turn();
-    assert_eq!(held.dropped(), 1);
+    web.poll_driver();
+    assert_eq!(held.dropped_count(), 1);
     assert!(cx.is_cancelled());
     let mut late = web.send_to(
         &endpoint,
@@ -472,7 +472,7 @@ fn a_session_is_known_to_its_principal_alone() {
     let router = Router::new("x", "1").tool_with(tool("who"), async |NoArguments {}, cx: Context| {
         cx.principal().map_or_else(|| "nobody".to_owned(), |principal| principal.as_str().to_owned())
     });
-    let mut web = Web::new(router);
+    let mut web = HttpHarness::new(router);
     let (alice, bob) = (Principal::new("alice"), Principal::new("bob"));
     web.principal = Some(alice.clone());
     let session = web.open();
@@ -497,16 +497,16 @@ fn a_session_is_known_to_its_principal_alone() {
 /// S5.8: what clients of either era are interested in is heard, all of them together.
 #[test]
 fn which_resources_are_of_interest_is_heard() {
-    let mut web = Web::new(router().0);
+    let mut web = HttpHarness::new(router().0);
     let mut events = web.server.events();
     let (one, other) = (web.open(), web.open());
     let heard = |events: &mut mcp_proto::front::Events<HttpServerEvent>| events.drain();
     let subscribed = |uri: &str| HttpServerEvent::Subscribed { uri: uri.into() };
     let unsubscribed = |uri: &str| HttpServerEvent::Unsubscribed { uri: uri.into() };
-    let ask = |web: &mut Web, session: &str, method: &str| {
+    let ask = |web: &mut HttpHarness, session: &str, method: &str| {
         web.post_request(session, method, json!({"uri": "note:///a"})).message();
     };
-    let (wakes, waker) = crate::front_common::Wakes::new();
+    let (wakes, waker) = crate::front_common::WakeCounter::new();
     assert!(
         crate::front_common::poll_with(&mut crate::front_common::boxed(events.next()), &waker).is_pending()
     );
@@ -518,15 +518,15 @@ fn which_resources_are_of_interest_is_heard() {
     let mut listening = web.ask("subscriptions/listen", json!({"notifications": filter}));
     assert_eq!(listening.message()["method"], "notifications/subscriptions/acknowledged");
     assert_eq!(heard(&mut events), [subscribed("note:///b")]);
-    assert_eq!(web.server.handle().subscribed(), ["note:///a", "note:///b"]);
+    assert_eq!(web.server.handle().subscribed_resources(), ["note:///a", "note:///b"]);
     ask(&mut web, &one, "resources/unsubscribe");
     drop(listening);
     assert_eq!(heard(&mut events), [unsubscribed("note:///b")]);
     // A session that ends is interested in nothing.
     web.delete(&other);
-    web.turn();
+    web.poll_driver();
     assert_eq!(heard(&mut events), [unsubscribed("note:///a")]);
-    assert_eq!(web.server.handle().subscribed(), Vec::<String>::new());
+    assert_eq!(web.server.handle().subscribed_resources(), Vec::<String>::new());
     web.server.close();
     assert_eq!(heard(&mut events), [HttpServerEvent::Closed]);
     assert!(matches!(

@@ -8,11 +8,11 @@ use std::task::Wake;
 use std::thread;
 
 use crate::front_common::{boxed, pending};
-use crate::http_front_common::{Web, router};
+use crate::http_front_common::{HttpHarness, router};
 use futures_lite::future::block_on;
 use mcp_proto::Bytes;
 use mcp_proto::front::http::{HttpExchange, HttpHandle, HttpServer, HttpServerDriver};
-use mcp_proto::front::{Local, NoArguments, Router};
+use mcp_proto::front::{LocalHandlers, NoArguments, Router};
 use mcp_proto::peer::server::ListKind;
 use mcp_proto::schema::Tool;
 use serde_json::json;
@@ -41,7 +41,7 @@ const CALLS: usize = 300;
 #[test]
 #[expect(clippy::disallowed_methods, reason = "threads are what is tested")]
 fn every_request_of_every_thread_is_answered() {
-    let mut web = Web::new(router().0);
+    let mut web = HttpHarness::new(router().0);
     let sessions: Vec<String> = (0..THREADS).map(|_| web.open()).collect();
     let mut driver = web.driver.take().unwrap();
     let driven = thread::spawn(move || block_on(poll_fn(|cx| driver.poll(cx))));
@@ -75,7 +75,7 @@ fn every_request_of_every_thread_is_answered() {
 #[test]
 #[expect(clippy::disallowed_methods, reason = "threads are what is tested")]
 fn no_change_is_missed_by_those_who_listen() {
-    let mut web = Web::new(router().0);
+    let mut web = HttpHarness::new(router().0);
     let seen = Arc::new(AtomicUsize::new(0));
     let (done, heard) = std::sync::mpsc::channel();
     let listeners: Vec<_> = (0..THREADS)
@@ -113,7 +113,7 @@ fn no_change_is_missed_by_those_who_listen() {
 /// What is published while an exchange is on its way to rest is not missed.
 #[test]
 fn a_change_in_the_last_moment_is_told() {
-    let mut web = Web::new(router().0);
+    let mut web = HttpHarness::new(router().0);
     let filter = json!({"resourceSubscriptions": ["note:///a"]});
     let mut caller = web.ask("subscriptions/listen", json!({"notifications": filter}));
     assert_eq!(caller.message()["method"], "notifications/subscriptions/acknowledged");
@@ -126,42 +126,42 @@ fn a_change_in_the_last_moment_is_told() {
 #[test]
 fn a_server_that_closes_in_the_last_moment_closes_everything() {
     let (router, _held) = router();
-    let mut web = Web::new(router);
+    let mut web = HttpHarness::new(router);
     let session = web.open();
     let mut waiting = web.call("hold", json!({}));
     let mut legacy = web.post_request(&session, "tools/call", json!({"name": "hold", "arguments": {}}));
-    legacy.turn();
+    legacy.poll_exchange();
     let handle = web.server.handle().clone();
     web.clock.meanwhile(move || handle.close());
     assert!(!waiting.has_head());
     assert!(web.server.is_closing() && waiting.exchange.next_timeout().is_some());
-    web.turn();
+    web.poll_driver();
     web.advance(web.server.config().server.close_timeout);
     assert!(web.done);
     assert_eq!(legacy.message()["error"]["code"], -32603);
-    waiting.time();
+    waiting.advance_to_timeout();
     assert_eq!(waiting.message()["error"]["code"], -32603);
 }
 
 /// The same for the driver of sessions.
 #[test]
 fn a_server_that_closes_while_its_driver_is_polled_is_done() {
-    let mut web = Web::new(router().0);
+    let mut web = HttpHarness::new(router().0);
     let session = web.open();
     let params = json!({"uri": "note:///a"});
-    web.post_request(&session, "resources/subscribe", params).turn();
+    web.post_request(&session, "resources/subscribe", params).poll_exchange();
     web.server.resource_updated("note:///a");
     let handle = web.server.handle().clone();
     web.clock.meanwhile(move || handle.close());
-    web.turn();
+    web.poll_driver();
     assert!(web.done);
 }
 
 /// No waker is called under a lock: this one uses the server.
 #[test]
 fn a_waker_may_use_the_server() {
-    struct Nosy(Mutex<Option<HttpHandle>>, AtomicUsize);
-    impl Wake for Nosy {
+    struct ReentrantWaker(Mutex<Option<HttpHandle>>, AtomicUsize);
+    impl Wake for ReentrantWaker {
         fn wake(self: Arc<Self>) {
             let handle = self.0.lock().unwrap().clone().unwrap();
             if self.1.fetch_add(1, Ordering::SeqCst) < 10 {
@@ -172,9 +172,9 @@ fn a_waker_may_use_the_server() {
             }
         }
     }
-    let mut web = Web::new(router().0);
+    let mut web = HttpHarness::new(router().0);
     let session = web.open();
-    let nosy = Arc::new(Nosy(Mutex::new(Some(web.server.handle().clone())), AtomicUsize::new(0)));
+    let nosy = Arc::new(ReentrantWaker(Mutex::new(Some(web.server.handle().clone())), AtomicUsize::new(0)));
     let waker = Waker::from(nosy.clone());
     let mut cx = Context::from_waker(&waker);
     let filter = json!({"resourceSubscriptions": ["note:///a"], "toolsListChanged": true});
@@ -197,8 +197,8 @@ fn a_waker_may_use_the_server() {
 /// No handler is dropped under a lock: this one uses the server as it goes.
 #[test]
 fn a_handler_may_use_the_server_even_as_it_is_dropped() {
-    struct Nosy(Arc<Mutex<Option<HttpHandle>>>);
-    impl Drop for Nosy {
+    struct ReentrantDrop(Arc<Mutex<Option<HttpHandle>>>);
+    impl Drop for ReentrantDrop {
         fn drop(&mut self) {
             let handle = self.0.lock().unwrap().clone().unwrap();
             handle.resource_updated("note:///a");
@@ -210,13 +210,13 @@ fn a_handler_may_use_the_server_even_as_it_is_dropped() {
         let keeps = slot.clone();
         let tool = Tool::new("hold", "", json!({"type": "object"}));
         let router = Router::new("x", "1").tool_with(tool, move |NoArguments {}, _| {
-            let nosy = Nosy(keeps.clone());
+            let nosy = ReentrantDrop(keeps.clone());
             async move {
                 let _nosy = nosy;
                 core::future::pending::<String>().await
             }
         });
-        let mut web = Web::new(router);
+        let mut web = HttpHarness::new(router);
         *slot.lock().unwrap() = Some(web.server.handle().clone());
         let params = json!({"name": "hold", "arguments": {}});
         if legacy {
@@ -247,12 +247,12 @@ fn what_goes_to_other_threads_may() {
 fn a_local_router_is_served_on_its_thread() {
     let count = std::rc::Rc::new(core::cell::Cell::new(0));
     let tool = Tool::new("count", "", json!({"type": "object"}));
-    let router: Router<Local> = Router::local("x", "1").tool_with(tool, move |NoArguments {}, _| {
+    let router: Router<LocalHandlers> = Router::local("x", "1").tool_with(tool, move |NoArguments {}, _| {
         count.set(count.get() + 1);
         let count = count.clone();
         async move { count.get().to_string() }
     });
-    let mut web = Web::new(router);
+    let mut web = HttpHarness::new(router);
     let session = web.open();
     let params = json!({"name": "count", "arguments": {}});
     let first = web.ask("tools/call", params.clone()).message();
@@ -269,7 +269,7 @@ fn a_local_router_is_served_on_its_thread() {
 #[test]
 fn an_answer_may_be_waited_for_in_pieces() {
     let (router, held) = router();
-    let mut web = Web::new(router);
+    let mut web = HttpHarness::new(router);
     let mut caller = web.call("hold", json!({}));
     pending(crate::front_common::poll(&mut boxed(poll_fn(|cx| caller.exchange.poll_head(cx)))));
     held.release("still there");

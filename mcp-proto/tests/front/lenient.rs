@@ -2,8 +2,8 @@
 
 use core::task::Poll;
 
-use crate::front_common::{Front, boxed, config, pending, poll, ready};
-use mcp_proto::front::{ClientHandlers, Error, Event, Events, Multi, PagesError};
+use crate::front_common::{ClientHarness, boxed, config, pending, poll, ready};
+use mcp_proto::front::{ClientHandlers, Error, Event, Events, PagesError, SendHandlers};
 use mcp_proto::peer::client::Diagnostic;
 use mcp_proto::peer::{Conduct, Leniency};
 use serde_json::{Value, json};
@@ -35,7 +35,7 @@ fn an_empty_cursor_that_is_repeated_ends_the_list() {
         (vec![page(&["a"], json!("x")), page(&["b"], json!("")), page(&["b"], json!(""))], vec!["a", "b"]),
         (vec![page(&["a"], json!("")), page(&["a"], Value::Null)], vec!["a", "a"]),
     ] {
-        let mut s = Front::modern();
+        let mut s = ClientHarness::modern();
         let mut events = s.client.events();
         let mut list = s.client.list_tools();
         for page in &pages {
@@ -55,7 +55,7 @@ fn an_empty_cursor_that_is_repeated_ends_the_list() {
 fn an_empty_cursor_that_is_repeated_is_an_error_to_a_strict_client() {
     let mut strict = config();
     strict.conduct = Conduct::Strict;
-    let mut s = Front::<Multi>::open(strict, ClientHandlers::new());
+    let mut s = ClientHarness::<SendHandlers>::open(strict, ClientHandlers::new());
     let id = s.expect("server/discover");
     let discovered =
         json!({"resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}});

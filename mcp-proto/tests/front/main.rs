@@ -8,7 +8,6 @@ mod http_front_common;
 #[path = "../router_common/mod.rs"]
 mod router_common;
 
-mod asks;
 mod backpressure;
 mod client;
 mod connection;
@@ -27,6 +26,7 @@ mod router_context;
 mod router_resources;
 mod router_tools;
 mod rules;
+mod server_requests;
 mod task_input;
 mod task_stores;
 mod tasks;

@@ -2,7 +2,7 @@
 
 use core::task::Poll;
 
-use crate::front_common::{Front, boxed, notification, poll, ready, text};
+use crate::front_common::{ClientHarness, boxed, notification, poll, ready, text};
 use mcp_proto::front::{Error, Event, ListError, PagesError, WatchUpdate};
 use mcp_proto::peer::client::Change;
 use serde_json::{Value, json};
@@ -11,12 +11,12 @@ const MIB: usize = 1024 * 1024;
 
 #[test]
 fn progress_queue_drops_the_oldest_bytes_and_counts_them() {
-    let mut s = Front::modern();
+    let mut s = ClientHarness::modern();
     let mut call = s.client.call_tool("slow", json!({})).start().unwrap();
     let id = s.expect("tools/call");
     for value in 0..20 {
         let params = json!({"progressToken": id, "progress": value, "message": "x".repeat(MIB)});
-        s.say(&[notification("notifications/progress", params)]);
+        s.receive(&[notification("notifications/progress", params)]);
     }
     assert_eq!(call.missed_progress(), 5);
     s.answer(&id, text("done"));
@@ -30,12 +30,12 @@ fn progress_queue_drops_the_oldest_bytes_and_counts_them() {
 
 #[test]
 fn watch_drops_the_oldest_bytes_and_counts_them() {
-    let mut s = Front::modern();
+    let mut s = ClientHarness::modern();
     let mut watch = s.client.watch().resource("file:///").open().unwrap();
     let id = s.expect("subscriptions/listen");
-    let tell = |s: &mut Front, method: &str, mut params: Value| {
+    let tell = |s: &mut ClientHarness, method: &str, mut params: Value| {
         params["_meta"]["io.modelcontextprotocol/subscriptionId"] = id.clone();
-        s.say(&[notification(method, params)]);
+        s.receive(&[notification(method, params)]);
     };
     let filter = json!({"resourceSubscriptions": ["file:///"]});
     tell(&mut s, "notifications/subscriptions/acknowledged", json!({"notifications": filter}));
@@ -59,7 +59,7 @@ fn watch_drops_the_oldest_bytes_and_counts_them() {
 
 #[test]
 fn list_that_goes_on_beyond_its_byte_limit_is_given_up() {
-    let mut s = Front::modern();
+    let mut s = ClientHarness::modern();
     let page = |cursor: &str| {
         let tool = json!({"name": "t", "description": "x".repeat(1000), "inputSchema": {"type": "object"}});
         json!({
@@ -82,10 +82,10 @@ fn list_that_goes_on_beyond_its_byte_limit_is_given_up() {
 #[test]
 fn event_stream_counts_the_bytes_of_diagnostics_and_of_method_names() {
     for name in ["x".repeat(MIB + 16), format!("notifications/{}", "x".repeat(MIB))] {
-        let mut s = Front::modern();
+        let mut s = ClientHarness::modern();
         let mut events = s.client.events();
         for number in 0..20 {
-            s.say(&[match name.starts_with('x') {
+            s.receive(&[match name.starts_with('x') {
                 true => json!({"jsonrpc": "2.0", "id": number, "method": name, "params": {}}),
                 false => notification(&name, json!({})),
             }]);

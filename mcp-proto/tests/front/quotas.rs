@@ -4,7 +4,7 @@ use core::net::IpAddr;
 use core::time::Duration;
 use std::sync::Arc;
 
-use crate::http_front_common::{Caller, Held, Web, field};
+use crate::http_front_common::{HttpHarness, ParkedHandlers, TestExchange, field};
 use mcp_proto::front::tasks::{MemoryLimits, MemoryStore, TaskChoice, TaskConfig};
 use mcp_proto::front::{Context, HandlerError, NoArguments, Router, UsedStates};
 use mcp_proto::peer::Principal;
@@ -17,20 +17,20 @@ fn address(number: u8) -> Option<IpAddr> {
 
 const EVE: u8 = 66;
 
-fn web(sessions: usize) -> Web {
+fn web(sessions: usize) -> HttpHarness {
     let tool = Tool::new("greet", "Greets", Json::empty_object());
     let router = Router::new("greeter", "1").tool_with(tool, async |NoArguments {}, _| "Hello");
-    Web::configured(router, |config| config.max_sessions = sessions)
+    HttpHarness::configured(router, |config| config.max_sessions = sessions)
 }
 
-fn is_alive(web: &mut Web, session: &str) -> bool {
+fn is_alive(web: &mut HttpHarness, session: &str) -> bool {
     let status = web.post_request(session, "ping", json!({})).head().status;
     assert!(status == 200 || status == 404, "{status}");
     status == 200
 }
 
 /// Opens a session as one of many: the driver takes its time.
-fn initialize(web: &Web) -> Caller {
+fn initialize(web: &HttpHarness) -> TestExchange {
     let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
     let body = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params});
     web.send("POST", &[], &body.to_string())
@@ -48,8 +48,8 @@ fn client_that_opens_many_sessions_evicts_none_but_its_own() {
     web.advance(Duration::from_secs(60));
     web.client = address(EVE);
     for _ in 0..50 {
-        let callers: Vec<Caller> = (0..10).map(|_| initialize(&web)).collect();
-        web.turn();
+        let callers: Vec<TestExchange> = (0..10).map(|_| initialize(&web)).collect();
+        web.poll_driver();
         drop(callers);
     }
     let last = web.open();
@@ -83,10 +83,10 @@ fn client_with_busy_sessions_gives_one_up_for_a_newcomer() {
     let sessions = [web.open(), web.open(), web.open()];
     let streams = sessions.each_ref().map(|session| {
         let mut events = web.get(session, None);
-        events.turn();
+        events.poll_exchange();
         events
     });
-    web.turn();
+    web.poll_driver();
     let mut refused = initialize(&web);
     assert_eq!((refused.head().status, field(&refused.head(), "retry-after")), (503, Some("5")));
     web.client = address(1);
@@ -97,30 +97,30 @@ fn client_with_busy_sessions_gives_one_up_for_a_newcomer() {
     drop(streams);
 }
 
-fn worker(config: TaskConfig) -> (Web, Held) {
-    let held = Held::default();
+fn worker(config: TaskConfig) -> (HttpHarness, ParkedHandlers) {
+    let held = ParkedHandlers::default();
     let holding = held.clone();
     let tool = Tool::new("hold", "A tool", json!({"type": "object"}));
     let router = Router::new("worker", "1").tasks(config).task_tool(
         tool,
         TaskChoice::Required,
-        move |NoArguments {}, cx: Context| holding.hold(cx),
+        move |NoArguments {}, cx: Context| holding.park(cx),
     );
-    (Web::new(router), held)
+    (HttpHarness::new(router), held)
 }
 
-fn begin(web: &mut Web) -> Caller {
+fn begin(web: &mut HttpHarness) -> TestExchange {
     let extension = json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
     let mut caller = web.ask_with("tools/call", json!({"name": "hold"}), extension);
     for _ in 0..4 {
-        caller.turn();
-        web.turn();
+        caller.poll_exchange();
+        web.poll_driver();
     }
     caller
 }
 
 #[track_caller]
-fn assert_no_room(mut caller: Caller) {
+fn assert_no_room(mut caller: TestExchange) {
     assert_eq!((caller.head().status, field(&caller.head(), "retry-after")), (503, Some("5")));
     assert_eq!(caller.json()["error"]["code"], -32603);
 }
@@ -160,7 +160,7 @@ fn used_states_are_never_forgotten_for_new_ones() {
             async move { Ok::<_, HandlerError>(cx.elicit("sure", form).await?.action.as_str()) }
         },
     );
-    let mut web = Web::new(router);
+    let mut web = HttpHarness::new(router);
     let mut attempt = |client: u8, state: Option<&Value>| {
         web.client = address(client);
         let mut params = json!({"name": "ask", "arguments": {}});

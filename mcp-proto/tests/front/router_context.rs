@@ -4,8 +4,8 @@ use core::future::pending as never;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use crate::front_common::{Wakes, boxed, pending, poll, poll_with, ready};
-use crate::router_common::Served;
+use crate::front_common::{WakeCounter, boxed, pending, poll, poll_with, ready};
+use crate::router_common::ServerHarness;
 use mcp_proto::front::{Context, Error, HandlerError, NoArguments, Progress, Router, ServerEvent};
 use mcp_proto::peer::server::{CloseReason, ListKind};
 use mcp_proto::peer::{LostReason, RequestError};
@@ -37,14 +37,14 @@ fn take(contexts: &Arc<Mutex<Vec<Context>>>) -> Context {
     contexts.lock().unwrap().pop().expect("the handler has not begun")
 }
 
-fn hold(s: &mut Served, meta: Value) -> i64 {
+fn hold(s: &mut ServerHarness, meta: Value) -> i64 {
     s.send("tools/call", json!({"name": "hold", "_meta": meta}))
 }
 
 #[test]
 fn a_handler_knows_who_asks_and_how() {
     let (router, contexts) = held();
-    let mut s = Served::modern_with(router, json!({"sampling": {}}));
+    let mut s = ServerHarness::modern_with(router, json!({"sampling": {}}));
     hold(&mut s, json!({"progressToken": "p", "io.modelcontextprotocol/logLevel": "warning"}));
     let cx = take(&contexts);
     assert_eq!((cx.era(), cx.revision()), (Era::Modern, Revision::V2026_07_28));
@@ -54,7 +54,7 @@ fn a_handler_knows_who_asks_and_how() {
     assert_eq!(cx.log_level(), Some(LoggingLevel::Warning));
 
     let (router, contexts) = held();
-    let mut s = Served::legacy_with(router, "2025-03-26", json!({"roots": {}}));
+    let mut s = ServerHarness::legacy_with(router, "2025-03-26", json!({"roots": {}}));
     hold(&mut s, json!({}));
     let cx = take(&contexts);
     assert_eq!((cx.era(), cx.revision()), (Era::Legacy, Revision::V2025_03_26));
@@ -69,7 +69,7 @@ fn progress_goes_to_the_token_of_the_request_and_before_its_answer() {
         cx.progress(Progress::new(2).total(2).message("nearly"));
         "done"
     });
-    let mut s = Served::modern(router);
+    let mut s = ServerHarness::modern(router);
     s.send("tools/call", json!({"name": "work", "_meta": {"progressToken": "p"}}));
     let first = s.line();
     assert_eq!(first["method"], "notifications/progress");
@@ -84,7 +84,7 @@ fn progress_goes_to_the_token_of_the_request_and_before_its_answer() {
 #[test]
 fn a_handler_on_its_way_wakes_the_driver() {
     let (router, contexts) = held();
-    let mut s = Served::modern(router);
+    let mut s = ServerHarness::modern(router);
     hold(&mut s, json!({"progressToken": 1}));
     s.wakes.take();
     take(&contexts).progress(1);
@@ -96,7 +96,7 @@ fn a_handler_on_its_way_wakes_the_driver() {
 #[test]
 fn a_handler_logs_to_who_asked_for_it() {
     let (router, contexts) = held();
-    let mut s = Served::modern(router);
+    let mut s = ServerHarness::modern(router);
     hold(&mut s, json!({"io.modelcontextprotocol/logLevel": "warning"}));
     let cx = take(&contexts);
     cx.log(LoggingLevel::Info, "too little");
@@ -133,10 +133,10 @@ fn a_handler_is_dropped_when_its_request_is_cancelled_and_nothing_more_is_sent()
             never::<String>().await
         }
     });
-    let mut s = Served::modern(router);
+    let mut s = ServerHarness::modern(router);
     let id = hold(&mut s, json!({"progressToken": 1}));
     let cx = take(&contexts);
-    let (wakes, waker) = Wakes::new();
+    let (wakes, waker) = WakeCounter::new();
     let elsewhere = cx.clone();
     let mut cancelled = boxed(elsewhere.cancelled());
     pending(poll_with(&mut cancelled, &waker));
@@ -154,7 +154,7 @@ fn a_handler_is_dropped_when_its_request_is_cancelled_and_nothing_more_is_sent()
 #[test]
 fn a_request_cancelled_before_its_handler_began_is_not_answered() {
     let (router, contexts) = held();
-    let mut s = Served::legacy(router);
+    let mut s = ServerHarness::legacy(router);
     let text = format!(
         "{}\n{}\n",
         json!({"jsonrpc": "2.0", "id": 50, "method": "tools/call", "params": {"name": "hold"}}),
@@ -170,7 +170,7 @@ fn a_request_cancelled_before_its_handler_began_is_not_answered() {
 fn handlers_run_side_by_side() {
     let (router, contexts) = held();
     let router = router.tool_with(tool("quick"), async |NoArguments {}, _| "quick");
-    let mut s = Served::modern(router);
+    let mut s = ServerHarness::modern(router);
     hold(&mut s, json!({}));
     assert_eq!(s.call("quick", json!({}))["content"][0]["text"], "quick");
     assert!(!take(&contexts).is_cancelled());
@@ -191,26 +191,28 @@ fn asking() -> Router {
 
 #[test]
 fn a_handler_asks_a_legacy_client() {
-    let mut s = Served::legacy_with(asking(), "2025-11-25", json!({"elicitation": {}}));
+    let mut s = ServerHarness::legacy_with(asking(), "2025-11-25", json!({"elicitation": {}}));
     let id = s.send("tools/call", json!({"name": "greet"}));
     let asked = s.line();
     assert_eq!(asked["method"], "elicitation/create");
     assert_eq!(asked["params"]["message"], "Your name?");
-    s.say(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": {"action": "accept", "content": {}}}));
+    s.send_message(
+        &json!({"jsonrpc": "2.0", "id": asked["id"], "result": {"action": "accept", "content": {}}}),
+    );
     let answer = s.line();
     assert_eq!((&answer["id"], &answer["result"]["content"][0]["text"]), (&json!(id), &json!("Hello")));
 }
 
 #[test]
 fn a_client_that_can_not_be_asked_is_not() {
-    let result = Served::legacy(asking()).call("greet", json!({}));
+    let result = ServerHarness::legacy(asking()).call("greet", json!({}));
     assert_eq!(result["isError"], true, "{result}");
     assert!(result["content"][0]["text"].as_str().unwrap().contains("not sent"), "{result}");
 }
 
 #[test]
 fn a_question_is_cancelled_with_the_request_that_it_was_for() {
-    let mut s = Served::legacy_with(asking(), "2025-11-25", json!({"elicitation": {}}));
+    let mut s = ServerHarness::legacy_with(asking(), "2025-11-25", json!({"elicitation": {}}));
     let id = s.send("tools/call", json!({"name": "greet"}));
     let asked = s.line();
     s.notify("notifications/cancelled", json!({"requestId": id}));
@@ -229,7 +231,7 @@ fn changes_are_told_through_the_handle() {
     let router = Router::new("x", "1")
         .declare(ServerCapability::ToolsListChanged)
         .declare(ServerCapability::ResourcesSubscribe);
-    let mut s = Served::legacy(router);
+    let mut s = ServerHarness::legacy(router);
     s.handle.list_changed(ListKind::Tools);
     assert_eq!(s.line()["method"], "notifications/tools/list_changed");
     s.handle.resource_updated("note:///1");
@@ -243,8 +245,11 @@ fn changes_are_told_through_the_handle() {
 
 #[test]
 fn notifications_of_the_client_are_events() {
-    let mut s =
-        Served::legacy_with(Router::new("x", "1"), "2025-11-25", json!({"roots": {"listChanged": true}}));
+    let mut s = ServerHarness::legacy_with(
+        Router::new("x", "1"),
+        "2025-11-25",
+        json!({"roots": {"listChanged": true}}),
+    );
     let mut events = s.handle.events();
     s.notify("notifications/roots/list_changed", json!({}));
     let Some(ServerEvent::Notification(changed)) = ready(poll(&mut boxed(events.next()))) else { panic!() };
@@ -254,7 +259,7 @@ fn notifications_of_the_client_are_events() {
 #[test]
 fn dropping_the_driver_ends_handlers_and_everything_else() {
     let (router, contexts) = held();
-    let mut s = Served::legacy_with(router, "2025-11-25", json!({"roots": {}}));
+    let mut s = ServerHarness::legacy_with(router, "2025-11-25", json!({"roots": {}}));
     hold(&mut s, json!({}));
     let cx = take(&contexts);
     let mut roots = cx.roots("roots");
@@ -272,7 +277,7 @@ fn dropping_the_driver_ends_handlers_and_everything_else() {
 #[test]
 fn a_client_that_ends_ends_the_connection() {
     let (router, contexts) = held();
-    let mut s = Served::modern(router);
+    let mut s = ServerHarness::modern(router);
     hold(&mut s, json!({}));
     let handle = s.handle.clone();
     let mut closed = boxed(handle.closed());
@@ -286,7 +291,7 @@ fn a_client_that_ends_ends_the_connection() {
 #[test]
 fn a_server_that_is_dropped_by_its_application_goes_on() {
     let router = Router::new("x", "1").tool_with(tool("quick"), async |NoArguments {}, _| "quick");
-    let mut s = Served::modern(router);
+    let mut s = ServerHarness::modern(router);
     drop(s.handle.clone());
     assert_eq!(s.call("quick", json!({}))["content"][0]["text"], "quick");
 }
@@ -294,8 +299,8 @@ fn a_server_that_is_dropped_by_its_application_goes_on() {
 #[test]
 fn a_request_that_the_revision_lacks_is_refused_with_the_reason() {
     let (router, contexts) = held();
-    let mut s = Served::modern(router);
+    let mut s = ServerHarness::modern(router);
     hold(&mut s, json!({}));
     let refused = ready(poll(&mut take(&contexts).request::<ListRoots>(ListRootsParams::new()))).unwrap_err();
-    assert!(matches!(refused, Error::Refused(RequestError::Revision { .. })), "{refused}");
+    assert!(matches!(refused, Error::NotSent(RequestError::Revision { .. })), "{refused}");
 }

@@ -5,8 +5,8 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::router_common::Served;
-use mcp_proto::front::{Answered, HandlerError, NoArguments, Router, RouterError, TemplateError};
+use crate::router_common::ServerHarness;
+use mcp_proto::front::{HandlerError, NoArguments, ResultOrInput, Router, RouterError, TemplateError};
 use mcp_proto::rpc::code;
 use mcp_proto::schema::{
     BlobResourceContents, CacheHint, CacheScope, Cached, CachedPage, Discover, EmptyResult,
@@ -35,13 +35,13 @@ fn notes() -> Router {
     )
 }
 
-fn read(s: &mut Served, uri: &str) -> Value {
+fn read(s: &mut ServerHarness, uri: &str) -> Value {
     s.result("resources/read", json!({"uri": uri}))["contents"].clone()
 }
 
 #[test]
 fn a_resource_is_read() {
-    for mut s in [Served::modern(notes()), Served::legacy(notes())] {
+    for mut s in [ServerHarness::modern(notes()), ServerHarness::legacy(notes())] {
         let contents = read(&mut s, "note:///today");
         assert_eq!(contents, json!([{"uri": "note:///today", "mimeType": "text/plain", "text": "Buy milk"}]));
     }
@@ -49,7 +49,7 @@ fn a_resource_is_read() {
 
 #[test]
 fn a_template_answers_for_what_matches_it() {
-    let mut s = Served::modern(notes());
+    let mut s = ServerHarness::modern(notes());
     let contents = read(&mut s, "note:///by-id/7%20up");
     let expected = json!([{"uri": "note:///by-id/7%20up", "mimeType": "text/markdown", "text": "A drink"}]);
     assert_eq!(contents, expected);
@@ -69,7 +69,7 @@ fn router_does_not_hand_values_to_templates_that_lead_elsewhere() {
     };
     let router = count(Router::new("files", "1"), "file:///one/{name}");
     let router = count(count(router, "file:///any/{+path}"), "file:///query{?q}");
-    let mut s = Served::modern(router);
+    let mut s = ServerHarness::modern(router);
     let segments =
         ["..", ".", "%2e%2e", "%2e", "a%2Fb", "..%2f", "%5C", "..%5C", "a%00", "%c0%ae%c0%ae", "a/b"];
     let paths =
@@ -100,7 +100,7 @@ fn a_resource_is_preferred_to_a_template() {
     let router = Router::new("x", "1")
         .template(ResourceTemplate::new("n:{id}", "all"), async |_: BTreeMap<String, String>, _| "template")
         .resource(Resource::new("n:1", "one"), async |_, _| "resource");
-    let mut s = Served::modern(router);
+    let mut s = ServerHarness::modern(router);
     assert_eq!(read(&mut s, "n:1")[0]["text"], "resource");
     assert_eq!(read(&mut s, "n:2")[0]["text"], "template");
 }
@@ -109,9 +109,9 @@ fn a_resource_is_preferred_to_a_template() {
 #[test]
 fn a_resource_that_does_not_exist_has_the_code_of_the_revision() {
     for uri in ["note:///tomorrow", "note:///by-id/8"] {
-        let error = Served::modern(notes()).error("resources/read", json!({"uri": uri}));
+        let error = ServerHarness::modern(notes()).error("resources/read", json!({"uri": uri}));
         assert_eq!((&error["code"], &error["data"]["uri"]), (&json!(code::INVALID_PARAMS), &json!(uri)));
-        let error = Served::legacy(notes()).error("resources/read", json!({"uri": uri}));
+        let error = ServerHarness::legacy(notes()).error("resources/read", json!({"uri": uri}));
         assert_eq!(error["code"], code::RESOURCE_NOT_FOUND);
     }
 }
@@ -121,7 +121,7 @@ fn a_resource_handler_that_fails_is_an_internal_error() {
     let router = Router::new("x", "1").resource(Resource::new("n:1", "one"), async |_, _| {
         Err::<&str, _>(HandlerError::new("the disk is on fire"))
     });
-    let error = Served::modern(router).error("resources/read", json!({"uri": "n:1"}));
+    let error = ServerHarness::modern(router).error("resources/read", json!({"uri": "n:1"}));
     assert_eq!(error, json!({"code": code::INTERNAL_ERROR, "message": "the disk is on fire"}));
 }
 
@@ -132,14 +132,14 @@ fn a_resource_may_have_any_contents() {
             vec![ResourceContents::text(uri.clone(), "a"), BlobResourceContents::new(uri, "AAAA").into()]
         })
         .resource(Resource::new("n:2", "two"), async |_, _| ReadResourceResult::new(Vec::new()));
-    let mut s = Served::modern(router);
+    let mut s = ServerHarness::modern(router);
     assert_eq!(read(&mut s, "n:1"), json!([{"uri": "n:1", "text": "a"}, {"uri": "n:1", "blob": "AAAA"}]));
     assert_eq!(read(&mut s, "n:2"), json!([]));
 }
 
 #[test]
 fn resources_and_templates_are_listed() {
-    let mut s = Served::modern(notes());
+    let mut s = ServerHarness::modern(notes());
     let listed = s.result("resources/list", json!({}));
     assert_eq!(
         listed["resources"],
@@ -160,7 +160,7 @@ fn uris_are_checked_when_they_are_registered() {
     assert_eq!(router.check(), Err(RouterError::Template { template: "n:{;q}".into(), error }));
     assert!(router.check().unwrap_err().to_string().contains("{;q} is not supported: use {a}"));
     let router = notes().resource(Resource::new("note:///today", "again"), async |_, _| "");
-    assert!(matches!(router.check(), Err(RouterError::Duplicate { what: "resource", .. })));
+    assert!(matches!(router.check(), Err(RouterError::Duplicate { kind: "resource", .. })));
 }
 
 // --- Prompts ---
@@ -184,7 +184,7 @@ fn reviews() -> Router {
 
 #[test]
 fn a_prompt_is_given_its_arguments() {
-    let mut s = Served::modern(reviews());
+    let mut s = ServerHarness::modern(reviews());
     let result =
         s.result("prompts/get", json!({"name": "review", "arguments": {"code": "x", "language": "Rust"}}));
     let message = json!({"role": "user", "content": {"type": "text", "text": "Review this Rust: x"}});
@@ -195,7 +195,7 @@ fn a_prompt_is_given_its_arguments() {
 /// S8.14
 #[test]
 fn a_prompt_without_a_required_argument_is_refused() {
-    let mut s = Served::modern(reviews());
+    let mut s = ServerHarness::modern(reviews());
     for arguments in [json!({}), json!({"language": "Rust"})] {
         let error = s.error("prompts/get", json!({"name": "review", "arguments": arguments}));
         assert_eq!(error["code"], code::INVALID_PARAMS);
@@ -206,21 +206,21 @@ fn a_prompt_without_a_required_argument_is_refused() {
 /// S8.14
 #[test]
 fn a_prompt_that_does_not_exist_is_refused() {
-    let error = Served::modern(reviews()).error("prompts/get", json!({"name": "rewrite"}));
+    let error = ServerHarness::modern(reviews()).error("prompts/get", json!({"name": "rewrite"}));
     assert_eq!(error["code"], code::INVALID_PARAMS);
 }
 
 #[test]
 fn a_raw_prompt_gets_the_answers_to_what_it_asked_for() {
     let router = Router::new("x", "1").prompt_raw(Prompt::new("p"), async |get, _| match get.request_state {
-        Some(state) => Answered::Result(state),
+        Some(state) => ResultOrInput::Result(state),
         None => {
             let mut needed = InputRequiredResult::new();
             needed.request_state = Some("round two".into());
-            Answered::InputRequired(needed)
+            ResultOrInput::InputRequired(needed)
         }
     });
-    let mut s = Served::modern(router);
+    let mut s = ServerHarness::modern(router);
     let first = s.result("prompts/get", json!({"name": "p"}));
     assert_eq!(first["resultType"], "input_required");
     let second = s.result("prompts/get", json!({"name": "p", "requestState": first["requestState"]}));
@@ -232,13 +232,13 @@ fn a_prompt_may_be_a_conversation() {
     let router = Router::new("x", "1").prompt(Prompt::new("p"), async |_: BTreeMap<String, String>, _| {
         vec![PromptMessage::user("Hello"), PromptMessage::assistant("Hello yourself")]
     });
-    let result = Served::modern(router).result("prompts/get", json!({"name": "p"}));
+    let result = ServerHarness::modern(router).result("prompts/get", json!({"name": "p"}));
     assert_eq!(result["messages"][1]["role"], "assistant");
 }
 
 // --- Completion ---
 
-fn complete(s: &mut Served, typed: &str) -> Value {
+fn complete(s: &mut ServerHarness, typed: &str) -> Value {
     let params = json!({
         "ref": {"type": "ref/prompt", "name": "review"}, "argument": {"name": "language", "value": typed},
     });
@@ -251,7 +251,7 @@ fn at_most_a_hundred_completions_are_sent_and_all_are_counted() {
     let router = reviews().completion(async |params, _| {
         (0..250).map(|number| format!("{}{number}", params.argument.value)).collect::<Vec<_>>()
     });
-    let mut s = Served::modern(router);
+    let mut s = ServerHarness::modern(router);
     let completion = complete(&mut s, "r");
     assert_eq!(completion["values"].as_array().unwrap().len(), 100);
     assert_eq!((&completion["total"], &completion["hasMore"]), (&json!(250), &json!(true)));
@@ -261,7 +261,7 @@ fn at_most_a_hundred_completions_are_sent_and_all_are_counted() {
 #[test]
 fn a_few_completions_are_all_there_is() {
     let router = reviews().completion(async |_, _| vec!["Rust".to_owned()]);
-    let completion = complete(&mut Served::modern(router), "");
+    let completion = complete(&mut ServerHarness::modern(router), "");
     assert_eq!(completion, json!({"values": ["Rust"], "total": 1, "hasMore": false}));
 }
 
@@ -274,7 +274,7 @@ fn a_list_may_have_a_handler_of_its_own() {
         let tools = ListToolsResult::new(vec![Tool::new(name, "", json!({"type": "object"}))]);
         CachedPage::new(Duration::from_secs(5), tools)
     });
-    let mut s = Served::modern(router);
+    let mut s = ServerHarness::modern(router);
     let result = s.result("tools/list", json!({"cursor": "x"}));
     assert_eq!(result["tools"][0]["name"], "x");
     assert_eq!(hints(&result), (json!(5_000), json!("private")));
@@ -291,7 +291,7 @@ fn a_method_that_the_protocol_lacks_may_have_a_handler() {
             result
         })
         .custom("com.example/fail", async |_, _| Err(HandlerError::invalid_params("no")));
-    let mut s = Served::modern(router);
+    let mut s = ServerHarness::modern(router);
     assert_eq!(s.result("com.example/echo", json!({"word": "hi"}))["word"], "hi");
     assert_eq!(s.error("com.example/fail", json!({}))["code"], code::INVALID_PARAMS);
     assert_eq!(s.error("com.example/other", json!({}))["code"], code::METHOD_NOT_FOUND);
@@ -313,7 +313,7 @@ fn hints(result: &Value) -> (Value, Value) {
 /// S7.1, S7.3: without a word of the author's, nothing is kept, and nothing by others.
 #[test]
 fn every_result_that_may_be_kept_says_how_long() {
-    let mut s = Served::modern(notes().prompt(Prompt::new("p"), async |NoArguments {}, _| "p"));
+    let mut s = ServerHarness::modern(notes().prompt(Prompt::new("p"), async |NoArguments {}, _| "p"));
     let methods = [
         ("server/discover", json!({})),
         ("resources/list", json!({})),
@@ -337,7 +337,7 @@ fn an_author_says_how_long_the_results_of_a_method_may_be_kept() {
         .cache::<ListResources>(CacheHint::public(minute))
         .cache::<ReadResource>(CacheHint::private(Duration::from_millis(1_500)))
         .cache::<Discover>(CacheHint::public(Duration::MAX));
-    let mut s = Served::modern(router);
+    let mut s = ServerHarness::modern(router);
     assert_eq!(hints(&s.result("resources/list", json!({}))), (json!(60_000), json!("public")));
     let read = s.result("resources/read", json!({"uri": "note:///today"}));
     assert_eq!(hints(&read), (json!(1_500), json!("private")));
@@ -359,7 +359,7 @@ fn a_handler_says_how_long_its_resource_may_be_kept() {
         .resource(Resource::new("x://c", "c"), async |_, _| {
             Cached::new(HINT, Err::<String, _>(HandlerError::new("no")))
         });
-    let mut s = Served::modern(router);
+    let mut s = ServerHarness::modern(router);
     let mut read = |uri: &str| s.result("resources/read", json!({"uri": uri}));
     let a = read("x://a");
     assert_eq!((hints(&a), &a["contents"][0]["text"]), ((json!(1_000), json!("public")), &json!("text")));
@@ -390,7 +390,7 @@ fn all_pages_of_a_list_may_be_kept_by_the_same() {
         })
     };
     let scopes = |router: Router| {
-        let mut s = Served::modern(router);
+        let mut s = ServerHarness::modern(router);
         let mut scopes = Vec::new();
         let mut params = json!({});
         loop {
@@ -422,7 +422,7 @@ fn a_server_keeps_nothing_itself() {
             Cached::new(hint, "text")
         }
     });
-    let mut s = Served::modern(router);
+    let mut s = ServerHarness::modern(router);
     for _ in 0..3 {
         s.result("resources/read", json!({"uri": "x://a"}));
     }
@@ -433,6 +433,6 @@ fn a_server_keeps_nothing_itself() {
 #[test]
 fn a_legacy_client_is_not_told_how_long() {
     let router = notes().cache::<ListResources>(CacheHint::public(Duration::from_secs(60)));
-    let mut s = Served::legacy(router);
+    let mut s = ServerHarness::legacy(router);
     assert_eq!(hints(&s.result("resources/list", json!({}))), (Value::Null, Value::Null));
 }

@@ -1,7 +1,7 @@
 //! Tools behind a router.
 
-use crate::router_common::Served;
-use mcp_proto::front::{Answered, HandlerError, Local, NoArguments, Router, RouterError};
+use crate::router_common::ServerHarness;
+use mcp_proto::front::{HandlerError, LocalHandlers, NoArguments, ResultOrInput, Router, RouterError};
 use mcp_proto::rpc::{ErrorObject, code};
 use mcp_proto::schema::{CallToolResult, ContentBlock, InputRequiredResult, Json, Tool};
 use serde::Deserialize;
@@ -23,7 +23,7 @@ fn adder() -> Router {
 
 #[test]
 fn a_tool_is_called_with_its_arguments() {
-    for mut s in [Served::modern(adder()), Served::legacy(adder())] {
+    for mut s in [ServerHarness::modern(adder()), ServerHarness::legacy(adder())] {
         let result = s.call("add", json!({"a": 2, "b": 3}));
         assert_eq!(result["content"], json!([{"type": "text", "text": "5"}]));
         s.expect_silence();
@@ -33,7 +33,7 @@ fn a_tool_is_called_with_its_arguments() {
 /// R5
 #[test]
 fn what_is_registered_is_declared() {
-    let mut s = Served::modern(adder());
+    let mut s = ServerHarness::modern(adder());
     let declared = s.result("server/discover", json!({}))["capabilities"].clone();
     assert_eq!(declared, json!({"tools": {}}));
     assert_eq!(s.error("prompts/list", json!({}))["code"], code::METHOD_NOT_FOUND);
@@ -44,13 +44,13 @@ fn what_is_registered_is_declared() {
 #[test]
 fn a_declared_capability_has_its_list_even_if_it_is_empty() {
     let router = Router::new("empty", "1").declare(mcp_proto::schema::ServerCapability::Tools);
-    assert_eq!(Served::modern(router).result("tools/list", json!({}))["tools"], json!([]));
+    assert_eq!(ServerHarness::modern(router).result("tools/list", json!({}))["tools"], json!([]));
 }
 
 /// S8.7
 #[test]
 fn a_tool_that_does_not_exist_is_a_protocol_error() {
-    for mut s in [Served::modern(adder()), Served::legacy(adder())] {
+    for mut s in [ServerHarness::modern(adder()), ServerHarness::legacy(adder())] {
         let error = s.error("tools/call", json!({"name": "sub", "arguments": {}}));
         assert_eq!(error["code"], code::INVALID_PARAMS);
         assert!(error["message"].as_str().unwrap().contains("sub"));
@@ -61,11 +61,11 @@ fn a_tool_that_does_not_exist_is_a_protocol_error() {
 #[test]
 fn arguments_that_do_not_fit_are_told_to_the_model_where_the_revision_says_so() {
     for version in ["2024-11-05", "2025-03-26", "2025-06-18"] {
-        let mut s = Served::legacy_with(adder(), version, json!({}));
+        let mut s = ServerHarness::legacy_with(adder(), version, json!({}));
         let error = s.error("tools/call", json!({"name": "add", "arguments": {"a": 2}}));
         assert_eq!(error["code"], code::INVALID_PARAMS, "{version}");
     }
-    for mut s in [Served::modern(adder()), Served::legacy(adder())] {
+    for mut s in [ServerHarness::modern(adder()), ServerHarness::legacy(adder())] {
         let result = s.call("add", json!({"a": 2}));
         assert_eq!(result["isError"], true);
         assert!(result["content"][0]["text"].as_str().unwrap().contains("missing field `b`"), "{result}");
@@ -75,7 +75,7 @@ fn arguments_that_do_not_fit_are_told_to_the_model_where_the_revision_says_so() 
 #[test]
 fn a_tool_without_arguments_may_be_called_without_any() {
     let router = Router::new("ping", "1").tool_with(tool("ping"), async |NoArguments {}, _| "pong");
-    let mut s = Served::modern(router);
+    let mut s = ServerHarness::modern(router);
     assert_eq!(s.result("tools/call", json!({"name": "ping"}))["content"][0]["text"], "pong");
     assert_eq!(s.call("ping", json!({"what": "ever"}))["content"][0]["text"], "pong");
 }
@@ -94,7 +94,7 @@ fn a_tool_that_fails_tells_the_model() {
         .tool_with(tool("protocol"), async |NoArguments {}, _| {
             Err::<&str, _>(ErrorObject::new(4711, "no such thing").into())
         });
-    let mut s = Served::modern(router);
+    let mut s = ServerHarness::modern(router);
     let result = s.call("word", json!({}));
     assert_eq!(
         (&result["isError"], &result["content"][0]["text"]),
@@ -117,7 +117,7 @@ fn a_tool_that_panics_is_answered_for_and_the_connection_goes_on() {
         assert!(!boom, "a bug");
         "fine"
     });
-    let mut s = Served::modern(router);
+    let mut s = ServerHarness::modern(router);
     let error = s.error("tools/call", json!({"name": "maybe", "arguments": {"boom": true}}));
     assert_eq!(error["code"], code::INTERNAL_ERROR);
     assert!(
@@ -135,7 +135,7 @@ fn a_raw_tool_gets_the_call_as_it_came() {
         result.content = vec![ContentBlock::text(call.name)];
         result
     });
-    let mut s = Served::modern(router);
+    let mut s = ServerHarness::modern(router);
     let result = s.call("raw", json!({"any": ["thing"]}));
     assert_eq!(result["structuredContent"], json!({"any": ["thing"]}));
     assert_eq!(result["content"][0]["text"], "raw");
@@ -144,14 +144,14 @@ fn a_raw_tool_gets_the_call_as_it_came() {
 #[test]
 fn a_tool_may_ask_for_input_first() {
     let router = Router::new("ask", "1").tool_raw(tool("ask"), async |call, _| match call.request_state {
-        Some(state) => Answered::Result(state),
+        Some(state) => ResultOrInput::Result(state),
         None => {
             let mut needed = InputRequiredResult::new();
             needed.request_state = Some("round two".into());
-            Answered::InputRequired(needed)
+            ResultOrInput::InputRequired(needed)
         }
     });
-    let mut s = Served::modern(router);
+    let mut s = ServerHarness::modern(router);
     let first = s.call("ask", json!({}));
     assert_eq!(
         (&first["resultType"], &first["requestState"]),
@@ -171,7 +171,7 @@ fn tools_are_listed_in_order_page_by_page() {
     for name in ["e", "d", "c", "b", "a"] {
         router = router.tool_with(tool(name), async |NoArguments {}, _| "");
     }
-    let mut s = Served::modern(router);
+    let mut s = ServerHarness::modern(router);
     let mut names = Vec::new();
     let mut params = json!({});
     loop {
@@ -192,9 +192,9 @@ fn tools_are_listed_in_order_page_by_page() {
 /// S7.1
 #[test]
 fn a_list_says_how_long_it_may_be_kept_where_the_revision_asks_for_that() {
-    let listed = Served::modern(adder()).result("tools/list", json!({}));
+    let listed = ServerHarness::modern(adder()).result("tools/list", json!({}));
     assert!(listed["ttlMs"].is_u64() && listed["cacheScope"].is_string(), "{listed}");
-    let listed = Served::legacy(adder()).result("tools/list", json!({}));
+    let listed = ServerHarness::legacy(adder()).result("tools/list", json!({}));
     assert!(listed.get("ttlMs").is_none() && listed.get("cacheScope").is_none(), "{listed}");
 }
 
@@ -217,7 +217,7 @@ fn names_are_checked_when_they_are_registered() {
 #[test]
 fn a_name_is_registered_once() {
     let router = adder().tool_with(tool("add"), async |NoArguments {}, _| "");
-    assert_eq!(router.check(), Err(RouterError::Duplicate { what: "tool", name: "add".into() }));
+    assert_eq!(router.check(), Err(RouterError::Duplicate { kind: "tool", name: "add".into() }));
     assert_eq!(router.check().unwrap_err().to_string(), r#"the tool "add" is registered twice"#);
 }
 
@@ -233,7 +233,7 @@ fn an_input_schema_is_an_object() {
 #[test]
 fn tools_of_a_local_router_need_not_be_send() {
     let count = std::rc::Rc::new(core::cell::Cell::new(0));
-    let router: Router<Local> =
+    let router: Router<LocalHandlers> =
         Router::local("counter", "1").tool_with(tool("count"), move |NoArguments {}, _| {
             let count = count.clone();
             async move {
@@ -241,7 +241,7 @@ fn tools_of_a_local_router_need_not_be_send() {
                 count.get().to_string()
             }
         });
-    let mut s = Served::modern(router);
+    let mut s = ServerHarness::modern(router);
     s.call("count", json!({}));
     assert_eq!(s.call("count", json!({}))["content"][0]["text"], "2");
 }
@@ -257,7 +257,7 @@ fn the_driver_of_a_router_may_move_to_another_thread() {
 #[test]
 fn a_tool_may_have_nothing_to_say() {
     let router = Router::new("x", "1").tool_with(tool("do"), async |NoArguments {}, _| {});
-    assert_eq!(Served::modern(router).call("do", json!({}))["content"], json!([]));
+    assert_eq!(ServerHarness::modern(router).call("do", json!({}))["content"], json!([]));
 }
 
 #[test]
@@ -266,7 +266,7 @@ fn one_router_serves_many_connections() {
     for _ in 0..2 {
         let machine = mcp_proto::transport::StreamServer::new(router.config());
         let clock = std::sync::Arc::new(crate::front_common::TestClock::default());
-        let entropy = std::sync::Arc::new(crate::front_common::Counter::default());
+        let entropy = std::sync::Arc::new(crate::front_common::CountingEntropy::default());
         let (handle, driver) = mcp_proto::front::server(machine, clock, entropy, router.clone());
         drop((handle, driver));
     }
@@ -311,7 +311,7 @@ mod described {
     /// S8.5, S8.6
     #[test]
     fn schemas_come_from_the_types() {
-        let listed = Served::modern(weather()).result("tools/list", json!({}));
+        let listed = ServerHarness::modern(weather()).result("tools/list", json!({}));
         let tool = &listed["tools"][0];
         assert_eq!(tool["description"], "The weather of a city");
         assert_eq!(tool["inputSchema"]["type"], "object");
@@ -330,7 +330,7 @@ mod described {
     /// S8.6
     #[test]
     fn a_structured_result_goes_along_as_text() {
-        let mut s = Served::modern(weather());
+        let mut s = ServerHarness::modern(weather());
         let result = s.call("weather", json!({"city": "Bern", "days": 2}));
         assert_eq!(result["structuredContent"], json!({"degrees": 2.0}));
         let text: Value = serde_json::from_str(result["content"][0]["text"].as_str().unwrap()).unwrap();

@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use crate::front_common::{Front, answer, config, error, pending, poll, ready, request, text};
-use crate::router_common::Served;
+use crate::front_common::{ClientHarness, answer, config, error, pending, poll, ready, request, text};
+use crate::router_common::ServerHarness;
 use mcp_proto::front::{ClientHandlers, Context, Error, HandlerError, NoArguments, Router, RouterError};
 use mcp_proto::peer::RequestError;
 use mcp_proto::rpc::{ErrorObject, code};
@@ -33,10 +33,10 @@ fn a_conversation_that_no_model_can_be_given_never_reaches_the_handler() {
     let handlers = handlers.declare(|declared| {
         *declared = declared.clone().with(mcp_proto::schema::ClientCapability::SamplingTools);
     });
-    let mut s = Front::legacy_with(handlers);
+    let mut s = ClientHarness::legacy_with(handlers);
     let result = json!({"type": "tool_result", "toolUseId": "1", "content": []});
     let params = json!({"messages": [{"role": "user", "content": result}], "maxTokens": 1});
-    s.say(&[request(&json!(1), "sampling/createMessage", params)]);
+    s.receive(&[request(&json!(1), "sampling/createMessage", params)]);
     let line = s.line();
     assert_eq!(line["error"]["code"], code::INVALID_PARAMS);
     assert!(line["error"]["message"].as_str().unwrap().contains("\"1\""), "{line}");
@@ -52,13 +52,13 @@ fn an_answer_of_the_model_that_breaks_the_rule_for_tools_does_not_go_out() {
         .declare(|declared| {
             *declared = declared.clone().with(mcp_proto::schema::ClientCapability::SamplingTools);
         });
-    let mut s = Front::legacy_with(handlers);
+    let mut s = ClientHarness::legacy_with(handlers);
     for (mode, goes_out) in [("auto", true), ("required", true), ("none", false)] {
         let params = json!({
             "messages": [{"role": "user", "content": {"type": "text", "text": "?"}}], "maxTokens": 1,
             "tools": [{"name": "add", "inputSchema": {"type": "object"}}], "toolChoice": {"mode": mode},
         });
-        s.say(&[request(&json!(mode), "sampling/createMessage", params)]);
+        s.receive(&[request(&json!(mode), "sampling/createMessage", params)]);
         let line = s.line();
         assert_eq!(line["result"].is_object(), goes_out, "{line}");
         if !goes_out {
@@ -72,9 +72,9 @@ fn an_answer_of_the_model_that_breaks_the_rule_for_tools_does_not_go_out() {
 fn the_handler_is_told_how_much_the_model_may_say() {
     let handlers =
         ClientHandlers::new().sampling(async |params, _| says(params.max_tokens.to_string().as_str()));
-    let mut s = Front::legacy_with(handlers);
+    let mut s = ClientHarness::legacy_with(handlers);
     let params = json!({"messages": [], "maxTokens": 77});
-    s.say(&[request(&json!(1), "sampling/createMessage", params)]);
+    s.receive(&[request(&json!(1), "sampling/createMessage", params)]);
     assert_eq!(s.line()["result"]["content"]["text"], "77");
 }
 
@@ -85,8 +85,8 @@ fn a_person_may_refuse_to_have_the_model_asked() {
         ClientHandlers::new().sampling(async |_, _| -> Result<CreateMessageResult, HandlerError> {
             Err(ErrorObject::new(code::USER_REJECTED, "User rejected sampling request").into())
         });
-    let mut s = Front::legacy_with(handlers);
-    s.say(&[request(&json!(1), "sampling/createMessage", json!({"messages": [], "maxTokens": 1}))]);
+    let mut s = ClientHarness::legacy_with(handlers);
+    s.receive(&[request(&json!(1), "sampling/createMessage", json!({"messages": [], "maxTokens": 1}))]);
     assert_eq!(s.line()["error"]["code"], -1);
 }
 
@@ -106,12 +106,12 @@ fn a_page_that_is_not_to_be_shown_never_reaches_the_handler() {
         .declare(|declared| {
             *declared = declared.clone().with(mcp_proto::schema::ClientCapability::ElicitationUrl);
         });
-    let mut s = Front::legacy_with(handlers);
+    let mut s = ClientHarness::legacy_with(handlers);
     for (url, goes_on) in
         [("https://example.com/a", true), ("javascript:alert(1)", false), ("file:///etc/passwd", false)]
     {
         let params = json!({"mode": "url", "message": url, "url": url, "elicitationId": "e"});
-        s.say(&[request(&json!(url), "elicitation/create", params)]);
+        s.receive(&[request(&json!(url), "elicitation/create", params)]);
         let line = s.line();
         let expected = if goes_on { Value::Null } else { json!(code::INVALID_PARAMS) };
         assert_eq!(line["error"]["code"], expected, "{line}");
@@ -131,15 +131,18 @@ fn whoever_is_asked_knows_who_asks_and_may_decline_or_cancel() {
             _ => std::future::pending().await,
         }
     });
-    let mut s = Front::legacy_with(handlers);
+    let mut s = ClientHarness::legacy_with(handlers);
     let form =
         |message: &str| json!({"message": message, "requestedSchema": {"type": "object", "properties": {}}});
     for action in ["decline", "cancel"] {
-        s.say(&[request(&json!(action), "elicitation/create", form(action))]);
+        s.receive(&[request(&json!(action), "elicitation/create", form(action))]);
         assert_eq!(s.line()["result"], json!({"action": action}));
     }
     // One that nobody has answered yet holds up nothing.
-    s.say(&[request(&json!("open"), "elicitation/create", form("…")), request(&json!(2), "ping", json!({}))]);
+    s.receive(&[
+        request(&json!("open"), "elicitation/create", form("…")),
+        request(&json!(2), "ping", json!({})),
+    ]);
     assert_eq!(s.line()["id"], 2);
     s.expect_silence();
 }
@@ -152,8 +155,8 @@ fn what_is_no_root_is_not_told() {
     {
         let handlers = ClientHandlers::new()
             .roots(move |_, _| async move { ListRootsResult::new(vec![Root::new(uri)]) });
-        let mut s = Front::legacy_with(handlers);
-        s.say(&[request(&json!(1), "roots/list", json!({}))]);
+        let mut s = ClientHarness::legacy_with(handlers);
+        s.receive(&[request(&json!(1), "roots/list", json!({}))]);
         let line = s.line();
         assert_eq!(line["result"].is_object(), told, "{line}");
         assert!(told || line["error"]["code"] == code::INTERNAL_ERROR, "{line}");
@@ -164,16 +167,16 @@ fn what_is_no_root_is_not_told() {
 #[test]
 fn a_server_is_told_of_new_roots_if_that_was_declared() {
     let roots = || ClientHandlers::new().roots(async |_, _| ListRootsResult::new(vec![]));
-    let mut s = Front::legacy_with(roots().roots_change());
+    let mut s = ClientHarness::legacy_with(roots().roots_change());
     s.client.roots_changed().unwrap();
     s.expect("notifications/roots/list_changed");
 
-    let mut s = Front::legacy_with(roots());
-    assert!(matches!(s.client.roots_changed(), Err(Error::Refused(RequestError::Capability { .. }))));
+    let mut s = ClientHarness::legacy_with(roots());
+    assert!(matches!(s.client.roots_changed(), Err(Error::NotSent(RequestError::Capability { .. }))));
     s.expect_silence();
 
     // Modern servers ask anew each time.
-    let mut s = Front::modern_with(roots().roots_change());
+    let mut s = ClientHarness::modern_with(roots().roots_change());
     s.client.roots_changed().unwrap();
     s.expect_silence();
 }
@@ -183,7 +186,7 @@ fn a_server_is_told_of_new_roots_if_that_was_declared() {
 /// C1.21
 #[test]
 fn a_trace_context_of_another_form_is_not_sent() {
-    let mut s = Front::modern();
+    let mut s = ClientHarness::modern();
     for (key, value) in
         [(meta::TRACEPARENT, json!("00-1-2-3")), (meta::TRACESTATE, json!("A")), (meta::BAGGAGE, json!(7))]
     {
@@ -195,7 +198,7 @@ fn a_trace_context_of_another_form_is_not_sent() {
         let mut by_options = s.client.call_tool("add", json!({})).meta(own).into_future();
         for call in [&mut by_params, &mut by_options] {
             match ready(poll(call)) {
-                Err(Error::Refused(RequestError::Encode(error))) => assert!(error.contains(key), "{error}"),
+                Err(Error::NotSent(RequestError::Encode(error))) => assert!(error.contains(key), "{error}"),
                 other => panic!("{other:?}"),
             }
         }
@@ -208,7 +211,7 @@ fn a_trace_context_of_another_form_is_not_sent() {
 fn nothing_but_the_handshake_goes_out_before_it_is_answered() {
     let mut config = config();
     config.era_policy = mcp_proto::peer::client::EraPolicy::LegacyOnly;
-    let mut s = Front::open(config, ClientHandlers::new());
+    let mut s = ClientHarness::open(config, ClientHandlers::new());
     let id = s.expect("initialize");
     let mut call = s.client.call_tool("add", json!({}));
     pending(poll(&mut call));
@@ -223,12 +226,12 @@ fn nothing_but_the_handshake_goes_out_before_it_is_answered() {
 /// C1.10: they mean what the server that sends them likes; none is acted upon.
 #[test]
 fn codes_that_older_implementations_chose_have_no_meaning() {
-    let mut s = Front::modern();
+    let mut s = ClientHarness::modern();
     for code in -32019..=-32000 {
         let mut call = s.client.call_tool("add", json!({}));
         pending(poll(&mut call));
         let id = s.expect("tools/call");
-        s.say(&[error(&id, code)]);
+        s.receive(&[error(&id, code)]);
         assert_eq!(ready(poll(&mut call)).unwrap_err().code(), Some(code));
         s.expect_silence();
     }
@@ -237,7 +240,7 @@ fn codes_that_older_implementations_chose_have_no_meaning() {
 /// C9.8
 #[test]
 fn a_call_of_a_tool_has_a_time_limit_of_its_own() {
-    let mut s = Front::modern();
+    let mut s = ClientHarness::modern();
     let mut call = s.client.call_tool("add", json!({}));
     pending(poll(&mut call));
     let id = s.expect("tools/call");
@@ -253,7 +256,7 @@ fn a_call_of_a_tool_has_a_time_limit_of_its_own() {
 /// C9.9
 #[test]
 fn content_and_structured_content_come_together_or_alone() {
-    let mut s = Front::modern();
+    let mut s = ClientHarness::modern();
     for (result, texts, structured) in [
         (json!({"content": [{"type": "text", "text": "5"}], "structuredContent": 5}), "5", Some("5")),
         (json!({"structuredContent": null}), "", Some("null")),
@@ -274,7 +277,7 @@ fn content_and_structured_content_come_together_or_alone() {
 /// C9.10
 #[test]
 fn a_resource_without_contents_is_no_error() {
-    for mut s in [Front::modern(), Front::legacy()] {
+    for mut s in [ClientHarness::modern(), ClientHarness::legacy()] {
         let mut read = s.client.read_resource("dir:///empty");
         pending(poll(&mut read));
         let id = s.expect("resources/read");
@@ -287,7 +290,7 @@ fn a_resource_without_contents_is_no_error() {
 fn conversation(own: &str, server: Value) -> Vec<String> {
     let mut config = config();
     config.info.name = own.into();
-    let mut s = Front::open(config, ClientHandlers::new());
+    let mut s = ClientHarness::open(config, ClientHandlers::new());
     let mut wrote = Vec::new();
     let mut discover = s.line();
     let id = discover["id"].clone();
@@ -295,11 +298,11 @@ fn conversation(own: &str, server: Value) -> Vec<String> {
         "resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}, "ttlMs": 0,
         "cacheScope": "private", "_meta": {"io.modelcontextprotocol/serverInfo": server},
     });
-    s.say(&[answer(&id, result)]);
+    s.receive(&[answer(&id, result)]);
     let mut call = s.client.call_tool("add", json!({}));
     pending(poll(&mut call));
     let mut called = s.line();
-    s.say(&[answer(&called["id"], text("5"))]);
+    s.receive(&[answer(&called["id"], text("5"))]);
     wrote.push(format!("{:?}", ready(poll(&mut call)).map(|result| result.text_content())));
     for line in [&mut discover, &mut called] {
         line["params"]["_meta"]["io.modelcontextprotocol/clientInfo"]["name"] = Value::Null;
@@ -322,8 +325,9 @@ fn what_the_two_sides_call_themselves_changes_nothing() {
     }
 
     let answers = |client: Value| {
-        let mut s =
-            Served::modern(Router::new("s", "1").tool_with(tool("t"), async |NoArguments {}, _| "done"));
+        let mut s = ServerHarness::modern(
+            Router::new("s", "1").tool_with(tool("t"), async |NoArguments {}, _| "done"),
+        );
         let own = json!({"io.modelcontextprotocol/clientInfo": client});
         ["tools/list", "tools/call"].map(|method| s.request(method, json!({"name": "t", "_meta": own})))
     };
@@ -346,18 +350,18 @@ fn a_tool_that_needs_an_extension_says_what_the_client_would_have_to_declare() {
     };
     let call = json!({"name": "chart", "arguments": {}});
     let declared = json!({"extensions": {"com.example/charts": {"size": 3}}});
-    let mut s = Served::modern_with(router(), declared);
+    let mut s = ServerHarness::modern_with(router(), declared);
     assert_eq!(s.result("tools/call", call.clone())["content"][0]["text"], r#"{"size":3}"#);
     let discovered = s.result("server/discover", json!({}));
     assert_eq!(discovered["capabilities"]["extensions"], json!({"com.example/charts": {}}));
 
-    let mut s = Served::modern(router());
+    let mut s = ServerHarness::modern(router());
     let error = s.error("tools/call", call.clone());
     assert_eq!(error["code"], code::MISSING_REQUIRED_CLIENT_CAPABILITY);
     let needed = json!({"requiredCapabilities": {"extensions": {"com.example/charts": {}}}});
     assert_eq!(error["data"], needed);
 
-    let mut s = Served::legacy(router());
+    let mut s = ServerHarness::legacy(router());
     assert_eq!(s.error("tools/call", call)["code"], code::INVALID_REQUEST);
 }
 
@@ -388,14 +392,14 @@ fn clock(page: &str) -> Router {
 #[test]
 fn a_tool_with_a_page_names_a_resource_of_its_kind_and_has_text() {
     for mut s in [
-        Served::modern_with(
+        ServerHarness::modern_with(
             clock("ui://clock/page.html"),
             json!({"extensions": {
                 "io.modelcontextprotocol/ui": {"mimeTypes": ["text/html;profile=mcp-app"]}
             }}),
         ),
-        Served::modern(clock("ui://clock/page.html")),
-        Served::legacy(clock("ui://clock/page.html")),
+        ServerHarness::modern(clock("ui://clock/page.html")),
+        ServerHarness::legacy(clock("ui://clock/page.html")),
     ] {
         let listed = s.result("tools/list", json!({}));
         assert_eq!(listed["tools"][0]["_meta"]["ui"]["resourceUri"], "ui://clock/page.html");
@@ -405,7 +409,8 @@ fn a_tool_with_a_page_names_a_resource_of_its_kind_and_has_text() {
         let result = s.call("clock", json!({}));
         assert_eq!(result["content"], json!([{"type": "text", "text": "{\"hour\":9}"}]));
     }
-    let discovered = Served::modern(clock("ui://clock/page.html")).result("server/discover", json!({}));
+    let discovered =
+        ServerHarness::modern(clock("ui://clock/page.html")).result("server/discover", json!({}));
     assert!(discovered["capabilities"]["extensions"][apps::EXTENSION].is_object());
 
     let missing = RouterError::Page { tool: "clock".into(), uri: "ui://clock/other.html".into() };
@@ -425,7 +430,7 @@ fn even_a_page_that_shows_all_there_is_goes_with_a_text() {
             .tool_with(tool("silent").with_page("ui://clock"), async |NoArguments {}, _| ())
             .tool_with(tool("plain"), async |NoArguments {}, _| ())
     };
-    let mut s = Served::modern(router());
+    let mut s = ServerHarness::modern(router());
     assert_eq!(s.call("silent", json!({}))["content"][0]["type"], "text");
     assert_eq!(s.call("plain", json!({}))["content"], json!([]));
 }
@@ -438,7 +443,7 @@ fn a_structured_result_alone_goes_with_its_text() {
         result.structured_content = Some(json!([1, 2]).into());
         result
     });
-    let result = Served::modern(router).call("t", json!({}));
+    let result = ServerHarness::modern(router).call("t", json!({}));
     assert_eq!(result["content"], json!([{"type": "text", "text": "[1,2]"}]));
     assert_eq!(result["structuredContent"], json!([1, 2]));
 }
@@ -453,15 +458,16 @@ fn what_is_offered_does_not_depend_on_who_asks_or_what_was_asked_before() {
             .resource(mcp_proto::schema::Resource::new("x:y", "y"), async |_, _| "y")
             .prompt(mcp_proto::schema::Prompt::new("p"), async |NoArguments {}, _| "p")
     };
-    let lists = |s: &mut Served| {
+    let lists = |s: &mut ServerHarness| {
         ["tools/list", "resources/list", "resources/templates/list", "prompts/list"]
             .map(|method| s.result(method, json!({})))
     };
-    let mut one = Served::modern(router());
+    let mut one = ServerHarness::modern(router());
     let fresh = lists(&mut one);
     one.call("a", json!({}));
     assert_eq!(lists(&mut one), fresh);
-    let mut other = Served::modern_with(router(), json!({"sampling": {}, "elicitation": {}, "roots": {}}));
+    let mut other =
+        ServerHarness::modern_with(router(), json!({"sampling": {}, "elicitation": {}, "roots": {}}));
     assert_eq!(lists(&mut other), fresh);
 }
 
@@ -477,7 +483,7 @@ fn a_tool_may_embed_resources_and_the_server_declares_them() {
             ]
         },
     );
-    let mut s = Served::modern(router);
+    let mut s = ServerHarness::modern(router);
     let content = s.call("t", json!({}))["content"].clone();
     assert_eq!(content[0], json!({"type": "image", "data": "AQID", "mimeType": "image/png"}));
     assert_eq!(content[1]["resource"], json!({"uri": "x:y", "text": "why"}));
@@ -496,7 +502,7 @@ fn those_who_listen_hear_nothing_of_requests() {
             cx.log(mcp_proto::schema::LoggingLevel::Error, "trouble");
             "done"
         });
-    let mut s = Served::modern(router);
+    let mut s = ServerHarness::modern(router);
     let listening = s.send("subscriptions/listen", json!({"notifications": {"toolsListChanged": true}}));
     assert_eq!(s.line()["method"], "notifications/subscriptions/acknowledged");
     let own = json!({"progressToken": "p", "io.modelcontextprotocol/logLevel": "debug"});
@@ -527,8 +533,8 @@ fn requests_of_several_conversations_share_a_connection_and_can_change_it() {
             }
         })
     };
-    let mut first = Served::modern(router());
-    let mut second = Served::modern(router());
+    let mut first = ServerHarness::modern(router());
+    let mut second = ServerHarness::modern(router());
     for (thread, on) in [("1", &mut first), ("2", &mut second)] {
         for _ in 0..2 {
             let own = json!({"com.example/thread": thread});

@@ -1,9 +1,9 @@
 //! What tasks ask their clients for: by the task itself, and by requests in 2025-11-25.
 
-use crate::http_front_common::{Caller, Web};
-use crate::router_common::Served;
+use crate::http_front_common::{HttpHarness, TestExchange};
+use crate::router_common::ServerHarness;
 use futures_lite::future::try_zip;
-use mcp_proto::front::tasks::{Detached, TaskChoice, TaskConfig};
+use mcp_proto::front::tasks::{DetachedWork, TaskChoice, TaskConfig};
 use mcp_proto::front::{Context, HandlerError, NoArguments, Router};
 use mcp_proto::schema::{
     CreateMessageParams, ElicitParams, ElicitResult, ElicitSchema, PrimitiveSchema, SamplingMessage,
@@ -43,7 +43,7 @@ fn router() -> Router {
         })
         .detaching_tool(tool("first"), TaskChoice::Optional, async |NoArguments {}, cx: Context| {
             let first = named(&cx.elicit("who", name()).await?);
-            Ok(Detached::new(async move |cx: Context| {
+            Ok(DetachedWork::new(async move |cx: Context| {
                 let then = cx.elicit("who", name()).await?;
                 Ok::<_, HandlerError>(format!("{first}, then {}", named(&then)))
             }))
@@ -56,8 +56,8 @@ fn capabilities() -> Value {
     json!({"elicitation": {}, "extensions": {(EXTENSION): {}}})
 }
 
-fn modern() -> Served {
-    Served::modern_with(router(), capabilities())
+fn modern() -> ServerHarness {
+    ServerHarness::modern_with(router(), capabilities())
 }
 
 fn accept(name: &str) -> Value {
@@ -65,7 +65,7 @@ fn accept(name: &str) -> Value {
 }
 
 #[track_caller]
-fn begin(s: &mut Served, tool: &str) -> Value {
+fn begin(s: &mut ServerHarness, tool: &str) -> Value {
     let created = s.result("tools/call", json!({"name": tool}));
     assert_eq!(created["resultType"], "task", "{created}");
     s.turn();
@@ -73,12 +73,12 @@ fn begin(s: &mut Served, tool: &str) -> Value {
 }
 
 #[track_caller]
-fn get(s: &mut Served, id: &Value) -> Value {
+fn get(s: &mut ServerHarness, id: &Value) -> Value {
     s.turn();
     s.result("tasks/get", json!({"taskId": id}))
 }
 
-fn update(s: &mut Served, id: &Value, responses: Value) -> Value {
+fn update(s: &mut ServerHarness, id: &Value, responses: Value) -> Value {
     let line = s.request("tasks/update", json!({"taskId": id, "inputResponses": responses}));
     s.turn();
     line
@@ -198,7 +198,7 @@ fn what_is_asked_before_there_is_a_task_is_asked_by_the_call() {
 #[cfg(feature = "seal")]
 #[test]
 fn without_a_task_everything_is_asked_by_the_call() {
-    let mut s = Served::modern_with(router(), json!({"elicitation": {}}));
+    let mut s = ServerHarness::modern_with(router(), json!({"elicitation": {}}));
     let mut result = s.result("tools/call", json!({"name": "two"}));
     assert_eq!((&result["resultType"], keys(&result)), (&json!("input_required"), vec!["one", "other"]));
     let answers = json!({"one": accept("Ada"), "other": accept("Bob")});
@@ -211,8 +211,8 @@ fn without_a_task_everything_is_asked_by_the_call() {
 
 // --- 2025-11-25 ---
 
-fn legacy() -> Served {
-    Served::legacy_with(router(), "2025-11-25", json!({"elicitation": {}}))
+fn legacy() -> ServerHarness {
+    ServerHarness::legacy_with(router(), "2025-11-25", json!({"elicitation": {}}))
 }
 
 /// The task that a message says it belongs to.
@@ -240,7 +240,7 @@ fn a_legacy_task_asks_by_requests_that_name_it() {
     assert_eq!(get(&mut s, &id)["status"], "input_required");
 
     for (request, name) in asked.iter().zip(["Ada", "Bob"]) {
-        s.say(&json!({"jsonrpc": "2.0", "id": request["id"], "result": accept(name)}));
+        s.send_message(&json!({"jsonrpc": "2.0", "id": request["id"], "result": accept(name)}));
     }
     let mut third = None;
     while let Some(line) = s.try_line() {
@@ -248,24 +248,26 @@ fn a_legacy_task_asks_by_requests_that_name_it() {
             third = Some(line);
         }
     }
-    s.say(&json!({"jsonrpc": "2.0", "id": third.expect("a third question")["id"], "result": accept("Cy")}));
+    s.send_message(
+        &json!({"jsonrpc": "2.0", "id": third.expect("a third question")["id"], "result": accept("Cy")}),
+    );
     while s.try_line().is_some() {}
     let result = s.result("tasks/result", json!({"taskId": id}));
     assert_eq!((&result["content"][0]["text"], related(&result)), (&json!("Ada, Bob, Cy"), &id));
 }
 
-fn settle(web: &mut Web, caller: &mut Caller) {
+fn settle(web: &mut HttpHarness, caller: &mut TestExchange) {
     for _ in 0..4 {
-        caller.turn();
-        web.turn();
+        caller.poll_exchange();
+        web.poll_driver();
     }
-    caller.turn();
+    caller.poll_exchange();
 }
 
 /// S11.11, R7: over HTTP it goes out with `tasks/result`, which the client awaits it on.
 #[test]
 fn a_legacy_task_over_http_asks_on_the_stream_of_its_result() {
-    let mut web = Web::new(router());
+    let mut web = HttpHarness::new(router());
     let session = web.open_with("2025-11-25", json!({"elicitation": {}}));
     let mut caller = web.post_request(&session, "tools/call", json!({"name": "two", "task": {}}));
     settle(&mut web, &mut caller);
@@ -286,7 +288,7 @@ fn a_legacy_task_over_http_asks_on_the_stream_of_its_result() {
         let answer =
             json!({"jsonrpc": "2.0", "id": message["id"], "result": accept(answers.next().unwrap())});
         assert_eq!(web.post(&session, &answer).head().status, 202);
-        web.turn();
+        web.poll_driver();
     };
     assert_eq!((&result["content"][0]["text"], related(&result)), (&json!("Ada, Bob, Cy"), &id));
 }

@@ -8,14 +8,14 @@ use core::time::Duration;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
-use crate::http_front_common::{Caller, Held, Web};
+use crate::http_front_common::{HttpHarness, ParkedHandlers, TestExchange};
 use futures_lite::future::block_on;
 use mcp_proto::UnixTime;
 use mcp_proto::front::tasks::{
-    MemoryLimits, MemoryStore, Standing, StoreError, StoreFuture, TaskChoice, TaskConfig, TaskPage,
+    MemoryLimits, MemoryStore, StoreError, StoreFuture, StoredTaskState, TaskChoice, TaskConfig, TaskPage,
     TaskRecord, TaskStore,
 };
-use mcp_proto::front::{Context, Mode, NoArguments, Router};
+use mcp_proto::front::{Context, HandlerMode, NoArguments, Router};
 use mcp_proto::peer::Principal;
 use mcp_proto::rpc::ErrorObject;
 use mcp_proto::schema::{InputRequests, Json, ListRootsParams, Tool};
@@ -23,23 +23,23 @@ use serde_json::{Value, json};
 
 /// A store in memory that does what it is asked for only when the test lets it.
 #[derive(Default)]
-struct Slow {
+struct SlowStore {
     shared: bool,
-    shelf: MemoryStore,
-    gate: Mutex<Gate>,
+    inner: MemoryStore,
+    control: Mutex<StoreControl>,
 }
 
 #[derive(Default)]
-struct Gate {
+struct StoreControl {
     permits: usize,
     waiting: Vec<Waker>,
     broken: bool,
 }
 
-impl Slow {
+impl SlowStore {
     /// Lets so many more things be done.
     fn permit(&self, count: usize) {
-        let mut gate = self.gate.lock().unwrap();
+        let mut gate = self.control.lock().unwrap();
         gate.permits += count;
         let waiting = core::mem::take(&mut gate.waiting);
         drop(gate);
@@ -47,16 +47,16 @@ impl Slow {
     }
 
     fn break_down(&self) {
-        self.gate.lock().unwrap().broken = true;
+        self.control.lock().unwrap().broken = true;
     }
 
     fn repair(&self) {
-        self.gate.lock().unwrap().broken = false;
+        self.control.lock().unwrap().broken = false;
     }
 
     async fn pass(&self) -> Result<(), StoreError> {
         poll_fn(|cx| {
-            let mut gate = self.gate.lock().unwrap();
+            let mut gate = self.control.lock().unwrap();
             if gate.broken {
                 return Poll::Ready(Err(StoreError::Failed("the disk is gone".into())));
             }
@@ -71,22 +71,22 @@ impl Slow {
     }
 }
 
-impl TaskStore for Slow {
+impl TaskStore for SlowStore {
     fn create(&self, record: TaskRecord) -> StoreFuture<'_, ()> {
         Box::pin(async move {
             self.pass().await?;
-            self.shelf.create(record).await
+            self.inner.create(record).await
         })
     }
 
     fn get<'a>(&'a self, id: &'a str) -> StoreFuture<'a, Option<TaskRecord>> {
-        self.shelf.get(id)
+        self.inner.get(id)
     }
 
     fn update(&self, record: TaskRecord) -> StoreFuture<'_, ()> {
         Box::pin(async move {
             self.pass().await?;
-            self.shelf.update(record).await
+            self.inner.update(record).await
         })
     }
 
@@ -96,11 +96,11 @@ impl TaskStore for Slow {
         after: Option<&'a str>,
         most: usize,
     ) -> StoreFuture<'a, TaskPage> {
-        self.shelf.list(owner, after, most)
+        self.inner.list(owner, after, most)
     }
 
     fn expire(&self, now: UnixTime) -> StoreFuture<'_, ()> {
-        self.shelf.expire(now)
+        self.inner.expire(now)
     }
 
     fn is_shared(&self) -> bool {
@@ -116,112 +116,112 @@ fn hold() -> Tool {
     tool("hold")
 }
 
-fn web(store: Arc<dyn TaskStore>) -> (Web, Held) {
-    let held = Held::default();
+fn web(store: Arc<dyn TaskStore>) -> (HttpHarness, ParkedHandlers) {
+    let held = ParkedHandlers::default();
     let holding = held.clone();
     let mut config = TaskConfig::default();
     config.store = store;
     let router = Router::new("worker", "1")
         .tasks(config)
-        .task_tool(hold(), TaskChoice::Required, move |NoArguments {}, cx: Context| holding.hold(cx))
+        .task_tool(hold(), TaskChoice::Required, move |NoArguments {}, cx: Context| holding.park(cx))
         .task_tool(tool("two"), TaskChoice::Required, instances::two);
-    (Web::new(router), held)
+    (HttpHarness::new(router), held)
 }
 
-fn ask<H: Mode>(web: &mut Web<H>, method: &str, params: Value) -> Caller<H> {
+fn ask<H: HandlerMode>(web: &mut HttpHarness<H>, method: &str, params: Value) -> TestExchange<H> {
     let capabilities = json!({"elicitation": {}, "extensions": {"io.modelcontextprotocol/tasks": {}}});
     let mut caller = web.ask_with(method, params, capabilities);
     settle(web, &mut caller);
     caller
 }
 
-fn settle<H: Mode>(web: &mut Web<H>, caller: &mut Caller<H>) {
+fn settle<H: HandlerMode>(web: &mut HttpHarness<H>, caller: &mut TestExchange<H>) {
     for _ in 0..4 {
-        caller.turn();
-        web.turn();
+        caller.poll_exchange();
+        web.poll_driver();
     }
-    caller.turn();
+    caller.poll_exchange();
 }
 
-fn answer<H: Mode>(web: &mut Web<H>, method: &str, params: Value) -> Value {
+fn answer<H: HandlerMode>(web: &mut HttpHarness<H>, method: &str, params: Value) -> Value {
     ask(web, method, params).json()
 }
 
 #[track_caller]
-fn begin<H: Mode>(web: &mut Web<H>) -> Value {
+fn begin<H: HandlerMode>(web: &mut HttpHarness<H>) -> Value {
     begin_tool(web, "hold")
 }
 
 #[track_caller]
-fn begin_tool<H: Mode>(web: &mut Web<H>, tool: &str) -> Value {
+fn begin_tool<H: HandlerMode>(web: &mut HttpHarness<H>, tool: &str) -> Value {
     let created = answer(web, "tools/call", json!({"name": tool}));
     assert_eq!(created["result"]["resultType"], "task", "{created}");
     created["result"]["taskId"].clone()
 }
 
-fn status<H: Mode>(web: &mut Web<H>, id: &Value) -> Value {
+fn status<H: HandlerMode>(web: &mut HttpHarness<H>, id: &Value) -> Value {
     answer(web, "tasks/get", json!({"taskId": id}))["result"]["status"].clone()
 }
 
 /// S11.2
 #[test]
 fn the_client_is_told_of_a_task_once_the_store_has_it() {
-    let store = Arc::new(Slow::default());
+    let store = Arc::new(SlowStore::default());
     let (mut web, held) = web(store.clone());
     let mut caller = ask(&mut web, "tools/call", json!({"name": "hold"}));
     assert!(!caller.has_head());
-    assert_eq!(held.begun(), 0);
+    assert_eq!(held.started(), 0);
     store.permit(1);
     settle(&mut web, &mut caller);
     let id = caller.json()["result"]["taskId"].clone();
-    assert_eq!(held.begun(), 1);
+    assert_eq!(held.started(), 1);
     assert_eq!(status(&mut web, &id), "working");
 }
 
 /// What is new is seen at once, however slow the store is, and reaches it in the end.
 #[test]
 fn a_slow_store_is_told_of_the_last_change() {
-    let store = Arc::new(Slow::default());
+    let store = Arc::new(SlowStore::default());
     let (mut web, held) = web(store.clone());
     store.permit(1);
     let id = begin(&mut web);
     let cx = held.context();
     for message in ["one", "two", "three"] {
         cx.status(message);
-        web.turn();
+        web.poll_driver();
     }
     held.release("done");
-    web.turn();
+    web.poll_driver();
     assert_eq!(status(&mut web, &id), "completed");
-    let kept = |store: &Slow| block_on(store.get(id.as_str().unwrap())).unwrap().unwrap();
-    assert_eq!(kept(&store).standing, Standing::Working);
+    let kept = |store: &SlowStore| block_on(store.get(id.as_str().unwrap())).unwrap().unwrap();
+    assert_eq!(kept(&store).state, StoredTaskState::Working);
     // The first change, and then all of the rest at once.
     store.permit(2);
-    web.turn();
-    assert!(matches!(kept(&store).standing, Standing::Completed(_)));
+    web.poll_driver();
+    assert!(matches!(kept(&store).state, StoredTaskState::Completed(_)));
     assert_eq!(kept(&store).version, 2);
     assert_eq!(status(&mut web, &id), "completed");
 }
 
 #[test]
 fn a_store_that_fails_refuses_the_call() {
-    let store = Arc::new(Slow::default());
+    let store = Arc::new(SlowStore::default());
     store.break_down();
     let (mut web, held) = web(store);
     let refused = answer(&mut web, "tools/call", json!({"name": "hold"}));
     assert_eq!(refused["error"]["code"], -32603);
-    assert_eq!(held.begun(), 0);
+    assert_eq!(held.started(), 0);
 }
 
 #[test]
 fn what_a_failing_store_does_not_keep_is_kept_for_its_time() {
-    let store = Arc::new(Slow::default());
+    let store = Arc::new(SlowStore::default());
     let (mut web, held) = web(store.clone());
     store.permit(1);
     let id = begin(&mut web);
     store.break_down();
     held.release("done");
-    web.turn();
+    web.poll_driver();
     assert_eq!(status(&mut web, &id), "completed");
     web.advance(Duration::from_secs(60 * 60));
     assert_eq!(answer(&mut web, "tasks/get", json!({"taskId": id}))["error"]["code"], -32602);
@@ -244,7 +244,7 @@ fn handlers_of_tasks_may_stay_on_their_thread() {
             }
         },
     );
-    let mut web = Web::new(router);
+    let mut web = HttpHarness::new(router);
     let id = begin(&mut web);
     assert_eq!((status(&mut web, &id), count.get()), (json!("completed"), 1));
 }
@@ -270,15 +270,15 @@ fn a_record_is_written_as_json_and_read_again() {
     let answers = [("who".to_owned(), Json::new(r#"{"action":"decline"}"#).unwrap())];
     let error = ErrorObject::new(-32000, "broken").with_data(mcp_proto::rpc::Raw::new("[1]").unwrap());
     let standings = [
-        Standing::Working,
-        Standing::InputRequired(requests),
-        Standing::Completed(Json::new(r#"{"content":[]}"#).unwrap()),
-        Standing::Failed(error),
-        Standing::Cancelled,
+        StoredTaskState::Working,
+        StoredTaskState::InputRequired(requests),
+        StoredTaskState::Completed(Json::new(r#"{"content":[]}"#).unwrap()),
+        StoredTaskState::Failed(error),
+        StoredTaskState::Cancelled,
     ];
     for standing in standings {
         let mut one = record("x", Some("alice"), Some(7));
-        one.standing = standing;
+        one.state = standing;
         one.message = Some("so it is".into());
         one.answers = answers.clone().into();
         assert_eq!(TaskRecord::from_json(one.to_json().unwrap().as_str()).unwrap(), one);
@@ -293,7 +293,7 @@ fn a_task_is_created_once_and_changed_by_whoever_knows_it() {
     assert_eq!(block_on(store.create(record("a", None, None))), Ok(()));
     assert_eq!(block_on(store.create(record("a", None, None))), Err(StoreError::Conflict));
     let mut changed = record("a", None, None);
-    changed.standing = Standing::Cancelled;
+    changed.state = StoredTaskState::Cancelled;
     assert_eq!(block_on(store.update(changed.clone())), Ok(()));
     assert_eq!(block_on(store.update(changed)), Err(StoreError::Conflict));
     assert_eq!(block_on(store.get("a")).unwrap().unwrap().version, 1);

@@ -10,9 +10,9 @@ use core::time::Duration;
 use std::sync::{Arc, Mutex};
 use std::task::Waker;
 
-use crate::router_common::Served;
+use crate::router_common::ServerHarness;
 use mcp_proto::front::tasks::{
-    Detached, MemoryLimits, MemoryStore, Standing, TaskChoice, TaskConfig, TaskListing, TaskStore,
+    DetachedWork, MemoryLimits, MemoryStore, StoredTaskState, TaskChoice, TaskConfig, TaskListing, TaskStore,
 };
 use mcp_proto::front::{Context, HandlerError, NoArguments, Progress, Router, RouterError};
 use mcp_proto::rpc::ErrorObject;
@@ -27,19 +27,19 @@ fn tool(name: &str) -> Tool {
 
 /// What the handlers of [`router`] wait for.
 #[derive(Clone, Default)]
-struct Gate(Arc<Mutex<State>>);
+struct HandlerControl(Arc<Mutex<ControlState>>);
 
 #[derive(Default)]
-struct State {
+struct ControlState {
     contexts: Vec<Context>,
-    verdict: Option<Verdict>,
+    outcome: Option<HandlerOutcome>,
     wakers: Vec<Waker>,
     dropped: usize,
 }
 
-type Verdict = Result<CallToolResult, ErrorObject>;
+type HandlerOutcome = Result<CallToolResult, ErrorObject>;
 
-impl Gate {
+impl HandlerControl {
     /// The context of the handler that began last.
     #[track_caller]
     fn context(&self) -> Context {
@@ -51,10 +51,10 @@ impl Gate {
     }
 
     /// Lets every handler end like this.
-    fn open(&self, verdict: Verdict) {
+    fn open(&self, verdict: HandlerOutcome) {
         let wakers = {
             let mut state = self.0.lock().unwrap();
-            state.verdict = Some(verdict);
+            state.outcome = Some(verdict);
             core::mem::take(&mut state.wakers)
         };
         wakers.into_iter().for_each(Waker::wake);
@@ -64,12 +64,12 @@ impl Gate {
         self.0.lock().unwrap().dropped
     }
 
-    async fn pass(self, cx: Context) -> Result<CallToolResult, HandlerError> {
+    async fn wait_outcome(self, cx: Context) -> Result<CallToolResult, HandlerError> {
         self.0.lock().unwrap().contexts.push(cx);
         let guard = OnDrop(self);
         let passing = core::future::poll_fn(|cx| {
             let mut state = guard.0.0.lock().unwrap();
-            match state.verdict.clone() {
+            match state.outcome.clone() {
                 Some(verdict) => Poll::Ready(verdict),
                 None => {
                     state.wakers.push(cx.waker().clone());
@@ -81,7 +81,7 @@ impl Gate {
     }
 }
 
-struct OnDrop(Gate);
+struct OnDrop(HandlerControl);
 
 impl Drop for OnDrop {
     fn drop(&mut self) {
@@ -90,11 +90,11 @@ impl Drop for OnDrop {
 }
 
 /// A server that offers `hold`, which may be a task, `must`, which has to be, and `plain`, which is none.
-fn router_with(config: TaskConfig) -> (Router, Gate) {
-    let gate = Gate::default();
-    let holding = |gate: &Gate| {
+fn router_with(config: TaskConfig) -> (Router, HandlerControl) {
+    let gate = HandlerControl::default();
+    let holding = |gate: &HandlerControl| {
         let gate = gate.clone();
-        move |NoArguments {}, cx: Context| gate.clone().pass(cx)
+        move |NoArguments {}, cx: Context| gate.clone().wait_outcome(cx)
     };
     let router = Router::new("worker", "1")
         .declare(ServerCapability::Logging)
@@ -105,7 +105,7 @@ fn router_with(config: TaskConfig) -> (Router, Gate) {
     (router, gate)
 }
 
-fn router() -> (Router, Gate) {
+fn router() -> (Router, HandlerControl) {
     router_with(TaskConfig::default())
 }
 
@@ -113,36 +113,36 @@ fn with_extension() -> Value {
     json!({"extensions": {(EXTENSION): {}}})
 }
 
-fn modern() -> (Served, Gate) {
+fn modern() -> (ServerHarness, HandlerControl) {
     let (router, gate) = router();
-    (Served::modern_with(router, with_extension()), gate)
+    (ServerHarness::modern_with(router, with_extension()), gate)
 }
 
-fn legacy() -> (Served, Gate) {
+fn legacy() -> (ServerHarness, HandlerControl) {
     let (router, gate) = router();
-    (Served::legacy(router), gate)
+    (ServerHarness::legacy(router), gate)
 }
 
-fn text(text: &str) -> Verdict {
+fn text(text: &str) -> HandlerOutcome {
     Ok(CallToolResult::text(text))
 }
 
 /// Calls a tool that becomes a task; returns what the client is told of that.
 #[track_caller]
-fn begin(s: &mut Served, tool: &str) -> Value {
+fn begin(s: &mut ServerHarness, tool: &str) -> Value {
     let created = s.result("tools/call", json!({"name": tool}));
     assert_eq!(created["resultType"], "task", "{created}");
     created
 }
 
 #[track_caller]
-fn begin_legacy(s: &mut Served, tool: &str) -> String {
+fn begin_legacy(s: &mut ServerHarness, tool: &str) -> String {
     let created = s.result("tools/call", json!({"name": tool, "task": {}}));
     created["task"]["taskId"].as_str().expect("a task").to_owned()
 }
 
 #[track_caller]
-fn get(s: &mut Served, id: &Value) -> Value {
+fn get(s: &mut ServerHarness, id: &Value) -> Value {
     s.turn();
     s.result("tasks/get", json!({"taskId": id}))
 }

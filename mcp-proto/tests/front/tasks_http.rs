@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use crate::http_front_common::{Caller, Held, Web};
+use crate::http_front_common::{HttpHarness, ParkedHandlers, TestExchange};
 use mcp_proto::front::tasks::{TaskChoice, TaskConfig};
 use mcp_proto::front::{Context, NoArguments, Router};
 use mcp_proto::peer::Principal;
@@ -11,39 +11,39 @@ use serde_json::{Value, json};
 
 const EXTENSION: &str = "io.modelcontextprotocol/tasks";
 
-fn web() -> (Web, Held) {
-    let held = Held::default();
+fn web() -> (HttpHarness, ParkedHandlers) {
+    let held = ParkedHandlers::default();
     let holding = held.clone();
     let tool = Tool::new("hold", "A tool", json!({"type": "object"}));
     let router = Router::new("worker", "1").tasks(TaskConfig::default()).task_tool(
         tool,
         TaskChoice::Required,
-        move |NoArguments {}, cx: Context| holding.hold(cx),
+        move |NoArguments {}, cx: Context| holding.park(cx),
     );
-    (Web::new(router), held)
+    (HttpHarness::new(router), held)
 }
 
 fn with_extension() -> Value {
     json!({"extensions": {(EXTENSION): {}}})
 }
 
-fn ask(web: &mut Web, method: &str, params: Value) -> Caller {
+fn ask(web: &mut HttpHarness, method: &str, params: Value) -> TestExchange {
     let mut caller = web.ask_with(method, params, with_extension());
     settle(web, &mut caller);
     caller
 }
 
 /// Lets the exchange and the driver of the server go on until neither has anything to do.
-fn settle(web: &mut Web, caller: &mut Caller) {
+fn settle(web: &mut HttpHarness, caller: &mut TestExchange) {
     for _ in 0..4 {
-        caller.turn();
-        web.turn();
+        caller.poll_exchange();
+        web.poll_driver();
     }
-    caller.turn();
+    caller.poll_exchange();
 }
 
 #[track_caller]
-fn result(web: &mut Web, method: &str, params: Value) -> Value {
+fn result(web: &mut HttpHarness, method: &str, params: Value) -> Value {
     let mut caller = ask(web, method, params);
     let answer = caller.json();
     assert!(answer["result"].is_object(), "{answer}");
@@ -51,7 +51,7 @@ fn result(web: &mut Web, method: &str, params: Value) -> Value {
 }
 
 #[track_caller]
-fn begin(web: &mut Web) -> Value {
+fn begin(web: &mut HttpHarness) -> Value {
     let created = result(web, "tools/call", json!({"name": "hold"}));
     assert_eq!(created["resultType"], "task", "{created}");
     created["taskId"].clone()
@@ -62,13 +62,13 @@ fn begin(web: &mut Web) -> Value {
 fn a_task_outlives_the_exchange_of_its_call() {
     let (mut web, held) = web();
     let id = begin(&mut web);
-    assert_eq!(held.dropped(), 0);
+    assert_eq!(held.dropped_count(), 0);
     assert_eq!(result(&mut web, "tasks/get", json!({"taskId": id}))["status"], "working");
     held.context().status("halfway");
-    web.turn();
+    web.poll_driver();
     assert_eq!(result(&mut web, "tasks/get", json!({"taskId": id}))["statusMessage"], "halfway");
     held.release("done");
-    web.turn();
+    web.poll_driver();
     let done = result(&mut web, "tasks/get", json!({"taskId": id}));
     assert_eq!(
         (&done["status"], &done["result"]["content"][0]["text"]),
@@ -119,14 +119,14 @@ fn those_who_listen_on_another_connection_are_told() {
     let mut listener = ask(&mut web, "subscriptions/listen", listen);
     assert_eq!(listener.message()["params"]["notifications"], json!({"taskIds": [id]}));
     held.context().status("halfway");
-    web.turn();
+    web.poll_driver();
     let told = listener.message();
     assert_eq!(
         (&told["method"], &told["params"]["statusMessage"]),
         (&json!("notifications/tasks"), &json!("halfway"))
     );
     held.release("done");
-    web.turn();
+    web.poll_driver();
     assert_eq!(listener.message()["params"]["result"]["content"][0]["text"], "done");
     listener.expect_silence();
     // There is nothing to be told of it any more.
@@ -141,7 +141,7 @@ fn a_task_is_cancelled_from_another_connection() {
     let (mut web, held) = web();
     let id = begin(&mut web);
     result(&mut web, "tasks/cancel", json!({"taskId": id}));
-    assert_eq!(held.dropped(), 1);
+    assert_eq!(held.dropped_count(), 1);
     assert_eq!(result(&mut web, "tasks/get", json!({"taskId": id}))["status"], "cancelled");
 }
 
@@ -150,11 +150,11 @@ fn a_task_is_cancelled_from_another_connection() {
 fn a_task_that_nobody_was_told_of_is_given_up() {
     let (mut web, held) = web();
     let mut caller = web.ask_with("tools/call", json!({"name": "hold"}), with_extension());
-    caller.turn();
+    caller.poll_exchange();
     assert!(!caller.has_head());
     drop(caller);
-    web.turn();
-    assert_eq!(held.begun(), held.dropped());
+    web.poll_driver();
+    assert_eq!(held.started(), held.dropped_count());
 }
 
 #[test]
@@ -162,9 +162,9 @@ fn a_server_that_ends_takes_its_tasks_along_and_begins_no_more() {
     let (mut web, held) = web();
     begin(&mut web);
     let mut waiting = web.ask_with("tools/call", json!({"name": "hold"}), with_extension());
-    waiting.turn();
+    waiting.poll_exchange();
     web.driver = None;
-    assert_eq!(held.dropped(), 1);
+    assert_eq!(held.dropped_count(), 1);
     assert_eq!(waiting.json()["error"]["code"], -32603);
     let mut refused = web.ask_with("tools/call", json!({"name": "hold"}), with_extension());
     assert_eq!(refused.json()["error"]["code"], -32603);
@@ -178,7 +178,7 @@ fn the_time_of_a_task_is_kept() {
     let due = web.driver.as_ref().unwrap().next_timeout().unwrap();
     assert!(due.since_origin() <= Duration::from_secs(60 * 60));
     web.advance(Duration::from_secs(60 * 60));
-    assert_eq!(held.dropped(), 1);
+    assert_eq!(held.dropped_count(), 1);
 }
 
 /// S11.11
@@ -193,8 +193,8 @@ fn a_task_of_a_legacy_session_outlives_it() {
     settle(&mut web, &mut waiting);
     assert!(!waiting.ended);
     assert_eq!(web.delete(&session).status, 200);
-    web.turn();
-    assert_eq!(held.dropped(), 0);
+    web.poll_driver();
+    assert_eq!(held.dropped_count(), 0);
 
     let session = web.open();
     let mut waiting = web.post_request(&session, "tasks/result", json!({"taskId": id}));

@@ -3,7 +3,7 @@
 use core::task::Poll;
 use std::thread;
 
-use crate::front_common::{Front, answer, text};
+use crate::front_common::{ClientHarness, answer, text};
 use futures_lite::future::block_on;
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ const CALLS: usize = 500;
 #[test]
 #[expect(clippy::disallowed_methods, reason = "threads are what is tested")]
 fn every_call_of_every_thread_gets_its_own_answer() {
-    let Front { client, mut driver, .. } = Front::modern();
+    let ClientHarness { client, mut driver, .. } = ClientHarness::modern();
     let driven = thread::spawn(move || {
         block_on(core::future::poll_fn(|cx| {
             loop {

@@ -3,10 +3,10 @@
 use core::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
 
-use crate::front_common::{Front, pending, poll, ready};
-use crate::router_common::Served;
-use mcp_proto::front::tasks::{Detached, TaskChoice, TaskConfig};
-use mcp_proto::front::{Error, Fault, HandlerError, NoArguments, OutputChecks, Router, RouterError};
+use crate::front_common::{ClientHarness, pending, poll, ready};
+use crate::router_common::ServerHarness;
+use mcp_proto::front::tasks::{DetachedWork, TaskChoice, TaskConfig};
+use mcp_proto::front::{Error, ErrorOrigin, HandlerError, NoArguments, OutputChecks, Router, RouterError};
 use mcp_proto::rpc::code;
 use mcp_proto::schema::{CallToolResult, Json, Tool};
 use mcp_proto::validate::{Bound, Bounds, CheckError, OutputError, SchemaError};
@@ -39,7 +39,7 @@ mod router {
     #[test]
     fn arguments_that_do_not_fit_the_schema_never_reach_the_handler() {
         let calls = Arc::new(AtomicUsize::new(0));
-        for mut s in [Served::modern(booking(&calls)), Served::legacy(booking(&calls))] {
+        for mut s in [ServerHarness::modern(booking(&calls)), ServerHarness::legacy(booking(&calls))] {
             for (arguments, what) in [
                 (json!({"seats": 10}), "/seats: value is greater than the maximum of 9"),
                 (json!({"seats": "two"}), r#"/seats: value is not of type "integer""#),
@@ -53,7 +53,7 @@ mod router {
         }
         assert_eq!(calls.load(Ordering::SeqCst), 0);
         assert_eq!(
-            Served::modern(booking(&calls)).call("book", json!({"seats": 2}))["content"][0]["text"],
+            ServerHarness::modern(booking(&calls)).call("book", json!({"seats": 2}))["content"][0]["text"],
             "2 seats"
         );
     }
@@ -63,7 +63,7 @@ mod router {
     fn arguments_that_do_not_fit_are_told_in_the_form_of_the_revision() {
         let calls = Arc::default();
         for version in ["2024-11-05", "2025-03-26", "2025-06-18"] {
-            let mut s = Served::legacy_with(booking(&calls), version, json!({}));
+            let mut s = ServerHarness::legacy_with(booking(&calls), version, json!({}));
             let error = s.error("tools/call", json!({"name": "book", "arguments": {"seats": 0}}));
             assert_eq!(error["code"], code::INVALID_PARAMS, "{version}");
         }
@@ -76,7 +76,7 @@ mod router {
         let router = Router::new("x", "1")
             .tool_with(Tool::new("none", "", strict), async |NoArguments {}, _| "done")
             .tool_raw(Tool::new("some", "", json!({"required": ["a"]})), async |_, _| "done");
-        let mut s = Served::modern(router);
+        let mut s = ServerHarness::modern(router);
         assert_eq!(s.result("tools/call", json!({"name": "none"}))["content"][0]["text"], "done");
         assert_eq!(s.call("none", json!({"a": 1}))["isError"], true);
         assert_eq!(s.result("tools/call", json!({"name": "some"}))["isError"], true);
@@ -105,7 +105,7 @@ mod router {
         ];
         for wrong in wrong {
             for tool in ["weather", "raw"] {
-                for mut s in [Served::modern(weather(wrong)), Served::legacy(weather(wrong))] {
+                for mut s in [ServerHarness::modern(weather(wrong)), ServerHarness::legacy(weather(wrong))] {
                     let error = s.error("tools/call", json!({"name": tool, "arguments": {}}));
                     assert_eq!(error["code"], code::INTERNAL_ERROR);
                     let message = error["message"].as_str().unwrap();
@@ -118,7 +118,8 @@ mod router {
     /// S8.6: 95.5 is a number.
     #[test]
     fn a_result_that_is_what_the_tool_promises_is_sent() {
-        let mut s = Served::modern(weather(|| Ok(CallToolResult::structured(&json!({"degrees": 95.5}))?)));
+        let mut s =
+            ServerHarness::modern(weather(|| Ok(CallToolResult::structured(&json!({"degrees": 95.5}))?)));
         for tool in ["weather", "raw"] {
             assert_eq!(s.call(tool, json!({}))["structuredContent"], json!({"degrees": 95.5}));
         }
@@ -127,11 +128,11 @@ mod router {
     /// S8.6
     #[test]
     fn a_tool_that_fails_promises_nothing() {
-        let mut s = Served::modern(weather(|| Err(HandlerError::new("no such place"))));
+        let mut s = ServerHarness::modern(weather(|| Err(HandlerError::new("no such place"))));
         let result = s.call("weather", json!({}));
         assert_eq!(result["isError"], true);
         assert_eq!(result["content"][0]["text"], "no such place");
-        let mut s = Served::modern(weather(|| Ok(CallToolResult::error("no such place"))));
+        let mut s = ServerHarness::modern(weather(|| Ok(CallToolResult::error("no such place"))));
         assert_eq!(s.call("raw", json!({}))["isError"], true);
     }
 
@@ -143,9 +144,9 @@ mod router {
         let router = Router::new("x", "1").tasks(TaskConfig::default()).detaching_tool(
             tool,
             TaskChoice::Optional,
-            async |NoArguments {}, _| Ok(Detached::new(async |_| CallToolResult::text("warm"))),
+            async |NoArguments {}, _| Ok(DetachedWork::new(async |_| CallToolResult::text("warm"))),
         );
-        let error = Served::modern(router).error("tools/call", json!({"name": "later"}));
+        let error = ServerHarness::modern(router).error("tools/call", json!({"name": "later"}));
         assert_eq!(error["code"], code::INTERNAL_ERROR);
     }
 
@@ -178,7 +179,7 @@ mod router {
         let router = Router::new("x", "1")
             .schema_bounds(bounds)
             .tool_raw(Tool::new("t", "", json!({"type": "object"})), async |_, _| "done");
-        let mut s = Served::modern(router);
+        let mut s = ServerHarness::modern(router);
         let text = s.call("t", json!({"a": "a".repeat(100)}))["content"][0]["text"].clone();
         assert_eq!(text, "the arguments do not fit the tool t: it can not be checked: it is too long");
         let router = Router::new("x", "1")
@@ -200,13 +201,13 @@ mod client {
     }
 
     /// A client that has listed a tool with this output schema.
-    fn knowing(output: Value) -> Front {
-        let mut s = Front::modern();
+    fn knowing(output: Value) -> ClientHarness {
+        let mut s = ClientHarness::modern();
         list(&mut s, output);
         s
     }
 
-    fn list(s: &mut Front, output: Value) {
+    fn list(s: &mut ClientHarness, output: Value) {
         let mut page = s.client.list_tools_page(None);
         pending(poll(&mut page));
         let id = s.expect("tools/list");
@@ -214,7 +215,7 @@ mod client {
         ready(poll(&mut page)).unwrap();
     }
 
-    fn call(s: &mut Front, answer: Value) -> Result<CallToolResult, Error> {
+    fn call(s: &mut ClientHarness, answer: Value) -> Result<CallToolResult, Error> {
         let mut call = s.client.call_tool("weather", json!({}));
         pending(poll(&mut call));
         let id = s.expect("tools/call");
@@ -232,12 +233,12 @@ mod client {
         let mut s = knowing(json!({"type": "object", "properties": {"degrees": {"type": "number"}}}));
         assert!(call(&mut s, structured(json!({"degrees": 95.5}))).is_ok());
         let error = call(&mut s, structured(json!({"degrees": "warm"}))).unwrap_err();
-        assert_eq!(error.fault(), Fault::Peer);
+        assert_eq!(error.origin(), ErrorOrigin::Peer);
         assert_eq!(
             error.to_string(),
             r#"the result of the tool "weather" is refused: the structured result does not fit the output schema: /degrees: value is not of type "number""#
         );
-        let Error::Output { tool, fault, result } = error else { panic!("{error}") };
+        let Error::Output { tool, error: fault, result } = error else { panic!("{error}") };
         assert_eq!(tool, "weather");
         assert!(
             matches!(fault, OutputError::Value(CheckError::Mismatch { pointer, .. }) if pointer == "/degrees")
@@ -263,13 +264,13 @@ mod client {
             json!({"resultType": "complete", "isError": true, "content": [{"type": "text", "text": "no"}]});
         assert!(call(&mut s, failure).unwrap().failed());
         let missing = json!({"resultType": "complete", "content": [{"type": "text", "text": "yes"}]});
-        assert!(matches!(call(&mut s, missing), Err(Error::Output { fault: OutputError::Missing, .. })));
+        assert!(matches!(call(&mut s, missing), Err(Error::Output { error: OutputError::Missing, .. })));
     }
 
     /// C9.7
     #[test]
     fn the_schema_listed_last_counts_and_without_one_nothing_is_checked() {
-        let mut s = Front::modern();
+        let mut s = ClientHarness::modern();
         assert!(call(&mut s, structured(json!(1))).is_ok());
         list(&mut s, json!({"type": "string"}));
         assert!(call(&mut s, structured(json!(1))).is_err());
@@ -284,13 +285,13 @@ mod client {
         let error = call(&mut s, structured(json!(1))).unwrap_err();
         assert!(matches!(
             error,
-            Error::Output { fault: OutputError::Schema(SchemaError::Reference { .. }), .. }
+            Error::Output { error: OutputError::Schema(SchemaError::Reference { .. }), .. }
         ));
         let mut s = knowing(json!({"$schema": "https://example.com/dialect"}));
         let error = call(&mut s, structured(json!(1))).unwrap_err();
         assert!(matches!(
             error,
-            Error::Output { fault: OutputError::Schema(SchemaError::Dialect { .. }), .. }
+            Error::Output { error: OutputError::Schema(SchemaError::Dialect { .. }), .. }
         ));
     }
 
@@ -306,7 +307,7 @@ mod client {
     /// C9.7
     #[test]
     fn a_legacy_server_is_held_to_its_schemas_as_well() {
-        let mut s = Front::legacy();
+        let mut s = ClientHarness::legacy();
         list(&mut s, json!({"type": "object", "required": ["a"]}));
         assert!(call(&mut s, json!({"content": [], "structuredContent": {"a": 1}})).is_ok());
         assert!(call(&mut s, json!({"content": [], "structuredContent": {}})).is_err());

@@ -3,7 +3,7 @@
 
 use core::time::Duration;
 
-use crate::front_common::{Front, Wakes, boxed, notification, pending, poll, poll_with, ready};
+use crate::front_common::{ClientHarness, WakeCounter, boxed, notification, pending, poll, poll_with, ready};
 use mcp_proto::front::{Error, Watch, WatchUpdate};
 use mcp_proto::peer::client::{Change, ChangeEvidence, LinkAction, WatchFilter};
 use serde_json::{Value, json};
@@ -22,7 +22,7 @@ fn quiet(watch: &mut Watch) {
 
 /// Answers the listen that was just asked for by granting all of it.
 #[track_caller]
-fn acknowledge(s: &mut Front) -> Value {
+fn acknowledge(s: &mut ClientHarness) -> Value {
     let line = s.line();
     assert_eq!(line["method"], "subscriptions/listen", "{line}");
     let filter = line["params"]["notifications"].clone();
@@ -30,25 +30,25 @@ fn acknowledge(s: &mut Front) -> Value {
     line["id"].clone()
 }
 
-fn tell(s: &mut Front, id: &Value, what: &str, mut params: Value) {
+fn tell(s: &mut ClientHarness, id: &Value, what: &str, mut params: Value) {
     params["_meta"] = json!({"io.modelcontextprotocol/subscriptionId": id});
-    s.say(&[notification(&format!("notifications/{what}"), params)]);
+    s.receive(&[notification(&format!("notifications/{what}"), params)]);
 }
 
 /// C6.1, C6.2: watches and low-level subscriptions do not disturb each other.
 #[test]
 fn a_watch_tells_what_has_changed_and_nobody_else_hears_it() {
-    let mut s = Front::modern();
+    let mut s = ClientHarness::modern();
     let mut events = s.client.events();
     let mut watch = s.client.watch().tools().resource(FILE).open().unwrap();
     let id = acknowledge(&mut s);
     let other = s.client.listen(mcp_proto::schema::SubscriptionFilter::new()).unwrap();
     s.expect("subscriptions/listen");
-    let WatchUpdate::On { missing } = next(&mut watch) else { panic!() };
+    let WatchUpdate::Active { missing } = next(&mut watch) else { panic!() };
     assert!(missing.is_empty());
     quiet(&mut watch);
     tell(&mut s, &id, "resources/updated", json!({"uri": FILE}));
-    let WatchUpdate::Changed { change: Change::Resource(uri), why: ChangeEvidence::Notified } =
+    let WatchUpdate::Changed { change: Change::Resource(uri), evidence: ChangeEvidence::Notified } =
         next(&mut watch)
     else {
         panic!()
@@ -65,11 +65,11 @@ fn a_watch_tells_what_has_changed_and_nobody_else_hears_it() {
 /// The driver and the one who waits are woken, and no more often than needed.
 #[test]
 fn whoever_waits_for_a_watch_is_woken() {
-    let mut s = Front::modern();
+    let mut s = ClientHarness::modern();
     s.wakes.take();
     let mut watch = s.client.watch().tools().open().unwrap();
     assert_eq!(s.wakes.take(), 1, "the driver has something to send");
-    let (wakes, waker) = Wakes::new();
+    let (wakes, waker) = WakeCounter::new();
     {
         let mut waiting = boxed(watch.next());
         pending(poll_with(&mut waiting, &waker));
@@ -85,7 +85,7 @@ fn whoever_waits_for_a_watch_is_woken() {
 /// Contract 8: a change that is not taken waits once.
 #[test]
 fn changes_that_are_not_taken_coalesce() {
-    let mut s = Front::modern();
+    let mut s = ClientHarness::modern();
     let mut watch = s.client.watch().tools().resource(FILE).open().unwrap();
     let id = acknowledge(&mut s);
     next(&mut watch);
@@ -107,19 +107,19 @@ fn changes_that_are_not_taken_coalesce() {
 /// C6.4, C6.5
 #[test]
 fn a_watch_survives_the_loss_of_its_subscription() {
-    let mut s = Front::modern();
+    let mut s = ClientHarness::modern();
     let mut watch = s.client.watch().tools().open().unwrap();
     let id = acknowledge(&mut s);
-    s.say(&[crate::front_common::error(&id, -32603)]);
-    assert!(matches!(next(&mut watch), WatchUpdate::On { .. }));
+    s.receive(&[crate::front_common::error(&id, -32603)]);
+    assert!(matches!(next(&mut watch), WatchUpdate::Active { .. }));
     assert!(matches!(next(&mut watch), WatchUpdate::Interrupted));
     quiet(&mut watch);
     s.advance(Duration::from_secs(1));
     acknowledge(&mut s);
-    assert!(matches!(next(&mut watch), WatchUpdate::On { .. }));
+    assert!(matches!(next(&mut watch), WatchUpdate::Active { .. }));
     assert!(matches!(
         next(&mut watch),
-        WatchUpdate::Changed { change: Change::Tools, why: ChangeEvidence::MaybeMissed }
+        WatchUpdate::Changed { change: Change::Tools, evidence: ChangeEvidence::MaybeMissed }
     ));
     quiet(&mut watch);
 }
@@ -127,11 +127,11 @@ fn a_watch_survives_the_loss_of_its_subscription() {
 /// C6.4: a graceful end is the end, and says so.
 #[test]
 fn a_watch_ends_with_the_server_or_the_connection() {
-    let mut s = Front::modern();
+    let mut s = ClientHarness::modern();
     let mut watch = s.client.watch().tools().open().unwrap();
     let id = acknowledge(&mut s);
     s.answer(&id, json!({"resultType": "complete"}));
-    assert!(matches!(next(&mut watch), WatchUpdate::On { .. }));
+    assert!(matches!(next(&mut watch), WatchUpdate::Active { .. }));
     assert!(watch.outcome().is_none());
     assert!(ready(poll(&mut boxed(watch.next()))).is_none());
     assert!(watch.outcome().unwrap().is_ok());
@@ -139,7 +139,7 @@ fn a_watch_ends_with_the_server_or_the_connection() {
 
     let mut refused = s.client.watch().prompts().open().unwrap();
     let id = s.expect("subscriptions/listen");
-    s.say(&[crate::front_common::error(&id, -32601)]);
+    s.receive(&[crate::front_common::error(&id, -32601)]);
     assert!(ready(poll(&mut boxed(refused.next()))).is_none());
     assert!(matches!(refused.outcome(), Some(Err(Error::Peer(_)))), "{refused:?}");
 
@@ -153,44 +153,44 @@ fn a_watch_ends_with_the_server_or_the_connection() {
 /// C3.7: on a connection made anew the same is watched, and counts as what may have changed.
 #[test]
 fn a_watch_is_opened_again_on_another_connection() {
-    let mut s = Front::modern();
+    let mut s = ClientHarness::modern();
     let watch = s.client.watch().tools().open().unwrap();
     acknowledge(&mut s);
     s.end("gone");
-    let mut next_one = Front::modern();
-    let mut again = watch.again(&next_one.client).unwrap();
+    let mut next_one = ClientHarness::modern();
+    let mut again = watch.reopen(&next_one.client).unwrap();
     acknowledge(&mut next_one);
-    assert_eq!(again.interest(), &WatchFilter::new().tools());
-    assert!(matches!(next(&mut again), WatchUpdate::On { .. }));
+    assert_eq!(again.filter(), &WatchFilter::new().tools());
+    assert!(matches!(next(&mut again), WatchUpdate::Active { .. }));
     assert!(matches!(
         next(&mut again),
-        WatchUpdate::Changed { change: Change::Tools, why: ChangeEvidence::MaybeMissed }
+        WatchUpdate::Changed { change: Change::Tools, evidence: ChangeEvidence::MaybeMissed }
     ));
 }
 
 /// C6.7: the same for a legacy server, and what is of interest may change.
 #[test]
 fn a_watch_of_a_legacy_server_subscribes_and_gives_up() {
-    let mut s = Front::legacy();
+    let mut s = ClientHarness::legacy();
     let mut watch = s.client.watch().resource(FILE).open().unwrap();
     let id = s.expect("resources/subscribe");
     s.answer(&id, json!({}));
-    assert!(matches!(next(&mut watch), WatchUpdate::On { .. }));
-    watch.set_interest(WatchFilter::new().tools());
+    assert!(matches!(next(&mut watch), WatchUpdate::Active { .. }));
+    watch.set_filter(WatchFilter::new().tools());
     assert_eq!(s.line()["method"], "resources/unsubscribe");
-    assert!(matches!(next(&mut watch), WatchUpdate::On { .. }));
+    assert!(matches!(next(&mut watch), WatchUpdate::Active { .. }));
     let mut events = s.client.events();
-    s.say(&[notification("notifications/tools/list_changed", json!({}))]);
+    s.receive(&[notification("notifications/tools/list_changed", json!({}))]);
     assert!(matches!(next(&mut watch), WatchUpdate::Changed { change: Change::Tools, .. }));
     assert_eq!(events.drain().len(), 1, "a legacy notification belongs to everybody");
-    s.say(&[notification("notifications/resources/updated", json!({"uri": FILE}))]);
+    s.receive(&[notification("notifications/resources/updated", json!({"uri": FILE}))]);
     quiet(&mut watch);
 }
 
 /// A watch keeps the connection open; with it the last handle is gone.
 #[test]
 fn a_watch_is_a_handle_of_its_connection() {
-    let Front { client, mut driver, .. } = Front::modern();
+    let ClientHarness { client, mut driver, .. } = ClientHarness::modern();
     let watch = client.watch().tools().open().unwrap();
     drop(client);
     assert_eq!(driver.lock(|machine, _| machine.poll_link()), None);

@@ -10,7 +10,9 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::task::Wake;
 
-use mcp_proto::front::{self, Client, ClientDriver, ClientHandlers, Clock, Entropy, Mode, Multi};
+use mcp_proto::front::{
+    self, Client, ClientDriver, ClientHandlers, Clock, Entropy, HandlerMode, SendHandlers,
+};
 use mcp_proto::peer::client::{ClientConfig, LinkAction, State};
 use mcp_proto::schema::Implementation;
 use mcp_proto::transport::StreamClient;
@@ -52,9 +54,9 @@ impl Clock for TestClock {
 
 /// Random enough for tests: it counts.
 #[derive(Default)]
-pub struct Counter(AtomicU64);
+pub struct CountingEntropy(AtomicU64);
 
-impl Entropy for Counter {
+impl Entropy for CountingEntropy {
     fn fill(&self, bytes: &mut [u8]) {
         for chunk in bytes.chunks_mut(8) {
             let word = (self.0.fetch_add(1, Ordering::Relaxed) + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
@@ -65,9 +67,9 @@ impl Entropy for Counter {
 
 /// A waker that counts.
 #[derive(Default)]
-pub struct Wakes(AtomicUsize);
+pub struct WakeCounter(AtomicUsize);
 
-impl Wakes {
+impl WakeCounter {
     pub fn new() -> (Arc<Self>, Waker) {
         let wakes = Arc::new(Self::default());
         (wakes.clone(), Waker::from(wakes))
@@ -79,7 +81,7 @@ impl Wakes {
     }
 }
 
-impl Wake for Wakes {
+impl Wake for WakeCounter {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
@@ -118,18 +120,18 @@ pub fn boxed<'a, T>(future: impl Future<Output = T> + 'a) -> Pin<Box<dyn Future<
     Box::pin(future)
 }
 
-pub struct Front<H: Mode = Multi> {
+pub struct ClientHarness<H: HandlerMode = SendHandlers> {
     pub client: Client,
     pub driver: ClientDriver<StreamClient, H>,
     pub clock: Arc<TestClock>,
     /// How often the driver was woken.
-    pub wakes: Arc<Wakes>,
+    pub wakes: Arc<WakeCounter>,
     waker: Waker,
     lines: VecDeque<Value>,
     pub links: Vec<LinkAction>,
 }
 
-impl Front<Multi> {
+impl ClientHarness<SendHandlers> {
     /// A client of a modern server with every capability.
     pub fn modern() -> Self {
         Self::modern_with(ClientHandlers::new())
@@ -141,13 +143,13 @@ impl Front<Multi> {
     }
 }
 
-impl<H: Mode> Front<H> {
+impl<H: HandlerMode> ClientHarness<H> {
     /// A client whose link is open: it has written what it opens with.
     pub fn open(mut config: ClientConfig, handlers: ClientHandlers<H>) -> Self {
         config.capabilities = handlers.capabilities().clone();
         let clock = Arc::new(TestClock::default());
         let (client, driver) = front::client(StreamClient::new(config), clock.clone(), handlers);
-        let (wakes, waker) = Wakes::new();
+        let (wakes, waker) = WakeCounter::new();
         let mut front =
             Self { client, driver, clock, wakes, waker, lines: VecDeque::new(), links: Vec::new() };
         front.turn();
@@ -243,14 +245,14 @@ impl<H: Mode> Front<H> {
         assert_eq!(self.try_line(), None);
     }
 
-    pub fn say(&mut self, messages: &[Value]) {
+    pub fn receive(&mut self, messages: &[Value]) {
         let text: String = messages.iter().map(|message| format!("{message}\n")).collect();
         self.driver.lock(|machine, now| machine.handle_input(now, Bytes::from(text)));
         self.turn();
     }
 
     pub fn answer(&mut self, id: &Value, result: Value) {
-        self.say(&[answer(id, result)]);
+        self.receive(&[answer(id, result)]);
     }
 
     /// The server ends.

@@ -1,6 +1,6 @@
 //! The client over HTTP with a server that sends results in parts, which has to be asked for.
 
-use crate::http_common::{Wire, config, modern};
+use crate::http_common::{ClientWire, config, modern};
 use mcp_proto::peer::client::Event;
 use mcp_proto::peer::{InvalidAnswerError, Outcome, RequestId, RequestOptions};
 use mcp_proto::schema::{CallTool, CallToolParams};
@@ -13,7 +13,7 @@ fn chunked_results_config() -> HttpClientConfig {
     config
 }
 
-fn call_tool(wire: &mut Wire) -> RequestId {
+fn call_tool(wire: &mut ClientWire) -> RequestId {
     let params = CallToolParams::new("pay");
     wire.client.request::<CallTool>(wire.now, &params, RequestOptions::default()).unwrap()
 }

@@ -5,21 +5,23 @@
 
 use std::time::Duration;
 
-use crate::http_common::{LEGACY, MODERN, SESSION, Wire, config, discover_result, legacy_config, scenario};
+use crate::http_common::{
+    ClientWire, LEGACY, MODERN, SESSION, config, discover_result, legacy_config, scenario,
+};
 use mcp_proto::peer::client::{CloseReason, ConnectError, Diagnostic, KnownEra, State};
 use mcp_proto::peer::{HttpError, Outcome, RequestError, RequestOptions};
 use mcp_proto::schema::{CallTool, CallToolParams, Era, Revision};
 use mcp_proto::transport::http::SentState;
 use serde_json::json;
 
-fn connect_error(wire: &mut Wire) -> ConnectError {
+fn connect_error(wire: &mut ClientWire) -> ConnectError {
     match wire.closed() {
         Some(CloseReason::Connect(error)) => error,
         other => panic!("expected a failure to connect, not {other:?}"),
     }
 }
 
-fn assert_ready(wire: &Wire, era: Era) {
+fn assert_ready(wire: &ClientWire, era: Era) {
     assert_eq!(wire.client.state(), State::Ready);
     assert_eq!(wire.client.server().unwrap().era, era);
 }

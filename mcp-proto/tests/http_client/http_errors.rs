@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::http_common::{
-    LEGACY, Wire, config, discover_result, initialize_result, legacy_config, modern, scenario,
+    ClientWire, LEGACY, config, discover_result, initialize_result, legacy_config, modern, scenario,
 };
 use mcp_proto::peer::client::{CloseReason, ConnectError, Diagnostic, EraPolicy, State};
 use mcp_proto::peer::{Outcome, ReissuePolicy, RequestId, RequestOptions};
@@ -12,13 +12,13 @@ use mcp_proto::transport::http::client::HttpClientConfig;
 use mcp_proto::transport::http::{ExchangeEnd, Verb};
 use serde_json::json;
 
-fn fail_unreachable(wire: &mut Wire, exchange: &crate::http_common::Exchange) {
+fn fail_unreachable(wire: &mut ClientWire, exchange: &crate::http_common::Exchange) {
     let end = ExchangeEnd::Unreachable("cannot connect to localhost:3000: connection refused".into());
     wire.client.handle_end(wire.now, exchange.exchange(), end);
     wire.drain();
 }
 
-fn connect_error(wire: &mut Wire) -> ConnectError {
+fn connect_error(wire: &mut ClientWire) -> ConnectError {
     match wire.closed() {
         Some(CloseReason::Connect(error)) => error,
         other => panic!("expected a failure to connect, not {other:?}"),
@@ -27,12 +27,12 @@ fn connect_error(wire: &mut Wire) -> ConnectError {
 
 // --- Retry-After ---
 
-fn list_tools(wire: &mut Wire, timeout: u64) -> RequestId {
+fn list_tools(wire: &mut ClientWire, timeout: u64) -> RequestId {
     let options = RequestOptions::default().timeout(Duration::from_secs(timeout));
     wire.client.request::<ListTools>(wire.now, &Default::default(), options).unwrap()
 }
 
-fn refuse_busy(wire: &mut Wire, method: &str, status: u16, headers: &[(&str, &str)]) {
+fn refuse_busy(wire: &mut ClientWire, method: &str, status: u16, headers: &[(&str, &str)]) {
     let exchange = wire.expect(method);
     wire.reply(&exchange, status, headers, "too much at once");
 }
@@ -115,7 +115,7 @@ fn server_that_always_says_later_is_given_up() {
 #[test]
 fn request_that_may_not_be_repeated_shows_when_the_server_is_back() {
     modern(config(), |wire| {
-        let call = |wire: &mut Wire, reissue| {
+        let call = |wire: &mut ClientWire, reissue| {
             let options = RequestOptions::default().reissue(reissue);
             wire.client.request::<CallTool>(wire.now, &CallToolParams::new("pay"), options).unwrap()
         };

@@ -6,7 +6,7 @@ mod lost_session;
 
 use std::time::Duration;
 
-use crate::http_common::{LEGACY, SESSION, Wire, config, legacy, legacy_at, legacy_config, scenario};
+use crate::http_common::{ClientWire, LEGACY, SESSION, config, legacy, legacy_at, legacy_config, scenario};
 use mcp_proto::peer::client::{CloseReason, Diagnostic, Event, Keepalive, State};
 use mcp_proto::peer::{LostReason, Outcome, RequestId, RequestOptions};
 use mcp_proto::schema::{
@@ -17,16 +17,16 @@ use mcp_proto::transport::http::client::ListenPolicy;
 use mcp_proto::transport::http::{SentState, Verb};
 use serde_json::{Value, json};
 
-fn call_tool(wire: &mut Wire) -> RequestId {
+fn call_tool(wire: &mut ClientWire) -> RequestId {
     let params = CallToolParams::new("pay");
     wire.client.request::<CallTool>(wire.now, &params, RequestOptions::default()).unwrap()
 }
 
-fn list_tools(wire: &mut Wire) -> RequestId {
+fn list_tools(wire: &mut ClientWire) -> RequestId {
     wire.client.request::<ListTools>(wire.now, &ListToolsParams::new(), RequestOptions::default()).unwrap()
 }
 
-fn lost_session(wire: &mut Wire) -> bool {
+fn lost_session(wire: &mut ClientWire) -> bool {
     wire.diagnostics().iter().any(|diagnostic| matches!(diagnostic, Diagnostic::SessionLost))
 }
 

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use crate::http_common::{Exchange, Wire, config, initialize_result, legacy_config, scenario};
+use crate::http_common::{ClientWire, Exchange, config, initialize_result, legacy_config, scenario};
 use mcp_proto::peer::client::{CloseReason, Diagnostic, Event, State};
 use mcp_proto::peer::{InvalidAnswerError, LostReason, Outcome, RequestId, RequestOptions};
 use mcp_proto::schema::{CallTool, CallToolParams, ListTools, ListToolsParams};
@@ -14,13 +14,13 @@ use serde_json::json;
 const OLD: &str = "2024-11-05";
 const POST: &str = "http://localhost:3000/messages?session=7";
 
-fn call_tool(wire: &mut Wire) -> RequestId {
+fn call_tool(wire: &mut ClientWire) -> RequestId {
     let params = CallToolParams::new("pay");
     wire.client.request::<CallTool>(wire.now, &params, RequestOptions::default()).unwrap()
 }
 
 /// Answers the stream's GET with the endpoint, and the handshake on it.
-fn open(wire: &mut Wire) -> Exchange {
+fn open(wire: &mut ClientWire) -> Exchange {
     let events = wire.expect_get();
     assert_eq!(events.header("accept"), Some("text/event-stream"));
     wire.stream(&events);
@@ -39,7 +39,7 @@ fn open(wire: &mut Wire) -> Exchange {
 }
 
 /// A server of 2024-11-05 whose stream is open.
-fn legacy_sse_server(run: impl Fn(&mut Wire, Exchange)) {
+fn legacy_sse_server(run: impl Fn(&mut ClientWire, Exchange)) {
     scenario(legacy_config(), |wire| {
         let initialize = wire.expect("initialize");
         wire.reply(&initialize, 405, &[], "");
@@ -170,7 +170,7 @@ fn the_end_of_the_stream_opens_another() {
         let safe = wire.client.request::<ListTools>(wire.now, &params, RequestOptions::default()).unwrap();
         let list = wire.expect("tools/list");
         wire.reply(&list, 202, &[], "");
-        wire.cut(&events);
+        wire.truncate(&events);
         assert!(matches!(wire.outcome(accepted), Outcome::Lost(LostReason::Disconnected(_))));
         wire.expect_pending(safe);
         assert!(wire.diagnostics().iter().any(|diagnostic| matches!(diagnostic, Diagnostic::SessionLost)));
@@ -190,7 +190,7 @@ fn the_end_of_the_stream_opens_another() {
 #[test]
 fn a_stream_that_does_not_come_back_ends_the_connection() {
     legacy_sse_server(|wire, events| {
-        wire.cut(&events);
+        wire.truncate(&events);
         let request = call_tool(wire);
         for _ in 0..5 {
             wire.advance_to_timeout();

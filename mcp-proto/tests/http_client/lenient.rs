@@ -1,6 +1,6 @@
 //! A client over HTTP whose server deviates from the specification as servers in use do.
 
-use crate::http_common::{LEGACY, SESSION, Wire, config, legacy, legacy_config, modern, scenario};
+use crate::http_common::{ClientWire, LEGACY, SESSION, config, legacy, legacy_config, modern, scenario};
 use mcp_proto::peer::client::{CloseReason, ConnectError, Diagnostic, State};
 use mcp_proto::peer::{Conduct, InvalidAnswerError, Leniency, Outcome, RequestId, RequestOptions};
 use mcp_proto::rpc::Id;
@@ -14,7 +14,7 @@ fn strict_config() -> HttpClientConfig {
     config
 }
 
-fn list(wire: &mut Wire) -> RequestId {
+fn list(wire: &mut ClientWire) -> RequestId {
     wire.client.request::<ListTools>(wire.now, &ListToolsParams::new(), RequestOptions::default()).unwrap()
 }
 
@@ -22,7 +22,7 @@ fn empty_page() -> Value {
     json!({"resultType": "complete", "tools": [], "ttlMs": 0, "cacheScope": "private"})
 }
 
-fn take_leniencies(wire: &mut Wire) -> Vec<Leniency> {
+fn take_leniencies(wire: &mut ClientWire) -> Vec<Leniency> {
     let leniency = |diagnostic| match diagnostic {
         Diagnostic::Tolerated(leniency) => Some(leniency),
         _ => None,
@@ -30,7 +30,7 @@ fn take_leniencies(wire: &mut Wire) -> Vec<Leniency> {
     wire.diagnostics().into_iter().filter_map(leniency).collect()
 }
 
-fn connect_error(wire: &mut Wire) -> ConnectError {
+fn connect_error(wire: &mut ClientWire) -> ConnectError {
     match wire.closed() {
         Some(CloseReason::Connect(error)) => error,
         other => panic!("expected a failure to connect, not {other:?}"),
@@ -48,7 +48,7 @@ const CARRIERS: [Carrier; 2] = [Carrier::Json, Carrier::Stream];
 
 /// Asks for the tools and answers with `text`, in which `ID` stands for the id; how the request ended, and the
 /// deviations that were tolerated.
-fn listed(wire: &mut Wire, carrier: Carrier, text: &str) -> (Outcome, Vec<Leniency>) {
+fn listed(wire: &mut ClientWire, carrier: Carrier, text: &str) -> (Outcome, Vec<Leniency>) {
     let request = list(wire);
     let exchange = wire.expect("tools/list");
     let text = text.replace("ID", &exchange.id().to_string()).replace("PAGE", &empty_page().to_string());

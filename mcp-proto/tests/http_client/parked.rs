@@ -9,7 +9,7 @@ mod sessions;
 use std::time::Duration;
 
 use crate::http_common::{
-    Exchange, LEGACY, SESSION, Wire, config, discover_result, legacy, legacy_config, modern, scenario,
+    ClientWire, Exchange, LEGACY, SESSION, config, discover_result, legacy, legacy_config, modern, scenario,
 };
 use mcp_proto::peer::client::{CloseReason, ConnectError, Diagnostic, Event, Keepalive, State};
 use mcp_proto::peer::{LostReason, Outcome, RequestId, RequestOptions};
@@ -31,20 +31,20 @@ fn parking_config(mut config: HttpClientConfig) -> HttpClientConfig {
     config
 }
 
-fn call_tool(wire: &mut Wire) -> RequestId {
+fn call_tool(wire: &mut ClientWire) -> RequestId {
     call_with(wire, RequestOptions::default())
 }
 
-fn call_with(wire: &mut Wire, options: RequestOptions) -> RequestId {
+fn call_with(wire: &mut ClientWire, options: RequestOptions) -> RequestId {
     wire.client.request::<CallTool>(wire.now, &CallToolParams::new("pay"), options).unwrap()
 }
 
-fn list_tools(wire: &mut Wire) -> RequestId {
+fn list_tools(wire: &mut ClientWire) -> RequestId {
     wire.client.request::<ListTools>(wire.now, &ListToolsParams::new(), RequestOptions::default()).unwrap()
 }
 
 /// Answers 401.
-fn reject_unauthorized(wire: &mut Wire, exchange: &Exchange) -> AuthorizationRequired {
+fn reject_unauthorized(wire: &mut ClientWire, exchange: &Exchange) -> AuthorizationRequired {
     wire.reply(exchange, 401, &[("WWW-Authenticate", CHALLENGE)], "who are you?");
     let challenge = wire.expect_challenge();
     assert_eq!((challenge.exchange, challenge.status), (exchange.exchange(), 401));

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use crate::http_common::{Exchange, LEGACY, Wire, config, legacy, legacy_config, modern, scenario};
+use crate::http_common::{ClientWire, Exchange, LEGACY, config, legacy, legacy_config, modern, scenario};
 use mcp_proto::peer::RequestOptions;
 use mcp_proto::peer::client::{State, WatchFilter, WatchStart};
 use mcp_proto::schema::{CallTool, CallToolParams};
@@ -13,13 +13,16 @@ use serde_json::json;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-fn call_tool(wire: &mut Wire) {
+fn call_tool(wire: &mut ClientWire) {
     let options = RequestOptions::default().timeout(10 * MINUTE);
     wire.client.request::<CallTool>(wire.now, &CallToolParams::new("pay"), options).unwrap();
 }
 
 /// Lets a minute pass in which a server answers each exchange like this, and counts those that are GETs.
-fn gets_in_a_minute(wire: &mut Wire, mut serve: impl FnMut(&mut Wire, &Exchange, usize)) -> usize {
+fn gets_in_a_minute(
+    wire: &mut ClientWire,
+    mut serve: impl FnMut(&mut ClientWire, &Exchange, usize),
+) -> usize {
     let end = wire.now + MINUTE;
     let mut gets = 0;
     loop {
@@ -36,13 +39,13 @@ fn gets_in_a_minute(wire: &mut Wire, mut serve: impl FnMut(&mut Wire, &Exchange,
 }
 
 /// An event without data, which has an id to go on from.
-fn end_with_new_id(wire: &mut Wire, exchange: &Exchange, number: usize) {
+fn end_with_new_id(wire: &mut ClientWire, exchange: &Exchange, number: usize) {
     wire.stream(exchange);
     wire.body(exchange, &format!(": hello\n\nid: e-{number}\nretry: 0\ndata:\n\n"));
     wire.end(exchange);
 }
 
-fn end_with_message(wire: &mut Wire, exchange: &Exchange, number: usize) {
+fn end_with_message(wire: &mut ClientWire, exchange: &Exchange, number: usize) {
     wire.stream(exchange);
     let message = json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"});
     wire.body(exchange, &format!("id: e-{number}\nretry: 0\ndata: {message}\n\n"));

@@ -2,7 +2,7 @@
 //! servers that never finish.
 
 use crate::http_common::{
-    Exchange, LEGACY, MODERN, SESSION, Wire, config, discover_result, initialize_result, legacy,
+    ClientWire, Exchange, LEGACY, MODERN, SESSION, config, discover_result, initialize_result, legacy,
     legacy_config, modern, scenario,
 };
 use mcp_proto::peer::client::{ClientConfig, Keepalive, State};
@@ -17,17 +17,17 @@ use mcp_proto::{Bytes, Instant};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-fn call_tool(wire: &mut Wire) -> RequestId {
+fn call_tool(wire: &mut ClientWire) -> RequestId {
     let params = CallToolParams::new("pay");
     wire.client.request::<CallTool>(wire.now, &params, RequestOptions::default()).unwrap()
 }
 
-fn list_tools(wire: &mut Wire) -> RequestId {
+fn list_tools(wire: &mut ClientWire) -> RequestId {
     wire.client.request::<ListTools>(wire.now, &ListToolsParams::new(), RequestOptions::default()).unwrap()
 }
 
 /// Another request finds the session gone, and opens the next one; returns the listener of that.
-fn expect_renewal(wire: &mut Wire) -> Exchange {
+fn expect_renewal(wire: &mut ClientWire) -> Exchange {
     let request = list_tools(wire);
     let list = wire.expect("tools/list");
     wire.reply(&list, 404, &[], "");
@@ -324,10 +324,10 @@ fn what_an_old_server_has_accepted_is_answered_on_the_one_stream() {
                 let events = wire.expect_get();
                 wire.stream(&events);
                 wire.body(&events, "event: endpoint\ndata: /messages\n\n");
-                let accept = |wire: &mut Wire, exchange: &Exchange| {
+                let accept = |wire: &mut ClientWire, exchange: &Exchange| {
                     wire.head(exchange, 200, &[("content-type", kind)]);
                     wire.body(exchange, ":ok\n\n");
-                    if cut { wire.cut(exchange) } else { wire.end(exchange) }
+                    if cut { wire.truncate(exchange) } else { wire.end(exchange) }
                 };
                 let initialize = wire.expect("initialize");
                 accept(wire, &initialize);
@@ -409,7 +409,7 @@ fn urls_are_shown_without_what_may_be_secret() {
 fn a_subscription_that_is_cancelled_on_another_stream_is_broken_off() {
     modern(config(), |wire| {
         let params = SubscriptionsListenParams::new(SubscriptionFilter::new());
-        let listen = |wire: &mut Wire| {
+        let listen = |wire: &mut ClientWire| {
             let options = RequestOptions::default();
             wire.client.request::<SubscriptionsListen>(wire.now, &params, options).unwrap()
         };

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use crate::http_common::{Exchange, Wire, config, legacy, modern};
+use crate::http_common::{ClientWire, Exchange, config, legacy, modern};
 use mcp_proto::peer::client::Event;
 use mcp_proto::peer::{InboundId, InputError, LostReason, Outcome, ReissuePolicy, RequestId, RequestOptions};
 use mcp_proto::schema::{
@@ -22,7 +22,7 @@ fn open_config() -> HttpClientConfig {
     config
 }
 
-fn call(wire: &mut Wire, options: RequestOptions) -> (RequestId, Exchange) {
+fn call(wire: &mut ClientWire, options: RequestOptions) -> (RequestId, Exchange) {
     let params = CallToolParams::new("weather").with_arguments(json!({"city": "Zürich"}));
     let request = wire.client.request::<CallTool>(wire.now, &params, options).unwrap();
     (request, wire.expect("tools/call"))
@@ -42,7 +42,7 @@ fn final_result() -> Value {
     json!({"resultType": "complete", "content": []})
 }
 
-fn expect_input_request(wire: &mut Wire) -> InboundId {
+fn expect_input_request(wire: &mut ClientWire) -> InboundId {
     let asked: Vec<InboundId> = wire
         .take_events()
         .into_iter()
@@ -55,7 +55,7 @@ fn expect_input_request(wire: &mut Wire) -> InboundId {
     asked[0]
 }
 
-fn respond(wire: &mut Wire, id: InboundId) {
+fn respond(wire: &mut ClientWire, id: InboundId) {
     wire.client.respond(wire.now, id, Ok(&ListRootsResult::new([])));
 }
 

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use crate::http_common::{LEGACY, SESSION, Wire, config, legacy, legacy_config, scenario};
+use crate::http_common::{ClientWire, LEGACY, SESSION, config, legacy, legacy_config, scenario};
 use mcp_proto::peer::client::{Diagnostic, Event, State};
 use mcp_proto::peer::{LostReason, Outcome, RequestId, RequestOptions};
 use mcp_proto::schema::{CallTool, CallToolParams};
@@ -13,7 +13,7 @@ use serde_json::json;
 
 const MS: Duration = Duration::from_millis(1);
 
-fn call_tool(wire: &mut Wire) -> RequestId {
+fn call_tool(wire: &mut ClientWire) -> RequestId {
     let params = CallToolParams::new("pay");
     let options = RequestOptions::default().timeout(Duration::from_secs(300));
     wire.client.request::<CallTool>(wire.now, &params, options).unwrap()
@@ -23,7 +23,7 @@ fn list_changed() -> serde_json::Value {
     json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
 }
 
-fn reported_not_listening(wire: &mut Wire) -> bool {
+fn reported_not_listening(wire: &mut ClientWire) -> bool {
     wire.diagnostics()
         .iter()
         .any(|diagnostic| matches!(diagnostic, Diagnostic::EventStreamUnavailable { .. }))

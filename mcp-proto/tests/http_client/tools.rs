@@ -4,14 +4,14 @@
 
 use std::time::Duration;
 
-use crate::http_common::{Exchange, Wire, config, legacy, modern};
+use crate::http_common::{ClientWire, Exchange, config, legacy, modern};
 use mcp_proto::peer::client::Diagnostic;
 use mcp_proto::peer::{Outcome, RequestError, RequestId, RequestOptions};
 use mcp_proto::schema::{CallTool, CallToolParams, ListTools, ListToolsParams};
 use mcp_proto::transport::http::SentState;
 use serde_json::{Value, json};
 
-fn call_tool(wire: &mut Wire, name: &str, arguments: Value) -> RequestId {
+fn call_tool(wire: &mut ClientWire, name: &str, arguments: Value) -> RequestId {
     let mut params = CallToolParams::new(name);
     params.arguments = Some(serde_json::from_value(arguments).unwrap());
     wire.client.request::<CallTool>(wire.now, &params, RequestOptions::default()).unwrap()
@@ -35,7 +35,7 @@ fn query() -> Value {
     }}})
 }
 
-fn list(wire: &mut Wire, tools: Value) -> Value {
+fn list(wire: &mut ClientWire, tools: Value) -> Value {
     let request = wire
         .client
         .request::<ListTools>(wire.now, &ListToolsParams::new(), RequestOptions::default())
@@ -214,12 +214,12 @@ fn a_lost_call_of_a_harmless_tool_is_made_once_more() {
         {"name": "set", "inputSchema": {"type": "object"}, "annotations": {"idempotentHint": true}},
         {"name": "pay", "inputSchema": {"type": "object"}, "annotations": {"idempotentHint": false}},
     ]);
-    let lose = |wire: &mut Wire| {
+    let lose = |wire: &mut ClientWire| {
         for (name, again) in [("look", true), ("set", true), ("pay", false), ("unknown", false)] {
             let request = call_tool(wire, name, json!({}));
             let first = wire.expect("tools/call");
             wire.stream(&first);
-            wire.cut(&first);
+            wire.truncate(&first);
             if again {
                 let second = wire.expect("tools/call");
                 assert_ne!(second.id(), first.id());

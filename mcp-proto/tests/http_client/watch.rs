@@ -1,7 +1,7 @@
 //! Watching over HTTP: streams that break, end and are replaced, and sessions that are lost.
 #![allow(clippy::unwrap_used, reason = "a test that fails shows where")]
 
-use crate::http_common::{Exchange, LEGACY, SESSION, Wire, config, legacy, modern, scenario};
+use crate::http_common::{ClientWire, Exchange, LEGACY, SESSION, config, legacy, modern, scenario};
 use mcp_proto::peer::client::{
     Change, ChangeEvidence, Diagnostic, EraPolicy, Event, WatchEnd, WatchFilter, WatchId, WatchStart,
     WatchState,
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 const FILE: &str = "file:///project/config.json";
 
-fn watch(wire: &mut Wire, interest: WatchFilter) -> WatchId {
+fn watch(wire: &mut ClientWire, interest: WatchFilter) -> WatchId {
     let id = wire.client.watch(wire.now, interest, WatchStart::Now).unwrap();
     wire.drain();
     id
@@ -26,13 +26,13 @@ fn tagged_notification(exchange: &Exchange, what: &str, mut params: Value) -> Va
 
 /// The next request must be a listen; it is acknowledged.
 #[track_caller]
-fn acknowledge(wire: &mut Wire) -> Exchange {
+fn acknowledge(wire: &mut ClientWire) -> Exchange {
     let listen = wire.expect("subscriptions/listen");
     grant(wire, &listen);
     listen
 }
 
-fn grant(wire: &mut Wire, listen: &Exchange) {
+fn grant(wire: &mut ClientWire, listen: &Exchange) {
     wire.stream(listen);
     let filter = listen.body["params"]["notifications"].clone();
     wire.event(
@@ -43,7 +43,7 @@ fn grant(wire: &mut Wire, listen: &Exchange) {
 
 /// What the watches were told, in words.
 #[track_caller]
-fn take_changes(wire: &mut Wire) -> Vec<String> {
+fn take_changes(wire: &mut ClientWire) -> Vec<String> {
     let word = |event: Event| match event {
         Event::Changed { change, evidence: why, .. } => {
             let what = match change {
@@ -67,10 +67,10 @@ fn take_changes(wire: &mut Wire) -> Vec<String> {
 /// C6.4, C6.5: each way to lose a stream leads to another listen, after which everything counts as changed.
 #[test]
 fn a_lost_stream_is_listened_to_again() {
-    let cut = |wire: &mut Wire, listen: &Exchange| wire.cut(listen);
-    let end = |wire: &mut Wire, listen: &Exchange| wire.end(listen);
-    let fail = |wire: &mut Wire, listen: &Exchange| wire.fail(listen, SentState::Maybe);
-    let ways: [fn(&mut Wire, &Exchange); 3] = [cut, end, fail];
+    let cut = |wire: &mut ClientWire, listen: &Exchange| wire.truncate(listen);
+    let end = |wire: &mut ClientWire, listen: &Exchange| wire.end(listen);
+    let fail = |wire: &mut ClientWire, listen: &Exchange| wire.fail(listen, SentState::Maybe);
+    let ways: [fn(&mut ClientWire, &Exchange); 3] = [cut, end, fail];
     for lose in ways {
         modern(config(), |wire| {
             watch(wire, WatchFilter::new().tools().resource(FILE));
@@ -235,12 +235,12 @@ fn clients_do_not_all_come_back_at_once() {
     for seed in 1..=20 {
         let mut config: HttpClientConfig = config();
         config.seed = seed;
-        let mut wire = Wire::new(config, crate::http_common::Pieces::Whole);
+        let mut wire = ClientWire::new(config, crate::http_common::Pieces::Whole);
         let probe = wire.expect("server/discover");
         wire.answer(&probe, crate::http_common::discover_result());
         watch(&mut wire, WatchFilter::new().tools());
         let listen = acknowledge(&mut wire);
-        wire.cut(&listen);
+        wire.truncate(&listen);
         pauses.insert(wire.advance_to_timeout());
     }
     assert!(pauses.len() > 15, "{pauses:?}");

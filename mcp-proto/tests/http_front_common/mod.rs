@@ -11,19 +11,19 @@ use std::sync::{Arc, Mutex};
 use mcp_proto::Bytes;
 use mcp_proto::codec::{Sse, SseItem};
 use mcp_proto::front::http::{HttpExchange, HttpServer, HttpServerDriver, http_server};
-use mcp_proto::front::{self, Mode, Multi, NoArguments, Router};
+use mcp_proto::front::{self, HandlerMode, NoArguments, Router, SendHandlers};
 use mcp_proto::peer::Principal;
 use mcp_proto::schema::{ServerCapability, Tool};
 use mcp_proto::transport::http::Fields;
 use mcp_proto::transport::http::server::{BodyKind, HttpServerConfig, RequestHead, ResponseHead};
 use serde_json::{Value, json};
 
-use crate::front_common::{Counter, TestClock, Wakes};
+use crate::front_common::{CountingEntropy, TestClock, WakeCounter};
 
 pub const MODERN: &str = "2026-07-28";
 pub const LEGACY: &str = "2025-11-25";
 
-pub struct Web<H: Mode = Multi> {
+pub struct HttpHarness<H: HandlerMode = SendHandlers> {
     pub server: HttpServer<H>,
     /// The address that clients ask from.
     pub client: Option<IpAddr>,
@@ -37,14 +37,14 @@ pub struct Web<H: Mode = Multi> {
     pub driver: Option<HttpServerDriver<H>>,
     pub clock: Arc<TestClock>,
     /// How often the driver was woken.
-    pub wakes: Arc<Wakes>,
+    pub wakes: Arc<WakeCounter>,
     waker: Waker,
     /// Whether the driver has said that it is done.
     pub done: bool,
     next: i64,
 }
 
-impl<H: Mode> Web<H> {
+impl<H: HandlerMode> HttpHarness<H> {
     pub fn new(router: Router<H>) -> Self {
         Self::configured(router, |_| {})
     }
@@ -54,8 +54,9 @@ impl<H: Mode> Web<H> {
         let mut config = HttpServerConfig::new(router.config());
         change(&mut config);
         let clock = Arc::new(TestClock::default());
-        let (server, driver) = http_server(router, config, clock.clone(), Arc::new(Counter::default()));
-        let (wakes, waker) = Wakes::new();
+        let (server, driver) =
+            http_server(router, config, clock.clone(), Arc::new(CountingEntropy::default()));
+        let (wakes, waker) = WakeCounter::new();
         let mut web = Self {
             server,
             client: None,
@@ -93,11 +94,11 @@ impl<H: Mode> Web<H> {
     }
 
     /// A request to the endpoint, its body included.
-    pub fn send(&self, method: &str, headers: &[(&str, &str)], body: &str) -> Caller<H> {
+    pub fn send(&self, method: &str, headers: &[(&str, &str)], body: &str) -> TestExchange<H> {
         self.send_to("/mcp", method, headers, body)
     }
 
-    pub fn send_to(&self, path: &str, method: &str, headers: &[(&str, &str)], body: &str) -> Caller<H> {
+    pub fn send_to(&self, path: &str, method: &str, headers: &[(&str, &str)], body: &str) -> TestExchange<H> {
         let mut all = vec![
             ("host", "localhost"),
             ("content-type", "application/json"),
@@ -115,24 +116,24 @@ impl<H: Mode> Web<H> {
         if exchange.wants_body() {
             exchange.handle_body_end();
         }
-        Caller::new(exchange)
+        TestExchange::new(exchange)
     }
 
     fn admit(&self, head: &RequestHead<'_>) -> HttpExchange<H> {
         #[cfg(feature = "auth")]
         if let Some(guard) = &self.guard {
             use front::Clock as _;
-            use front::guard::Admitted;
+            use front::guard::GuardDecision;
 
             let now = mcp_proto::auth::Now { instant: self.clock.now(), unix: self.clock.unix_time() };
-            let mut verifying = match guard.admit(head, now) {
-                Admitted::Answer(answer) => return self.server.answered(answer),
-                Admitted::Verifying(verifying) => verifying,
+            let mut verifying = match guard.check(head, now) {
+                GuardDecision::Answer(answer) => return self.server.answered_exchange(answer),
+                GuardDecision::Verifying(verifying) => verifying,
             };
             let mut cx = Context::from_waker(Waker::noop());
             return match core::pin::Pin::new(&mut verifying).poll(&mut cx) {
                 Poll::Ready(Ok(authorized)) => self.server.exchange_for(head, authorized),
-                Poll::Ready(Err(answer)) => self.server.answered(answer),
+                Poll::Ready(Err(answer)) => self.server.answered_exchange(answer),
                 Poll::Pending => panic!("the token is still being verified"),
             };
         }
@@ -140,12 +141,12 @@ impl<H: Mode> Web<H> {
     }
 
     /// A request of 2026-07-28, with the headers that mirror its body.
-    pub fn ask(&mut self, method: &str, params: Value) -> Caller<H> {
+    pub fn ask(&mut self, method: &str, params: Value) -> TestExchange<H> {
         self.ask_with(method, params, json!({}))
     }
 
     /// As [`ask`](Self::ask), of a client that declares `capabilities`.
-    pub fn ask_with(&mut self, method: &str, mut params: Value, capabilities: Value) -> Caller<H> {
+    pub fn ask_with(&mut self, method: &str, mut params: Value, capabilities: Value) -> TestExchange<H> {
         let meta = &mut params["_meta"];
         meta["io.modelcontextprotocol/protocolVersion"] = json!(MODERN);
         meta["io.modelcontextprotocol/clientInfo"] = json!({"name": "tester", "version": "1"});
@@ -158,7 +159,7 @@ impl<H: Mode> Web<H> {
         self.send("POST", &headers, &body.to_string())
     }
 
-    pub fn call(&mut self, tool: &str, arguments: Value) -> Caller<H> {
+    pub fn call(&mut self, tool: &str, arguments: Value) -> TestExchange<H> {
         self.ask("tools/call", json!({"name": tool, "arguments": arguments}))
     }
 
@@ -192,7 +193,7 @@ impl<H: Mode> Web<H> {
     }
 
     /// A message in a session.
-    pub fn post(&mut self, session: &str, message: &Value) -> Caller<H> {
+    pub fn post(&mut self, session: &str, message: &Value) -> TestExchange<H> {
         let headers = [("mcp-session-id", session), ("mcp-protocol-version", LEGACY)];
         let caller = self.send("POST", &headers, &message.to_string());
         self.poll_driver();
@@ -200,12 +201,12 @@ impl<H: Mode> Web<H> {
     }
 
     /// A request in a session.
-    pub fn post_request(&mut self, session: &str, method: &str, params: Value) -> Caller<H> {
+    pub fn post_request(&mut self, session: &str, method: &str, params: Value) -> TestExchange<H> {
         let message = json!({"jsonrpc": "2.0", "id": self.id(), "method": method, "params": params});
         self.post(session, &message)
     }
 
-    pub fn get(&mut self, session: &str, last_event: Option<&str>) -> Caller<H> {
+    pub fn get(&mut self, session: &str, last_event: Option<&str>) -> TestExchange<H> {
         let mut headers = vec![("mcp-session-id", session), ("mcp-protocol-version", LEGACY)];
         headers.extend(last_event.map(|id| ("last-event-id", id)));
         self.send("GET", &headers, "")
@@ -232,10 +233,10 @@ pub fn field<'a>(head: &'a ResponseHead, name: &str) -> Option<&'a str> {
 }
 
 /// A client that waits for the answer to one request. Dropped, it has gone.
-pub struct Caller<H: Mode = Multi> {
+pub struct TestExchange<H: HandlerMode = SendHandlers> {
     pub exchange: HttpExchange<H>,
     /// How often whoever waits for the answer was woken.
-    pub wakes: Arc<Wakes>,
+    pub wakes: Arc<WakeCounter>,
     waker: Waker,
     head: Option<ResponseHead>,
     sse: Sse,
@@ -248,9 +249,9 @@ pub struct Caller<H: Mode = Multi> {
     pub ended: bool,
 }
 
-impl<H: Mode> Caller<H> {
+impl<H: HandlerMode> TestExchange<H> {
     fn new(exchange: HttpExchange<H>) -> Self {
-        let (wakes, waker) = Wakes::new();
+        let (wakes, waker) = WakeCounter::new();
         Self {
             exchange,
             wakes,
@@ -373,10 +374,10 @@ impl<H: Mode> Caller<H> {
 
 /// What the handlers of [`held`] share with the test.
 #[derive(Clone, Default)]
-pub struct Held(Arc<Mutex<HeldState>>);
+pub struct ParkedHandlers(Arc<Mutex<ParkedState>>);
 
 #[derive(Default)]
-struct HeldState {
+struct ParkedState {
     contexts: Vec<front::Context>,
     answer: Option<String>,
     wakers: Vec<Waker>,
@@ -384,9 +385,9 @@ struct HeldState {
     dropped: usize,
 }
 
-impl Held {
+impl ParkedHandlers {
     /// A handler that hands its context over and waits.
-    pub fn hold(&self, cx: front::Context) -> impl Future<Output = String> + Send + use<> {
+    pub fn park(&self, cx: front::Context) -> impl Future<Output = String> + Send + use<> {
         {
             let mut state = self.0.lock().unwrap();
             state.begun += 1;
@@ -397,7 +398,7 @@ impl Held {
     }
 
     /// How many handlers have begun.
-    pub fn begun(&self) -> usize {
+    pub fn started(&self) -> usize {
         self.0.lock().unwrap().begun
     }
 
@@ -428,8 +429,8 @@ impl Held {
 /// - `hold`, which hands its context to the test and ends when that says so;
 /// - `work`, which reports progress twice;
 /// - resources, lists and tasks to be told of.
-pub fn router() -> (Router, Held) {
-    let held = Held::default();
+pub fn router() -> (Router, ParkedHandlers) {
+    let held = ParkedHandlers::default();
     let holding = held.clone();
     let router = Router::new("web", "1.0.0")
         .declare(ServerCapability::ToolsListChanged)
@@ -443,7 +444,7 @@ pub fn router() -> (Router, Held) {
             cx.progress(2);
             "done"
         })
-        .tool_with(tool("hold"), move |NoArguments {}, cx: front::Context| holding.hold(cx));
+        .tool_with(tool("hold"), move |NoArguments {}, cx: front::Context| holding.park(cx));
     (router, held)
 }
 
@@ -457,7 +458,7 @@ struct Add {
     b: i64,
 }
 
-struct CountDrop(Held);
+struct CountDrop(ParkedHandlers);
 
 impl CountDrop {
     fn poll(&self, cx: &mut Context<'_>) -> Poll<String> {

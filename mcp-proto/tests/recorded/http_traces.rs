@@ -137,7 +137,7 @@ fn router(clock: &Arc<SimulatedClock>) -> Router {
             let clock = patient.clone();
             async move {
                 cx.progress(1_u32);
-                cx.release_stream();
+                cx.close_sse_stream();
                 clock.sleep(second * 5).await;
                 "resumed"
             }

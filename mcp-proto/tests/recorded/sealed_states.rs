@@ -13,7 +13,7 @@ use mcp_proto::schema::{ElicitParams, ElicitSchema, ElicitValue, StringSchema, T
 use serde_json::{Value, json};
 
 use crate::fixtures::{check, committed, sorted};
-use crate::http_front_common::Web;
+use crate::http_front_common::HttpHarness;
 
 const NOW: UnixTime = UnixTime::from_epoch(Duration::from_secs(1_785_240_000));
 
@@ -108,23 +108,23 @@ impl SingleUse for Uses {
 }
 
 /// A server whose tool asks three times, and keeps something that it has done.
-fn web(uses: &Arc<Uses>, principal: Option<&str>) -> Web {
+fn web(uses: &Arc<Uses>, principal: Option<&str>) -> HttpHarness {
     let router = Router::new("asker", "1").seal(Sealer::new(key(1), [])).single_use(uses.clone()).tool_with(
         Tool::new("steps", "A tool", json!({"type": "object"})),
         async |_: Value, cx: Context| {
             let first = question(&cx, "first").await?;
-            let done = cx.keep("done", async { vec!["paid".to_owned(), first.clone()] }).await;
+            let done = cx.run_once("done", async { vec!["paid".to_owned(), first.clone()] }).await;
             let second = question(&cx, "second").await?;
             let third = question(&cx, "third").await?;
             Ok::<_, HandlerError>(format!("{first} {second} {third} {done:?}"))
         },
     );
-    let mut web = Web::new(router);
+    let mut web = HttpHarness::new(router);
     web.principal = principal.map(Principal::new);
     web
 }
 
-fn attempt(web: &mut Web, state: Option<&str>, answers: Value) -> Value {
+fn attempt(web: &mut HttpHarness, state: Option<&str>, answers: Value) -> Value {
     let mut params = json!({"name": "steps", "arguments": {"b": [true, null, "\u{e9}\n"], "a": {"n": 1.5}}});
     if let Some(state) = state {
         params["requestState"] = state.into();

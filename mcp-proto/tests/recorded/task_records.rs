@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use futures_lite::future::{block_on, try_zip};
 use mcp_proto::UnixTime;
 use mcp_proto::front::tasks::{
-    MemoryStore, Standing, StoreFuture, TaskChoice, TaskConfig, TaskPage, TaskRecord, TaskStore,
+    MemoryStore, StoreFuture, StoredTaskState, TaskChoice, TaskConfig, TaskPage, TaskRecord, TaskStore,
 };
 use mcp_proto::front::{Context, HandlerError, NoArguments, Router};
 use mcp_proto::peer::Principal;
@@ -16,7 +16,7 @@ use mcp_proto::schema::{ElicitParams, ElicitResult, ElicitSchema, Json, StringSc
 use serde_json::{Value, json};
 
 use crate::fixtures::{check, committed, sorted};
-use crate::http_front_common::{Caller, Held, Web};
+use crate::http_front_common::{HttpHarness, ParkedHandlers, TestExchange};
 
 /// A store that notes down the JSON of each record that is written.
 #[derive(Default)]
@@ -82,10 +82,10 @@ fn named(answer: &ElicitResult) -> String {
 }
 
 /// A server with a tool for each end of a task: `done`, `error`, `fail`, `two`, which asks for two names, and `hold`.
-fn web(store: &Arc<Noting>) -> Web {
+fn web(store: &Arc<Noting>) -> HttpHarness {
     let mut config = TaskConfig::default();
     config.store = store.clone();
-    let held = Held::default();
+    let held = ParkedHandlers::default();
     let choice = TaskChoice::Required;
     let router = Router::new("worker", "1")
         .tasks(config)
@@ -100,20 +100,20 @@ fn web(store: &Arc<Noting>) -> Web {
             let (one, other) = try_zip(cx.elicit("one", name()), cx.elicit("other", name())).await?;
             Ok::<_, HandlerError>(format!("{} and {}", named(&one), named(&other)))
         })
-        .task_tool(tool("hold"), choice, move |NoArguments {}, cx: Context| held.hold(cx));
-    let mut web = Web::new(router);
+        .task_tool(tool("hold"), choice, move |NoArguments {}, cx: Context| held.park(cx));
+    let mut web = HttpHarness::new(router);
     web.principal = Some(Principal::new("alice"));
     web
 }
 
-fn settle(web: &mut Web, caller: &mut Caller) {
+fn settle(web: &mut HttpHarness, caller: &mut TestExchange) {
     for _ in 0..4 {
-        caller.turn();
-        web.turn();
+        caller.poll_exchange();
+        web.poll_driver();
     }
 }
 
-fn ask(web: &mut Web, method: &str, params: Value) -> Value {
+fn ask(web: &mut HttpHarness, method: &str, params: Value) -> Value {
     let capabilities = json!({"elicitation": {}, "extensions": {"io.modelcontextprotocol/tasks": {}}});
     let mut caller = web.ask_with(method, params, capabilities);
     settle(web, &mut caller);
@@ -131,10 +131,10 @@ fn modern_records() -> String {
     let store = Arc::new(Noting::default());
     // The second instance takes answers for tasks of the first.
     let (mut one, mut other) = (web(&store), web(&store));
-    let begin = |web: &mut Web, tool: &str| {
+    let begin = |web: &mut HttpHarness, tool: &str| {
         web.advance(Duration::from_millis(1250));
         let task = ask(web, "tools/call", json!({"name": tool, "arguments": {}}))["result"]["taskId"].clone();
-        web.turn();
+        web.poll_driver();
         task
     };
     for tool in ["done", "error", "fail"] {
@@ -145,10 +145,10 @@ fn modern_records() -> String {
     ask(&mut other, "tasks/update", update);
     one.advance(Duration::from_secs(1));
     ask(&mut one, "tasks/update", json!({"taskId": two, "inputResponses": {"other": accept("Bob")}}));
-    one.turn();
+    one.poll_driver();
     let hold = begin(&mut one, "hold");
     ask(&mut one, "tasks/cancel", json!({"taskId": hold}));
-    one.turn();
+    one.poll_driver();
     store.text()
 }
 
@@ -185,16 +185,17 @@ fn made_records() -> String {
     record.ttl = None;
     record.message = Some("\u{bd} of \"it\"\n".into());
     record.version = u64::MAX;
-    record.standing = Standing::Working;
+    record.state = StoredTaskState::Working;
     write(&record);
-    record.standing = Standing::Cancelled;
+    record.state = StoredTaskState::Cancelled;
     record.ttl = Some(Duration::ZERO);
     write(&record);
     let mut error = ErrorObject::new(-32603, "no such job");
     error.data = Some(mcp_proto::rpc::Raw::encode(&json!({"job": 7})).unwrap());
-    record.standing = Standing::Failed(error);
+    record.state = StoredTaskState::Failed(error);
     write(&record);
-    record.standing = Standing::Completed(Json::encode(&json!({"content": [], "isError": true})).unwrap());
+    record.state =
+        StoredTaskState::Completed(Json::encode(&json!({"content": [], "isError": true})).unwrap());
     record.answers.insert("one".into(), Json::encode(&accept("Ada")).unwrap());
     record.answers.insert("other".into(), Json::encode(&json!({"action": "decline"})).unwrap());
     write(&record);
@@ -239,12 +240,12 @@ fn task_record_reads_back_what_an_older_version_wrote() {
             assert_eq!(json["ttl"].as_u64(), record.ttl.map(millis));
             assert_eq!(json["poll_interval"], millis(record.poll_interval));
             assert_eq!(json["message"].as_str(), record.message.as_deref());
-            let status = match &record.standing {
-                Standing::Working => "working",
-                Standing::InputRequired(_) => "input_required",
-                Standing::Completed(_) => "completed",
-                Standing::Failed(_) => "failed",
-                Standing::Cancelled => "cancelled",
+            let status = match &record.state {
+                StoredTaskState::Working => "working",
+                StoredTaskState::InputRequired(_) => "input_required",
+                StoredTaskState::Completed(_) => "completed",
+                StoredTaskState::Failed(_) => "failed",
+                StoredTaskState::Cancelled => "cancelled",
             };
             assert_eq!(json["status"], status);
             assert_eq!(json["answers"].as_object().map_or(0, |map| map.len()), record.answers.len());

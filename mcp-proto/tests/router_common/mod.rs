@@ -7,18 +7,18 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use mcp_proto::Bytes;
-use mcp_proto::front::{self, Mode, Multi, Router, ServerDriver, ServerHandle};
+use mcp_proto::front::{self, HandlerMode, Router, SendHandlers, ServerDriver, ServerHandle};
 use mcp_proto::transport::StreamServer;
 use serde_json::{Value, json};
 
-use crate::front_common::{Counter, TestClock, Wakes};
+use crate::front_common::{CountingEntropy, TestClock, WakeCounter};
 
-pub struct Served<H: Mode = Multi> {
+pub struct ServerHarness<H: HandlerMode = SendHandlers> {
     pub handle: ServerHandle,
     pub driver: ServerDriver<StreamServer, H>,
     pub clock: Arc<TestClock>,
     /// How often the driver was woken.
-    pub wakes: Arc<Wakes>,
+    pub wakes: Arc<WakeCounter>,
     waker: Waker,
     lines: VecDeque<Value>,
     next: i64,
@@ -26,7 +26,7 @@ pub struct Served<H: Mode = Multi> {
     meta: Option<Value>,
 }
 
-impl<H: Mode> Served<H> {
+impl<H: HandlerMode> ServerHarness<H> {
     /// A server whose client is modern and declares `capabilities`.
     pub fn modern_with(router: impl Into<Arc<Router<H>>>, capabilities: Value) -> Self {
         let meta = json!({
@@ -71,8 +71,9 @@ impl<H: Mode> Served<H> {
         router.check().unwrap();
         let machine = StreamServer::new(router.config());
         let clock = Arc::new(TestClock::default());
-        let (handle, driver) = front::server(machine, clock.clone(), Arc::new(Counter::default()), router);
-        let (wakes, waker) = Wakes::new();
+        let (handle, driver) =
+            front::server(machine, clock.clone(), Arc::new(CountingEntropy::default()), router);
+        let (wakes, waker) = WakeCounter::new();
         Self { handle, driver, clock, wakes, waker, lines: VecDeque::new(), next: 1, meta: None }
     }
 
@@ -100,14 +101,14 @@ impl<H: Mode> Served<H> {
         self.turn();
     }
 
-    pub fn say(&mut self, message: &Value) {
+    pub fn send_message(&mut self, message: &Value) {
         let text = format!("{message}\n");
         self.driver.lock(|machine, now| machine.handle_input(now, Bytes::from(text)));
         self.turn();
     }
 
     pub fn notify(&mut self, method: &str, params: Value) {
-        self.say(&json!({"jsonrpc": "2.0", "method": method, "params": params}));
+        self.send_message(&json!({"jsonrpc": "2.0", "method": method, "params": params}));
     }
 
     /// Sends a request and returns its id.
@@ -121,7 +122,7 @@ impl<H: Mode> Served<H> {
             }
             params["_meta"] = meta;
         }
-        self.say(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
+        self.send_message(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
         id
     }
 

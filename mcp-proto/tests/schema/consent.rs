@@ -1,7 +1,8 @@
 //! What a host shows and refuses before it does what a server asks for: URLs, icons, roots, tools' own words.
 
 use mcp_proto::consent::{
-    Behaviour, IconFault, IconPolicy, IconSource, ImageKind, Trust, UrlConsent, UrlFault, UrlWarning,
+    Behaviour, IconPolicy, IconSource, ImageKind, Trust, UnsafeIconError, UnsafeUrlError, UrlConsent,
+    UrlWarning,
 };
 use mcp_proto::schema::{ElicitUrlParams, Icon, Root, RootError, Tool, ToolAnnotations, apps};
 use proptest::prelude::*;
@@ -58,32 +59,32 @@ fn what_is_suspicious_about_a_page_is_said() {
 #[test]
 fn what_no_person_could_judge_is_no_page() {
     for (url, fault) in [
-        ("javascript:alert(1)", UrlFault::Scheme),
-        ("JavaScript://example.com/%0Aalert(1)", UrlFault::Scheme),
-        ("data:text/html,<script>", UrlFault::Syntax),
-        ("data:text/html,hello", UrlFault::Scheme),
-        ("file:///etc/passwd", UrlFault::Scheme),
-        ("vbscript:x", UrlFault::Scheme),
-        ("ms-msdt:/id", UrlFault::Scheme),
-        ("ftp://example.com/", UrlFault::Scheme),
-        ("https:/example.com", UrlFault::Host),
-        ("https:///example.com", UrlFault::Host),
-        ("https:example.com", UrlFault::Host),
-        ("https://:80/", UrlFault::Host),
-        ("example.com", UrlFault::Syntax),
-        ("", UrlFault::Syntax),
+        ("javascript:alert(1)", UnsafeUrlError::Scheme),
+        ("JavaScript://example.com/%0Aalert(1)", UnsafeUrlError::Scheme),
+        ("data:text/html,<script>", UnsafeUrlError::Syntax),
+        ("data:text/html,hello", UnsafeUrlError::Scheme),
+        ("file:///etc/passwd", UnsafeUrlError::Scheme),
+        ("vbscript:x", UnsafeUrlError::Scheme),
+        ("ms-msdt:/id", UnsafeUrlError::Scheme),
+        ("ftp://example.com/", UnsafeUrlError::Scheme),
+        ("https:/example.com", UnsafeUrlError::Host),
+        ("https:///example.com", UnsafeUrlError::Host),
+        ("https:example.com", UnsafeUrlError::Host),
+        ("https://:80/", UnsafeUrlError::Host),
+        ("example.com", UnsafeUrlError::Syntax),
+        ("", UnsafeUrlError::Syntax),
         // Browsers take a backslash for a slash: the host would be another.
-        (r"https://example.com\@evil.example/", UrlFault::Syntax),
-        ("https://example.com/\" & calc", UrlFault::Syntax),
-        ("https://example.com/`id`", UrlFault::Syntax),
-        ("https://example.com/a|b", UrlFault::Syntax),
-        ("https://example.com/a b", UrlFault::Syntax),
-        ("https://example.com/\n", UrlFault::Syntax),
-        (" https://example.com/", UrlFault::Syntax),
-        ("https://example.com/%zz", UrlFault::Syntax),
+        (r"https://example.com\@evil.example/", UnsafeUrlError::Syntax),
+        ("https://example.com/\" & calc", UnsafeUrlError::Syntax),
+        ("https://example.com/`id`", UnsafeUrlError::Syntax),
+        ("https://example.com/a|b", UnsafeUrlError::Syntax),
+        ("https://example.com/a b", UnsafeUrlError::Syntax),
+        ("https://example.com/\n", UnsafeUrlError::Syntax),
+        (" https://example.com/", UnsafeUrlError::Syntax),
+        ("https://example.com/%zz", UnsafeUrlError::Syntax),
         // Text that turns round, and letters that look like others.
-        ("https://example.com/\u{202e}gpj.exe", UrlFault::Syntax),
-        ("https://\u{0430}pple.com/", UrlFault::Syntax),
+        ("https://example.com/\u{202e}gpj.exe", UnsafeUrlError::Syntax),
+        ("https://\u{0430}pple.com/", UnsafeUrlError::Syntax),
     ] {
         assert_eq!(UrlConsent::new(url), Err(fault), "{url:?}");
     }
@@ -124,10 +125,10 @@ fn icons_come_from_https_and_data_alone() {
         "vscode://icon",
         "blob:https://example.com/1",
     ] {
-        assert_eq!(policy.source(&Icon::new(src)), Err(IconFault::Scheme), "{src}");
+        assert_eq!(policy.source(&Icon::new(src)), Err(UnsafeIconError::Scheme), "{src}");
     }
     for src in ["icon.png", "//example.com/i.png", "https://", "https://example.com/ i.png", ""] {
-        assert_eq!(policy.source(&Icon::new(src)), Err(IconFault::Syntax), "{src}");
+        assert_eq!(policy.source(&Icon::new(src)), Err(UnsafeIconError::Syntax), "{src}");
     }
 }
 
@@ -148,12 +149,12 @@ fn icons_come_from_the_servers_origin_or_one_that_is_trusted() {
         "https://cdn.example.net/i.png",
         "https://example.com@evil.example/",
     ] {
-        assert_eq!(policy.source(&Icon::new(src)), Err(IconFault::Origin), "{src}");
+        assert_eq!(policy.source(&Icon::new(src)), Err(UnsafeIconError::Origin), "{src}");
     }
     // A child process has no origin, and a server at `http` has another than `https`.
     let icon = Icon::new("https://example.com/i.png");
-    assert_eq!(IconPolicy::default().source(&icon), Err(IconFault::Origin));
-    assert_eq!(IconPolicy::of_server("http://example.com/").source(&icon), Err(IconFault::Origin));
+    assert_eq!(IconPolicy::default().source(&icon), Err(UnsafeIconError::Origin));
+    assert_eq!(IconPolicy::of_server("http://example.com/").source(&icon), Err(UnsafeIconError::Origin));
 }
 
 /// C9.16
@@ -162,13 +163,13 @@ fn a_redirect_stays_at_its_origin() {
     let policy = IconPolicy::default();
     let from = "https://example.com/i.png";
     assert_eq!(policy.redirect(from, "https://example.com/other.png"), Ok(()));
-    assert_eq!(policy.redirect(from, "https://evil.example/i.png"), Err(IconFault::Origin));
-    assert_eq!(policy.redirect(from, "https://example.com:8443/i.png"), Err(IconFault::Origin));
+    assert_eq!(policy.redirect(from, "https://evil.example/i.png"), Err(UnsafeIconError::Origin));
+    assert_eq!(policy.redirect(from, "https://example.com:8443/i.png"), Err(UnsafeIconError::Origin));
     for to in ["http://example.com/i.png", "javascript:x", "data:image/png;base64,AAAA", "file:///etc/passwd"]
     {
-        assert_eq!(policy.redirect(from, to), Err(IconFault::Scheme), "{to}");
+        assert_eq!(policy.redirect(from, to), Err(UnsafeIconError::Scheme), "{to}");
     }
-    assert_eq!(policy.redirect(from, "/other.png"), Err(IconFault::Syntax));
+    assert_eq!(policy.redirect(from, "/other.png"), Err(UnsafeIconError::Syntax));
 }
 
 /// C9.16: by what it begins with, not by what it is said to be.
@@ -186,15 +187,15 @@ fn a_picture_is_known_by_its_first_bytes() {
     ] {
         assert_eq!(policy.image(declared, bytes), Ok(kind));
     }
-    assert_eq!(policy.image(Some("image/png"), jpeg), Err(IconFault::Mismatch));
-    assert_eq!(policy.image(Some("image/svg+xml"), PNG), Err(IconFault::Mismatch));
+    assert_eq!(policy.image(Some("image/png"), jpeg), Err(UnsafeIconError::Mismatch));
+    assert_eq!(policy.image(Some("image/svg+xml"), PNG), Err(UnsafeIconError::Mismatch));
     for bytes in [b"GIF89a..".as_slice(), b"<html><svg>", b"", b"\x89PN", b"MZ\x90"] {
-        assert_eq!(policy.image(Some("image/png"), bytes), Err(IconFault::Kind), "{bytes:?}");
+        assert_eq!(policy.image(Some("image/png"), bytes), Err(UnsafeIconError::Kind), "{bytes:?}");
     }
     // A picture that can run scripts is shown by those alone who say so.
     let svg =
         b"\xef\xbb\xbf<?xml version=\"1.0\"?><!-- <svg> --><!DOCTYPE svg>\n<svg xmlns=\"x\"/>".as_slice();
-    assert_eq!(policy.image(Some("image/svg+xml"), svg), Err(IconFault::Kind));
+    assert_eq!(policy.image(Some("image/svg+xml"), svg), Err(UnsafeIconError::Kind));
     policy.kinds.push(ImageKind::Svg);
     assert_eq!(policy.image(Some("image/svg+xml"), svg), Ok(ImageKind::Svg));
     assert_eq!(ImageKind::detect(b"<svgx/>"), None);
@@ -209,16 +210,16 @@ fn an_icon_may_be_inline_and_is_bounded() {
     assert_eq!(policy.source(&inline(PNG_BASE64)), Ok(IconSource::Inline(ImageKind::Png, PNG.to_vec())));
     let upper = Icon::new(format!("DATA:image/png;BASE64,{PNG_BASE64}"));
     assert_eq!(policy.source(&upper), Ok(IconSource::Inline(ImageKind::Png, PNG.to_vec())));
-    assert_eq!(policy.source(&inline("####")), Err(IconFault::Syntax));
-    assert_eq!(policy.source(&Icon::new("data:image/png,abc")), Err(IconFault::Syntax));
+    assert_eq!(policy.source(&inline("####")), Err(UnsafeIconError::Syntax));
+    assert_eq!(policy.source(&Icon::new("data:image/png,abc")), Err(UnsafeIconError::Syntax));
     let lying = Icon::new(format!("data:image/jpeg;base64,{PNG_BASE64}"));
-    assert_eq!(policy.source(&lying), Err(IconFault::Mismatch));
+    assert_eq!(policy.source(&lying), Err(UnsafeIconError::Mismatch));
     policy.max_bytes = PNG.len();
     assert!(policy.source(&inline(PNG_BASE64)).is_ok());
     policy.max_bytes -= 1;
     let limit = policy.max_bytes;
-    assert_eq!(policy.source(&inline(PNG_BASE64)), Err(IconFault::TooLong { limit }));
-    assert_eq!(policy.source(&inline(&"A".repeat(4_000_000))), Err(IconFault::TooLong { limit }));
+    assert_eq!(policy.source(&inline(PNG_BASE64)), Err(UnsafeIconError::TooLong { limit }));
+    assert_eq!(policy.source(&inline(&"A".repeat(4_000_000))), Err(UnsafeIconError::TooLong { limit }));
 }
 
 // --- Tools ---

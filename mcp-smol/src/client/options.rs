@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use futures_lite::{AsyncRead, AsyncWrite};
-use mcp_proto::front::{Client, ClientHandlers, Mode, Multi};
+use mcp_proto::front::{Client, ClientHandlers, HandlerMode, SendHandlers};
 use mcp_proto::peer::client::{self, ClientConfig, ConnectTimeouts, KnownEra};
 use mcp_proto::schema::Implementation;
 
@@ -17,13 +17,13 @@ use crate::{Command, StderrLine};
 /// use std::time::Duration;
 ///
 /// use mcp_proto::front::{ClientHandlers, HandlerError};
-/// use mcp_proto::peer::client::Mode;
+/// use mcp_proto::peer::client::HandlerMode;
 /// use mcp_proto::schema::{ListRootsResult, Root};
 /// use mcp_smol::{ClientOptions, Command};
 ///
 /// # fn main() {
 /// let (client, driver) = ClientOptions::new("my-host", "1.0.0")
-///     .mode(Mode::LegacyOnly)
+///     .mode(HandlerMode::LegacyOnly)
 ///     .request_timeout(Duration::from_secs(60))
 ///     .handlers(ClientHandlers::new().roots(async |_, _| {
 ///         Ok::<_, HandlerError>(ListRootsResult::new(vec![Root::new("file:///home/me/project")]))
@@ -34,7 +34,7 @@ use crate::{Command, StderrLine};
 /// # }
 /// ```
 #[must_use = "options do nothing until something is connected with them"]
-pub struct ClientOptions<H: Mode = Multi> {
+pub struct ClientOptions<H: HandlerMode = SendHandlers> {
     pub(super) config: ClientConfig,
     pub(super) handlers: ClientHandlers<H>,
     pub(super) wire: Tap,
@@ -92,7 +92,7 @@ impl From<ClientConfig> for ClientOptions {
     }
 }
 
-impl<H: Mode> ClientOptions<H> {
+impl<H: HandlerMode> ClientOptions<H> {
     /// Which eras to speak. Default: the server's, which is found out.
     pub fn mode(mut self, mode: client::EraPolicy) -> Self {
         self.config.era_policy = mode;
@@ -118,9 +118,9 @@ impl<H: Mode> ClientOptions<H> {
         self
     }
 
-    /// What is answered to the server, and so declared to it. Handlers that are [`Local`](mcp_proto::front::Local) make a driver that
+    /// What is answered to the server, and so declared to it. Handlers that are [`LocalHandlers`](mcp_proto::front::LocalHandlers) make a driver that
     /// is not `Send`.
-    pub fn handlers<T: Mode>(self, handlers: ClientHandlers<T>) -> ClientOptions<T> {
+    pub fn handlers<T: HandlerMode>(self, handlers: ClientHandlers<T>) -> ClientOptions<T> {
         let Self { config, wire, stderr, .. } = self;
         ClientOptions { config, handlers, wire, stderr }
     }
@@ -165,7 +165,7 @@ impl<H: Mode> ClientOptions<H> {
     }
 }
 
-impl<H: Mode> fmt::Debug for ClientOptions<H> {
+impl<H: HandlerMode> fmt::Debug for ClientOptions<H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { config, handlers, .. } = self;
         f.debug_struct("ClientOptions")

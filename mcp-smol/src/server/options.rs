@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 
 use futures_lite::{AsyncRead, AsyncWrite};
-use mcp_proto::front::{Mode, Multi, Router, ServerHandle};
+use mcp_proto::front::{HandlerMode, Router, SendHandlers, ServerHandle};
 use mcp_proto::peer::Principal;
 use mcp_proto::peer::server::ServerConfig;
 
@@ -31,13 +31,13 @@ use crate::{Stdin, Stdout, stdio};
 /// # }
 /// ```
 #[must_use = "options do nothing until something is served with them"]
-pub struct ServerOptions<H: Mode = Multi> {
+pub struct ServerOptions<H: HandlerMode = SendHandlers> {
     router: Arc<Router<H>>,
     config: ServerConfig,
     principal: Option<Principal>,
 }
 
-impl<H: Mode> ServerOptions<H> {
+impl<H: HandlerMode> ServerOptions<H> {
     /// The router's own [configuration](Router::config).
     pub fn new(router: impl Into<Arc<Router<H>>>) -> Self {
         let router = router.into();
@@ -77,7 +77,7 @@ impl<H: Mode> ServerOptions<H> {
     }
 }
 
-impl<H: Mode> fmt::Debug for ServerOptions<H> {
+impl<H: HandlerMode> fmt::Debug for ServerOptions<H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ServerOptions").field("router", &self.router).field("config", &self.config).finish()
     }

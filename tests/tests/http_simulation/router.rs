@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mcp_proto::front::tasks::{TaskChoice, TaskConfig};
-use mcp_proto::front::{Answered, Context, HandlerError, Multi, Router};
+use mcp_proto::front::{Context, HandlerError, ResultOrInput, Router, SendHandlers};
 use mcp_proto::peer::server::{Eras, SealKey, Sealer};
 use mcp_proto::schema::{
     CacheHint, CachedPage, CallToolParams, ElicitParams, ElicitSchema, ElicitValue, Era, InputRequiredResult,
@@ -52,7 +52,7 @@ fn instance(eras: Eras, legacy_sse: bool, ledger: &Ledger, seed: u64) -> FrontPe
     FrontPeer::new(router, config, clock, seed)
 }
 
-fn router(ledger: &Ledger, clock: &Arc<SimulatedClock>) -> Router<Multi> {
+fn router(ledger: &Ledger, clock: &Arc<SimulatedClock>) -> Router<SendHandlers> {
     let mut tasks = TaskConfig::default();
     tasks.store = ledger.tasks.clone();
     tasks.ttl = TASKS;
@@ -113,18 +113,18 @@ async fn plain(
     ledger: Ledger,
     clock: Arc<SimulatedClock>,
     context: Context,
-) -> Answered<String> {
+) -> ResultOrInput<String> {
     let Arguments { n } = call.arguments.as_ref().unwrap().decode().unwrap();
     if asks
         && context.era() == Era::Modern
         && let Some(needed) = needed(n, &call)
     {
-        return Answered::InputRequired(needed);
+        return ResultOrInput::InputRequired(needed);
     }
     ledger.run(n);
     let mut dice = SimulationRng::new(n);
     if dice.chance(300) {
-        context.release_stream();
+        context.close_sse_stream();
     }
     for progress in 1..=dice.below(4) {
         clock.sleep(Duration::from_millis(dice.below(4000))).await;
@@ -134,7 +134,7 @@ async fn plain(
     if asks && context.era() == Era::Legacy {
         let _ = context.roots("roots").await;
     }
-    Answered::Result(format!("done {n}"))
+    ResultOrInput::Result(format!("done {n}"))
 }
 
 /// What a call is asked for first: the roots, and some of them to come once more. Each has a state of its own.
@@ -176,7 +176,7 @@ async fn form(
     context: Context,
 ) -> Result<String, HandlerError> {
     question(n, "first", &ledger, &context).await?;
-    let kept = context.keep("kept", async { n }).await;
+    let kept = context.run_once("kept", async { n }).await;
     if n.is_multiple_of(2) {
         question(n, "second", &ledger, &context).await?;
     }
@@ -200,7 +200,7 @@ async fn job(
         question(n, "job", &ledger, &context).await?;
     }
     // Asked again by a state, it begins anew: what it has done is kept.
-    context.keep("run", async { ledger.run(n) }).await;
+    context.run_once("run", async { ledger.run(n) }).await;
     context.status("working on it");
     clock.sleep(Duration::from_millis(dice.below(8000))).await;
     if dice.chance(300) {

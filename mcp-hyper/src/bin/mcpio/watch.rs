@@ -19,7 +19,7 @@ pub(crate) async fn watch(
 ) -> Result<(), Failure> {
     let lists = WatchFilter::new().tools().prompts().resources();
     let interest = uris.iter().fold(lists, WatchFilter::resource);
-    let mut watch = connection.client.watch().interest(interest).open()?;
+    let mut watch = connection.client.watch().filter(interest).open()?;
     let mut told = 0;
     while most.is_none_or(|most| told < most) {
         let Some(update) = watch.next().await else {
@@ -62,16 +62,16 @@ fn subject(change: &Change) -> String {
 
 fn in_words(update: &WatchUpdate) -> Text {
     match update {
-        WatchUpdate::On { missing } if missing.is_empty() => styled(QUIET, "watching"),
-        WatchUpdate::On { missing } => {
+        WatchUpdate::Active { missing } if missing.is_empty() => styled(QUIET, "watching"),
+        WatchUpdate::Active { missing } => {
             let missing = parts(missing).join(", ");
             styled(QUIET, format_args!("watching; the server does not tell of {missing}"))
         }
         WatchUpdate::Interrupted => styled(QUIET, "the server is not heard; asking it again"),
-        WatchUpdate::Changed { change, why: ChangeEvidence::Notified } => {
+        WatchUpdate::Changed { change, evidence: ChangeEvidence::Notified } => {
             styled(GOOD, "changed:").and(" ").and(subject(change))
         }
-        WatchUpdate::Changed { change, why: ChangeEvidence::MaybeMissed } => {
+        WatchUpdate::Changed { change, evidence: ChangeEvidence::MaybeMissed } => {
             styled(QUIET, "may have changed:").and(" ").and(subject(change))
         }
         WatchUpdate::Missed { count } => Text::from(format!("{count} changes were missed")),
@@ -81,9 +81,9 @@ fn in_words(update: &WatchUpdate) -> Text {
 
 fn as_json(update: &WatchUpdate) -> Value {
     match update {
-        WatchUpdate::On { missing } => json!({ "update": "on", "missing": parts(missing) }),
+        WatchUpdate::Active { missing } => json!({ "update": "on", "missing": parts(missing) }),
         WatchUpdate::Interrupted => json!({ "update": "interrupted" }),
-        WatchUpdate::Changed { change, why } => {
+        WatchUpdate::Changed { change, evidence: why } => {
             json!({ "update": "changed", "what": subject(change), "told": *why == ChangeEvidence::Notified })
         }
         WatchUpdate::Missed { count } => json!({ "update": "missed", "count": count }),
@@ -98,11 +98,11 @@ mod tests {
     #[test]
     fn updates_are_told_in_words_and_as_json() {
         let missing = WatchFilter::new().prompts().resource("demo://logo");
-        let on = WatchUpdate::On { missing };
+        let on = WatchUpdate::Active { missing };
         assert!(in_words(&on).plain().contains("does not tell of prompts, demo://logo"));
         assert_eq!(as_json(&on), json!({ "update": "on", "missing": ["prompts", "demo://logo"] }));
         let change = Change::Resource("demo://\x1b[2Jlogo".to_owned());
-        let changed = WatchUpdate::Changed { change, why: ChangeEvidence::Notified };
+        let changed = WatchUpdate::Changed { change, evidence: ChangeEvidence::Notified };
         assert!(in_words(&changed).plain().ends_with("demo://\\u{1b}[2Jlogo"));
         assert_eq!(as_json(&changed)["told"], true);
     }

@@ -226,7 +226,7 @@ pub enum FinishError {
     NoPage,
     /// It is the answer to another page, or to none: this one stays open.
     OtherState,
-    /// It ends the authorization, as [`Event::Failed`](super::Event::Failed) tells too.
+    /// It ends the authorization, as [`Event::FailedSignature`](super::Event::FailedSignature) tells too.
     Failed(AuthError),
 }
 

@@ -178,7 +178,7 @@ pub struct Refused<'a> {
 pub enum Standing {
     /// Send it again now.
     Again,
-    /// [`Event::Ready`] or [`Event::Failed`] will tell.
+    /// [`Event::Ready`] or [`Event::FailedSignature`] will tell.
     Wait,
     /// It stays refused.
     Never(AuthError),
@@ -195,7 +195,7 @@ pub enum Admission {
         /// Which token is in them.
         stamp: Option<Stamp>,
     },
-    /// Not yet: [`Event::Ready`] or [`Event::Failed`] will tell.
+    /// Not yet: [`Event::Ready`] or [`Event::FailedSignature`] will tell.
     Wait,
 }
 

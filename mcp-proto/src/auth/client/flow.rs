@@ -10,7 +10,7 @@
 //!                └──▶ Asking ──▶ Provider ──▶ Exchanging  └──────────────▶ Saving ◀──────────────┘
 //! ```
 //!
-//! Every flow ends with one [`Event::Ready`], [`Event::Failed`] or [`Event::LoggedOut`].
+//! Every flow ends with one [`Event::Ready`], [`Event::FailedSignature`] or [`Event::LoggedOut`].
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;

@@ -14,7 +14,7 @@
 //! }
 //! ```
 //!
-//! Whoever was told to wait is told [`Event::Ready`] or [`Event::Failed`] once; both are for all that wait when they
+//! Whoever was told to wait is told [`Event::Ready`] or [`Event::FailedSignature`] once; both are for all that wait when they
 //! are polled. Each [`Action::Load`], [`Action::Store`] and [`Action::Assertion`] is to be answered once; the machine
 //! has no deadlines for those.
 //!
@@ -202,7 +202,7 @@ impl AuthClient {
         }
     }
 
-    /// Gets a new token, whether there is one or not. [`Event::Ready`] or [`Event::Failed`] tells how it went.
+    /// Gets a new token, whether there is one or not. [`Event::Ready`] or [`Event::FailedSignature`] tells how it went.
     pub fn login(&mut self, now: Now) {
         match &self.flow {
             None => self.begin(now, Want::Login, Asked::default()),

@@ -54,7 +54,7 @@ impl Client {
             });
         self.prepare(match arguments {
             Ok(json) => Ok(CallToolParams::new(name).with_arguments(json)),
-            Err(why) => Err(Error::Refused(RequestError::Encode(why))),
+            Err(why) => Err(Error::NotSent(RequestError::Encode(why))),
         })
     }
 

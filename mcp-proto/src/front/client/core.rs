@@ -5,12 +5,12 @@ use alloc::sync::Arc;
 
 use super::events::Event;
 use super::machine::ClientMachine;
-use super::watched::Watched;
+use super::watch_queues::WatchQueues;
 use crate::Instant;
 use crate::front::events::Listeners;
+use crate::front::request_slots::{FollowKind, RequestSlots};
 use crate::front::shared::Core;
 use crate::front::signal::{Waiters, Wakers};
-use crate::front::slots::{Follow, Slots};
 use crate::front::{Error, Notification};
 use crate::peer::client::{self, CloseReason, ServerInfo, State, TaskCommand};
 use crate::peer::{InboundId, LostReason, OutgoingRequest, RequestId, RequestOptions};
@@ -18,31 +18,31 @@ use crate::rpc::Raw;
 use crate::schema::MethodInfo;
 
 /// What the driver has to do for the server's requests.
-pub(crate) enum Work {
+pub(crate) enum ClientWork {
     /// `of` is the request of this side that waits for the answer, if one does.
     Start {
         id: InboundId,
         method: &'static MethodInfo,
         params: Option<Raw>,
-        of: Option<RequestId>,
+        on_behalf_of: Option<RequestId>,
     },
     Stop(InboundId),
 }
 
 #[derive(Default)]
 pub(crate) struct ClientCore {
-    pub(crate) slots: Slots,
-    pub(super) watched: Watched,
+    pub(crate) slots: RequestSlots,
+    pub(super) watch_queues: WatchQueues,
     pub(crate) server: Option<Arc<ServerInfo>>,
     pub(crate) closed: Option<CloseReason>,
     /// Whether there is nobody left to carry out what the machine wants.
-    driver_gone: bool,
+    driver_dropped: bool,
     /// Whether the driver has brought down everything that it had opened.
     link_down: bool,
     /// Those who wait for the server to be known or for the connection to be over.
     pub(crate) waiters: Waiters,
     pub(crate) listeners: Listeners<Event>,
-    work: VecDeque<Work>,
+    work: VecDeque<ClientWork>,
 }
 
 impl ClientCore {
@@ -51,9 +51,9 @@ impl ClientCore {
         machine: &mut M,
         now: Instant,
         request: OutgoingRequest<'_>,
-        follow: Follow,
+        follow: FollowKind,
     ) -> Result<RequestId, Error> {
-        self.admit()?;
+        self.check_open()?;
         let request = machine.request(now, request)?;
         self.slots.open(request, follow);
         Ok(request)
@@ -67,15 +67,15 @@ impl ClientCore {
         command: TaskCommand,
         options: RequestOptions,
     ) -> Result<RequestId, Error> {
-        self.admit()?;
+        self.check_open()?;
         let request = machine.task(now, id, command, options)?;
-        self.slots.open(request, Follow::Nothing);
+        self.slots.open(request, FollowKind::Nothing);
         Ok(request)
     }
 
     /// Whether commands are still taken.
-    pub(crate) fn admit(&self) -> Result<(), Error> {
-        if !self.driver_gone {
+    pub(crate) fn check_open(&self) -> Result<(), Error> {
+        if !self.driver_dropped {
             return Ok(());
         }
         // A driver that went because the connection had ended is not what explains it.
@@ -88,10 +88,10 @@ impl ClientCore {
     }
 
     /// The driver is gone: whatever the machine still had to say is settled.
-    pub(crate) fn abandon(&mut self, wakers: &mut Wakers) {
-        self.driver_gone = true;
+    pub(crate) fn handle_driver_dropped(&mut self, wakers: &mut Wakers) {
+        self.driver_dropped = true;
         self.work.clear();
-        self.slots.settle_all(&LostReason::DriverDropped, wakers);
+        self.slots.resolve_all(&LostReason::DriverDropped, wakers);
         if self.closed.is_none() {
             self.finish(CloseReason::Lost(LostReason::DriverDropped), wakers);
         }
@@ -99,8 +99,8 @@ impl ClientCore {
     }
 
     /// How the connection ended, once the driver has released its link.
-    pub(crate) fn released(&self) -> Option<CloseReason> {
-        self.closed.clone().filter(|_| self.link_down || self.driver_gone)
+    pub(crate) fn link_released(&self) -> Option<CloseReason> {
+        self.closed.clone().filter(|_| self.link_down || self.driver_dropped)
     }
 
     /// The driver has brought down everything that it had opened.
@@ -109,7 +109,7 @@ impl ClientCore {
         wakers.wake_all(&mut self.waiters);
     }
 
-    pub(crate) fn take_work(&mut self) -> VecDeque<Work> {
+    pub(crate) fn take_work(&mut self) -> VecDeque<ClientWork> {
         core::mem::take(&mut self.work)
     }
 
@@ -118,7 +118,7 @@ impl ClientCore {
     }
 
     fn finish(&mut self, closed: CloseReason, wakers: &mut Wakers) {
-        self.watched.end_all(&closed, wakers);
+        self.watch_queues.end_all(&closed, wakers);
         self.listeners.finish(Event::Closed(closed.clone()), wakers);
         self.closed = Some(closed);
         wakers.wake_all(&mut self.waiters);
@@ -145,7 +145,7 @@ impl<M: ClientMachine + ?Sized> Core<M> for ClientCore {
                 client::Event::TaskStatus { request, report } => {
                     self.publish(&Event::TaskStatus { request, report }, wakers);
                 }
-                client::Event::Outcome { request, outcome } => self.slots.settle(request, outcome, wakers),
+                client::Event::Outcome { request, outcome } => self.slots.resolve(request, outcome, wakers),
                 client::Event::Notification { method, params, subscription } => {
                     let notification = Notification { method, params };
                     let rest = match subscription {
@@ -157,14 +157,14 @@ impl<M: ClientMachine + ?Sized> Core<M> for ClientCore {
                     }
                 }
                 client::Event::Changed { watch, change, evidence: why } => {
-                    self.watched.change(watch, change, why, wakers);
+                    self.watch_queues.change(watch, change, why, wakers);
                 }
-                client::Event::Watch { watch, state } => self.watched.state(watch, state, wakers),
+                client::Event::Watch { watch, state } => self.watch_queues.state(watch, state, wakers),
                 client::Event::Request { id, method, params } => {
                     let of = machine.on_behalf_of(id);
-                    self.work.push_back(Work::Start { id, method, params, of });
+                    self.work.push_back(ClientWork::Start { id, method, params, on_behalf_of: of });
                 }
-                client::Event::RequestCancelled { id, .. } => self.work.push_back(Work::Stop(id)),
+                client::Event::RequestCancelled { id, .. } => self.work.push_back(ClientWork::Stop(id)),
                 client::Event::Diagnostic(diagnostic) => self.publish(&Event::Diagnostic(diagnostic), wakers),
                 client::Event::Closed(closed) => self.finish(closed, wakers),
             }

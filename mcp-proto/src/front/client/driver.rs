@@ -4,15 +4,15 @@ use alloc::sync::Arc;
 use core::fmt;
 use core::task::{Context, Poll};
 
-use super::core::{ClientCore, Work};
+use super::client_tasks::{ClientTasks, ReceiveOutcome, Timestamps};
+use super::core::{ClientCore, ClientWork};
 use super::handlers::{ClientContext, ClientHandlers};
 use super::machine::ClientMachine;
-use super::received::{Moment, Received, ReceivedTasks};
 use crate::Instant;
-use crate::front::handling::{Tasks, contain};
 use crate::front::reply::Reply;
+use crate::front::running_handlers::{RunningHandlers, catch_panic};
 use crate::front::shared::Shared;
-use crate::front::{Mode, Multi};
+use crate::front::{HandlerMode, SendHandlers};
 use crate::inline_map::InlineQueue;
 use crate::peer::client::CloseReason;
 use crate::peer::{AnyResult, InboundId, LostReason};
@@ -30,17 +30,17 @@ use crate::rpc::Raw;
 /// Dropping it ends the connection: whatever is in flight is lost as
 /// [`DriverDropped`](crate::peer::LostReason::DriverDropped), and later requests are refused.
 #[must_use = "nothing happens unless the driver is polled"]
-pub struct ClientDriver<M: ClientMachine, H: Mode = Multi> {
+pub struct ClientDriver<M: ClientMachine, H: HandlerMode = SendHandlers> {
     shared: Arc<Shared<ClientCore, M>>,
     handlers: ClientHandlers<H>,
-    tasks: Tasks<H::Answering>,
-    received: ReceivedTasks,
+    running: RunningHandlers<H::HandlerFuture>,
+    client_tasks: ClientTasks,
 }
 
-impl<M: ClientMachine, H: Mode> ClientDriver<M, H> {
+impl<M: ClientMachine, H: HandlerMode> ClientDriver<M, H> {
     pub(super) fn new(shared: Arc<Shared<ClientCore, M>>, handlers: ClientHandlers<H>) -> Self {
-        let tasks = Tasks::new(shared.signal().clone());
-        Self { shared, handlers, tasks, received: ReceivedTasks::default() }
+        let tasks = RunningHandlers::new(shared.signal().clone());
+        Self { shared, handlers, running: tasks, client_tasks: ClientTasks::default() }
     }
 
     /// What ends the authorization context of the connection's cache from any thread, without keeping the connection.
@@ -69,7 +69,7 @@ impl<M: ClientMachine, H: Mode> ClientDriver<M, H> {
     /// When the machine's `handle_timeout` is due, if nothing else happens first.
     #[must_use]
     pub fn next_timeout(&self) -> Option<Instant> {
-        self.shared.look(|_, machine| machine.poll_timeout())
+        self.shared.read(|_, machine| machine.poll_timeout())
     }
 
     /// The adapter has brought down everything that it opened for this connection: [`Client::close`](super::Client::close)
@@ -82,7 +82,7 @@ impl<M: ClientMachine, H: Mode> ClientDriver<M, H> {
     /// How the connection ended, once it is over.
     #[must_use]
     pub fn closed(&self) -> Option<CloseReason> {
-        self.shared.look(|core, _| core.closed.clone())
+        self.shared.read(|core, _| core.closed.clone())
     }
 
     fn run_handlers(&mut self) {
@@ -91,23 +91,23 @@ impl<M: ClientMachine, H: Mode> ClientDriver<M, H> {
         let mut replies: InlineQueue<(InboundId, Reply)> = InlineQueue::default();
         for item in work {
             match item {
-                Work::Stop(id) if self.received.stop_waiting(id) => {}
-                Work::Stop(id) => self.tasks.stop(id),
-                Work::Start { id, method, params, of } => {
+                ClientWork::Stop(id) if self.client_tasks.stop_waiting(id) => {}
+                ClientWork::Stop(id) => self.running.stop(id),
+                ClientWork::Start { id, method, params, on_behalf_of: of } => {
                     let context = ClientContext::new(server.clone(), of);
                     self.take_request(now, id, method.name, params, context, &mut replies);
                 }
             }
         }
-        let (received, shared) = (&mut self.received, &self.shared);
-        self.tasks.run(
+        let (received, shared) = (&mut self.client_tasks, &self.shared);
+        self.running.run(
             |_| None,
             |id, output| {
                 let reply = output.unwrap_or_else(Reply::from);
                 if received.is_empty() {
                     return replies.push_back((id, reply));
                 }
-                let moment = Moment { now, unix: shared.unix_time() };
+                let moment = Timestamps { now, unix: shared.unix_time() };
                 match received.finish(moment, id, reply) {
                     Ok(waiting) => waiting.into_iter().for_each(|waiting| replies.push_back(waiting)),
                     Err(reply) => replies.push_back((id, reply)),
@@ -143,32 +143,34 @@ impl<M: ClientMachine, H: Mode> ClientDriver<M, H> {
         context: ClientContext,
         replies: &mut InlineQueue<(InboundId, Reply)>,
     ) {
-        let received = match self.handlers.take_tasks(context.server()) {
+        let received = match self.handlers.accepts_tasks(context.server()) {
             true => {
-                let (moment, handlers) = (Moment { now, unix: self.shared.unix_time() }, &self.handlers);
-                let offers = |method: &str| handlers.answers(method);
-                self.received.receive(moment, id, method, params.as_ref(), offers)
+                let (moment, handlers) = (Timestamps { now, unix: self.shared.unix_time() }, &self.handlers);
+                let offers = |method: &str| handlers.has_handler(method);
+                self.client_tasks.receive(moment, id, method, params.as_ref(), offers)
             }
-            false => Received::Ordinary,
+            false => ReceiveOutcome::Ordinary,
         };
         let begun = match received {
-            Received::Ordinary => None,
-            Received::Task(reply) => Some(reply),
-            Received::Waits => return,
-            Received::Answered(reply) => return replies.push_back((id, reply)),
-            Received::Cancelled { reply, handler, waiting } => {
-                self.tasks.stop(handler);
+            ReceiveOutcome::Ordinary => None,
+            ReceiveOutcome::Task(reply) => Some(reply),
+            ReceiveOutcome::Deferred => return,
+            ReceiveOutcome::Answered(reply) => return replies.push_back((id, reply)),
+            ReceiveOutcome::Cancelled { reply, handler, waiting } => {
+                self.running.stop(handler);
                 waiting.into_iter().for_each(|waiting| replies.push_back(waiting));
                 return replies.push_back((id, reply));
             }
         };
-        match contain(|| self.handlers.start(method, params, context)).unwrap_or_else(|why| Err(why.into())) {
+        match catch_panic(|| self.handlers.start(method, params, context))
+            .unwrap_or_else(|why| Err(why.into()))
+        {
             Ok(answering) => {
                 begun.into_iter().for_each(|reply| replies.push_back((id, reply)));
-                self.tasks.start(id, answering);
+                self.running.start(id, answering);
             }
             Err(reply) => {
-                self.received.forget(id);
+                self.client_tasks.forget(id);
                 replies.push_back((id, reply));
             }
         }
@@ -194,18 +196,18 @@ impl fmt::Debug for CacheContextEnder {
     }
 }
 
-impl<M: ClientMachine, H: Mode> Drop for ClientDriver<M, H> {
+impl<M: ClientMachine, H: HandlerMode> Drop for ClientDriver<M, H> {
     fn drop(&mut self) {
         self.shared.with(|core, machine, now, wakers| {
             machine.abort(now, LostReason::DriverDropped);
             crate::front::shared::Core::drain(core, machine, wakers);
-            core.abandon(wakers);
+            core.handle_driver_dropped(wakers);
         });
-        self.tasks.stop_all();
+        self.running.stop_all();
     }
 }
 
-impl<M: ClientMachine, H: Mode> fmt::Debug for ClientDriver<M, H> {
+impl<M: ClientMachine, H: HandlerMode> fmt::Debug for ClientDriver<M, H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ClientDriver").finish_non_exhaustive()
     }

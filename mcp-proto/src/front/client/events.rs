@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 
 use crate::front::Notification;
-use crate::front::events::Told;
+use crate::front::events::ListenerEvent;
 use crate::peer::client::{CloseReason, ConnectProgress, Diagnostic, State};
 use crate::peer::{RequestId, TaskReport};
 #[cfg(feature = "http")]
@@ -63,7 +63,7 @@ impl Event {
     }
 }
 
-impl Told for Event {
+impl ListenerEvent for Event {
     fn missed(count: u64) -> Self {
         Self::Missed { count }
     }
@@ -72,9 +72,9 @@ impl Told for Event {
         matches!(self, Self::Closed(_))
     }
 
-    fn keep(&mut self) {
+    fn make_owned(&mut self) {
         match self {
-            Self::Notification(notification) => notification.keep(),
+            Self::Notification(notification) => notification.make_owned(),
             #[cfg(feature = "http")]
             Self::PartialResult { fragment, .. } => *fragment = fragment.detached(),
             Self::Diagnostic(diagnostic) => diagnostic.make_owned(),

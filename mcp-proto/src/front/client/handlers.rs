@@ -1,6 +1,6 @@
 //! What a client answers when the server asks.
 
-mod checks;
+mod method_rules;
 
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -8,8 +8,8 @@ use alloc::sync::Arc;
 use core::fmt;
 use core::future::Future;
 
-use crate::front::reply::{Answer, Reply, decode_params};
-use crate::front::{Handler, Local, Mode, Multi};
+use crate::front::reply::{IntoAnswer, Reply, decode_params};
+use crate::front::{Handler, HandlerMode, LocalHandlers, SendHandlers};
 use crate::peer::RequestId;
 use crate::peer::client::ServerInfo;
 use crate::rpc::{ErrorObject, Raw, code};
@@ -35,34 +35,34 @@ use crate::schema::{
 ///     });
 /// assert!(handlers.capabilities().sampling.is_none());
 /// ```
-pub struct ClientHandlers<M: Mode = Multi> {
+pub struct ClientHandlers<M: HandlerMode = SendHandlers> {
     handlers: BTreeMap<&'static str, M::Handler<Option<Raw>, ClientContext>>,
     capabilities: ClientCapabilities,
     /// Whether what servers ask may become a task.
     tasks: bool,
 }
 
-impl ClientHandlers<Multi> {
+impl ClientHandlers<SendHandlers> {
     /// No handlers yet. They must be `Send`; [`local`](ClientHandlers::local) takes others.
     pub fn new() -> Self {
         Self::empty()
     }
 }
 
-impl ClientHandlers<Local> {
+impl ClientHandlers<LocalHandlers> {
     /// No handlers yet. They may hold what is not `Send`; then neither is the driver.
     pub fn local() -> Self {
         Self::empty()
     }
 }
 
-impl Default for ClientHandlers<Multi> {
+impl Default for ClientHandlers<SendHandlers> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<M: Mode> ClientHandlers<M> {
+impl<M: HandlerMode> ClientHandlers<M> {
     fn empty() -> Self {
         Self { handlers: BTreeMap::new(), capabilities: ClientCapabilities::new(), tasks: false }
     }
@@ -77,12 +77,12 @@ impl<M: Mode> ClientHandlers<M> {
     #[must_use]
     pub fn sampling<F, H>(mut self, handler: H) -> Self
     where
-        F: Future<Output: Answer<<CreateMessage as Method>::Result>> + 'static,
+        F: Future<Output: IntoAnswer<<CreateMessage as Method>::Result>> + 'static,
         H: Fn(<CreateMessage as Method>::Params, ClientContext) -> F
             + Handler<M, <CreateMessage as Method>::Params, ClientContext, F>,
     {
         self.capabilities = self.capabilities.with(ClientCapability::Sampling);
-        self.checked::<CreateMessage, F, H>(handler)
+        self.checked_handler::<CreateMessage, F, H>(handler)
     }
 
     /// Answers requests for input by a form (`elicitation/create`). To take those by URL as well, say so with
@@ -99,12 +99,12 @@ impl<M: Mode> ClientHandlers<M> {
     #[must_use]
     pub fn elicitation<F, H>(mut self, handler: H) -> Self
     where
-        F: Future<Output: Answer<<Elicit as Method>::Result>> + 'static,
+        F: Future<Output: IntoAnswer<<Elicit as Method>::Result>> + 'static,
         H: Fn(<Elicit as Method>::Params, ClientContext) -> F
             + Handler<M, <Elicit as Method>::Params, ClientContext, F>,
     {
         self.capabilities = self.capabilities.with(ClientCapability::ElicitationForm);
-        self.checked::<Elicit, F, H>(handler)
+        self.checked_handler::<Elicit, F, H>(handler)
     }
 
     /// Answers requests for the roots that the server may work in (`roots/list`). They are `file:` URIs of directories
@@ -114,12 +114,12 @@ impl<M: Mode> ClientHandlers<M> {
     #[must_use]
     pub fn roots<F, H>(mut self, handler: H) -> Self
     where
-        F: Future<Output: Answer<<ListRoots as Method>::Result>> + 'static,
+        F: Future<Output: IntoAnswer<<ListRoots as Method>::Result>> + 'static,
         H: Fn(<ListRoots as Method>::Params, ClientContext) -> F
             + Handler<M, <ListRoots as Method>::Params, ClientContext, F>,
     {
         self.capabilities = self.capabilities.with(ClientCapability::Roots);
-        self.checked::<ListRoots, F, H>(handler)
+        self.checked_handler::<ListRoots, F, H>(handler)
     }
 
     /// Declares that the roots may change: [`Client::roots_changed`](super::Client::roots_changed) says when.
@@ -161,12 +161,12 @@ impl<M: Mode> ClientHandlers<M> {
     }
 
     /// Whether requests of this server may become tasks.
-    pub(super) fn take_tasks(&self, server: Option<&ServerInfo>) -> bool {
+    pub(super) fn accepts_tasks(&self, server: Option<&ServerInfo>) -> bool {
         self.tasks && server.is_some_and(|server| server.revision == Revision::V2025_11_25)
     }
 
     /// Whether there is a handler for this method.
-    pub(super) fn answers(&self, method: &str) -> bool {
+    pub(super) fn has_handler(&self, method: &str) -> bool {
         self.handlers.contains_key(method)
     }
 
@@ -175,7 +175,7 @@ impl<M: Mode> ClientHandlers<M> {
     pub fn handler<T, F, H>(mut self, handler: H) -> Self
     where
         T: Method<Result: Send>,
-        F: Future<Output: Answer<T::Result>> + 'static,
+        F: Future<Output: IntoAnswer<T::Result>> + 'static,
         H: Fn(T::Params, ClientContext) -> F + Handler<M, T::Params, ClientContext, F>,
     {
         let erased = handler.erase(
@@ -212,7 +212,7 @@ impl<M: Mode> ClientHandlers<M> {
         method: &str,
         params: Option<Raw>,
         context: ClientContext,
-    ) -> Result<M::Answering, Reply> {
+    ) -> Result<M::HandlerFuture, Reply> {
         match self.handlers.get(method) {
             Some(handler) => Ok(handler(params, context)),
             None => {
@@ -222,7 +222,7 @@ impl<M: Mode> ClientHandlers<M> {
     }
 }
 
-impl<M: Mode> fmt::Debug for ClientHandlers<M> {
+impl<M: HandlerMode> fmt::Debug for ClientHandlers<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.handlers.keys()).finish()
     }

@@ -78,7 +78,7 @@ pub trait ClientMachine {
     ) -> Result<WatchId, RequestError>;
 
     /// Changes what a watch is interested in.
-    fn set_interest(&mut self, now: Instant, watch: WatchId, interest: WatchFilter);
+    fn set_watch_filter(&mut self, now: Instant, watch: WatchId, interest: WatchFilter);
 
     /// Ends a watch.
     fn unwatch(&mut self, now: Instant, watch: WatchId);
@@ -105,7 +105,7 @@ pub trait ClientMachine {
     fn server(&self) -> Option<&ServerInfo>;
 
     /// What the connection found out about the server's era.
-    fn verdict(&self) -> Option<KnownEra>;
+    fn known_era(&self) -> Option<KnownEra>;
 
     /// How far the connection has come.
     fn state(&self) -> client::State;
@@ -172,8 +172,8 @@ macro_rules! as_it_is {
             Self::watch(self, now, interest, since)
         }
 
-        fn set_interest(&mut self, now: Instant, watch: WatchId, interest: WatchFilter) {
-            Self::set_interest(self, now, watch, interest);
+        fn set_watch_filter(&mut self, now: Instant, watch: WatchId, interest: WatchFilter) {
+            Self::set_watch_filter(self, now, watch, interest);
         }
 
         fn unwatch(&mut self, now: Instant, watch: WatchId) {
@@ -204,8 +204,8 @@ macro_rules! as_it_is {
             Self::server(self)
         }
 
-        fn verdict(&self) -> Option<KnownEra> {
-            Self::verdict(self)
+        fn known_era(&self) -> Option<KnownEra> {
+            Self::known_era(self)
         }
 
         fn state(&self) -> client::State {

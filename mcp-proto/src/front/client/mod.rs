@@ -1,18 +1,18 @@
 //! The client's handle.
 
 mod calls;
+mod client_tasks;
 mod core;
 mod driver;
 mod events;
 mod handlers;
 mod machine;
 mod pages;
-mod received;
 mod roots;
 mod subscription;
 mod task;
 mod watch;
-mod watched;
+mod watch_queues;
 
 use ::core::fmt;
 use ::core::future::poll_fn;
@@ -21,13 +21,13 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 
 use super::error::Error;
-use super::events::{self as listening, Events, Source};
+use super::events::{self as listening, EventSource, Events};
 #[cfg(feature = "schema-validate")]
-use super::outputs::{OutputChecks, Outputs};
+use super::outputs::{OutputChecker, OutputChecks};
 use super::request::Request;
+use super::request_slots::{FollowKind, RequestLink, SubscriptionItem};
 use super::shared::Shared;
-use super::slots::{Follow, Link, Subscribed};
-use super::{Clock, Mode};
+use super::{Clock, HandlerMode};
 use crate::peer::client::{
     CacheContext, CloseReason, ConnectProgress, KnownEra, ServerInfo, State, TaskCommand,
 };
@@ -39,9 +39,9 @@ pub use driver::{CacheContextEnder, ClientDriver};
 pub use events::Event;
 pub use handlers::{ClientContext, ClientHandlers};
 pub use machine::ClientMachine;
-pub use pages::{Paged, Pages};
-pub use subscription::{Subscription, Update};
-pub use task::{Begun, TaskHandle};
+pub use pages::{Pages, PaginatedMethod};
+pub use subscription::{Subscription, SubscriptionUpdate};
+pub use task::{TaskHandle, ToolCallOutcome};
 pub use watch::{Watch, WatchRequest, WatchUpdate};
 
 /// The connection as handles see it, whatever the machine's own type.
@@ -58,15 +58,15 @@ pub fn client<M, H>(
 ) -> (Client, ClientDriver<M, H>)
 where
     M: ClientMachine + Send + 'static,
-    H: Mode,
+    H: HandlerMode,
 {
     let shared = Arc::new(Shared::new(ClientCore::default(), machine, clock));
-    let handle = Handle {
+    let handle = ClientInner {
         connection: shared.clone(),
         #[cfg(feature = "schema-validate")]
-        outputs: Outputs::default(),
+        outputs: OutputChecker::default(),
     };
-    let client = Client { handle: Arc::new(handle) };
+    let client = Client { inner: Arc::new(handle) };
     (client, ClientDriver::new(shared, handlers))
 }
 
@@ -91,23 +91,23 @@ where
 /// ```
 #[derive(Clone)]
 pub struct Client {
-    handle: Arc<Handle>,
+    inner: Arc<ClientInner>,
 }
 
 /// What all clones of a client, and its requests in flight, hold together.
-struct Handle {
+struct ClientInner {
     connection: Arc<Connection>,
     #[cfg(feature = "schema-validate")]
-    outputs: Outputs,
+    outputs: OutputChecker,
 }
 
-impl Handle {
-    fn poll_notification(&self, request: RequestId, waker: Waker) -> Poll<Option<Subscribed>> {
+impl ClientInner {
+    fn poll_notification(&self, request: RequestId, waker: Waker) -> Poll<Option<SubscriptionItem>> {
         self.connection.with(|core, _, _, wakers| core.slots.poll_notification(request, waker, wakers))
     }
 }
 
-impl Drop for Handle {
+impl Drop for ClientInner {
     fn drop(&mut self) {
         self.connection.command(|_, machine, now, _| machine.close(now));
     }
@@ -139,39 +139,39 @@ impl Client {
     /// It returns when the driver has brought down what it opened: a child process has ended and is reaped, which the
     /// steps of its shutdown bound; an HTTP session is deleted. Where the driver was dropped, it returns at once.
     pub async fn close(&self) -> CloseReason {
-        self.handle.connection.command(|_, machine, now, _| machine.close(now));
-        self.wait(ClientCore::released).await
+        self.inner.connection.command(|_, machine, now, _| machine.close(now));
+        self.wait(ClientCore::link_released).await
     }
 
     /// Ends the connection at once: requests in flight are lost.
     pub fn abort(&self) {
-        self.handle.connection.command(|_, machine, now, _| machine.abort(now, LostReason::Closed));
+        self.inner.connection.command(|_, machine, now, _| machine.abort(now, LostReason::Closed));
     }
 
     /// What is known of the server, once the connection is ready.
     pub fn server(&self) -> Option<Arc<ServerInfo>> {
-        self.handle.connection.look(|core, _| core.server.clone())
+        self.inner.connection.read(|core, _| core.server.clone())
     }
 
     /// How far the connection has come.
     pub fn state(&self) -> State {
-        self.handle.connection.look(|_, machine| machine.state())
+        self.inner.connection.read(|_, machine| machine.state())
     }
 
     /// The last report on connecting, as of the last [`Event::Connecting`]; `None` once the connection is ready, or over.
     pub fn connecting(&self) -> Option<ConnectProgress> {
-        self.handle.connection.look(|_, machine| machine.connecting().cloned())
+        self.inner.connection.read(|_, machine| machine.connecting().cloned())
     }
 
     /// What the connection found out about the era of the server, for the configuration of the next connection to it.
-    pub fn verdict(&self) -> Option<KnownEra> {
-        self.handle.connection.look(|_, machine| machine.verdict())
+    pub fn known_era(&self) -> Option<KnownEra> {
+        self.inner.connection.read(|_, machine| machine.known_era())
     }
 
     /// What the server says on its own account, from now on. Listening does not keep the connection open.
     pub fn events(&self) -> Events<Event> {
-        let key = self.handle.connection.with(|core, _, _, _| core.listeners.add());
-        Events::new(Box::new(Hearing(self.handle.connection.clone())), key)
+        let key = self.inner.connection.with(|core, _, _, _| core.listeners.add());
+        Events::new(Box::new(ConnectionEvents(self.inner.connection.clone())), key)
     }
 
     /// A request of any method.
@@ -194,8 +194,8 @@ impl Client {
     /// # Errors
     /// If it can not be sent: the connection is not ready or over, or the revision in use does not have it.
     pub fn notify<N: Notifies>(&self, params: &N::Params) -> Result<(), Error> {
-        self.handle.connection.command(|core, machine, now, _| {
-            core.admit()?;
+        self.inner.connection.command(|core, machine, now, _| {
+            core.check_open()?;
             match &core.server {
                 Some(server) if !N::INFO.revisions.contains(server.revision) => {
                     Err(RequestError::Revision { method: N::NAME.into(), revision: server.revision }.into())
@@ -213,7 +213,7 @@ impl Client {
     ///
     /// <https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation#completion-notifications-for-url-mode-elicitation>
     pub fn retry(&self, request: RequestId) {
-        self.handle.connection.command(|_, machine, now, _| machine.retry(now, request));
+        self.inner.connection.command(|_, machine, now, _| machine.retry(now, request));
     }
 
     /// Whether the structured results of tools are checked against the output schemas that the server listed last, if
@@ -223,7 +223,7 @@ impl Client {
     /// <https://modelcontextprotocol.io/specification/2026-07-28/server/tools#output-schema>
     #[cfg(feature = "schema-validate")]
     pub fn check_outputs(&self, checks: OutputChecks) {
-        self.handle.outputs.set(checks);
+        self.inner.outputs.set(checks);
     }
 
     /// Makes requests on behalf of another from now on, as after a new login: what a server means for one alone is never
@@ -231,31 +231,31 @@ impl Client {
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/caching#cache-scope-field>
     pub fn set_cache_context(&self, context: CacheContext) {
-        self.handle.connection.command(|_, machine, _, _| machine.set_cache_context(context));
+        self.inner.connection.command(|_, machine, _, _| machine.set_cache_context(context));
     }
 
     /// Ends the authorization context: private answers are forgotten, and answers of requests that were made before are
     /// not kept. Adapters do so when they log in or out; an application does when it changes credentials of its own.
     pub fn end_cache_context(&self) {
-        self.handle.connection.command(|_, machine, _, _| machine.end_cache_context());
+        self.inner.connection.command(|_, machine, _, _| machine.end_cache_context());
     }
 
     /// Forgets every answer of the server's that was kept.
     pub fn clear_cache(&self) {
-        self.handle.connection.command(|_, machine, _, _| machine.clear_cache());
+        self.inner.connection.command(|_, machine, _, _| machine.clear_cache());
     }
 
     /// Reports a deviation, if this client tolerates deviations: returns whether it does.
     pub(super) fn tolerate(&self, leniency: Leniency) -> bool {
-        self.handle.connection.command(|_, machine, _, _| machine.tolerate(leniency))
+        self.inner.connection.command(|_, machine, _, _| machine.tolerate(leniency))
     }
 
     fn prepare<M: Method>(&self, params: Result<M::Params, Error>) -> Request<M> {
-        Request::new(self.handle.clone(), params)
+        Request::new(self.inner.clone(), params)
     }
 
     async fn wait<T>(&self, check: impl Fn(&ClientCore) -> Option<T>) -> T {
-        let mut waiting = Waiting { connection: &self.handle.connection, key: None };
+        let mut waiting = ConnectionWaiter { connection: &self.inner.connection, key: None };
         poll_fn(|cx| waiting.poll(cx.waker(), &check)).await
     }
 }
@@ -267,17 +267,17 @@ impl fmt::Debug for Client {
 }
 
 /// Somebody who waits for the connection to come further.
-struct Waiting<'a> {
+struct ConnectionWaiter<'a> {
     connection: &'a Connection,
     key: Option<u64>,
 }
 
-impl Waiting<'_> {
+impl ConnectionWaiter<'_> {
     fn poll<T>(&mut self, waker: &Waker, check: impl Fn(&ClientCore) -> Option<T>) -> Poll<T> {
         let left = waker.clone();
         self.connection.with(|core, _, _, wakers| match check(core) {
             Some(value) => {
-                wakers.spend(Some(left));
+                wakers.discard(Some(left));
                 Poll::Ready(value)
             }
             None => {
@@ -288,7 +288,7 @@ impl Waiting<'_> {
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for ConnectionWaiter<'_> {
     fn drop(&mut self) {
         if self.key.is_some() {
             self.connection.with(|core, _, _, wakers| core.waiters.leave(self.key, wakers));
@@ -297,10 +297,10 @@ impl Drop for Waiting<'_> {
 }
 
 /// The connection without a claim to keep it open.
-struct Hearing(Arc<Connection>);
+struct ConnectionEvents(Arc<Connection>);
 
-impl Source<Event> for Hearing {
-    fn poll_event(&self, key: u64, waker: Waker) -> Poll<Option<listening::Heard<Event>>> {
+impl EventSource<Event> for ConnectionEvents {
+    fn poll_event(&self, key: u64, waker: Waker) -> Poll<Option<listening::QueuedEvent<Event>>> {
         self.0.with(|core, _, _, wakers| core.listeners.poll(key, waker, wakers))
     }
 
@@ -309,8 +309,8 @@ impl Source<Event> for Hearing {
     }
 }
 
-impl Link for Handle {
-    fn send(&self, request: OutgoingRequest<'_>, follow: Follow) -> Result<RequestId, Error> {
+impl RequestLink for ClientInner {
+    fn send(&self, request: OutgoingRequest<'_>, follow: FollowKind) -> Result<RequestId, Error> {
         self.connection.command(|core, machine, now, _| core.send(machine, now, request, follow))
     }
 
@@ -338,7 +338,7 @@ impl Link for Handle {
     }
 
     #[cfg(feature = "schema-validate")]
-    fn outputs(&self) -> Option<&Outputs> {
+    fn outputs(&self) -> Option<&OutputChecker> {
         Some(&self.outputs)
     }
 }

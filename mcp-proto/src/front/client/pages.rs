@@ -19,13 +19,13 @@ use crate::schema::{
 };
 
 /// How many pages are read unless told otherwise: more than any server in use has.
-const PAGES: usize = 1000;
+const MAX_PAGES: usize = 1000;
 
 /// How many bytes of pages are read unless told otherwise.
-const BYTES: usize = 16 * 1024 * 1024;
+const MAX_BYTES: usize = 16 * 1024 * 1024;
 
 /// A method whose result is one page of a list.
-pub trait Paged: Method<Params = PaginatedParams> {
+pub trait PaginatedMethod: Method<Params = PaginatedParams> {
     /// What the list is of.
     type Item: PartialEq;
 
@@ -35,7 +35,7 @@ pub trait Paged: Method<Params = PaginatedParams> {
 
 macro_rules! paged {
     ($($method:ident of $item:ident in $field:ident;)*) => { $(
-        impl Paged for $method {
+        impl PaginatedMethod for $method {
             type Item = $item;
 
             fn split(page: Self::Result) -> (List<$item>, Option<String>) {
@@ -64,45 +64,45 @@ paged! {
 ///
 /// <https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/pagination>
 #[must_use = "a list is asked for when it is polled"]
-pub struct Pages<M: Paged> {
+pub struct Pages<M: PaginatedMethod> {
     client: Client,
     options: RequestOptions,
     limit: usize,
     byte_limit: usize,
     bytes: usize,
-    seen: BTreeSet<String>,
+    seen_cursors: BTreeSet<String>,
     items: List<M::Item>,
     /// Where the items of the last page begin.
     last_page: usize,
     page: Option<Request<M>>,
     pages: usize,
-    again: Again,
+    cursor_retry: CursorRetry,
 }
 
 /// Whether a list is read once more if a cursor is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Again {
+enum CursorRetry {
     Once,
     No,
 }
 
 /// Nothing in it is ever pinned.
-impl<M: Paged> Unpin for Pages<M> {}
+impl<M: PaginatedMethod> Unpin for Pages<M> {}
 
-impl<M: Paged> Pages<M> {
+impl<M: PaginatedMethod> Pages<M> {
     pub(super) fn new(client: Client) -> Self {
         Self {
             client,
             options: RequestOptions::default(),
-            limit: PAGES,
-            byte_limit: BYTES,
+            limit: MAX_PAGES,
+            byte_limit: MAX_BYTES,
             bytes: 0,
-            seen: BTreeSet::new(),
+            seen_cursors: BTreeSet::new(),
             items: List::new(),
             last_page: 0,
             page: None,
             pages: 0,
-            again: Again::Once,
+            cursor_retry: CursorRetry::Once,
         }
     }
 
@@ -137,7 +137,7 @@ impl<M: Paged> Pages<M> {
         self
     }
 
-    fn ask(&self, cursor: Option<String>) -> Request<M> {
+    fn request_page(&self, cursor: Option<String>) -> Request<M> {
         let mut params = PaginatedParams::new();
         params.cursor = cursor;
         self.client.request::<M>(params).options(self.options.clone())
@@ -149,13 +149,13 @@ impl<M: Paged> Pages<M> {
     }
 
     /// Begins anew, if a page was refused because of its cursor, and that has not happened before.
-    fn begin_again(&mut self, error: &Error) -> bool {
+    fn restart(&mut self, error: &Error) -> bool {
         let refused = matches!(error, Error::Peer(error) if error.code == code::INVALID_PARAMS);
-        if !refused || self.pages == 0 || self.again == Again::No {
+        if !refused || self.pages == 0 || self.cursor_retry == CursorRetry::No {
             return false;
         }
-        self.again = Again::No;
-        self.seen.clear();
+        self.cursor_retry = CursorRetry::No;
+        self.seen_cursors.clear();
         self.items = List::new();
         (self.last_page, self.pages, self.bytes) = (0, 0, 0);
         self.page = None;
@@ -163,7 +163,7 @@ impl<M: Paged> Pages<M> {
     }
 }
 
-impl<M: Paged> Future for Pages<M> {
+impl<M: PaginatedMethod> Future for Pages<M> {
     type Output = Result<List<M::Item>, ListError<M::Item>>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
@@ -172,7 +172,7 @@ impl<M: Paged> Future for Pages<M> {
             let request = match &mut this.page {
                 Some(request) => request,
                 None => {
-                    let first = this.ask(None);
+                    let first = this.request_page(None);
                     this.page.insert(first)
                 }
             };
@@ -180,11 +180,11 @@ impl<M: Paged> Future for Pages<M> {
             let bytes = request.received();
             let page = match polled {
                 Ok(page) => page,
-                Err(error) if this.begin_again(&error) => continue,
+                Err(error) if this.restart(&error) => continue,
                 Err(error) => return Poll::Ready(Err(this.fail(error))),
             };
             let (items, cursor) = M::split(page);
-            let repeated = cursor.as_ref().is_some_and(|cursor| this.seen.contains(cursor));
+            let repeated = cursor.as_ref().is_some_and(|cursor| this.seen_cursors.contains(cursor));
             let ends = match cursor.as_deref() {
                 None => true,
                 Some("") if repeated => this.client.tolerate(Leniency::EmptyCursor { method: M::NAME }),
@@ -212,14 +212,14 @@ impl<M: Paged> Future for Pages<M> {
             if repeated {
                 return Poll::Ready(Err(this.fail(Error::Pages(PagesError::Repeated { cursor }))));
             }
-            this.seen.insert(cursor.clone());
-            let next = this.ask(Some(cursor));
+            this.seen_cursors.insert(cursor.clone());
+            let next = this.request_page(Some(cursor));
             this.page = Some(next);
         }
     }
 }
 
-impl<M: Paged> fmt::Debug for Pages<M> {
+impl<M: PaginatedMethod> fmt::Debug for Pages<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Pages").field("method", &M::NAME).field("pages", &self.pages).finish_non_exhaustive()
     }

@@ -10,7 +10,7 @@ use futures_core::Stream;
 use super::Client;
 use crate::front::Notification;
 use crate::front::error::Error;
-use crate::front::slots::{Follow, Link, Subscribed};
+use crate::front::request_slots::{FollowKind, RequestLink, SubscriptionItem};
 use crate::peer::{Outcome, OutgoingRequest, RequestId, RequestOptions};
 use crate::schema::{
     SubscriptionFilter, SubscriptionsAcknowledged, SubscriptionsListen, SubscriptionsListenParams,
@@ -19,7 +19,7 @@ use crate::schema::{
 /// What a subscription has to tell.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub enum Update {
+pub enum SubscriptionUpdate {
     /// The server has taken the request, and will tell this much of what was asked for.
     Acknowledged(SubscriptionFilter),
     /// Something has changed.
@@ -45,25 +45,25 @@ pub struct Subscription {
 enum State {
     Open,
     Ended(Result<(), Error>),
-    Told,
+    Reported,
 }
 
 impl Subscription {
     pub(super) fn open(client: Client, filter: SubscriptionFilter) -> Result<Self, Error> {
         let params = SubscriptionsListenParams::new(filter);
         let outgoing = OutgoingRequest::new::<SubscriptionsListen>(&params, RequestOptions::default());
-        let id = client.handle.send(outgoing, Follow::Subscription)?;
+        let id = client.inner.send(outgoing, FollowKind::Subscription)?;
         Ok(Self { client, id, state: State::Open })
     }
 
     /// The next update; `None` once the subscription has ended.
-    pub async fn next(&mut self) -> Option<Update> {
+    pub async fn next(&mut self) -> Option<SubscriptionUpdate> {
         poll_fn(|cx| self.poll(cx)).await
     }
 
     /// How the subscription ended, once it has: `Ok` if the server did it in good order. The answer can be had once.
     pub fn outcome(&mut self) -> Option<Result<(), Error>> {
-        match core::mem::replace(&mut self.state, State::Told) {
+        match core::mem::replace(&mut self.state, State::Reported) {
             State::Ended(outcome) => Some(outcome),
             other => {
                 self.state = other;
@@ -72,18 +72,20 @@ impl Subscription {
         }
     }
 
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Update>> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<SubscriptionUpdate>> {
         if !matches!(self.state, State::Open) {
             return Poll::Ready(None);
         }
-        let link = &*self.client.handle;
+        let link = &*self.client.inner;
         match link.poll_notification(self.id, cx.waker().clone()) {
             Poll::Pending => Poll::Pending,
-            Poll::Ready(Some(Subscribed::Missed(count))) => Poll::Ready(Some(Update::Missed { count })),
-            Poll::Ready(Some(Subscribed::Notification(notification))) => {
+            Poll::Ready(Some(SubscriptionItem::Missed(count))) => {
+                Poll::Ready(Some(SubscriptionUpdate::Missed { count }))
+            }
+            Poll::Ready(Some(SubscriptionItem::Notification(notification))) => {
                 let update = match notification.decode::<SubscriptionsAcknowledged>() {
-                    Some(Ok(acknowledged)) => Update::Acknowledged(acknowledged.notifications),
-                    Some(Err(_)) | None => Update::Notification(notification),
+                    Some(Ok(acknowledged)) => SubscriptionUpdate::Acknowledged(acknowledged.notifications),
+                    Some(Err(_)) | None => SubscriptionUpdate::Notification(notification),
                 };
                 Poll::Ready(Some(update))
             }
@@ -102,9 +104,9 @@ impl Subscription {
 }
 
 impl Stream for Subscription {
-    type Item = Update;
+    type Item = SubscriptionUpdate;
 
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Update>> {
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<SubscriptionUpdate>> {
         self.poll(cx)
     }
 }
@@ -112,7 +114,7 @@ impl Stream for Subscription {
 impl Drop for Subscription {
     fn drop(&mut self) {
         if matches!(self.state, State::Open) {
-            self.client.handle.abandon(self.id, None);
+            self.client.inner.abandon(self.id, None);
         }
     }
 }

@@ -7,8 +7,8 @@ use core::fmt;
 
 use super::Client;
 use crate::front::error::Error;
-use crate::front::request::{Call, Called, Request};
-use crate::front::slots::Link;
+use crate::front::request::{Call, CalledTool, Request};
+use crate::front::request_slots::RequestLink;
 use crate::peer::client::TaskCommand;
 use crate::peer::{InvalidAnswerError, Outcome, RequestOptions, TaskMode, TaskReport};
 use crate::schema::{CallTool, CallToolResult};
@@ -16,9 +16,9 @@ use crate::schema::{CallTool, CallToolResult};
 /// What a tool call has come to that may become a task.
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant)]
-pub enum Begun {
+pub enum ToolCallOutcome {
     /// It is done.
-    Done(CallToolResult),
+    Completed(CallToolResult),
     /// The server works on it.
     Task(TaskHandle),
 }
@@ -30,12 +30,12 @@ impl Request<CallTool> {
     /// to take the task up again, after a restart too.
     ///
     /// ```
-    /// # use mcp_proto::front::{Begun, Client, Error};
+    /// # use mcp_proto::front::{AttemptStart, Client, Error};
     /// # use serde_json::json;
     /// # async fn example(client: Client) -> Result<(), Error> {
     /// let report = match client.call_tool("audit", json!({ "year": 2025 })).task().await? {
-    ///     Begun::Done(report) => report,
-    ///     Begun::Task(task) => {
+    ///     AttemptStart::Done(report) => report,
+    ///     AttemptStart::Task(task) => {
     ///         println!("{} is {:?}", task.id(), task.status().await?.status);
     ///         task.wait().await?
     ///     }
@@ -49,14 +49,19 @@ impl Request<CallTool> {
     ///
     /// # Errors
     /// If the call fails before there is a task.
-    pub async fn task(self) -> Result<Begun, Error> {
+    pub async fn start_task(self) -> Result<ToolCallOutcome, Error> {
         let mut call = self.send(|options| options.task = Some(TaskMode::Handle))?;
         match call.outcome().await {
             Outcome::Task(report) => {
-                let (link, called) = call.called();
-                Ok(Begun::Task(TaskHandle { link, called, id: report.id.clone(), seed: Some(report) }))
+                let (link, called) = call.call_parts();
+                Ok(ToolCallOutcome::Task(TaskHandle {
+                    link,
+                    called_tool: called,
+                    id: report.id.clone(),
+                    initial_report: Some(report),
+                }))
             }
-            outcome => Ok(Begun::Done(call.read(outcome)?)),
+            outcome => Ok(ToolCallOutcome::Completed(call.decode_outcome(outcome)?)),
         }
     }
 }
@@ -67,7 +72,12 @@ impl Client {
     /// Nothing is sent until something is asked of the handle; whether there is such a task shows then. Which tool was
     /// called is not known any more, so its result is not held to what the tool promises.
     pub fn resume_task(&self, id: impl Into<String>) -> TaskHandle {
-        TaskHandle { link: self.handle.clone(), called: Called::default(), id: id.into(), seed: None }
+        TaskHandle {
+            link: self.inner.clone(),
+            called_tool: CalledTool::default(),
+            id: id.into(),
+            initial_report: None,
+        }
     }
 }
 
@@ -76,10 +86,10 @@ impl Client {
 /// It keeps the connection open, as requests in flight do.
 #[derive(Clone)]
 pub struct TaskHandle {
-    link: Arc<dyn Link>,
-    called: Called,
+    link: Arc<dyn RequestLink>,
+    called_tool: CalledTool,
     id: String,
-    seed: Option<Box<TaskReport>>,
+    initial_report: Option<Box<TaskReport>>,
 }
 
 impl TaskHandle {
@@ -89,8 +99,8 @@ impl TaskHandle {
     }
 
     /// How the task was doing when it was created, if this handle is from then.
-    pub fn seed(&self) -> Option<&TaskReport> {
-        self.seed.as_deref()
+    pub fn initial_report(&self) -> Option<&TaskReport> {
+        self.initial_report.as_deref()
     }
 
     /// Asks how the task is doing.
@@ -98,7 +108,7 @@ impl TaskHandle {
     /// # Errors
     /// If the server does not answer, or knows no such task (any more).
     pub async fn status(&self) -> Result<TaskReport, Error> {
-        match self.ask(TaskCommand::Status)?.outcome().await {
+        match self.send_command(TaskCommand::Status)?.outcome().await {
             Outcome::Result(raw) => {
                 TaskReport::read(&raw).map_err(|what| Error::Invalid(InvalidAnswerError::Malformed(what)))
             }
@@ -114,7 +124,7 @@ impl TaskHandle {
     /// # Errors
     /// As for a call that was waited for from the beginning.
     pub async fn wait(&self) -> Result<CallToolResult, Error> {
-        self.ask(TaskCommand::Follow)?.await
+        self.send_command(TaskCommand::Follow)?.await
     }
 
     /// Tells the server that the task is not wanted any more. It may end otherwise all the same: see
@@ -123,15 +133,15 @@ impl TaskHandle {
     /// # Errors
     /// If the server does not take it: the task has ended, or the server cancels none.
     pub async fn cancel(&self) -> Result<(), Error> {
-        match self.ask(TaskCommand::Cancel)?.outcome().await {
+        match self.send_command(TaskCommand::Cancel)?.outcome().await {
             Outcome::Result(_) => Ok(()),
             outcome => Err(outcome.into()),
         }
     }
 
-    fn ask(&self, command: TaskCommand) -> Result<Call<CallTool>, Error> {
+    fn send_command(&self, command: TaskCommand) -> Result<Call<CallTool>, Error> {
         let id = self.link.task(&self.id, command, RequestOptions::default())?;
-        Ok(Call::again(self.link.clone(), id, &self.called))
+        Ok(Call::from_id(self.link.clone(), id, &self.called_tool))
     }
 }
 

@@ -8,7 +8,7 @@ use core::task::{Context, Poll};
 use futures_core::Stream;
 
 use super::Client;
-use super::watched::Heard;
+use super::watch_queues::WatchItem;
 use crate::front::error::Error;
 use crate::peer::client::{Change, ChangeEvidence, WatchFilter, WatchId, WatchStart};
 
@@ -17,7 +17,7 @@ use crate::peer::client::{Change, ChangeEvidence, WatchFilter, WatchId, WatchSta
 #[non_exhaustive]
 pub enum WatchUpdate {
     /// Changes are told from now on: what is fetched after this is kept up to date.
-    On {
+    Active {
         /// What the server does not tell of, of what is of interest.
         missing: WatchFilter,
     },
@@ -28,7 +28,7 @@ pub enum WatchUpdate {
         /// What.
         change: Change,
         /// How that is known.
-        why: ChangeEvidence,
+        evidence: ChangeEvidence,
     },
     /// So many updates were lost here, because they were not taken in time: anything may have changed.
     Missed {
@@ -65,7 +65,7 @@ impl Client {
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/subscriptions>
     pub fn watch(&self) -> WatchRequest {
-        WatchRequest { client: self.clone(), interest: WatchFilter::new(), since: WatchStart::Now }
+        WatchRequest { client: self.clone(), filter: WatchFilter::new(), since: WatchStart::Now }
     }
 }
 
@@ -73,7 +73,7 @@ impl Client {
 #[must_use = "nothing is watched before `open`"]
 pub struct WatchRequest {
     client: Client,
-    interest: WatchFilter,
+    filter: WatchFilter,
     since: WatchStart,
 }
 
@@ -104,7 +104,7 @@ impl WatchRequest {
     }
 
     /// Watches this, and nothing that was said before.
-    pub fn interest(self, interest: WatchFilter) -> Self {
+    pub fn filter(self, interest: WatchFilter) -> Self {
         self.with(|_| interest)
     }
 
@@ -119,26 +119,26 @@ impl WatchRequest {
     /// # Errors
     /// If the connection is over, or closing.
     pub fn open(self) -> Result<Watch, Error> {
-        let Self { client, interest, since } = self;
+        let Self { client, filter: interest, since } = self;
         let kept = interest.clone();
-        let id = client.handle.connection.command(|core, machine, now, _| {
-            core.admit()?;
+        let id = client.inner.connection.command(|core, machine, now, _| {
+            core.check_open()?;
             let id = machine.watch(now, interest, since)?;
-            core.watched.open(id);
+            core.watch_queues.open(id);
             Ok::<_, Error>(id)
         })?;
-        Ok(Watch { client, id, interest: kept, state: State::Open })
+        Ok(Watch { client, id, filter: kept, state: State::Open })
     }
 
     fn with(mut self, change: impl FnOnce(WatchFilter) -> WatchFilter) -> Self {
-        self.interest = change(self.interest);
+        self.filter = change(self.filter);
         self
     }
 }
 
 impl fmt::Debug for WatchRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WatchRequest").field("interest", &self.interest).finish_non_exhaustive()
+        f.debug_struct("WatchRequest").field("interest", &self.filter).finish_non_exhaustive()
     }
 }
 
@@ -152,14 +152,14 @@ impl fmt::Debug for WatchRequest {
 pub struct Watch {
     client: Client,
     id: WatchId,
-    interest: WatchFilter,
+    filter: WatchFilter,
     state: State,
 }
 
 enum State {
     Open,
     Ended(Result<(), Error>),
-    Told,
+    Reported,
 }
 
 impl Watch {
@@ -169,29 +169,32 @@ impl Watch {
     }
 
     /// What is watched.
-    pub fn interest(&self) -> &WatchFilter {
-        &self.interest
+    pub fn filter(&self) -> &WatchFilter {
+        &self.filter
     }
 
     /// Watches this from now on. What is watched before and after is told without a gap; an [`On`](WatchUpdate::On)
     /// says when the rest is told too.
-    pub fn set_interest(&mut self, interest: WatchFilter) {
-        self.interest = interest.clone();
+    pub fn set_filter(&mut self, interest: WatchFilter) {
+        self.filter = interest.clone();
         let id = self.id;
-        self.client.handle.connection.command(|_, machine, now, _| machine.set_interest(now, id, interest));
+        self.client
+            .inner
+            .connection
+            .command(|_, machine, now, _| machine.set_watch_filter(now, id, interest));
     }
 
     /// Watches the same on another connection, made anew to the same server: all of it counts as what may have changed.
     ///
     /// # Errors
     /// If that connection is over, or closing.
-    pub fn again(&self, client: &Client) -> Result<Self, Error> {
-        client.watch().interest(self.interest.clone()).since(WatchStart::Before).open()
+    pub fn reopen(&self, client: &Client) -> Result<Self, Error> {
+        client.watch().filter(self.filter.clone()).since(WatchStart::Before).open()
     }
 
     /// How the watch ended, once it has: `Ok` if the server did it in good order. The answer can be had once.
     pub fn outcome(&mut self) -> Option<Result<(), Error>> {
-        match core::mem::replace(&mut self.state, State::Told) {
+        match core::mem::replace(&mut self.state, State::Reported) {
             State::Ended(outcome) => Some(outcome),
             other => {
                 self.state = other;
@@ -205,11 +208,11 @@ impl Watch {
             return Poll::Ready(None);
         }
         let (id, waker) = (self.id, cx.waker().clone());
-        let connection = &self.client.handle.connection;
-        let polled = connection.with(|core, _, _, wakers| core.watched.poll(id, waker, wakers));
+        let connection = &self.client.inner.connection;
+        let polled = connection.with(|core, _, _, wakers| core.watch_queues.poll(id, waker, wakers));
         polled.map(|heard| match heard? {
-            Heard::Update(update) => Some(update),
-            Heard::End(end) => {
+            WatchItem::Update(update) => Some(update),
+            WatchItem::End(end) => {
                 self.state = State::Ended(end);
                 None
             }
@@ -228,8 +231,8 @@ impl Stream for Watch {
 impl Drop for Watch {
     fn drop(&mut self) {
         let id = self.id;
-        self.client.handle.connection.command(|core, machine, now, wakers| {
-            core.watched.close(id, wakers);
+        self.client.inner.connection.command(|core, machine, now, wakers| {
+            core.watch_queues.close(id, wakers);
             machine.unwatch(now, id);
         });
     }
@@ -237,7 +240,7 @@ impl Drop for Watch {
 
 impl fmt::Debug for Watch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { id, interest, .. } = self;
+        let Self { id, filter: interest, .. } = self;
         f.debug_struct("Watch").field("id", id).field("interest", interest).finish_non_exhaustive()
     }
 }

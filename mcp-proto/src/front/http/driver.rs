@@ -12,8 +12,8 @@ use crate::Instant;
 use crate::front::router::Router;
 use crate::front::server::ServerDriver;
 use crate::front::signal::{TaskWaker, Wakers};
-use crate::front::tasks::Runner;
-use crate::front::{Mode, Multi};
+use crate::front::tasks::TaskRunner;
+use crate::front::{HandlerMode, SendHandlers};
 use crate::transport::http::server::SessionId;
 
 /// Runs legacy sessions: their handlers, which outlive the connections that brought their requests, and their time. And
@@ -23,17 +23,17 @@ use crate::transport::http::server::SessionId;
 /// Sessions can be opened, and tasks begun, only while it exists, and nothing happens in them unless it is polled; dropping
 /// it ends them all.
 #[must_use = "nothing happens in legacy sessions and in tasks unless the driver is polled"]
-pub struct HttpServerDriver<H: Mode = Multi> {
+pub struct HttpServerDriver<H: HandlerMode = SendHandlers> {
     service: Arc<Service>,
     router: Arc<Router<H>>,
-    sessions: BTreeMap<SessionId, Running<H>>,
+    sessions: BTreeMap<SessionId, SessionRun<H>>,
     /// When each of them is to be polled at the latest.
     timers: BTreeSet<(Instant, SessionId)>,
     /// The tasks that were begun by any request.
-    tasks: Option<Runner<H>>,
+    tasks: Option<TaskRunner<H>>,
 }
 
-struct Running<H: Mode> {
+struct SessionRun<H: HandlerMode> {
     cell: Arc<SessionCell>,
     driver: ServerDriver<SessionMachine, H>,
     state: Arc<TaskWaker<SessionId>>,
@@ -41,9 +41,9 @@ struct Running<H: Mode> {
     deadline: Option<Instant>,
 }
 
-impl<H: Mode> HttpServerDriver<H> {
+impl<H: HandlerMode> HttpServerDriver<H> {
     pub(super) fn new(service: Arc<Service>, router: Arc<Router<H>>) -> Self {
-        let tasks = service.home.as_ref().map(|home| Runner::new(home.clone(), router.clone()));
+        let tasks = service.task_service.as_ref().map(|home| TaskRunner::new(home.clone(), router.clone()));
         Self { service, router, sessions: BTreeMap::new(), timers: BTreeSet::new(), tasks }
     }
 
@@ -52,9 +52,9 @@ impl<H: Mode> HttpServerDriver<H> {
     ///
     /// It is to be polled again at [`next_timeout`](Self::next_timeout) as well.
     pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let ready = self.service.roster.begin();
+        let ready = self.service.session_signal.begin();
         let closing = self.service.is_closing();
-        let arrivals = self.service.take_arrivals();
+        let arrivals = self.service.take_new_sessions();
         self.start(arrivals);
         for id in ready {
             self.run(id, closing);
@@ -77,10 +77,10 @@ impl<H: Mode> HttpServerDriver<H> {
             }
         }
         let mut wakers = Wakers::default();
-        let rest = self.service.roster.park(cx.waker().clone(), &mut wakers);
+        let rest = self.service.session_signal.park(cx.waker().clone(), &mut wakers);
         wakers.release();
         // What comes after the waker was left calls it. What came before would be missed.
-        if !rest || self.service.has_arrivals() || closing != self.service.is_closing() {
+        if !rest || self.service.has_new_sessions() || closing != self.service.is_closing() {
             cx.waker().wake_by_ref();
         }
         Poll::Pending
@@ -90,7 +90,7 @@ impl<H: Mode> HttpServerDriver<H> {
     #[must_use]
     pub fn next_timeout(&self) -> Option<Instant> {
         let of_sessions = self.timers.first().map(|(deadline, _)| *deadline);
-        let of_tasks = self.tasks.as_ref().and_then(Runner::next_timeout);
+        let of_tasks = self.tasks.as_ref().and_then(TaskRunner::next_timeout);
         [of_sessions, of_tasks].into_iter().flatten().min()
     }
 
@@ -100,7 +100,7 @@ impl<H: Mode> HttpServerDriver<H> {
             cell.shared().clone(),
             service.entropy.clone(),
             router.clone(),
-            service.home.clone(),
+            service.task_service.clone(),
         )
     }
 
@@ -108,10 +108,10 @@ impl<H: Mode> HttpServerDriver<H> {
     fn start(&mut self, arrivals: Vec<Arc<SessionCell>>) {
         for cell in arrivals {
             let id = cell.id();
-            let state = TaskWaker::new(id, self.service.roster.clone());
+            let state = TaskWaker::new(id, self.service.session_signal.clone());
             let driver = self.session_driver(&cell);
             let waker = Waker::from(state.clone());
-            self.sessions.insert(id, Running { cell, driver, state, waker, deadline: None });
+            self.sessions.insert(id, SessionRun { cell, driver, state, waker, deadline: None });
             self.run(id, self.service.is_closing());
         }
     }
@@ -126,7 +126,7 @@ impl<H: Mode> HttpServerDriver<H> {
         let mut cx = Context::from_waker(&running.waker);
         let mut idle_since = None;
         let polled = running.driver.poll(&mut cx, |machine, now| {
-            let turned = machine.turn(now, closing);
+            let turned = machine.advance(now, closing);
             idle_since = machine.session.idle_since();
             turned
         });
@@ -140,13 +140,13 @@ impl<H: Mode> HttpServerDriver<H> {
         self.timers.extend(running.deadline.map(|deadline| (deadline, id)));
         self.service.set_idle(id, idle_since);
         // What comes after the waker was left calls it. What came before would be missed.
-        if running.cell.has_mail() || closing != self.service.is_closing() {
+        if running.cell.has_changes() || closing != self.service.is_closing() {
             running.waker.wake_by_ref();
         }
     }
 }
 
-impl<H: Mode> Drop for HttpServerDriver<H> {
+impl<H: HandlerMode> Drop for HttpServerDriver<H> {
     fn drop(&mut self) {
         for cell in self.service.refuse_sessions() {
             self.service.forget(cell.id());
@@ -159,7 +159,7 @@ impl<H: Mode> Drop for HttpServerDriver<H> {
     }
 }
 
-impl<H: Mode> fmt::Debug for HttpServerDriver<H> {
+impl<H: HandlerMode> fmt::Debug for HttpServerDriver<H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HttpServerDriver").field("sessions", &self.sessions.len()).finish_non_exhaustive()
     }

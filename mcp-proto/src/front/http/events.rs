@@ -2,7 +2,7 @@
 
 use alloc::string::String;
 
-use crate::front::events::Told;
+use crate::front::events::ListenerEvent;
 
 /// What the clients of a server over HTTP want to know, all of them together: listening clients of 2026-07-28 and
 /// sessions of earlier revisions. A server that watches files, say, learns here which.
@@ -21,7 +21,7 @@ pub enum HttpServerEvent {
         uri: String,
     },
     /// So many events were lost here, because they were not taken in time: see
-    /// [`HttpHandle::subscribed`](super::HttpHandle::subscribed) for what they have come to.
+    /// [`HttpHandle::subscribed_resources`](super::HttpHandle::subscribed_resources) for what they have come to.
     Missed {
         /// How many.
         count: u64,
@@ -30,7 +30,7 @@ pub enum HttpServerEvent {
     Closed,
 }
 
-impl Told for HttpServerEvent {
+impl ListenerEvent for HttpServerEvent {
     fn missed(count: u64) -> Self {
         Self::Missed { count }
     }

@@ -6,12 +6,12 @@ use core::mem;
 use core::task::{Context, Poll, Waker};
 use core::time::Duration;
 
-use super::running::Running;
+use super::modern_exchange::ModernExchange;
 use super::service::Service;
 use super::session::SessionCell;
 use crate::front::router::Router;
-use crate::front::server::{Allowed, Caller};
-use crate::front::{Mode, Multi};
+use crate::front::server::{Caller, CallerAccess};
+use crate::front::{HandlerMode, SendHandlers};
 use crate::peer::Principal;
 use crate::quota::QuotaOwner;
 use crate::transport::http::param_headers::ParamHeaders;
@@ -32,7 +32,7 @@ use crate::{Bytes, Instant};
 /// says that the client has gone, which cancels such a request; one of a legacy session goes on, and its answer can be
 /// fetched later.
 #[must_use = "nothing happens unless it is polled"]
-pub struct HttpExchange<H: Mode = Multi> {
+pub struct HttpExchange<H: HandlerMode = SendHandlers> {
     service: Arc<Service>,
     router: Arc<Router<H>>,
     /// Who makes it.
@@ -43,7 +43,7 @@ pub struct HttpExchange<H: Mode = Multi> {
     waker: Option<Waker>,
 }
 
-enum Stage<H: Mode> {
+enum Stage<H: HandlerMode> {
     Request {
         intake: RequestIntake,
         /// When the body must have come, if there is a limit.
@@ -52,35 +52,35 @@ enum Stage<H: Mode> {
     /// A whole answer.
     Answer(HttpResponse),
     /// The body of one whose head was taken.
-    Rest(Bytes),
-    Modern(Running<H>),
-    Stream(Reading),
+    Body(Bytes),
+    Modern(ModernExchange<H>),
+    Stream(StreamReader),
     Over,
 }
 
 /// The stream of a session, as long as the client reads it.
-struct Reading {
+struct StreamReader {
     cell: Arc<SessionCell>,
     stream: StreamId,
 }
 
-impl Drop for Reading {
+impl Drop for StreamReader {
     fn drop(&mut self) {
         self.cell.leave(self.stream);
     }
 }
 
-impl<H: Mode> HttpExchange<H> {
+impl<H: HandlerMode> HttpExchange<H> {
     pub(super) fn new(
         service: &Arc<Service>,
         router: &Arc<Router<H>>,
         head: &RequestHead<'_>,
         principal: Option<Principal>,
-        allowed: Allowed,
+        allowed: CallerAccess,
     ) -> Self {
         let caller = Caller { owner: head.owner(principal.as_ref()), allowed };
         let stage = match RequestIntake::new(&service.setup, head) {
-            _ if service.is_closing() => Stage::Answer(closing()),
+            _ if service.is_closing() => Stage::Answer(closing_answer()),
             Ok(mut intake) => {
                 let params = intake.tool().and_then(|tool| router.param_headers(&tool));
                 if let Some(params) = params {
@@ -107,7 +107,7 @@ impl<H: Mode> HttpExchange<H> {
 
     /// One that is answered already, whatever it asks for.
     #[cfg(feature = "auth")]
-    pub(super) fn answered(service: &Arc<Service>, router: &Arc<Router<H>>, answer: HttpResponse) -> Self {
+    pub(super) fn from_answer(service: &Arc<Service>, router: &Arc<Router<H>>, answer: HttpResponse) -> Self {
         let (service, router, caller) = (service.clone(), router.clone(), Caller::default());
         Self { service, router, caller, principal: None, stage: Stage::Answer(answer), waker: None }
     }
@@ -120,7 +120,7 @@ impl<H: Mode> HttpExchange<H> {
         if let Stage::Request { intake, .. } = &mut self.stage
             && let Err(answer) = intake.handle_body(bytes)
         {
-            self.answer(Stage::Answer(answer));
+            self.set_stage(Stage::Answer(answer));
         }
     }
 
@@ -128,13 +128,13 @@ impl<H: Mode> HttpExchange<H> {
     pub fn handle_body_end(&mut self) {
         if let Stage::Request { intake, .. } = mem::replace(&mut self.stage, Stage::Over) {
             let stage = if self.service.is_closing() {
-                Stage::Answer(closing())
+                Stage::Answer(closing_answer())
             } else {
                 // What the headers call the tool is what the body calls it, or the request is refused.
                 let params = intake.tool().and_then(|tool| self.router.param_headers(&tool));
                 self.route(intake.finish(), params)
             };
-            self.answer(stage);
+            self.set_stage(stage);
         }
     }
 
@@ -144,7 +144,7 @@ impl<H: Mode> HttpExchange<H> {
             Stage::Modern(running) => running.handle_timeout(),
             Stage::Request { deadline: Some(deadline), .. } if *deadline <= self.service.now() => {
                 if let Stage::Request { intake, .. } = mem::replace(&mut self.stage, Stage::Over) {
-                    self.answer(Stage::Answer(intake.time_out()));
+                    self.set_stage(Stage::Answer(intake.time_out()));
                 }
             }
             _ => {}
@@ -160,14 +160,14 @@ impl<H: Mode> HttpExchange<H> {
                 Some(head) => Poll::Ready(head),
                 None => Poll::Pending,
             }),
-            Stage::Stream(Reading { cell, stream }) => cell.poll_head(*stream, cx),
+            Stage::Stream(StreamReader { cell, stream }) => cell.poll_head(*stream, cx),
             Stage::Answer(answer) => {
                 let head = answer.head();
-                self.stage = Stage::Rest(mem::take(&mut answer.body));
+                self.stage = Stage::Body(mem::take(&mut answer.body));
                 Poll::Ready(head)
             }
             Stage::Request { .. } => self.wait(cx),
-            Stage::Rest(_) | Stage::Over => Poll::Pending,
+            Stage::Body(_) | Stage::Over => Poll::Pending,
         }
     }
 
@@ -180,8 +180,8 @@ impl<H: Mode> HttpExchange<H> {
                 Chunk::Pending => Poll::Pending,
                 Chunk::End => Poll::Ready(None),
             }),
-            Stage::Stream(Reading { cell, stream }) => cell.poll_body(*stream, cx),
-            Stage::Rest(rest) => {
+            Stage::Stream(StreamReader { cell, stream }) => cell.poll_body(*stream, cx),
+            Stage::Body(rest) => {
                 let rest = mem::take(rest);
                 Poll::Ready((!rest.is_empty()).then_some(rest))
             }
@@ -226,7 +226,12 @@ impl<H: Mode> HttpExchange<H> {
             RequestRoute::Modern(request) => match params.map_or(Ok(()), |params| request.check(params)) {
                 Ok(()) => {
                     let request = request.on_behalf_of(self.principal.clone());
-                    Stage::Modern(Running::start(&self.service, &self.router, request, self.caller.clone()))
+                    Stage::Modern(ModernExchange::start(
+                        &self.service,
+                        &self.router,
+                        request,
+                        self.caller.clone(),
+                    ))
                 }
                 Err(answer) => Stage::Answer(answer),
             },
@@ -238,26 +243,28 @@ impl<H: Mode> HttpExchange<H> {
                 match self.session(id) {
                     Some(cell) => match cell.post(post, self.caller.clone()) {
                         PostOutcome::Answer(answer) => Stage::Answer(answer),
-                        PostOutcome::Stream(stream) => Stage::Stream(Reading { cell, stream }),
+                        PostOutcome::Stream(stream) => Stage::Stream(StreamReader { cell, stream }),
                     },
                     None => Stage::Answer(HttpResponse::unknown_session(Some(&post))),
                 }
             }
             RequestRoute::Listen { id, last_event } => match self.session(id) {
-                Some(cell) => match cell.input(|session, now| session.listen(now, last_event.as_deref())) {
-                    Ok(stream) => Stage::Stream(Reading { cell, stream }),
-                    Err(answer) => Stage::Answer(answer),
-                },
+                Some(cell) => {
+                    match cell.with_session(|session, now| session.listen(now, last_event.as_deref())) {
+                        Ok(stream) => Stage::Stream(StreamReader { cell, stream }),
+                        Err(answer) => Stage::Answer(answer),
+                    }
+                }
                 None => Stage::Answer(HttpResponse::unknown_session(None)),
             },
             RequestRoute::Delete { id } => Stage::Answer(match self.session(id) {
-                Some(cell) => cell.input(Session::delete),
+                Some(cell) => cell.with_session(Session::delete),
                 None => HttpResponse::unknown_session(None),
             }),
             RequestRoute::LegacyEvents => {
                 let (owner, principal) = (self.owner().clone(), self.principal.clone());
                 match self.service.open_legacy_session(owner, principal) {
-                    Ok((cell, stream)) => Stage::Stream(Reading { cell, stream }),
+                    Ok((cell, stream)) => Stage::Stream(StreamReader { cell, stream }),
                     Err(answer) => Stage::Answer(answer),
                 }
             }
@@ -268,7 +275,7 @@ impl<H: Mode> HttpExchange<H> {
         self.service.session(id, self.principal.as_ref())
     }
 
-    fn answer(&mut self, stage: Stage<H>) {
+    fn set_stage(&mut self, stage: Stage<H>) {
         self.stage = stage;
         if let Some(waker) = self.waker.take() {
             waker.wake();
@@ -282,15 +289,15 @@ impl<H: Mode> HttpExchange<H> {
 }
 
 /// What is answered once the server is closing.
-fn closing() -> HttpResponse {
+fn closing_answer() -> HttpResponse {
     HttpResponse::empty(503)
 }
 
-impl<H: Mode> fmt::Debug for HttpExchange<H> {
+impl<H: HandlerMode> fmt::Debug for HttpExchange<H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let stage = match &self.stage {
             Stage::Request { .. } => "Request",
-            Stage::Answer(_) | Stage::Rest(_) => "Answer",
+            Stage::Answer(_) | Stage::Body(_) => "Answer",
             Stage::Modern(_) => "Modern",
             Stage::Stream(_) => "Stream",
             Stage::Over => "Over",

@@ -13,7 +13,7 @@ use std::sync::Mutex;
 use super::events::HttpServerEvent;
 use crate::Instant;
 use crate::front::ServerMachine;
-use crate::front::events::{Heard, Listeners, Source};
+use crate::front::events::{EventSource, Listeners, QueuedEvent};
 use crate::front::signal::{Signal, Wakers, lock};
 use crate::inline_map::InlineMap;
 use crate::peer::server::{self, ListKind};
@@ -21,7 +21,7 @@ use crate::schema::tasks::TaskUpdatedParams;
 
 /// Something that changes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Topic {
+pub(super) enum ChangeTopic {
     /// Every list: what a legacy session is told of without having asked.
     Lists,
     List(ListKind),
@@ -29,7 +29,7 @@ pub(super) enum Topic {
     Task(Arc<str>),
 }
 
-impl Topic {
+impl ChangeTopic {
     /// What a machine calls so, where it is something that is told from here.
     pub(super) fn of(topic: &server::Topic) -> Option<Self> {
         match topic {
@@ -47,10 +47,10 @@ pub(super) struct Mailbox {
 }
 
 /// The changed topics; of tasks, with the latest that was said of them.
-pub(super) type Changes = InlineMap<Topic, Option<Arc<TaskUpdatedParams>>>;
+pub(super) type Changes = InlineMap<ChangeTopic, Option<Arc<TaskUpdatedParams>>>;
 
 impl Mailbox {
-    fn mark(&self, topic: Topic, task: Option<Arc<TaskUpdatedParams>>) {
+    fn mark(&self, topic: ChangeTopic, task: Option<Arc<TaskUpdatedParams>>) {
         let (first, replaced) = {
             let mut changes = lock(&self.changes);
             (changes.is_empty(), changes.insert(topic, task))
@@ -63,7 +63,7 @@ impl Mailbox {
     }
 
     /// Whether there is something to take note of.
-    pub(super) fn has_mail(&self) -> bool {
+    pub(super) fn has_changes(&self) -> bool {
         !lock(&self.changes).is_empty()
     }
 
@@ -76,24 +76,24 @@ impl Mailbox {
 pub(super) fn deliver<M: ServerMachine>(changes: &Changes, machine: &mut M, now: Instant) {
     for (topic, task) in changes.iter() {
         match (topic, task) {
-            (Topic::List(list), _) => machine.list_changed(now, *list),
-            (Topic::Resource(uri), _) => machine.resource_updated(now, uri),
-            (Topic::Task(_), Some(task)) => {
+            (ChangeTopic::List(list), _) => machine.list_changed(now, *list),
+            (ChangeTopic::Resource(uri), _) => machine.resource_updated(now, uri),
+            (ChangeTopic::Task(_), Some(task)) => {
                 machine.task_updated(now, task);
             }
             // Nothing is marked so.
-            (Topic::Lists | Topic::Task(_), _) => {}
+            (ChangeTopic::Lists | ChangeTopic::Task(_), _) => {}
         }
     }
 }
 
 /// The index of those who are interested, by topic.
 #[derive(Default)]
-pub(super) struct Hub(Mutex<Index>);
+pub(super) struct Hub(Mutex<SubscriberIndex>);
 
 #[derive(Default)]
-struct Index {
-    topics: BTreeMap<Topic, InlineMap<u64, Arc<Mailbox>>>,
+struct SubscriberIndex {
+    topics: BTreeMap<ChangeTopic, InlineMap<u64, Arc<Mailbox>>>,
     next: u64,
     /// Who wants to know which resources are of interest.
     listeners: Listeners<HttpServerEvent>,
@@ -101,7 +101,11 @@ struct Index {
 
 impl Hub {
     /// Takes in a subscriber to these topics, to be woken by `signal`.
-    pub(super) fn join(self: &Arc<Self>, signal: &Arc<Signal>, topics: InlineMap<Topic, ()>) -> Subscriber {
+    pub(super) fn subscribe(
+        self: &Arc<Self>,
+        signal: &Arc<Signal>,
+        topics: InlineMap<ChangeTopic, ()>,
+    ) -> Subscriber {
         let mut wakers = Wakers::default();
         let subscriber = self.enter(&mut lock(&self.0), signal, topics, &mut wakers);
         wakers.release();
@@ -113,7 +117,7 @@ impl Hub {
     pub(super) fn open<R>(
         self: &Arc<Self>,
         signal: &Arc<Signal>,
-        open: impl FnOnce() -> (R, InlineMap<Topic, ()>),
+        open: impl FnOnce() -> (R, InlineMap<ChangeTopic, ()>),
     ) -> (R, Option<Subscriber>) {
         let mut wakers = Wakers::default();
         let mut index = lock(&self.0);
@@ -126,9 +130,9 @@ impl Hub {
 
     fn enter(
         self: &Arc<Self>,
-        index: &mut Index,
+        index: &mut SubscriberIndex,
         signal: &Arc<Signal>,
-        topics: InlineMap<Topic, ()>,
+        topics: InlineMap<ChangeTopic, ()>,
         wakers: &mut Wakers,
     ) -> Subscriber {
         let key = index.next;
@@ -141,16 +145,16 @@ impl Hub {
     }
 
     pub(super) fn list_changed(&self, list: ListKind) {
-        self.publish(&[Topic::List(list), Topic::Lists], &Topic::List(list), None);
+        self.publish(&[ChangeTopic::List(list), ChangeTopic::Lists], &ChangeTopic::List(list), None);
     }
 
     pub(super) fn resource_updated(&self, uri: &str) {
-        let topic = Topic::Resource(uri.into());
+        let topic = ChangeTopic::Resource(uri.into());
         self.publish(core::slice::from_ref(&topic), &topic, None);
     }
 
     pub(super) fn task_updated(&self, params: &TaskUpdatedParams) {
-        let topic = Topic::Task(params.task_id.as_str().into());
+        let topic = ChangeTopic::Task(params.task_id.as_str().into());
         self.publish(core::slice::from_ref(&topic), &topic, Some(&Arc::new(params.clone())));
     }
 
@@ -162,8 +166,8 @@ impl Hub {
 
     /// The resources that anybody is interested in.
     pub(super) fn resources(&self) -> Vec<String> {
-        let uri = |topic: &Topic| match topic {
-            Topic::Resource(uri) => Some(String::from(&**uri)),
+        let uri = |topic: &ChangeTopic| match topic {
+            ChangeTopic::Resource(uri) => Some(String::from(&**uri)),
             _ => None,
         };
         lock(&self.0).topics.keys().filter_map(uri).collect()
@@ -177,7 +181,7 @@ impl Hub {
     }
 
     /// Marks what has `changed` for all who are interested in one of `topics`.
-    fn publish(&self, topics: &[Topic], changed: &Topic, task: Option<&Arc<TaskUpdatedParams>>) {
+    fn publish(&self, topics: &[ChangeTopic], changed: &ChangeTopic, task: Option<&Arc<TaskUpdatedParams>>) {
         let interested: Vec<Arc<Mailbox>> = {
             let index = lock(&self.0);
             let of = |topic| index.topics.get(topic).into_iter().flat_map(InlineMap::values);
@@ -194,7 +198,7 @@ pub(super) struct Subscriber {
     hub: Arc<Hub>,
     key: u64,
     mailbox: Arc<Mailbox>,
-    topics: InlineMap<Topic, ()>,
+    topics: InlineMap<ChangeTopic, ()>,
 }
 
 impl Subscriber {
@@ -203,40 +207,45 @@ impl Subscriber {
     }
 
     /// Is interested in this as well, from now on.
-    pub(super) fn add(&mut self, topic: Topic, wakers: &mut Wakers) {
+    pub(super) fn add(&mut self, topic: ChangeTopic, wakers: &mut Wakers) {
         lock(&self.hub.0).add(topic.clone(), self.key, &self.mailbox, wakers);
         self.topics.insert(topic, ());
     }
 
     /// Is not interested in this any more.
-    pub(super) fn remove(&mut self, topic: &Topic, wakers: &mut Wakers) {
+    pub(super) fn remove(&mut self, topic: &ChangeTopic, wakers: &mut Wakers) {
         if self.topics.remove(topic).is_some() {
             lock(&self.hub.0).remove(topic, self.key, wakers);
         }
     }
 }
 
-impl Index {
-    fn add(&mut self, topic: Topic, key: u64, mailbox: &Arc<Mailbox>, wakers: &mut Wakers) {
+impl SubscriberIndex {
+    fn add(&mut self, topic: ChangeTopic, key: u64, mailbox: &Arc<Mailbox>, wakers: &mut Wakers) {
         if !self.topics.contains_key(&topic) {
-            self.tell(&topic, |uri| HttpServerEvent::Subscribed { uri }, wakers);
+            self.publish_interest(&topic, |uri| HttpServerEvent::Subscribed { uri }, wakers);
         }
         self.topics.entry(topic).or_default().insert(key, mailbox.clone());
     }
 
     /// The mailbox is the subscriber's own as well: what it holds is not dropped here.
-    fn remove(&mut self, topic: &Topic, key: u64, wakers: &mut Wakers) {
+    fn remove(&mut self, topic: &ChangeTopic, key: u64, wakers: &mut Wakers) {
         let Some(interested) = self.topics.get_mut(topic) else { return };
         interested.remove(&key);
         if interested.is_empty() {
             self.topics.remove(topic);
-            self.tell(topic, |uri| HttpServerEvent::Unsubscribed { uri }, wakers);
+            self.publish_interest(topic, |uri| HttpServerEvent::Unsubscribed { uri }, wakers);
         }
     }
 
     /// Tells who wants to know that a resource has become of interest, or is no more.
-    fn tell(&mut self, topic: &Topic, event: fn(String) -> HttpServerEvent, wakers: &mut Wakers) {
-        if let (Topic::Resource(uri), false) = (topic, self.listeners.is_empty()) {
+    fn publish_interest(
+        &mut self,
+        topic: &ChangeTopic,
+        event: fn(String) -> HttpServerEvent,
+        wakers: &mut Wakers,
+    ) {
+        if let (ChangeTopic::Resource(uri), false) = (topic, self.listeners.is_empty()) {
             self.listeners.publish(&event(String::from(&**uri)), uri.len(), wakers);
         }
     }
@@ -254,8 +263,8 @@ impl Drop for Subscriber {
     }
 }
 
-impl Source<HttpServerEvent> for Arc<Hub> {
-    fn poll_event(&self, key: u64, waker: Waker) -> Poll<Option<Heard<HttpServerEvent>>> {
+impl EventSource<HttpServerEvent> for Arc<Hub> {
+    fn poll_event(&self, key: u64, waker: Waker) -> Poll<Option<QueuedEvent<HttpServerEvent>>> {
         let mut wakers = Wakers::default();
         let polled = lock(&self.0).listeners.poll(key, waker, &mut wakers);
         wakers.release();

@@ -101,7 +101,7 @@ impl ServerMachine for SessionMachine {
         true
     }
 
-    fn release(&mut self, now: Instant, request: InboundId) {
+    fn close_sse_stream(&mut self, now: Instant, request: InboundId) {
         self.session.close_sse_stream(now, request);
     }
 

@@ -71,7 +71,7 @@ mod events;
 mod exchange;
 mod hub;
 mod machine;
-mod running;
+mod modern_exchange;
 mod service;
 mod session;
 
@@ -83,7 +83,7 @@ use core::fmt;
 
 use super::events::Events;
 use super::router::Router;
-use super::{Clock, Entropy, Mode, Multi};
+use super::{Clock, Entropy, HandlerMode, SendHandlers};
 use crate::peer::Principal;
 use crate::peer::server::ListKind;
 use crate::schema::tasks::TaskUpdatedParams;
@@ -98,27 +98,27 @@ use service::Service;
 /// Joins a router to a handle for its application and its adapter, and to the driver of its sessions.
 ///
 /// `config` is made from the router's [configuration](Router::config). One clock serves all of it.
-pub fn http_server<H: Mode>(
+pub fn http_server<H: HandlerMode>(
     router: impl Into<Arc<Router<H>>>,
     config: HttpServerConfig,
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
 ) -> (HttpServer<H>, HttpServerDriver<H>) {
     let router = router.into();
-    let service = Arc::new(Service::new(config, clock, entropy, router.desk()));
+    let service = Arc::new(Service::new(config, clock, entropy, router.task_registry()));
     let driver = HttpServerDriver::new(service.clone(), router.clone());
     (HttpServer { handle: HttpHandle { service }, router }, driver)
 }
 
 /// A server over HTTP: it answers requests, and tells those who listen of changes.
 ///
-/// It is cheap to clone, and with a [`Multi`] router usable from any thread. Dropping it ends nothing.
-pub struct HttpServer<H: Mode = Multi> {
+/// It is cheap to clone, and with a [`SendHandlers`] router usable from any thread. Dropping it ends nothing.
+pub struct HttpServer<H: HandlerMode = SendHandlers> {
     handle: HttpHandle,
     router: Arc<Router<H>>,
 }
 
-impl<H: Mode> HttpServer<H> {
+impl<H: HandlerMode> HttpServer<H> {
     /// A request has come: what answers it. Its body is handed over as it comes.
     ///
     /// `principal` is on whose behalf it is made, as was verified by its credentials, or none where there are no users to
@@ -140,8 +140,8 @@ impl<H: Mode> HttpServer<H> {
 
     /// The same of a request that was not let in, or asked for what is no message. Its body is not asked for.
     #[cfg(feature = "auth")]
-    pub fn answered(&self, answer: crate::transport::http::server::HttpResponse) -> HttpExchange<H> {
-        HttpExchange::answered(&self.handle.service, &self.router, answer)
+    pub fn answered_exchange(&self, answer: crate::transport::http::server::HttpResponse) -> HttpExchange<H> {
+        HttpExchange::from_answer(&self.handle.service, &self.router, answer)
     }
 
     /// The part of this that applications need: it goes to any thread whatever the router, and handlers may keep it.
@@ -185,13 +185,13 @@ impl<H: Mode> HttpServer<H> {
     }
 }
 
-impl<H: Mode> Clone for HttpServer<H> {
+impl<H: HandlerMode> Clone for HttpServer<H> {
     fn clone(&self) -> Self {
         Self { handle: self.handle.clone(), router: self.router.clone() }
     }
 }
 
-impl<H: Mode> fmt::Debug for HttpServer<H> {
+impl<H: HandlerMode> fmt::Debug for HttpServer<H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HttpServer").field("router", &self.router).finish_non_exhaustive()
     }
@@ -227,14 +227,14 @@ impl HttpHandle {
     }
 
     /// Which resources become of interest to anybody from now on, and which are no more. What is of interest already is
-    /// [`subscribed`](Self::subscribed).
+    /// [`subscribed_resources`](Self::subscribed_resources).
     pub fn events(&self) -> Events<HttpServerEvent> {
         let hub = &self.service.hub;
         Events::new(Box::new(hub.clone()), hub.listen())
     }
 
     /// The resources that clients want to be told of now, in the order of their URIs.
-    pub fn subscribed(&self) -> Vec<String> {
+    pub fn subscribed_resources(&self) -> Vec<String> {
         self.service.hub.resources()
     }
 

@@ -10,7 +10,7 @@ use super::hub::Hub;
 use super::session::SessionCell;
 use crate::Instant;
 use crate::front::signal::{Signal, lock};
-use crate::front::tasks::{Desk, Home};
+use crate::front::tasks::{TaskRegistry, TaskService};
 use crate::front::{Clock, Entropy};
 use crate::peer::Principal;
 use crate::quota::{ByteAccount, ByteBudget, QuotaError, QuotaOwner};
@@ -25,12 +25,12 @@ pub(super) struct Service {
     pub(super) entropy: Arc<dyn Entropy>,
     pub(super) hub: Arc<Hub>,
     /// Where tasks run, if the router has such.
-    pub(super) home: Option<Arc<Home>>,
+    pub(super) task_service: Option<Arc<TaskService>>,
     /// The driver's waker slot, and the sessions that it is to poll.
-    pub(super) roster: Arc<Signal<SessionId>>,
+    pub(super) session_signal: Arc<Signal<SessionId>>,
     closing: AtomicBool,
     exchanges: Mutex<Exchanges>,
-    table: Mutex<Table>,
+    table: Mutex<SessionTable>,
     bytes: Mutex<ByteBudget>,
 }
 
@@ -41,23 +41,23 @@ struct Exchanges {
     free: Vec<usize>,
 }
 
-struct Table {
+struct SessionTable {
     sessions: Sessions<Arc<SessionCell>>,
     /// Those that the driver has not taken over yet.
-    arrivals: Vec<Arc<SessionCell>>,
+    new_sessions: Vec<Arc<SessionCell>>,
     /// Whether none can be opened any more.
-    refusing: bool,
+    closed_to_new: bool,
 }
 
 /// No session can be opened.
-struct NoRoom;
+struct SessionLimitReached;
 
 impl Service {
     pub(super) fn new(
         config: HttpServerConfig,
         clock: Arc<dyn Clock>,
         entropy: Arc<dyn Entropy>,
-        desk: Option<&Arc<Desk>>,
+        desk: Option<&Arc<TaskRegistry>>,
     ) -> Self {
         let sessions = Sessions::new(config.max_sessions);
         let bytes = Mutex::new(ByteBudget::new(config.byte_limits));
@@ -65,18 +65,18 @@ impl Service {
         let home = desk.map(|desk| {
             let listening = hub.clone();
             let audience = Box::new(move |params: &TaskUpdatedParams| listening.task_updated(params));
-            Arc::new(Home::new(desk.clone(), clock.clone(), audience))
+            Arc::new(TaskService::new(desk.clone(), clock.clone(), audience))
         });
         Self {
             setup: Setup::new(config),
             clock,
             entropy,
             hub,
-            home,
-            roster: Arc::default(),
+            task_service: home,
+            session_signal: Arc::default(),
             closing: AtomicBool::new(false),
             exchanges: Mutex::default(),
-            table: Mutex::new(Table { sessions, arrivals: Vec::new(), refusing: false }),
+            table: Mutex::new(SessionTable { sessions, new_sessions: Vec::new(), closed_to_new: false }),
             bytes,
         }
     }
@@ -113,14 +113,14 @@ impl Service {
         for cell in cells {
             cell.notify();
         }
-        self.roster.notify();
+        self.session_signal.notify();
         self.hub.close();
     }
 
     // --- Exchanges ---
 
     /// Takes note of an exchange that is woken by `signal`, for as long as what is returned exists.
-    pub(super) fn attend(self: &Arc<Self>, signal: Arc<Signal>) -> Attendance {
+    pub(super) fn register_exchange(self: &Arc<Self>, signal: Arc<Signal>) -> ExchangeRegistration {
         let kept = Some(signal.clone());
         let mut exchanges = lock(&self.exchanges);
         let place = match exchanges.free.pop() {
@@ -133,7 +133,7 @@ impl Service {
         if let Some(slot) = exchanges.signals.get_mut(place) {
             *slot = kept;
         }
-        Attendance { service: self.clone(), place, _signal: signal }
+        ExchangeRegistration { service: self.clone(), slot: place, _signal: signal }
     }
 
     // --- Sessions ---
@@ -161,7 +161,7 @@ impl Service {
             Ok((session, answer)) => {
                 match self.admit(SessionCell::new(self, id, session, owner, principal)) {
                     Ok(_) => answer,
-                    Err(NoRoom) => HttpResponse::too_many_sessions(None),
+                    Err(SessionLimitReached) => HttpResponse::too_many_sessions(None),
                 }
             }
             Err(answer) => answer,
@@ -182,7 +182,7 @@ impl Service {
         session.charge(&self.account(&owner));
         match self.admit(SessionCell::new(self, id, session, owner, principal)) {
             Ok(cell) => Ok((cell, stream)),
-            Err(NoRoom) => Err(HttpResponse::too_many_sessions(None)),
+            Err(SessionLimitReached) => Err(HttpResponse::too_many_sessions(None)),
         }
     }
 
@@ -195,41 +195,43 @@ impl Service {
     /// Whether an owner can open a session now, so that the work is done only then.
     fn has_room(&self, owner: &QuotaOwner) -> bool {
         let table = lock(&self.table);
-        !table.refusing && table.sessions.has_room(owner)
+        !table.closed_to_new && table.sessions.has_room(owner)
     }
 
     /// Takes a session in, and tells the driver. If there are too many, one that its owner pays with ends.
-    fn admit(&self, cell: Arc<SessionCell>) -> Result<Arc<SessionCell>, NoRoom> {
+    fn admit(&self, cell: Arc<SessionCell>) -> Result<Arc<SessionCell>, SessionLimitReached> {
         let gone = {
             let mut table = lock(&self.table);
-            if table.refusing {
-                return Err(NoRoom);
+            if table.closed_to_new {
+                return Err(SessionLimitReached);
             }
-            let gone =
-                table.sessions.insert(cell.id(), cell.owner(), cell.clone()).map_err(|QuotaError| NoRoom)?;
-            table.arrivals.push(cell.clone());
+            let gone = table
+                .sessions
+                .insert(cell.id(), cell.owner(), cell.clone())
+                .map_err(|QuotaError| SessionLimitReached)?;
+            table.new_sessions.push(cell.clone());
             gone
         };
         if let Some((_, gone)) = gone {
             gone.end();
         }
-        self.roster.notify();
+        self.session_signal.notify();
         Ok(cell)
     }
 
-    pub(super) fn take_arrivals(&self) -> Vec<Arc<SessionCell>> {
-        core::mem::take(&mut lock(&self.table).arrivals)
+    pub(super) fn take_new_sessions(&self) -> Vec<Arc<SessionCell>> {
+        core::mem::take(&mut lock(&self.table).new_sessions)
     }
 
-    pub(super) fn has_arrivals(&self) -> bool {
-        !lock(&self.table).arrivals.is_empty()
+    pub(super) fn has_new_sessions(&self) -> bool {
+        !lock(&self.table).new_sessions.is_empty()
     }
 
     /// Takes no more sessions in. Returns those that the driver has not taken over.
     pub(super) fn refuse_sessions(&self) -> Vec<Arc<SessionCell>> {
         let mut table = lock(&self.table);
-        table.refusing = true;
-        core::mem::take(&mut table.arrivals)
+        table.closed_to_new = true;
+        core::mem::take(&mut table.new_sessions)
     }
 
     /// Says since when a session is idle, if it is.
@@ -245,19 +247,19 @@ impl Service {
 }
 
 /// An exchange's place among those that are woken when the server closes.
-pub(super) struct Attendance {
+pub(super) struct ExchangeRegistration {
     service: Arc<Service>,
-    place: usize,
+    slot: usize,
     /// Held until after the place was given up, so that it is not dropped there.
     _signal: Arc<Signal>,
 }
 
-impl Drop for Attendance {
+impl Drop for ExchangeRegistration {
     fn drop(&mut self) {
         let mut exchanges = lock(&self.service.exchanges);
-        if let Some(slot) = exchanges.signals.get_mut(self.place) {
+        if let Some(slot) = exchanges.signals.get_mut(self.slot) {
             *slot = None;
         }
-        exchanges.free.push(self.place);
+        exchanges.free.push(self.slot);
     }
 }

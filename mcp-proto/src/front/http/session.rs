@@ -4,7 +4,7 @@ use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use core::task::{Context, Poll, Waker};
 
-use super::hub::{Mailbox, Subscriber, Topic, deliver};
+use super::hub::{ChangeTopic, Mailbox, Subscriber, deliver};
 use super::service::Service;
 use crate::front::server::{Caller, ServerCore};
 use crate::front::shared::Shared;
@@ -36,7 +36,7 @@ impl SessionCell {
         session.set_principal(principal.clone());
         let signal = Arc::default();
         // Lists are told of without having been asked for.
-        let subscriber = service.hub.join(&signal, [(Topic::Lists, ())].into_iter().collect());
+        let subscriber = service.hub.subscribe(&signal, [(ChangeTopic::Lists, ())].into_iter().collect());
         let mailbox = subscriber.mailbox().clone();
         let machine = SessionMachine {
             session,
@@ -68,8 +68,8 @@ impl SessionCell {
     }
 
     /// Whether there is something to tell the session that came after its last turn.
-    pub(super) fn has_mail(&self) -> bool {
-        self.mailbox.has_mail()
+    pub(super) fn has_changes(&self) -> bool {
+        self.mailbox.has_changes()
     }
 
     /// Has the driver poll the session.
@@ -78,7 +78,7 @@ impl SessionCell {
     }
 
     /// Gives the session an input; the driver is told to carry out what comes of it.
-    pub(super) fn input<R>(&self, act: impl FnOnce(&mut Session, Instant) -> R) -> R {
+    pub(super) fn with_session<R>(&self, act: impl FnOnce(&mut Session, Instant) -> R) -> R {
         self.shared.command(|_, machine, now, _| act(&mut machine.session, now))
     }
 
@@ -92,7 +92,7 @@ impl SessionCell {
 
     /// Ends the session: another one is to have its place.
     pub(super) fn end(&self) {
-        self.input(|session, now| session.abort(now, LostReason::LimitExceeded));
+        self.with_session(|session, now| session.abort(now, LostReason::LimitExceeded));
     }
 
     // --- Streams ---
@@ -120,9 +120,9 @@ impl SessionCell {
         let (taken, late) = self.shared.with(|_, machine, now, wakers| {
             let taken = take(&mut machine.session, now);
             if taken.is_some() {
-                wakers.spend(Some(left));
+                wakers.discard(Some(left));
             } else {
-                wakers.spend(machine.waiting.insert(stream, left));
+                wakers.discard(machine.waiting.insert(stream, left));
             }
             (taken, machine.is_late())
         });
@@ -135,7 +135,7 @@ impl SessionCell {
     /// The client does not read a stream any more.
     pub(super) fn leave(&self, stream: StreamId) {
         self.shared.command(|_, machine, now, wakers| {
-            wakers.spend(machine.waiting.remove(&stream));
+            wakers.discard(machine.waiting.remove(&stream));
             machine.session.handle_disconnect(now, stream);
         });
     }
@@ -156,7 +156,7 @@ pub(super) struct SessionMachine {
 
 impl SessionMachine {
     /// Acts on the time, on what was published, and on the end of the server. Ready once the session is over.
-    pub(super) fn turn(&mut self, now: Instant, closing: bool) -> Poll<()> {
+    pub(super) fn advance(&mut self, now: Instant, closing: bool) -> Poll<()> {
         let changes = self.subscriber.mailbox().take();
         deliver(&changes, self, now);
         if closing && !self.closing {
@@ -183,10 +183,10 @@ impl SessionMachine {
         let event = self.session.poll_event()?;
         match &event {
             server::Event::Subscribed { uri } => {
-                self.subscriber.add(Topic::Resource(uri.as_str().into()), &mut self.wakers);
+                self.subscriber.add(ChangeTopic::Resource(uri.as_str().into()), &mut self.wakers);
             }
             server::Event::Unsubscribed { uri } => {
-                self.subscriber.remove(&Topic::Resource(uri.as_str().into()), &mut self.wakers);
+                self.subscriber.remove(&ChangeTopic::Resource(uri.as_str().into()), &mut self.wakers);
             }
             _ => {}
         }

@@ -3,10 +3,10 @@
 use alloc::string::String;
 use core::future::Future;
 
-use super::{Context, Handler, Mode, ResourceOutput, Router, RouterError};
+use super::{Context, Handler, HandlerMode, ResourceOutput, Router, RouterError};
 use crate::schema::{CallToolResult, ContentBlock, Resource, apps};
 
-impl<M: Mode> Router<M> {
+impl<M: HandlerMode> Router<M> {
     /// A page that tools may name by [`Tool::with_page`](crate::schema::Tool::with_page): HTML, at a `ui:` URI. The
     /// extension is declared.
     ///

@@ -1,11 +1,11 @@
 //! How long and by whom the results of a router may be kept.
 
-use super::output::{Answered, ResourceOutput};
-use super::{Mode, Router};
+use super::output::{ResourceOutput, ResultOrInput};
+use super::{HandlerMode, Router};
 use crate::front::reply::HandlerError;
 use crate::schema::{CacheHint, Cached, IntoResult, Method, ReadResourceResult};
 
-impl<M: Mode> Router<M> {
+impl<M: HandlerMode> Router<M> {
     /// Says how long and by whom the results of a method may be kept that do not say so themselves: lists, resources,
     /// what the server says of itself. Unless told, [nothing is kept](CacheHint::none).
     ///
@@ -25,7 +25,7 @@ impl<M: Mode> Router<M> {
     /// <https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/caching>
     #[must_use]
     pub fn cache<T: Method<Result: crate::schema::Cacheable>>(mut self, hint: CacheHint) -> Self {
-        self.cache_of.insert(T::NAME, hint);
+        self.cache_hints.insert(T::NAME, hint);
         self
     }
 }
@@ -35,10 +35,12 @@ impl<T: ResourceOutput> ResourceOutput for Cached<T> {
         self,
         uri: &str,
         mime_type: Option<&str>,
-    ) -> Result<Answered<ReadResourceResult>, HandlerError> {
+    ) -> Result<ResultOrInput<ReadResourceResult>, HandlerError> {
         Ok(match self.result.into_read_result(uri, mime_type)? {
-            Answered::Result(result) => Answered::Result(Cached::new(self.hint, result).into_result()),
-            needed @ Answered::InputRequired(_) => needed,
+            ResultOrInput::Result(result) => {
+                ResultOrInput::Result(Cached::new(self.hint, result).into_result())
+            }
+            needed @ ResultOrInput::InputRequired(_) => needed,
         })
     }
 }

@@ -3,10 +3,10 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::tasks::no_tool;
-use super::{Context, Mode, Router};
-use crate::front::reply::{Reply, decode_params, misfit};
-use crate::front::tasks::{self, Home};
+use super::tasks::unknown_tool;
+use super::{Context, HandlerMode, Router};
+use crate::front::reply::{Reply, decode_params, params_error};
+use crate::front::tasks::{self, TaskService};
 use crate::peer::server::resource_not_found;
 use crate::rpc::{ErrorObject, Raw, code};
 use crate::schema::{
@@ -23,18 +23,18 @@ pub(crate) enum Dispatch<F> {
     Later(F),
 }
 
-impl<M: Mode> Router<M> {
-    /// Finds who answers a request, and lets them begin. Tasks live at `home`.
+impl<M: HandlerMode> Router<M> {
+    /// Finds who answers a request, and lets them begin. Tasks live at `service`.
     pub(crate) fn dispatch(
         &self,
         method: &str,
         params: Option<Raw>,
         context: Context,
-        home: Option<&Arc<Home>>,
-    ) -> Dispatch<M::Answering> {
+        home: Option<&Arc<TaskService>>,
+    ) -> Dispatch<M::HandlerFuture> {
         if let Some(handler) = self.methods.get(method) {
             #[cfg(feature = "auth")]
-            let context = match self.hold_call_to_scopes(method, params.as_ref(), context) {
+            let context = match self.check_call_scopes(method, params.as_ref(), context) {
                 Ok(context) => context,
                 Err(denied) => return Dispatch::Now(denied),
             };
@@ -43,7 +43,7 @@ impl<M: Mode> Router<M> {
         if let Some(home) = home
             && let Some(answering) = tasks::answer(home, method, params.as_ref(), &context, self.page_size)
         {
-            return Dispatch::Later(M::answering(answering));
+            return Dispatch::Later(M::wrap_future(answering));
         }
         let declared = |capability| self.capabilities.has(capability);
         let dispatched = match method {
@@ -71,12 +71,12 @@ impl<M: Mode> Router<M> {
         &self,
         params: Option<Raw>,
         context: Context,
-        home: Option<&Arc<Home>>,
-    ) -> Result<Dispatch<M::Answering>, ErrorObject> {
+        home: Option<&Arc<TaskService>>,
+    ) -> Result<Dispatch<M::HandlerFuture>, ErrorObject> {
         let call = decode_params::<CallTool>(params)?;
-        let Some(entry) = self.tools.get(&call.name) else { return Err(no_tool(&call.name)) };
+        let Some(entry) = self.tools.get(&call.name) else { return Err(unknown_tool(&call.name)) };
         #[cfg(feature = "auth")]
-        let context = match self.hold_to_scopes(&call.name, context) {
+        let context = match self.check_scopes(&call.name, context) {
             Ok(context) => context,
             Err(denied) => return Ok(Dispatch::Now(denied)),
         };
@@ -95,7 +95,7 @@ impl<M: Mode> Router<M> {
         &self,
         params: Option<Raw>,
         context: Context,
-    ) -> Result<Dispatch<M::Answering>, ErrorObject> {
+    ) -> Result<Dispatch<M::HandlerFuture>, ErrorObject> {
         let read = decode_params::<ReadResource>(params)?;
         if let Some(entry) = self.resources.get(&read.uri) {
             return Ok(Dispatch::Later((entry.handler)(read, context)));
@@ -112,7 +112,7 @@ impl<M: Mode> Router<M> {
         &self,
         params: Option<Raw>,
         context: Context,
-    ) -> Result<Dispatch<M::Answering>, ErrorObject> {
+    ) -> Result<Dispatch<M::HandlerFuture>, ErrorObject> {
         let get = decode_params::<GetPrompt>(params)?;
         let Some(entry) = self.prompts.get(&get.name) else {
             return Err(ErrorObject::new(
@@ -122,12 +122,15 @@ impl<M: Mode> Router<M> {
         };
         let given = |name: &str| get.arguments.as_ref().is_some_and(|given| given.contains(name));
         if let Some(missing) = required(&entry.item).find(|name| !given(name)) {
-            return Err(misfit(GetPrompt::NAME, &alloc::format!("the argument {missing:?} is missing")));
+            return Err(params_error(
+                GetPrompt::NAME,
+                &alloc::format!("the argument {missing:?} is missing"),
+            ));
         }
         Ok(Dispatch::Later((entry.handler)(get, context)))
     }
 
-    fn list_tools(&self, params: Option<Raw>) -> Result<Dispatch<M::Answering>, ErrorObject> {
+    fn list_tools(&self, params: Option<Raw>) -> Result<Dispatch<M::HandlerFuture>, ErrorObject> {
         let params = decode_params::<ListTools>(params)?;
         let (page, next) = self.tools.page(params.cursor.as_deref(), self.page_size)?;
         let mut result = ListToolsResult::new(page.into_iter().cloned().collect::<Vec<_>>());
@@ -135,7 +138,7 @@ impl<M: Mode> Router<M> {
         Ok(Dispatch::Now(Reply::result(result)))
     }
 
-    fn list_resources(&self, params: Option<Raw>) -> Result<Dispatch<M::Answering>, ErrorObject> {
+    fn list_resources(&self, params: Option<Raw>) -> Result<Dispatch<M::HandlerFuture>, ErrorObject> {
         let params = decode_params::<ListResources>(params)?;
         let (page, next) = self.resources.page(params.cursor.as_deref(), self.page_size)?;
         let mut result = ListResourcesResult::new(page.into_iter().cloned().collect::<Vec<_>>());
@@ -143,7 +146,7 @@ impl<M: Mode> Router<M> {
         Ok(Dispatch::Now(Reply::result(result)))
     }
 
-    fn list_templates(&self, params: Option<Raw>) -> Result<Dispatch<M::Answering>, ErrorObject> {
+    fn list_templates(&self, params: Option<Raw>) -> Result<Dispatch<M::HandlerFuture>, ErrorObject> {
         let params = decode_params::<ListResourceTemplates>(params)?;
         let (page, next) = self.templates.page(params.cursor.as_deref(), self.page_size)?;
         let templates: Vec<_> = page.into_iter().map(|(template, _)| template.clone()).collect();
@@ -152,7 +155,7 @@ impl<M: Mode> Router<M> {
         Ok(Dispatch::Now(Reply::result(result)))
     }
 
-    fn list_prompts(&self, params: Option<Raw>) -> Result<Dispatch<M::Answering>, ErrorObject> {
+    fn list_prompts(&self, params: Option<Raw>) -> Result<Dispatch<M::HandlerFuture>, ErrorObject> {
         let params = decode_params::<ListPrompts>(params)?;
         let (page, next) = self.prompts.page(params.cursor.as_deref(), self.page_size)?;
         let mut result = ListPromptsResult::new(page.into_iter().cloned().collect::<Vec<_>>());

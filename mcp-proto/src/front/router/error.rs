@@ -93,7 +93,7 @@ pub enum RouterError {
     /// Two things of one kind have the same name.
     Duplicate {
         /// What they are.
-        what: &'static str,
+        kind: &'static str,
         /// Their name.
         name: String,
     },
@@ -132,7 +132,7 @@ impl fmt::Display for RouterError {
             Self::Page { tool, uri } => {
                 write!(f, "the page {uri:?} of the tool {tool:?} is not registered as a resource of its kind")
             }
-            Self::Duplicate { what, name } => write!(f, "the {what} {name:?} is registered twice"),
+            Self::Duplicate { kind: what, name } => write!(f, "the {what} {name:?} is registered twice"),
         }
     }
 }

@@ -2,7 +2,6 @@
 
 mod apps;
 mod cache;
-mod checks;
 mod dispatch;
 mod error;
 mod output;
@@ -11,10 +10,11 @@ mod registry;
 mod resources;
 #[cfg(feature = "schemars")]
 mod schema;
+mod schema_checks;
 #[cfg(feature = "auth")]
 mod scopes;
 #[cfg(feature = "seal")]
-mod seals;
+mod sealing;
 mod tasks;
 mod uri;
 
@@ -28,10 +28,10 @@ use core::future::Future;
 
 use serde::de::DeserializeOwned;
 
-use super::reply::{Answer, Reply, decode_as, decode_params};
+use super::reply::{IntoAnswer, Reply, decode_as, decode_params};
 use super::server::Context;
-use super::tasks::Desk;
-use super::{Handler, Local, Mode, Multi};
+use super::tasks::TaskRegistry;
+use super::{Handler, HandlerMode, LocalHandlers, SendHandlers};
 use crate::peer::server::ServerConfig;
 use crate::rpc::Raw;
 use crate::schema::{
@@ -46,18 +46,18 @@ use crate::transport::http::param_headers::ParamHeaders;
 pub use error::RouterError;
 #[cfg(feature = "schemars")]
 pub use output::Structured;
-pub use output::{Answered, CompletionOutput, PromptOutput, ResourceOutput, ToolOutput};
+pub use output::{CompletionOutput, PromptOutput, ResourceOutput, ResultOrInput, ToolOutput};
 use registry::Registry;
 pub use uri::TemplateError;
 use uri::UriTemplate;
 
 use tasks::TaskTool;
 
-pub(in crate::front) use checks::OutputCheck;
 pub(crate) use dispatch::Dispatch;
+pub(in crate::front) use schema_checks::OutputCheck;
 
 /// How many items a page has unless told otherwise: clients that read one page alone still see all of most servers.
-const PAGE: usize = 1000;
+const DEFAULT_PAGE_SIZE: usize = 1000;
 
 /// A server: its tools, resources and prompts, with the handlers that answer for them.
 ///
@@ -86,22 +86,22 @@ const PAGE: usize = 1000;
 /// ```
 ///
 /// One router may serve many connections at once: share it as an `Arc`.
-pub struct Router<M: Mode = Multi> {
+pub struct Router<M: HandlerMode = SendHandlers> {
     info: Implementation,
     instructions: Option<String>,
     capabilities: ServerCapabilities,
     tools: Registry<Tool, M::Handler<CallToolParams, Context>>,
     resources: Registry<Resource, M::Handler<ReadResourceParams, Context>>,
-    templates: Registry<Template, M::Handler<Matched, Context>>,
+    templates: Registry<TemplateEntry, M::Handler<TemplateMatch, Context>>,
     prompts: Registry<Prompt, M::Handler<GetPromptParams, Context>>,
     methods: BTreeMap<Cow<'static, str>, M::Handler<Option<Raw>, Context>>,
     /// Those among them that the protocol does not have.
     custom_methods: Vec<String>,
     page_size: usize,
     /// How long and by whom results may be kept, by the names of methods.
-    cache_of: BTreeMap<&'static str, CacheHint>,
+    cache_hints: BTreeMap<&'static str, CacheHint>,
     /// How it has tasks, and the tools that become such.
-    desk: Option<Arc<Desk>>,
+    task_registry: Option<Arc<TaskRegistry>>,
     task_tools: BTreeMap<String, TaskTool>,
     #[cfg(feature = "seal")]
     sealing: Arc<super::server::Sealing>,
@@ -112,25 +112,25 @@ pub struct Router<M: Mode = Multi> {
     #[cfg(feature = "auth")]
     scopes: scopes::ToolScopes,
     #[cfg(feature = "schema-validate")]
-    input_checks: checks::InputChecks,
-    problem: Option<RouterError>,
+    input_checks: schema_checks::InputChecks,
+    error: Option<RouterError>,
 }
 
 /// A template as it is listed, and as URIs are matched against it.
-type Template = (ResourceTemplate, UriTemplate);
+type TemplateEntry = (ResourceTemplate, UriTemplate);
 
 /// A URI that a template matches, with its variables.
-type Matched = (String, Map<String>);
+type TemplateMatch = (String, Map<String>);
 
-impl Router<Multi> {
+impl Router<SendHandlers> {
     /// A server of this name and version that offers nothing yet. Its handlers must be `Send`, and it can be driven on
     /// an executor with many threads; [`local`](Router::local) takes handlers that are not.
     pub fn new(name: impl Into<String>, version: impl Into<String>) -> Self {
-        Self::of(Implementation::new(name, version))
+        Self::with_info(Implementation::new(name, version))
     }
 }
 
-impl Router<Local> {
+impl Router<LocalHandlers> {
     /// A server of this name and version that offers nothing yet. Its handlers may hold what is not `Send`, such as an
     /// `Rc`; then it is driven on one thread.
     ///
@@ -153,13 +153,13 @@ impl Router<Local> {
     /// # drop(router);
     /// ```
     pub fn local(name: impl Into<String>, version: impl Into<String>) -> Self {
-        Self::of(Implementation::new(name, version))
+        Self::with_info(Implementation::new(name, version))
     }
 }
 
-impl<M: Mode> Router<M> {
+impl<M: HandlerMode> Router<M> {
     /// A server that describes itself by `info` and offers nothing yet.
-    pub fn of(info: Implementation) -> Self {
+    pub fn with_info(info: Implementation) -> Self {
         Self {
             #[cfg(feature = "seal")]
             sealing: Arc::new(super::server::Sealing::new(info.name.clone())),
@@ -172,17 +172,17 @@ impl<M: Mode> Router<M> {
             prompts: Registry::new(),
             methods: BTreeMap::new(),
             custom_methods: Vec::new(),
-            page_size: PAGE,
-            cache_of: BTreeMap::new(),
-            desk: None,
+            page_size: DEFAULT_PAGE_SIZE,
+            cache_hints: BTreeMap::new(),
+            task_registry: None,
             task_tools: BTreeMap::new(),
             #[cfg(feature = "http")]
             param_headers: BTreeMap::new(),
             #[cfg(feature = "auth")]
             scopes: scopes::ToolScopes::default(),
             #[cfg(feature = "schema-validate")]
-            input_checks: checks::InputChecks::default(),
-            problem: None,
+            input_checks: schema_checks::InputChecks::default(),
+            error: None,
         }
     }
 
@@ -214,7 +214,7 @@ impl<M: Mode> Router<M> {
     {
         let name = name.into();
         let Some(input) = schema::of_arguments::<A>() else {
-            self.note(RouterError::InputSchema { tool: name });
+            self.record_error(RouterError::InputSchema { tool: name });
             return self;
         };
         let mut tool = Tool::new(name, description, input);
@@ -278,24 +278,24 @@ impl<M: Mode> Router<M> {
 
     fn add_tool(mut self, mut tool: Tool, handler: M::Handler<CallToolParams, Context>) -> Self {
         if !is_tool_name(&tool.name) {
-            self.note(RouterError::ToolName { name: tool.name.clone() });
+            self.record_error(RouterError::ToolName { name: tool.name.clone() });
         }
-        match checks::of_object(&tool.input_schema) {
+        match schema_checks::object_schema(&tool.input_schema) {
             Some(schema) => tool.input_schema = schema,
-            None => self.note(RouterError::InputSchema { tool: tool.name.clone() }),
+            None => self.record_error(RouterError::InputSchema { tool: tool.name.clone() }),
         }
         #[cfg(feature = "schema-validate")]
-        self.check_input_of(&tool);
+        self.add_input_check(&tool);
         #[cfg(feature = "http")]
         match ParamHeaders::from_schema(tool.input_schema.as_str()) {
             Ok(None) => {}
             Ok(Some(headers)) => {
                 self.param_headers.insert(tool.name.clone(), headers);
             }
-            Err(error) => self.note(RouterError::ParamHeader { tool: tool.name.clone(), error }),
+            Err(error) => self.record_error(RouterError::ParamHeader { tool: tool.name.clone(), error }),
         }
         if let Err(name) = self.tools.insert(tool.name.clone(), tool, handler) {
-            self.note(RouterError::Duplicate { what: "tool", name });
+            self.record_error(RouterError::Duplicate { kind: "tool", name });
         }
         self.declare(ServerCapability::Tools)
     }
@@ -315,7 +315,7 @@ impl<M: Mode> Router<M> {
                 Err(error) => Err(Reply::Error(error)),
             },
             |revision: Revision, output: F::Output| {
-                output::reply(output.into_complete_result().map(Answered::Result), revision)
+                output::reply(output.into_complete_result().map(ResultOrInput::Result), revision)
             },
         );
         self.methods.insert(Complete::NAME.into(), erased);
@@ -342,7 +342,7 @@ impl<M: Mode> Router<M> {
     pub fn handler<T, F, H>(mut self, handler: H) -> Self
     where
         T: Method<Result: Send>,
-        F: Future<Output: Answer<<T::Result as ResultFields>::Handed>> + 'static,
+        F: Future<Output: IntoAnswer<<T::Result as ResultFields>::Handed>> + 'static,
         H: Fn(T::Params, Context) -> F + Handler<M, T::Params, Context, F>,
     {
         let erased = handler.erase(
@@ -352,7 +352,7 @@ impl<M: Mode> Router<M> {
             },
             |revision: Revision, output: F::Output| {
                 let answer = output.into_answer().map(IntoResult::into_result);
-                output::reply(answer.map(Answered::<T::Result>::Result), revision)
+                output::reply(answer.map(ResultOrInput::<T::Result>::Result), revision)
             },
         );
         self.methods.insert(T::NAME.into(), erased);
@@ -382,7 +382,7 @@ impl<M: Mode> Router<M> {
     #[must_use]
     pub fn custom<F, H>(mut self, method: impl Into<String>, handler: H) -> Self
     where
-        F: Future<Output: Answer<EmptyResult>> + 'static,
+        F: Future<Output: IntoAnswer<EmptyResult>> + 'static,
         H: Fn(CustomParams, Context) -> F + Handler<M, CustomParams, Context, F>,
     {
         let method = method.into();
@@ -393,7 +393,7 @@ impl<M: Mode> Router<M> {
                 Err(error) => Err(Reply::Error(error)),
             },
             |revision: Revision, output: F::Output| {
-                output::reply(output.into_answer().map(Answered::Result), revision)
+                output::reply(output.into_answer().map(ResultOrInput::Result), revision)
             },
         );
         self.custom_methods.push(method.clone());
@@ -416,7 +416,7 @@ impl<M: Mode> Router<M> {
     pub fn extension(mut self, identifier: impl Into<String>, settings: impl Into<Json>) -> Self {
         let identifier = identifier.into();
         if !Meta::is_extension(&identifier) {
-            self.note(RouterError::Extension { identifier: identifier.clone() });
+            self.record_error(RouterError::Extension { identifier: identifier.clone() });
         }
         self.capabilities.extensions.get_or_insert_default().insert(identifier, settings);
         self
@@ -442,7 +442,7 @@ impl<M: Mode> Router<M> {
         config.instructions.clone_from(&self.instructions);
         config.capabilities = self.capabilities.clone();
         config.custom_methods.clone_from(&self.custom_methods);
-        config.cache_by_method.clone_from(&self.cache_of);
+        config.cache_by_method.clone_from(&self.cache_hints);
         config.task_access = self.task_access();
         config
     }
@@ -460,7 +460,7 @@ impl<M: Mode> Router<M> {
         let missing = || self.missing_page().or_else(|| self.missing_tasks());
         #[cfg(feature = "auth")]
         let missing = || missing().or_else(|| self.missing_tool());
-        self.problem.clone().or_else(missing).map_or(Ok(()), Err)
+        self.error.clone().or_else(missing).map_or(Ok(()), Err)
     }
 
     /// The parameters of a tool that clients repeat as headers of HTTP, if it has such.
@@ -469,12 +469,12 @@ impl<M: Mode> Router<M> {
         self.param_headers.get(tool)
     }
 
-    fn note(&mut self, problem: RouterError) {
-        self.problem.get_or_insert(problem);
+    fn record_error(&mut self, problem: RouterError) {
+        self.error.get_or_insert(problem);
     }
 }
 
-impl<M: Mode> fmt::Debug for Router<M> {
+impl<M: HandlerMode> fmt::Debug for Router<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Router")
             .field("info", &self.info)

@@ -16,7 +16,7 @@ use crate::schema::{
 ///
 /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr>
 #[derive(Clone, Debug, PartialEq)]
-pub enum Answered<R> {
+pub enum ResultOrInput<R> {
     /// The result.
     Result(R),
     /// What is needed first.
@@ -30,7 +30,7 @@ pub enum Answered<R> {
 /// - a [`ContentBlock`], or a `Vec` of them
 /// - a [`CallToolResult`]
 /// - `Structured`, with the feature `schemars`: a result for programs, whose schema is declared
-/// - [`Answered`], to ask the client first where need be (2026-07-28)
+/// - [`ResultOrInput`], to ask the client first where need be (2026-07-28)
 /// - a `Result` of any of these and a [`HandlerError`], which the model is shown
 pub trait ToolOutput: Sized {
     /// The schema of the structured result, where there is one.
@@ -42,56 +42,56 @@ pub trait ToolOutput: Sized {
     ///
     /// # Errors
     /// What the handler says.
-    fn into_tool_result(self) -> Result<Answered<CallToolResult>, HandlerError>;
+    fn into_tool_result(self) -> Result<ResultOrInput<CallToolResult>, HandlerError>;
 }
 
 impl ToolOutput for CallToolResult {
-    fn into_tool_result(self) -> Result<Answered<CallToolResult>, HandlerError> {
-        Ok(Answered::Result(self))
+    fn into_tool_result(self) -> Result<ResultOrInput<CallToolResult>, HandlerError> {
+        Ok(ResultOrInput::Result(self))
     }
 }
 
 impl ToolOutput for () {
-    fn into_tool_result(self) -> Result<Answered<CallToolResult>, HandlerError> {
+    fn into_tool_result(self) -> Result<ResultOrInput<CallToolResult>, HandlerError> {
         CallToolResult::new().into_tool_result()
     }
 }
 
 impl ToolOutput for String {
-    fn into_tool_result(self) -> Result<Answered<CallToolResult>, HandlerError> {
+    fn into_tool_result(self) -> Result<ResultOrInput<CallToolResult>, HandlerError> {
         CallToolResult::text(self).into_tool_result()
     }
 }
 
 impl ToolOutput for &str {
-    fn into_tool_result(self) -> Result<Answered<CallToolResult>, HandlerError> {
+    fn into_tool_result(self) -> Result<ResultOrInput<CallToolResult>, HandlerError> {
         CallToolResult::text(self).into_tool_result()
     }
 }
 
 impl ToolOutput for ContentBlock {
-    fn into_tool_result(self) -> Result<Answered<CallToolResult>, HandlerError> {
+    fn into_tool_result(self) -> Result<ResultOrInput<CallToolResult>, HandlerError> {
         vec![self].into_tool_result()
     }
 }
 
 impl ToolOutput for Vec<ContentBlock> {
-    fn into_tool_result(self) -> Result<Answered<CallToolResult>, HandlerError> {
+    fn into_tool_result(self) -> Result<ResultOrInput<CallToolResult>, HandlerError> {
         let mut result = CallToolResult::new();
         result.content = self;
         result.into_tool_result()
     }
 }
 
-impl<T: ToolOutput> ToolOutput for Answered<T> {
+impl<T: ToolOutput> ToolOutput for ResultOrInput<T> {
     fn output_schema() -> Option<Json> {
         T::output_schema()
     }
 
-    fn into_tool_result(self) -> Result<Answered<CallToolResult>, HandlerError> {
+    fn into_tool_result(self) -> Result<ResultOrInput<CallToolResult>, HandlerError> {
         match self {
             Self::Result(result) => result.into_tool_result(),
-            Self::InputRequired(needed) => Ok(Answered::InputRequired(needed)),
+            Self::InputRequired(needed) => Ok(ResultOrInput::InputRequired(needed)),
         }
     }
 }
@@ -101,7 +101,7 @@ impl<T: ToolOutput> ToolOutput for Result<T, HandlerError> {
         T::output_schema()
     }
 
-    fn into_tool_result(self) -> Result<Answered<CallToolResult>, HandlerError> {
+    fn into_tool_result(self) -> Result<ResultOrInput<CallToolResult>, HandlerError> {
         self?.into_tool_result()
     }
 }
@@ -122,7 +122,7 @@ impl<T: serde::Serialize + schemars::JsonSchema> ToolOutput for Structured<T> {
         super::schema::of_output::<T>()
     }
 
-    fn into_tool_result(self) -> Result<Answered<CallToolResult>, HandlerError> {
+    fn into_tool_result(self) -> Result<ResultOrInput<CallToolResult>, HandlerError> {
         CallToolResult::structured(&self.0)?.into_tool_result()
     }
 }
@@ -134,7 +134,7 @@ impl<T: serde::Serialize + schemars::JsonSchema> ToolOutput for Structured<T> {
 /// - a [`ReadResourceResult`]
 /// - [`Cached`](crate::schema::Cached), with any of these, to say how long it may be kept; otherwise it is as
 ///   [`Router::cache`](super::Router::cache) says
-/// - [`Answered`], to ask the client first where need be (2026-07-28)
+/// - [`ResultOrInput`], to ask the client first where need be (2026-07-28)
 /// - a `Result` of any of these and a [`HandlerError`]
 pub trait ResourceOutput: Sized {
     /// The result, or why there is none.
@@ -145,7 +145,7 @@ pub trait ResourceOutput: Sized {
         self,
         uri: &str,
         mime_type: Option<&str>,
-    ) -> Result<Answered<ReadResourceResult>, HandlerError>;
+    ) -> Result<ResultOrInput<ReadResourceResult>, HandlerError>;
 }
 
 impl ResourceOutput for ReadResourceResult {
@@ -153,8 +153,8 @@ impl ResourceOutput for ReadResourceResult {
         self,
         _: &str,
         _: Option<&str>,
-    ) -> Result<Answered<ReadResourceResult>, HandlerError> {
-        Ok(Answered::Result(self))
+    ) -> Result<ResultOrInput<ReadResourceResult>, HandlerError> {
+        Ok(ResultOrInput::Result(self))
     }
 }
 
@@ -163,7 +163,7 @@ impl ResourceOutput for String {
         self,
         uri: &str,
         mime_type: Option<&str>,
-    ) -> Result<Answered<ReadResourceResult>, HandlerError> {
+    ) -> Result<ResultOrInput<ReadResourceResult>, HandlerError> {
         let mut text = crate::schema::TextResourceContents::new(uri, self);
         text.mime_type = mime_type.map(String::from);
         ResourceContents::from(text).into_read_result(uri, mime_type)
@@ -175,7 +175,7 @@ impl ResourceOutput for &str {
         self,
         uri: &str,
         mime_type: Option<&str>,
-    ) -> Result<Answered<ReadResourceResult>, HandlerError> {
+    ) -> Result<ResultOrInput<ReadResourceResult>, HandlerError> {
         String::from(self).into_read_result(uri, mime_type)
     }
 }
@@ -185,7 +185,7 @@ impl ResourceOutput for ResourceContents {
         self,
         uri: &str,
         mime_type: Option<&str>,
-    ) -> Result<Answered<ReadResourceResult>, HandlerError> {
+    ) -> Result<ResultOrInput<ReadResourceResult>, HandlerError> {
         vec![self].into_read_result(uri, mime_type)
     }
 }
@@ -195,20 +195,20 @@ impl ResourceOutput for Vec<ResourceContents> {
         self,
         _: &str,
         _: Option<&str>,
-    ) -> Result<Answered<ReadResourceResult>, HandlerError> {
-        Ok(Answered::Result(ReadResourceResult::new(self)))
+    ) -> Result<ResultOrInput<ReadResourceResult>, HandlerError> {
+        Ok(ResultOrInput::Result(ReadResourceResult::new(self)))
     }
 }
 
-impl<T: ResourceOutput> ResourceOutput for Answered<T> {
+impl<T: ResourceOutput> ResourceOutput for ResultOrInput<T> {
     fn into_read_result(
         self,
         uri: &str,
         mime_type: Option<&str>,
-    ) -> Result<Answered<ReadResourceResult>, HandlerError> {
+    ) -> Result<ResultOrInput<ReadResourceResult>, HandlerError> {
         match self {
             Self::Result(result) => result.into_read_result(uri, mime_type),
-            Self::InputRequired(needed) => Ok(Answered::InputRequired(needed)),
+            Self::InputRequired(needed) => Ok(ResultOrInput::InputRequired(needed)),
         }
     }
 }
@@ -218,7 +218,7 @@ impl<T: ResourceOutput> ResourceOutput for Result<T, HandlerError> {
         self,
         uri: &str,
         mime_type: Option<&str>,
-    ) -> Result<Answered<ReadResourceResult>, HandlerError> {
+    ) -> Result<ResultOrInput<ReadResourceResult>, HandlerError> {
         self?.into_read_result(uri, mime_type)
     }
 }
@@ -228,57 +228,57 @@ impl<T: ResourceOutput> ResourceOutput for Result<T, HandlerError> {
 /// - a `String` or `&str`: one message of the user
 /// - a [`PromptMessage`], or a `Vec` of them
 /// - a [`GetPromptResult`]
-/// - [`Answered`], to ask the client first where need be (2026-07-28)
+/// - [`ResultOrInput`], to ask the client first where need be (2026-07-28)
 /// - a `Result` of any of these and a [`HandlerError`]
 pub trait PromptOutput: Sized {
     /// The result, or why there is none.
     ///
     /// # Errors
     /// What the handler says.
-    fn into_prompt_result(self) -> Result<Answered<GetPromptResult>, HandlerError>;
+    fn into_prompt_result(self) -> Result<ResultOrInput<GetPromptResult>, HandlerError>;
 }
 
 impl PromptOutput for GetPromptResult {
-    fn into_prompt_result(self) -> Result<Answered<GetPromptResult>, HandlerError> {
-        Ok(Answered::Result(self))
+    fn into_prompt_result(self) -> Result<ResultOrInput<GetPromptResult>, HandlerError> {
+        Ok(ResultOrInput::Result(self))
     }
 }
 
 impl PromptOutput for String {
-    fn into_prompt_result(self) -> Result<Answered<GetPromptResult>, HandlerError> {
+    fn into_prompt_result(self) -> Result<ResultOrInput<GetPromptResult>, HandlerError> {
         PromptMessage::user(ContentBlock::text(self)).into_prompt_result()
     }
 }
 
 impl PromptOutput for &str {
-    fn into_prompt_result(self) -> Result<Answered<GetPromptResult>, HandlerError> {
+    fn into_prompt_result(self) -> Result<ResultOrInput<GetPromptResult>, HandlerError> {
         String::from(self).into_prompt_result()
     }
 }
 
 impl PromptOutput for PromptMessage {
-    fn into_prompt_result(self) -> Result<Answered<GetPromptResult>, HandlerError> {
+    fn into_prompt_result(self) -> Result<ResultOrInput<GetPromptResult>, HandlerError> {
         vec![self].into_prompt_result()
     }
 }
 
 impl PromptOutput for Vec<PromptMessage> {
-    fn into_prompt_result(self) -> Result<Answered<GetPromptResult>, HandlerError> {
-        Ok(Answered::Result(GetPromptResult::new(self)))
+    fn into_prompt_result(self) -> Result<ResultOrInput<GetPromptResult>, HandlerError> {
+        Ok(ResultOrInput::Result(GetPromptResult::new(self)))
     }
 }
 
-impl<T: PromptOutput> PromptOutput for Answered<T> {
-    fn into_prompt_result(self) -> Result<Answered<GetPromptResult>, HandlerError> {
+impl<T: PromptOutput> PromptOutput for ResultOrInput<T> {
+    fn into_prompt_result(self) -> Result<ResultOrInput<GetPromptResult>, HandlerError> {
         match self {
             Self::Result(result) => result.into_prompt_result(),
-            Self::InputRequired(needed) => Ok(Answered::InputRequired(needed)),
+            Self::InputRequired(needed) => Ok(ResultOrInput::InputRequired(needed)),
         }
     }
 }
 
 impl<T: PromptOutput> PromptOutput for Result<T, HandlerError> {
-    fn into_prompt_result(self) -> Result<Answered<GetPromptResult>, HandlerError> {
+    fn into_prompt_result(self) -> Result<ResultOrInput<GetPromptResult>, HandlerError> {
         self?.into_prompt_result()
     }
 }
@@ -286,7 +286,7 @@ impl<T: PromptOutput> PromptOutput for Result<T, HandlerError> {
 /// How many values a completion may have.
 ///
 /// <https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/completion#completion-results>
-const COMPLETIONS: usize = 100;
+const MAX_COMPLETIONS: usize = 100;
 
 /// What the handler of completions may return.
 ///
@@ -303,8 +303,8 @@ pub trait CompletionOutput: Sized {
 
 impl CompletionOutput for CompleteResult {
     fn into_complete_result(mut self) -> Result<CompleteResult, HandlerError> {
-        if self.completion.values.len() > COMPLETIONS {
-            self.completion.values.truncate(COMPLETIONS);
+        if self.completion.values.len() > MAX_COMPLETIONS {
+            self.completion.values.truncate(MAX_COMPLETIONS);
             self.completion.has_more = Some(true);
         }
         Ok(self)
@@ -330,11 +330,11 @@ impl<T: CompletionOutput> CompletionOutput for Result<T, HandlerError> {
 /// A tool's answer: what goes wrong is told to the model, unless it is the protocol's concern.
 pub(super) fn tool_reply(output: impl ToolOutput, has_page: bool) -> Reply {
     match output.into_tool_result() {
-        Ok(Answered::Result(mut result)) => {
+        Ok(ResultOrInput::Result(mut result)) => {
             add_text(&mut result, has_page);
             Reply::result(result)
         }
-        Ok(Answered::InputRequired(needed)) => Reply::InputRequired(needed),
+        Ok(ResultOrInput::InputRequired(needed)) => Reply::InputRequired(needed),
         Err(error) => match error.into_message() {
             Ok(message) => Reply::result(CallToolResult::error(message)),
             Err(reply) => reply,
@@ -345,25 +345,25 @@ pub(super) fn tool_reply(output: impl ToolOutput, has_page: bool) -> Reply {
 /// The answer to a request for a prompt, which is described as it is listed unless it describes itself.
 pub(crate) fn prompt_reply(output: impl PromptOutput, described: Option<&str>, revision: Revision) -> Reply {
     let answered = output.into_prompt_result().map(|answered| match answered {
-        Answered::Result(mut result) => {
+        ResultOrInput::Result(mut result) => {
             if result.description.is_none() {
                 result.description = described.map(String::from);
             }
-            Answered::Result(result)
+            ResultOrInput::Result(result)
         }
-        needed @ Answered::InputRequired(_) => needed,
+        needed @ ResultOrInput::InputRequired(_) => needed,
     });
     reply(answered, revision)
 }
 
 /// Any other answer.
 pub(crate) fn reply<R: crate::peer::AnyResult + Send + 'static>(
-    answered: Result<Answered<R>, HandlerError>,
+    answered: Result<ResultOrInput<R>, HandlerError>,
     revision: Revision,
 ) -> Reply {
     match answered {
-        Ok(Answered::Result(result)) => Reply::result(result),
-        Ok(Answered::InputRequired(needed)) => Reply::InputRequired(needed),
+        Ok(ResultOrInput::Result(result)) => Reply::result(result),
+        Ok(ResultOrInput::InputRequired(needed)) => Reply::InputRequired(needed),
         Err(error) => error.into_reply(|uri| resource_not_found(uri, revision)),
     }
 }

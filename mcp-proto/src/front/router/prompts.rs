@@ -6,12 +6,12 @@ use serde::de::DeserializeOwned;
 
 use super::output::{self, PromptOutput};
 use super::{Context, Router, RouterError, from_strings};
-use crate::front::reply::{Reply, misfit};
-use crate::front::{Handler, Mode};
+use crate::front::reply::{Reply, params_error};
+use crate::front::{Handler, HandlerMode};
 use crate::schema::{GetPromptParams, Prompt, Revision, ServerCapability};
 
 /// Prompts.
-impl<M: Mode> Router<M> {
+impl<M: HandlerMode> Router<M> {
     /// A prompt; its handler takes its arguments as a struct, or as a map, of strings.
     ///
     /// Arguments that the prompt requires are there when the handler runs.
@@ -50,7 +50,7 @@ impl<M: Mode> Router<M> {
                 };
                 decoded
                     .map(|arguments| (arguments, context.revision()))
-                    .map_err(|error| Reply::Error(misfit("prompts/get", &error)))
+                    .map_err(|error| Reply::Error(params_error("prompts/get", &error)))
             },
             move |revision: Revision, output: F::Output| {
                 output::prompt_reply(output, described.as_deref(), revision)
@@ -79,10 +79,10 @@ impl<M: Mode> Router<M> {
 
     fn add_prompt(mut self, prompt: Prompt, handler: M::Handler<GetPromptParams, Context>) -> Self {
         if prompt.name.is_empty() {
-            self.note(RouterError::PromptName);
+            self.record_error(RouterError::PromptName);
         }
         if let Err(name) = self.prompts.insert(prompt.name.clone(), prompt, handler) {
-            self.note(RouterError::Duplicate { what: "prompt", name });
+            self.record_error(RouterError::Duplicate { kind: "prompt", name });
         }
         self.declare(ServerCapability::Prompts)
     }

@@ -8,13 +8,13 @@ use serde::de::DeserializeOwned;
 
 use super::output::{self, ResourceOutput};
 use super::uri::{self, UriTemplate};
-use super::{Context, Matched, Router, RouterError, from_strings};
-use crate::front::reply::{Reply, misfit};
-use crate::front::{Handler, Mode};
+use super::{Context, Router, RouterError, TemplateMatch, from_strings};
+use crate::front::reply::{Reply, params_error};
+use crate::front::{Handler, HandlerMode};
 use crate::schema::{ReadResourceParams, Resource, ResourceTemplate, Revision, ServerCapability};
 
 /// Resources.
-impl<M: Mode> Router<M> {
+impl<M: HandlerMode> Router<M> {
     /// A resource; its handler takes its URI.
     ///
     /// ```
@@ -41,10 +41,10 @@ impl<M: Mode> Router<M> {
             },
         );
         if !uri::has_scheme(&resource.uri) {
-            self.note(RouterError::Uri { uri: resource.uri.clone() });
+            self.record_error(RouterError::Uri { uri: resource.uri.clone() });
         }
         if let Err(name) = self.resources.insert(resource.uri.clone(), resource, erased) {
-            self.note(RouterError::Duplicate { what: "resource", name });
+            self.record_error(RouterError::Duplicate { kind: "resource", name });
         }
         self.declare(ServerCapability::Resources)
     }
@@ -95,9 +95,9 @@ impl<M: Mode> Router<M> {
     {
         let mime_type: Option<Arc<str>> = template.mime_type.as_deref().map(Arc::from);
         let erased = handler.erase(
-            |(uri, variables): Matched, context: &Context| match from_strings(&variables) {
+            |(uri, variables): TemplateMatch, context: &Context| match from_strings(&variables) {
                 Ok(variables) => Ok((variables, (uri, context.revision()))),
-                Err(error) => Err(Reply::Error(misfit("resources/read", &error))),
+                Err(error) => Err(Reply::Error(params_error("resources/read", &error))),
             },
             move |(uri, revision): (String, Revision), output: F::Output| {
                 output::reply(output.into_read_result(&uri, mime_type.as_deref()), revision)
@@ -107,10 +107,10 @@ impl<M: Mode> Router<M> {
             Ok(matcher) => {
                 let key = template.uri_template.clone();
                 if let Err(name) = self.templates.insert(key, (template, matcher), erased) {
-                    self.note(RouterError::Duplicate { what: "resource template", name });
+                    self.record_error(RouterError::Duplicate { kind: "resource template", name });
                 }
             }
-            Err(error) => self.note(RouterError::Template { template: template.uri_template, error }),
+            Err(error) => self.record_error(RouterError::Template { template: template.uri_template, error }),
         }
         self.declare(ServerCapability::Resources)
     }

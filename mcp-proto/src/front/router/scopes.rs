@@ -4,7 +4,7 @@ use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::sync::Arc;
 
-use super::{Context, Mode, Router, RouterError};
+use super::{Context, HandlerMode, Router, RouterError};
 use crate::auth::Scopes;
 use crate::auth::server::written;
 use crate::front::reply::{Reply, decode_params};
@@ -16,7 +16,7 @@ use crate::schema::{CallTool, Method as _};
 pub(super) type ToolScopes = BTreeMap<String, Arc<Scopes>>;
 
 /// Scopes.
-impl<M: Mode> Router<M> {
+impl<M: HandlerMode> Router<M> {
     /// What the token of a request has to allow that calls a tool, beside what [every
     /// request](crate::auth::server::Protection::required) needs. It is looked at before anything else of the call, and
     /// before a task begins. What depends on the arguments is for the handler to
@@ -44,7 +44,7 @@ impl<M: Mode> Router<M> {
             Ok(scopes) => {
                 self.scopes.insert(tool, Arc::new(scopes));
             }
-            Err(scope) => self.note(RouterError::Scope { tool, scope }),
+            Err(scope) => self.record_error(RouterError::Scope { tool, scope }),
         }
         self
     }
@@ -56,7 +56,7 @@ impl<M: Mode> Router<M> {
     }
 
     /// The same of a request that a handler of its method answers: it may be a call.
-    pub(super) fn hold_call_to_scopes(
+    pub(super) fn check_call_scopes(
         &self,
         method: &str,
         params: Option<&Raw>,
@@ -66,11 +66,11 @@ impl<M: Mode> Router<M> {
             return Ok(context);
         }
         let call = decode_params::<CallTool>(params.cloned()).map_err(Reply::Error)?;
-        self.hold_to_scopes(&call.name, context)
+        self.check_scopes(&call.name, context)
     }
 
     /// Lets a call go on if its token allows it.
-    pub(super) fn hold_to_scopes(&self, tool: &str, context: Context) -> Result<Context, Reply> {
+    pub(super) fn check_scopes(&self, tool: &str, context: Context) -> Result<Context, Reply> {
         let Some(scopes) = self.scopes.get(tool) else { return Ok(context) };
         let revision = context.revision();
         context.declare(scopes).map_err(|denied| denied.into_reply(|uri| resource_not_found(uri, revision)))

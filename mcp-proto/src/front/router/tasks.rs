@@ -11,12 +11,13 @@ use serde::de::DeserializeOwned;
 
 use super::dispatch::Dispatch;
 use super::{Router, RouterError, ToolOutput, invalid_arguments};
-use crate::front::handling::SendFuture;
 use crate::front::reply::{HandlerError, Reply};
+use crate::front::running_handlers::SendFuture;
 use crate::front::tasks::{
-    Desk, Detached, Detachment, Home, Start, TaskChoice, TaskConfig, TaskListing, Work,
+    DetachedCall, DetachedWork, TaskChoice, TaskConfig, TaskListing, TaskRegistry, TaskService, TaskSpec,
+    TaskWork,
 };
-use crate::front::{Context, Handler, Mode};
+use crate::front::{Context, Handler, HandlerMode};
 use crate::peer::server::{TaskAccess, missing_capabilities};
 use crate::rpc::{ErrorObject, code};
 use crate::schema::tasks::legacy::{self, TaskMetadata};
@@ -29,25 +30,25 @@ use crate::schema::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TaskTool {
     choice: TaskChoice,
-    begins: Begins,
+    trigger: TaskTrigger,
 }
 
 /// When a tool becomes a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Begins {
+enum TaskTrigger {
     /// Before its handler begins.
-    AtOnce,
+    OnCall,
     /// When its handler says so.
     Detached,
 }
 
 /// Tasks.
-impl<M: Mode> Router<M> {
+impl<M: HandlerMode> Router<M> {
     /// Has tasks: declares them, and answers `tasks/*`. Which tools become tasks is said where they are registered.
     #[must_use]
     pub fn tasks(mut self, config: TaskConfig) -> Self {
         let listing = config.listing;
-        self.desk = Some(Arc::new(Desk::new(config)));
+        self.task_registry = Some(Arc::new(TaskRegistry::new(config)));
         let mut router = self
             .declare(ServerCapability::TasksExtension)
             .declare(ServerCapability::Tasks)
@@ -88,14 +89,16 @@ impl<M: Mode> Router<M> {
         F: Future<Output: ToolOutput> + 'static,
         H: Fn(A, Context) -> F + Handler<M, A, Context, F>,
     {
-        self.offer_task(tool, choice, Begins::AtOnce, |router, tool| router.tool_with(tool, handler))
+        self.register_task_tool(tool, choice, TaskTrigger::OnCall, |router, tool| {
+            router.tool_with(tool, handler)
+        })
     }
 
     /// A tool that becomes a task when its handler says so: when it has asked the client for what it needs to begin, say.
     /// For a client that can't have a task, the rest is done before the call is answered.
     ///
     /// ```
-    /// use mcp_proto::front::tasks::{Detached, TaskChoice, TaskConfig};
+    /// use mcp_proto::front::tasks::{DetachedWork, TaskChoice, TaskConfig};
     /// use mcp_proto::front::{Context, HandlerError, NoArguments, Router};
     /// use mcp_proto::schema::{Json, Tool};
     ///
@@ -106,7 +109,7 @@ impl<M: Mode> Router<M> {
     ///     async |NoArguments {}, cx: Context| {
     ///         // What is asked here is asked before there is a task.
     ///         let draft = "the draft";
-    ///         Ok(Detached::new(async move |cx: Context| {
+    ///         Ok(DetachedWork::new(async move |cx: Context| {
     ///             cx.status("printing");
     ///             format!("{draft} is published")
     ///         }))
@@ -118,7 +121,7 @@ impl<M: Mode> Router<M> {
     pub fn detaching_tool<A, F, H>(mut self, tool: Tool, choice: TaskChoice, handler: H) -> Self
     where
         A: DeserializeOwned + 'static,
-        F: Future<Output = Result<Detached, HandlerError>> + 'static,
+        F: Future<Output = Result<DetachedWork, HandlerError>> + 'static,
         H: Fn(A, Context) -> F + Handler<M, A, Context, F>,
     {
         let check = self.output_check(&tool);
@@ -135,23 +138,25 @@ impl<M: Mode> Router<M> {
             },
             move |(tool, asked, context): (String, Option<TaskMetadata>, Context), output| match output {
                 Ok(rest) => {
-                    let rest = rest.of_tool(check.clone());
-                    Reply::Detached(Box::new(Detachment { tool, asked, context, rest }))
+                    let rest = rest.with_check(check.clone());
+                    Reply::Detached(Box::new(DetachedCall { tool, metadata: asked, context, work: rest }))
                 }
                 Err(error) => check.reply(Err::<(), _>(error)),
             },
         );
-        self.offer_task(tool, choice, Begins::Detached, |router, tool| router.add_tool(tool, erased))
+        self.register_task_tool(tool, choice, TaskTrigger::Detached, |router, tool| {
+            router.add_tool(tool, erased)
+        })
     }
 
-    fn offer_task(
+    fn register_task_tool(
         mut self,
         mut tool: Tool,
         choice: TaskChoice,
-        begins: Begins,
+        begins: TaskTrigger,
         add: impl FnOnce(Self, Tool) -> Self,
     ) -> Self {
-        self.task_tools.insert(tool.name.clone(), TaskTool { choice, begins });
+        self.task_tools.insert(tool.name.clone(), TaskTool { choice, trigger: begins });
         let support = match choice {
             TaskChoice::Optional => TaskSupport::Optional,
             TaskChoice::Required => TaskSupport::Required,
@@ -162,18 +167,18 @@ impl<M: Mode> Router<M> {
 
     /// The tool that can't become a task because there are none.
     pub(super) fn missing_tasks(&self) -> Option<RouterError> {
-        let tool = self.task_tools.keys().next().filter(|_| self.desk.is_none())?;
+        let tool = self.task_tools.keys().next().filter(|_| self.task_registry.is_none())?;
         Some(RouterError::NoTasks { tool: tool.clone() })
     }
 
-    pub(crate) fn desk(&self) -> Option<&Arc<Desk>> {
-        self.desk.as_ref()
+    pub(crate) fn task_registry(&self) -> Option<&Arc<TaskRegistry>> {
+        self.task_registry.as_ref()
     }
 
     /// Who may listen for which task.
     pub(super) fn task_access(&self) -> Option<TaskAccess> {
-        let desk = self.desk.clone()?;
-        Some(TaskAccess::new(move |task, principal| desk.hears(task, principal)))
+        let desk = self.task_registry.clone()?;
+        Some(TaskAccess::new(move |task, principal| desk.is_watchable(task, principal)))
     }
 
     /// Begins a call as a task, if it is to be one before its handler begins.
@@ -181,44 +186,48 @@ impl<M: Mode> Router<M> {
         &self,
         call: &CallToolParams,
         context: &Context,
-        home: Option<&Arc<Home>>,
-    ) -> Result<Option<Dispatch<M::Answering>>, ErrorObject> {
+        home: Option<&Arc<TaskService>>,
+    ) -> Result<Option<Dispatch<M::HandlerFuture>>, ErrorObject> {
         let task = self.task_tools.get(&call.name);
-        if task.is_none() && self.desk.is_none() {
+        if task.is_none() && self.task_registry.is_none() {
             return Ok(None);
         }
         let becomes = self.becomes_task(&call.name, call.task.as_ref(), context)?;
         match (task, home) {
-            (Some(TaskTool { begins: Begins::AtOnce, .. }), Some(home)) if becomes => {
-                let ttl = asked_ttl(call.task.as_ref(), context);
-                let start = Start { work: Work::Call(call.clone()), context: context.clone(), ttl };
-                Ok(Some(begun::<M>(home.begin(start))))
+            (Some(TaskTool { trigger: TaskTrigger::OnCall, .. }), Some(home)) if becomes => {
+                let ttl = requested_ttl(call.task.as_ref(), context);
+                let start = TaskSpec { work: TaskWork::Call(call.clone()), context: context.clone(), ttl };
+                Ok(Some(dispatch_started::<M>(home.begin(start))))
             }
             _ => Ok(None),
         }
     }
 
     /// Goes on with a tool that is done with what it does before there is a task.
-    pub(crate) fn detach(&self, detachment: Detachment, home: Option<&Arc<Home>>) -> Dispatch<M::Answering> {
-        let Detachment { tool, asked, context, rest } = detachment;
+    pub(crate) fn detach(
+        &self,
+        detachment: DetachedCall,
+        home: Option<&Arc<TaskService>>,
+    ) -> Dispatch<M::HandlerFuture> {
+        let DetachedCall { tool, metadata: asked, context, work: rest } = detachment;
         let becomes = self.becomes_task(&tool, asked.as_ref(), &context);
         match (becomes, home) {
             (Err(error), _) => Dispatch::Now(Reply::Error(error)),
             (Ok(true), Some(home)) => {
-                let ttl = asked_ttl(asked.as_ref(), &context);
-                begun::<M>(home.begin(Start { work: Work::Rest(rest), context, ttl }))
+                let ttl = requested_ttl(asked.as_ref(), &context);
+                dispatch_started::<M>(home.begin(TaskSpec { work: TaskWork::Detached(rest), context, ttl }))
             }
-            (Ok(_), _) => Dispatch::Later(M::answering(rest.begin(context))),
+            (Ok(_), _) => Dispatch::Later(M::wrap_future(rest.begin(context))),
         }
     }
 
     /// Begins what a task does.
-    pub(crate) fn begin_task(&self, work: Work, context: Context) -> M::Answering {
+    pub(crate) fn begin_task(&self, work: TaskWork, context: Context) -> M::HandlerFuture {
         match work {
-            Work::Rest(rest) => M::answering(rest.begin(context)),
-            Work::Call(call) => match self.tools.get(&call.name) {
+            TaskWork::Detached(rest) => M::wrap_future(rest.begin(context)),
+            TaskWork::Call(call) => match self.tools.get(&call.name) {
                 Some(entry) => (entry.handler)(call, context),
-                None => M::answering(Box::pin(core::future::ready(Reply::Error(no_tool(&call.name))))),
+                None => M::wrap_future(Box::pin(core::future::ready(Reply::Error(unknown_tool(&call.name))))),
             },
         }
     }
@@ -236,7 +245,7 @@ impl<M: Mode> Router<M> {
         let choice = self.task_tools.get(tool).map(|task| task.choice);
         // S11.1: by what the client has declared with this very request. R7: by what it asks for.
         let needed = ClientCapability::TasksExtension;
-        let possible = self.desk.is_some()
+        let possible = self.task_registry.is_some()
             && match context.era() {
                 Era::Modern => context.client_capabilities().has(needed),
                 Era::Legacy => legacy::GetTask::INFO.exists_in(context.revision()) && asked.is_some(),
@@ -262,19 +271,19 @@ impl<M: Mode> Router<M> {
 }
 
 /// How a call goes on that was to begin a task.
-fn begun<M: Mode>(begun: Result<SendFuture<Reply>, Reply>) -> Dispatch<M::Answering> {
+fn dispatch_started<M: HandlerMode>(begun: Result<SendFuture<Reply>, Reply>) -> Dispatch<M::HandlerFuture> {
     match begun {
-        Ok(answering) => Dispatch::Later(M::answering(answering)),
+        Ok(answering) => Dispatch::Later(M::wrap_future(answering)),
         Err(reply) => Dispatch::Now(reply),
     }
 }
 
 /// How long the client wants a task kept, where it is its to say.
-fn asked_ttl(asked: Option<&TaskMetadata>, context: &Context) -> Option<Duration> {
+fn requested_ttl(asked: Option<&TaskMetadata>, context: &Context) -> Option<Duration> {
     let asked = asked.filter(|_| context.era() == Era::Legacy)?;
     asked.ttl.map(Duration::from_millis)
 }
 
-pub(super) fn no_tool(name: &str) -> ErrorObject {
+pub(super) fn unknown_tool(name: &str) -> ErrorObject {
     ErrorObject::new(code::INVALID_PARAMS, format!("there is no tool {name:?}"))
 }

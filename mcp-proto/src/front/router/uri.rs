@@ -36,13 +36,13 @@ pub(crate) struct UriTemplate {
 #[derive(Debug)]
 struct Part {
     name: String,
-    kind: Kind,
-    then: String,
+    kind: VariableKind,
+    suffix: String,
 }
 
 /// What the value of a variable may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum VariableKind {
     Segment,
     Segments,
     Text,
@@ -122,7 +122,7 @@ impl UriTemplate {
                 None => (after, None),
             };
             match Expression::read(expression)? {
-                Expression::Query { lead, names } => {
+                Expression::Query { separator: lead, names } => {
                     let literal =
                         |byte| parsed.literals().map(|text| text.matches(byte).count()).sum::<usize>();
                     if !after.is_empty() || (literal('?') > 0) != (lead == '&') {
@@ -134,10 +134,10 @@ impl UriTemplate {
                 Expression::Variables { first, between, variables } => {
                     for (number, (name, kind)) in variables.into_iter().enumerate() {
                         parsed.literal(if number == 0 { first } else { between });
-                        if parsed.parts.last().is_some_and(|part| part.then.is_empty()) {
+                        if parsed.parts.last().is_some_and(|part| part.suffix.is_empty()) {
                             return Err(TemplateError::Adjacent { variable: expression.to_owned() });
                         }
-                        parsed.parts.push(Part { name, kind, then: String::new() });
+                        parsed.parts.push(Part { name, kind, suffix: String::new() });
                     }
                     parsed.literal(then);
                 }
@@ -161,13 +161,13 @@ impl UriTemplate {
     /// Appends text to what was parsed so far.
     fn literal(&mut self, text: &str) {
         match self.parts.last_mut() {
-            Some(part) => part.then.push_str(text),
+            Some(part) => part.suffix.push_str(text),
             None => self.head.push_str(text),
         }
     }
 
     fn literals(&self) -> impl Iterator<Item = &str> {
-        [self.head.as_str()].into_iter().chain(self.parts.iter().map(|part| part.then.as_str()))
+        [self.head.as_str()].into_iter().chain(self.parts.iter().map(|part| part.suffix.as_str()))
     }
 
     fn names(&self) -> impl Iterator<Item = &String> {
@@ -186,13 +186,13 @@ impl UriTemplate {
         let mut parts = self.parts.iter().peekable();
         while let Some(part) = parts.next() {
             let value = if parts.peek().is_none() {
-                core::mem::take(&mut rest).strip_suffix(part.then.as_str())?
+                core::mem::take(&mut rest).strip_suffix(part.suffix.as_str())?
             } else {
                 // A value has a character at least, so the text that follows can not begin before the second.
                 let first = rest.chars().next()?.len_utf8();
-                let at = rest.get(first..)?.find(part.then.as_str())?.saturating_add(first);
+                let at = rest.get(first..)?.find(part.suffix.as_str())?.saturating_add(first);
                 let value = rest.get(..at)?;
-                rest = rest.get(at.saturating_add(part.then.len())..)?;
+                rest = rest.get(at.saturating_add(part.suffix.len())..)?;
                 value
             };
             variables.push((part.name.clone(), part.kind.read(value)?));
@@ -214,11 +214,11 @@ enum Expression {
         first: &'static str,
         /// The text before each other one.
         between: &'static str,
-        variables: Vec<(String, Kind)>,
+        variables: Vec<(String, VariableKind)>,
     },
     Query {
         /// `?` or `&`.
-        lead: char,
+        separator: char,
         names: Vec<String>,
     },
 }
@@ -241,19 +241,19 @@ impl Expression {
         let operator = letters.next();
         let list = letters.as_str();
         match operator {
-            Some('+') => variables(list, "", ",", Kind::Text),
-            Some('#') => variables(list, "#", ",", Kind::Text),
+            Some('+') => variables(list, "", ",", VariableKind::Text),
+            Some('#') => variables(list, "#", ",", VariableKind::Text),
             Some('/') => match list.strip_suffix('*') {
-                Some(list) if !list.contains(',') => variables(list, "/", "/", Kind::Segments),
-                _ => variables(list, "/", "/", Kind::Segment),
+                Some(list) if !list.contains(',') => variables(list, "/", "/", VariableKind::Segments),
+                _ => variables(list, "/", "/", VariableKind::Segment),
             },
-            Some(lead @ ('?' | '&')) => Ok(Self::Query { lead, names: names(list)? }),
-            _ => variables(text, "", ",", Kind::Segment),
+            Some(lead @ ('?' | '&')) => Ok(Self::Query { separator: lead, names: names(list)? }),
+            _ => variables(text, "", ",", VariableKind::Segment),
         }
     }
 }
 
-impl Kind {
+impl VariableKind {
     /// Decodes a value, if it is one of this kind.
     fn read(self, raw: &str) -> Option<String> {
         match self {

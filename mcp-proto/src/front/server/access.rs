@@ -1,15 +1,15 @@
 //! What handlers know of the token that a request came with, and demand of it.
 
 #[cfg(feature = "auth")]
-pub(in crate::front) use with_tokens::Allowed;
+pub(in crate::front) use with_tokens::CallerAccess;
 #[cfg(not(feature = "auth"))]
-pub(in crate::front) use without::Allowed;
+pub(in crate::front) use without::CallerAccess;
 
 #[cfg(not(feature = "auth"))]
 mod without {
     /// There are no tokens.
     #[derive(Clone, Default)]
-    pub(in crate::front) struct Allowed;
+    pub(in crate::front) struct CallerAccess;
 }
 
 #[cfg(feature = "auth")]
@@ -22,7 +22,7 @@ mod with_tokens {
     use crate::front::{Context, HandlerError};
 
     /// What is allowed to whoever makes a request, where that is known.
-    pub(in crate::front) type Allowed = Option<Authorized>;
+    pub(in crate::front) type CallerAccess = Option<Authorized>;
 
     impl Context {
         /// What the token allows that the request came with, where the server [demands one](crate::front::guard). The
@@ -62,7 +62,7 @@ mod with_tokens {
             if authorized.grants(&needed) {
                 return Ok(());
             }
-            let all = match self.declared() {
+            let all = match self.declared_scopes() {
                 Some(declared) => declared.union(&needed),
                 None => needed,
             };
@@ -72,7 +72,7 @@ mod with_tokens {
         /// The same for a tool that needs these scopes, which are remembered.
         pub(in crate::front) fn declare(self, scopes: &Arc<Scopes>) -> Result<Self, HandlerError> {
             self.require(scopes.iter())?;
-            Ok(self.with_declared(scopes.clone()))
+            Ok(self.with_declared_scopes(scopes.clone()))
         }
     }
 }

@@ -10,15 +10,15 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 #[cfg(feature = "auth")]
-use super::Allowed;
+use super::CallerAccess;
 #[cfg(feature = "seal")]
-use super::asks::Rounds;
-use super::asks::{Ask, Asks, Completion, visit_first};
-use super::{Caller, Connection, Link};
+use super::server_requests::InputRounds;
+use super::server_requests::{ElicitationCompletion, InputFuture, InputMechanism, require_url};
+use super::{Caller, Connection, ServerLink};
 use crate::UnixTime;
 #[cfg(feature = "auth")]
 use crate::auth::Scopes;
-use crate::front::tasks::Live;
+use crate::front::tasks::RunningTask;
 use crate::front::{Entropy, Error, HandlerError, Request};
 use crate::peer::server::RequestContext;
 use crate::peer::{InboundId, Principal, RequestError};
@@ -50,34 +50,34 @@ use crate::schema::{
 pub struct Context {
     connection: Arc<Connection>,
     id: InboundId,
-    served: Arc<Served>,
+    info: Arc<RequestInfo>,
     /// What the request has become, in a handler that works on that.
-    task: Option<Arc<Live>>,
+    task: Option<Arc<RunningTask>>,
     /// The scopes that the tool needs whatever its arguments.
     #[cfg(feature = "auth")]
-    declared: Option<Arc<Scopes>>,
+    declared_scopes: Option<Arc<Scopes>>,
 }
 
 /// What is known of a request while it is answered.
-pub(super) struct Served {
+pub(super) struct RequestInfo {
     pub(super) request: RequestContext,
     pub(super) entropy: Arc<dyn Entropy>,
     /// Who makes it.
     pub(super) caller: Caller,
     /// How the client is asked, if that is by its result.
     #[cfg(feature = "seal")]
-    pub(super) rounds: Option<Rounds>,
+    pub(super) input_rounds: Option<InputRounds>,
 }
 
 impl Context {
-    pub(super) fn new(connection: Arc<Connection>, id: InboundId, served: Served) -> Self {
+    pub(super) fn new(connection: Arc<Connection>, id: InboundId, served: RequestInfo) -> Self {
         Self {
             connection,
             id,
-            served: Arc::new(served),
+            info: Arc::new(served),
             task: None,
             #[cfg(feature = "auth")]
-            declared: None,
+            declared_scopes: None,
         }
     }
 
@@ -88,46 +88,45 @@ impl Context {
 
     /// The era that the request is made in.
     pub fn era(&self) -> Era {
-        self.served.request.era
+        self.info.request.era
     }
 
     /// The revision that the request is made at.
     pub fn revision(&self) -> Revision {
-        self.served.request.revision
+        self.info.request.revision
     }
 
     /// What the client calls itself. For display and logs only: it proves nothing.
     pub fn client(&self) -> Option<&Implementation> {
-        self.served.request.client_info.as_deref()
+        self.info.request.client_info.as_deref()
     }
 
     /// What the client can be asked for, as it declared with this request or with its session.
     pub fn client_capabilities(&self) -> &ClientCapabilities {
-        &self.served.request.client_capabilities
+        &self.info.request.client_capabilities
     }
 
     /// On whose behalf the request is made, if the transport knows: by the token that came with it, say. What the client
     /// says of itself proves nothing.
     pub fn principal(&self) -> Option<&Principal> {
-        self.served.request.principal.as_ref()
+        self.info.request.principal.as_ref()
     }
 
     /// Whose quota the request uses: its principal's, or that of the address which it came from.
     pub fn owner(&self) -> QuotaOwner {
-        self.principal()
-            .map_or_else(|| self.served.caller.owner.clone(), |principal| principal.clone().into())
+        self.principal().map_or_else(|| self.info.caller.owner.clone(), |principal| principal.clone().into())
     }
 
     /// Whether the client wants to be told of progress. If not, there is no need to work it out.
     pub fn wants_progress(&self) -> bool {
         let possible = self.task.is_none() || self.era() == Era::Legacy;
-        possible && self.served.request.progress_token.is_some()
+        possible && self.info.request.progress_token.is_some()
     }
 
     /// The least serious log messages that the client wants while the request runs, if any; what is less serious is not
     /// sent.
     pub fn log_level(&self) -> Option<LoggingLevel> {
-        self.served.request.log_level
+        self.info.request.log_level
     }
 
     /// Tells the client how far the work has come, if it wants to know. Each report must be further than the last.
@@ -146,7 +145,7 @@ impl Context {
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/progress>
     pub fn progress(&self, progress: impl Into<Progress>) {
-        let Some(token) = self.served.request.progress_token.clone() else { return };
+        let Some(token) = self.info.request.progress_token.clone() else { return };
         let Progress { done, total, message } = progress.into();
         let mut params = ProgressParams::new(token, done);
         params.total = total;
@@ -175,17 +174,17 @@ impl Context {
     /// A handler is dropped then, and learns of it in no other way; this is for work that it has given to a thread.
     pub fn is_cancelled(&self) -> bool {
         match &self.task {
-            Some(task) => task.is_over(),
-            None => self.connection.look(|core, _| !core.live.contains_key(&self.id)),
+            Some(task) => task.has_ended(),
+            None => self.connection.read(|core, _| !core.active.contains_key(&self.id)),
         }
     }
 
     /// Waits until nobody waits for the answer any more. See [`is_cancelled`](Self::is_cancelled).
     pub async fn cancelled(&self) {
         if let Some(task) = &self.task {
-            return task.over().await;
+            return task.wait_ended().await;
         }
-        let mut waiting = Waiting { context: self, key: None };
+        let mut waiting = CancellationWaiter { context: self, key: None };
         poll_fn(|cx| waiting.poll(cx.waker())).await;
     }
 
@@ -193,8 +192,8 @@ impl Context {
     /// later (2025-11-25 over HTTP). Where that is not possible, nothing happens.
     ///
     /// <https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#sending-messages-to-the-server>
-    pub fn release_stream(&self) {
-        self.connection.command(|_, machine, now, _| machine.release(now, self.id));
+    pub fn close_sse_stream(&self) {
+        self.connection.command(|_, machine, now, _| machine.close_sse_stream(now, self.id));
     }
 
     // --- Asking ---
@@ -227,7 +226,7 @@ impl Context {
     /// }
     /// ```
     ///
-    /// Never ask for a password or the like by a form: the client sees it. That is what [`ask_url`](Self::ask_url) is for.
+    /// Never ask for a password or the like by a form: the client sees it. That is what [`elicit_url`](Self::elicit_url) is for.
     ///
     /// A modern client that has not declared what is asked for is answered by
     /// [`MISSING_REQUIRED_CLIENT_CAPABILITY`](crate::rpc::code::MISSING_REQUIRED_CLIENT_CAPABILITY), and one whose answer
@@ -241,8 +240,8 @@ impl Context {
     /// If the client can not be asked, and from legacy clients whatever comes of a [request](Self::request).
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation>
-    pub fn elicit(&self, key: impl Into<String>, params: ElicitParams) -> Ask<Elicit> {
-        Ask::elicit(self, key.into(), params)
+    pub fn elicit(&self, key: impl Into<String>, params: ElicitParams) -> InputFuture<Elicit> {
+        InputFuture::elicit(self, key.into(), params)
     }
 
     /// Asks the person to visit a page on the web, for what the client must not see: a password, a payment, the consent
@@ -260,7 +259,7 @@ impl Context {
     /// # async fn is_linked(cx: &Context) -> bool { true }
     /// async fn calendar(cx: Context) -> Result<&'static str, HandlerError> {
     ///     if !is_linked(&cx).await {
-    ///         let page = cx.ask_url("link", "Please link your calendar.", "https://mcp.example/link");
+    ///         let page = cx.elicit_url("link", "Please link your calendar.", "https://mcp.example/link");
     ///         if page.await?.action != ElicitAction::Accept || !is_linked(&cx).await {
     ///             return Ok("The calendar is not linked.");
     ///         }
@@ -270,12 +269,12 @@ impl Context {
     /// ```
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation#url-mode-elicitation-requests>
-    pub fn ask_url(
+    pub fn elicit_url(
         &self,
         key: impl Into<String>,
         message: impl Into<String>,
         url: impl Into<String>,
-    ) -> Ask<Elicit> {
+    ) -> InputFuture<Elicit> {
         self.elicit(key, ElicitParams::url(message, url))
     }
 
@@ -283,29 +282,29 @@ impl Context {
     /// client shows the page, and makes the request again once it is [told](Completion) that the person is done. At other
     /// revisions, and of a client without pages, it is a failure in words, and nobody is to be told.
     ///
-    /// [`ask_url`](Self::ask_url) does for every revision.
+    /// [`elicit_url`](Self::elicit_url) does for every revision.
     ///
     /// <https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation#url-elicitation-required-error>
-    pub fn visit_first(
+    pub fn require_url(
         &self,
         message: impl Into<String>,
         url: impl Into<String>,
-    ) -> (HandlerError, Option<Completion>) {
-        visit_first(self, message.into(), url.into())
+    ) -> (HandlerError, Option<ElicitationCompletion>) {
+        require_url(self, message.into(), url.into())
     }
 
     /// Asks the client's model. As [`elicit`](Self::elicit).
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/client/sampling>
-    pub fn sample(&self, key: impl Into<String>, params: CreateMessageParams) -> Ask<CreateMessage> {
-        Ask::new(self, key.into(), params)
+    pub fn sample(&self, key: impl Into<String>, params: CreateMessageParams) -> InputFuture<CreateMessage> {
+        InputFuture::new(self, key.into(), params)
     }
 
     /// Asks where the server may work. As [`elicit`](Self::elicit).
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/client/roots>
-    pub fn roots(&self, key: impl Into<String>) -> Ask<ListRoots> {
-        Ask::new(self, key.into(), ListRootsParams::new())
+    pub fn roots(&self, key: impl Into<String>) -> InputFuture<ListRoots> {
+        InputFuture::new(self, key.into(), ListRootsParams::new())
     }
 
     /// Does `work` once, however often the handler is run for one request of a client: the value is kept by the client of
@@ -328,14 +327,14 @@ impl Context {
     ///
     /// The client can not read or change the value, and can not give it to another principal or another request. It can
     /// come back with it more than once, unless each state is used once (`Router::single_use`).
-    pub async fn keep<T, F>(&self, key: impl AsRef<str>, work: F) -> T
+    pub async fn run_once<T, F>(&self, key: impl AsRef<str>, work: F) -> T
     where
         T: Serialize + DeserializeOwned,
         F: Future<Output = T>,
     {
         #[cfg(feature = "seal")]
-        if let Asks::Rounds(rounds) = self.asks() {
-            return rounds.keep(self, key.as_ref(), work).await;
+        if let InputMechanism::InputRounds(rounds) = self.input_mechanism() {
+            return rounds.run_once(self, key.as_ref(), work).await;
         }
         let _ = key;
         work.await
@@ -349,15 +348,15 @@ impl Context {
         // A session may be open on the same connection; it is not the one that this request belongs to.
         let params = match self.era() {
             Era::Legacy => Ok(params),
-            Era::Modern => Err(Error::Refused(RequestError::Revision {
+            Era::Modern => Err(Error::NotSent(RequestError::Revision {
                 method: M::NAME.into(),
                 revision: self.revision(),
             })),
         };
-        let link = Link { connection: self.connection.clone(), of: Some(self.id) };
+        let link = ServerLink { connection: self.connection.clone(), on_behalf_of: Some(self.id) };
         let request = Request::new(Arc::new(link), params);
         match &self.task {
-            Some(task) => request.meta(task.related()),
+            Some(task) => request.meta(task.related_meta()),
             None => request,
         }
     }
@@ -365,44 +364,44 @@ impl Context {
     // --- What other files need ---
 
     /// The same request, in the handler of the task that it has become: the client is asked by that.
-    pub(crate) fn in_task(&self, task: Arc<Live>) -> Self {
+    pub(crate) fn for_task(&self, task: Arc<RunningTask>) -> Self {
         Self { task: Some(task), ..self.clone() }
     }
 
-    pub(crate) fn task(&self) -> Option<&Arc<Live>> {
+    pub(crate) fn task(&self) -> Option<&Arc<RunningTask>> {
         self.task.as_ref()
     }
 
     #[cfg(feature = "auth")]
-    pub(super) fn allowed(&self) -> &Allowed {
-        &self.served.caller.allowed
+    pub(super) fn allowed(&self) -> &CallerAccess {
+        &self.info.caller.allowed
     }
 
     #[cfg(feature = "auth")]
-    pub(super) fn declared(&self) -> Option<&Scopes> {
-        self.declared.as_deref()
+    pub(super) fn declared_scopes(&self) -> Option<&Scopes> {
+        self.declared_scopes.as_deref()
     }
 
     #[cfg(feature = "auth")]
-    pub(super) fn with_declared(self, scopes: Arc<Scopes>) -> Self {
-        Self { declared: Some(scopes), ..self }
+    pub(super) fn with_declared_scopes(self, scopes: Arc<Scopes>) -> Self {
+        Self { declared_scopes: Some(scopes), ..self }
     }
 
     /// How the client is asked.
-    pub(super) fn asks(&self) -> Asks<'_> {
+    pub(super) fn input_mechanism(&self) -> InputMechanism<'_> {
         if let Some(task) = &self.task {
-            return Asks::Task(task);
+            return InputMechanism::Task(task);
         }
         #[cfg(feature = "seal")]
-        if let Some(rounds) = &self.served.rounds {
-            return Asks::Rounds(rounds);
+        if let Some(rounds) = &self.info.input_rounds {
+            return InputMechanism::InputRounds(rounds);
         }
-        Asks::Requests
+        InputMechanism::ServerRequests
     }
 
     #[cfg(feature = "seal")]
-    pub(super) fn rounds(&self) -> Option<&Rounds> {
-        self.served.rounds.as_ref()
+    pub(super) fn input_rounds(&self) -> Option<&InputRounds> {
+        self.info.input_rounds.as_ref()
     }
 
     pub(in crate::front) fn connection(&self) -> &Arc<Connection> {
@@ -418,13 +417,13 @@ impl Context {
     /// An id that nobody can guess, in letters and digits.
     pub(crate) fn random_id(&self) -> String {
         let mut bytes = [0; 16];
-        self.served.entropy.fill(&mut bytes);
+        self.info.entropy.fill(&mut bytes);
         bytes.iter().map(|byte| alloc::format!("{byte:02x}")).collect()
     }
 
     /// Has the handler polled, on behalf of another task to which it has given this.
     #[cfg(feature = "seal")]
-    pub(super) fn poll_again(&self) {
+    pub(super) fn wake_handler(&self) {
         self.connection.signal().mark_ready(self.id);
         self.connection.signal().notify();
     }
@@ -434,38 +433,38 @@ impl fmt::Debug for Context {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Context")
             .field("id", &self.id)
-            .field("request", &self.served.request)
+            .field("request", &self.info.request)
             .finish_non_exhaustive()
     }
 }
 
 /// Somebody who waits for the end of a request.
-struct Waiting<'a> {
+struct CancellationWaiter<'a> {
     context: &'a Context,
     key: Option<u64>,
 }
 
-impl Waiting<'_> {
+impl CancellationWaiter<'_> {
     fn poll(&mut self, waker: &Waker) -> Poll<()> {
         let left = waker.clone();
-        self.context.connection.with(|core, _, _, wakers| match core.live.get_mut(&self.context.id) {
+        self.context.connection.with(|core, _, _, wakers| match core.active.get_mut(&self.context.id) {
             Some(waiters) => {
                 waiters.wait(&mut self.key, left, wakers);
                 Poll::Pending
             }
             None => {
-                wakers.spend(Some(left));
+                wakers.discard(Some(left));
                 Poll::Ready(())
             }
         })
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for CancellationWaiter<'_> {
     fn drop(&mut self) {
         if self.key.is_some() {
             self.context.connection.with(|core, _, _, wakers| {
-                if let Some(waiters) = core.live.get_mut(&self.context.id) {
+                if let Some(waiters) = core.active.get_mut(&self.context.id) {
                     waiters.leave(self.key, wakers);
                 }
             });

@@ -1,13 +1,13 @@
 //! What a server's handles and its driver share.
 
-use super::Allowed;
+use super::CallerAccess;
 use super::events::ServerEvent;
 use super::machine::ServerMachine;
 use crate::Instant;
 use crate::front::events::Listeners;
+use crate::front::request_slots::{FollowKind, RequestSlots};
 use crate::front::shared::Core;
 use crate::front::signal::{Waiters, Wakers};
-use crate::front::slots::{Follow, Slots};
 use crate::front::{Error, Notification};
 use crate::inline_map::{InlineMap, InlineQueue};
 use crate::peer::server::{self, CloseReason, RequestContext};
@@ -16,7 +16,7 @@ use crate::quota::QuotaOwner;
 use crate::rpc::{Raw, Text};
 
 /// What the driver has to do for the client's requests.
-pub(crate) enum Work {
+pub(crate) enum ServerWork {
     Start(NewRequest),
     Stop(InboundId),
 }
@@ -37,20 +37,20 @@ pub(crate) struct Caller {
     pub(crate) owner: QuotaOwner,
     /// What their token allows.
     #[cfg_attr(not(feature = "auth"), allow(dead_code, reason = "there are no tokens"))]
-    pub(crate) allowed: Allowed,
+    pub(crate) allowed: CallerAccess,
 }
 
 #[derive(Default)]
 pub(crate) struct ServerCore {
-    pub(crate) slots: Slots,
+    pub(crate) slots: RequestSlots,
     pub(crate) closed: Option<CloseReason>,
     driver_gone: bool,
     /// Those who wait for the connection to be over.
     pub(crate) waiters: Waiters,
     pub(crate) listeners: Listeners<ServerEvent>,
     /// The requests that are being answered, and those who wait for their cancellation.
-    pub(crate) live: InlineMap<InboundId, Waiters>,
-    work: InlineQueue<Work>,
+    pub(crate) active: InlineMap<InboundId, Waiters>,
+    work: InlineQueue<ServerWork>,
     /// Who makes the requests that come now.
     pub(crate) caller: Caller,
 }
@@ -62,7 +62,7 @@ impl ServerCore {
         now: Instant,
         of: Option<InboundId>,
         request: OutgoingRequest<'_>,
-        follow: Follow,
+        follow: FollowKind,
     ) -> Result<RequestId, Error> {
         if self.driver_gone {
             return Err(Error::Lost(LostReason::DriverDropped));
@@ -73,22 +73,22 @@ impl ServerCore {
     }
 
     /// The driver is gone: whatever the machine still had to say is settled.
-    pub(crate) fn abandon(&mut self, wakers: &mut Wakers) {
+    pub(crate) fn handle_driver_dropped(&mut self, wakers: &mut Wakers) {
         self.driver_gone = true;
         self.work.clear();
-        self.slots.settle_all(&LostReason::DriverDropped, wakers);
+        self.slots.resolve_all(&LostReason::DriverDropped, wakers);
         if self.closed.is_none() {
             self.finish(CloseReason::Lost(LostReason::DriverDropped), wakers);
         }
     }
 
-    pub(crate) fn take_work(&mut self) -> InlineQueue<Work> {
+    pub(crate) fn take_work(&mut self) -> InlineQueue<ServerWork> {
         core::mem::take(&mut self.work)
     }
 
     /// A request has been answered, or nobody waits for its answer any more.
-    pub(crate) fn end(&mut self, request: InboundId, wakers: &mut Wakers) {
-        if let Some(mut waiters) = self.live.remove(&request) {
+    pub(crate) fn remove_request(&mut self, request: InboundId, wakers: &mut Wakers) {
+        if let Some(mut waiters) = self.active.remove(&request) {
             wakers.wake_all(&mut waiters);
         }
     }
@@ -98,7 +98,7 @@ impl ServerCore {
     }
 
     fn finish(&mut self, closed: CloseReason, wakers: &mut Wakers) {
-        for mut waiters in core::mem::take(&mut self.live).into_iter().map(|(_, waiters)| waiters) {
+        for mut waiters in core::mem::take(&mut self.active).into_iter().map(|(_, waiters)| waiters) {
             wakers.wake_all(&mut waiters);
         }
         self.listeners.finish(ServerEvent::Closed(closed.clone()), wakers);
@@ -112,16 +112,22 @@ impl<M: ServerMachine + ?Sized> Core<M> for ServerCore {
         while let Some(event) = machine.poll_event() {
             match event {
                 server::Event::Request { id, method, params, context } => {
-                    self.live.insert(id, Waiters::default());
+                    self.active.insert(id, Waiters::default());
                     let caller = self.caller.clone();
-                    self.work.push_back(Work::Start(NewRequest { id, method, params, context, caller }));
+                    self.work.push_back(ServerWork::Start(NewRequest {
+                        id,
+                        method,
+                        params,
+                        context,
+                        caller,
+                    }));
                 }
                 server::Event::Cancelled { id, .. } => {
-                    self.end(id, wakers);
-                    self.work.push_back(Work::Stop(id));
+                    self.remove_request(id, wakers);
+                    self.work.push_back(ServerWork::Stop(id));
                 }
                 server::Event::Progress { request, params } => self.slots.progress(request, params, wakers),
-                server::Event::Outcome { request, outcome } => self.slots.settle(request, outcome, wakers),
+                server::Event::Outcome { request, outcome } => self.slots.resolve(request, outcome, wakers),
                 server::Event::Notification { method, params } => {
                     self.publish(&ServerEvent::Notification(Notification { method, params }), wakers);
                 }

@@ -5,20 +5,20 @@ use alloc::sync::Arc;
 use core::fmt;
 use core::task::{Context as TaskContext, Poll};
 
-#[cfg(feature = "seal")]
-use super::asks::Rounds;
-use super::context::{Context, Served};
-use super::core::{NewRequest, ServerCore, Work};
-use super::handled::Handled;
+use super::context::{Context, RequestInfo};
+use super::core::{NewRequest, ServerCore, ServerWork};
 use super::machine::ServerMachine;
+#[cfg(feature = "seal")]
+use super::server_requests::InputRounds;
+use super::suspendable_handler::SuspendableHandler;
 use super::{Caller, Connection};
 use crate::Instant;
-use crate::front::handling::{Tasks, contain};
 use crate::front::reply::Reply;
 use crate::front::router::{Dispatch, Router};
+use crate::front::running_handlers::{RunningHandlers, catch_panic};
 use crate::front::shared::{Core, Shared};
-use crate::front::tasks::{Home, Runner};
-use crate::front::{Entropy, Mode, Multi};
+use crate::front::tasks::{TaskRunner, TaskService};
+use crate::front::{Entropy, HandlerMode, SendHandlers};
 use crate::inline_map::InlineMap;
 use crate::peer::server::{Answer, CloseReason, RequestContext};
 use crate::peer::{InboundId, LostReason};
@@ -43,41 +43,50 @@ use crate::schema::Era;
 ///
 /// Dropping the driver ends the connection, and its handlers.
 #[must_use = "nothing happens unless the driver is polled"]
-pub struct ServerDriver<M: ServerMachine, H: Mode = Multi> {
+pub struct ServerDriver<M: ServerMachine, H: HandlerMode = SendHandlers> {
     shared: Arc<Shared<ServerCore, M>>,
     connection: Arc<Connection>,
     entropy: Arc<dyn Entropy>,
     router: Arc<Router<H>>,
     /// Requests whose handlers have not been started yet, because the client leaves too many answers unread.
     waiting: InlineMap<InboundId, NewRequest>,
-    tasks: Tasks<Handled<H::Answering>>,
+    running: RunningHandlers<SuspendableHandler<H::HandlerFuture>>,
     /// Where calls that become tasks go, and who runs them if they run here.
-    home: Option<Arc<Home>>,
-    runner: Option<Box<Runner<H>>>,
+    task_service: Option<Arc<TaskService>>,
+    runner: Option<Box<TaskRunner<H>>>,
 }
 
-impl<M: ServerMachine + Send + 'static, H: Mode> ServerDriver<M, H> {
-    /// A driver whose calls become tasks at `home`.
+impl<M: ServerMachine + Send + 'static, H: HandlerMode> ServerDriver<M, H> {
+    /// A driver whose calls become tasks at `service`.
     pub(in crate::front) fn new(
         shared: Arc<Shared<ServerCore, M>>,
         entropy: Arc<dyn Entropy>,
         router: Arc<Router<H>>,
-        home: Option<Arc<Home>>,
+        home: Option<Arc<TaskService>>,
     ) -> Self {
-        let tasks = Tasks::new(shared.signal().clone());
+        let tasks = RunningHandlers::new(shared.signal().clone());
         let waiting = InlineMap::new();
-        Self { connection: shared.clone(), shared, entropy, router, waiting, tasks, home, runner: None }
+        Self {
+            connection: shared.clone(),
+            shared,
+            entropy,
+            router,
+            waiting,
+            running: tasks,
+            task_service: home,
+            runner: None,
+        }
     }
 
     /// The same, which runs the tasks at its home as well.
-    pub(super) fn running_tasks(mut self) -> Self {
-        let runner = |home: &Arc<Home>| Box::new(Runner::new(home.clone(), self.router.clone()));
-        self.runner = self.home.as_ref().map(runner);
+    pub(super) fn with_task_runner(mut self) -> Self {
+        let runner = |home: &Arc<TaskService>| Box::new(TaskRunner::new(home.clone(), self.router.clone()));
+        self.runner = self.task_service.as_ref().map(runner);
         self
     }
 }
 
-impl<M: ServerMachine, H: Mode> ServerDriver<M, H> {
+impl<M: ServerMachine, H: HandlerMode> ServerDriver<M, H> {
     /// Gives the machine an input, or asks it for an output; what comes of it reaches those who wait for it.
     ///
     /// `act` runs under a lock that the handles take as well: it must not block, nor use them.
@@ -103,13 +112,13 @@ impl<M: ServerMachine, H: Mode> ServerDriver<M, H> {
     #[must_use]
     pub fn next_timeout(&self) -> Option<Instant> {
         let of_tasks = self.runner.as_ref().and_then(|runner| runner.next_timeout());
-        [self.shared.look(|_, machine| machine.poll_timeout()), of_tasks].into_iter().flatten().min()
+        [self.shared.read(|_, machine| machine.poll_timeout()), of_tasks].into_iter().flatten().min()
     }
 
     /// How the connection ended, once it is over.
     #[must_use]
     pub fn closed(&self) -> Option<CloseReason> {
-        self.shared.look(|core, _| core.closed.clone())
+        self.shared.read(|core, _| core.closed.clone())
     }
 
     /// Begins to answer new requests and polls the handlers that are ready, one at a time: none runs while the client
@@ -119,12 +128,12 @@ impl<M: ServerMachine, H: Mode> ServerDriver<M, H> {
             self.shared.with(|core, machine, _, _| (core.take_work(), machine.is_congested()));
         for item in work {
             match item {
-                Work::Start(request) => {
+                ServerWork::Start(request) => {
                     self.waiting.insert(request.id, request);
                 }
-                Work::Stop(id) => {
+                ServerWork::Stop(id) => {
                     if self.waiting.remove(&id).is_none() {
-                        self.tasks.stop(id);
+                        self.running.stop(id);
                     }
                 }
             }
@@ -132,8 +141,8 @@ impl<M: ServerMachine, H: Mode> ServerDriver<M, H> {
         while !congested && let Some((_, request)) = self.waiting.pop_first() {
             congested = self.begin(request);
         }
-        self.tasks.collect();
-        while !congested && let Some((id, output)) = self.tasks.poll_next(Handled::stalled) {
+        self.running.take_ready();
+        while !congested && let Some((id, output)) = self.running.poll_next(SuspendableHandler::stalled) {
             congested = self.answer(id, output.unwrap_or_else(Reply::from));
         }
     }
@@ -141,10 +150,10 @@ impl<M: ServerMachine, H: Mode> ServerDriver<M, H> {
     /// Begins to answer a request. Returns whether the client leaves too many answers unread.
     fn begin(&mut self, request: NewRequest) -> bool {
         let NewRequest { id, method, params, context, caller } = request;
-        let served = self.served(&method, params.as_ref(), context, caller);
+        let served = self.request_info(&method, params.as_ref(), context, caller);
         let context = Context::new(self.connection.clone(), id, served);
-        let home = self.home.as_ref();
-        match contain(|| self.router.dispatch(&method, params, context.clone(), home)) {
+        let home = self.task_service.as_ref();
+        match catch_panic(|| self.router.dispatch(&method, params, context.clone(), home)) {
             Ok(Dispatch::Later(answering)) => self.start(id, answering, context),
             Ok(Dispatch::Now(reply)) => return self.answer(id, reply),
             Err(panicked) => return self.answer(id, panicked.into()),
@@ -158,7 +167,7 @@ impl<M: ServerMachine, H: Mode> ServerDriver<M, H> {
         let reply = match reply {
             Reply::Detached(detachment) => {
                 let context = detachment.context.clone();
-                match contain(|| self.router.detach(*detachment, self.home.as_ref())) {
+                match catch_panic(|| self.router.detach(*detachment, self.task_service.as_ref())) {
                     Ok(Dispatch::Later(answering)) => {
                         self.start(id, answering, context);
                         return false;
@@ -176,57 +185,69 @@ impl<M: ServerMachine, H: Mode> ServerDriver<M, H> {
                 Reply::Error(error) => Answer::Error(error.clone()),
                 Reply::Denied(error, denial) => {
                     machine.deny(now, id, error.clone(), denial);
-                    core.end(id, wakers);
+                    core.remove_request(id, wakers);
                     return machine.is_congested();
                 }
                 // It has gone on.
                 Reply::Detached(_) => return false,
             };
             machine.respond(now, id, answer);
-            core.end(id, wakers);
+            core.remove_request(id, wakers);
             machine.is_congested()
         })
     }
 }
 
-impl<M: ServerMachine, H: Mode> ServerDriver<M, H> {
-    fn start(&mut self, id: InboundId, answering: H::Answering, context: Context) {
+impl<M: ServerMachine, H: HandlerMode> ServerDriver<M, H> {
+    fn start(&mut self, id: InboundId, answering: H::HandlerFuture, context: Context) {
         #[cfg(feature = "seal")]
-        self.tasks.start(id, Handled::new(answering, context));
+        self.running.start(id, SuspendableHandler::new(answering, context));
         #[cfg(not(feature = "seal"))]
         {
             drop(context);
-            self.tasks.start(id, Handled::new(answering));
+            self.running.start(id, SuspendableHandler::new(answering));
         }
     }
 
     #[cfg(feature = "seal")]
-    fn served(&self, method: &Text, params: Option<&Raw>, request: RequestContext, caller: Caller) -> Served {
+    fn request_info(
+        &self,
+        method: &Text,
+        params: Option<&Raw>,
+        request: RequestContext,
+        caller: Caller,
+    ) -> RequestInfo {
         let rounds = (request.era == Era::Modern).then(|| {
             let (sealing, entropy) = (self.router.sealing().clone(), self.entropy.clone());
-            Rounds::new(method.clone(), params.cloned(), sealing, entropy)
+            InputRounds::new(method.clone(), params.cloned(), sealing, entropy)
         });
-        Served { request, entropy: self.entropy.clone(), caller, rounds }
+        RequestInfo { request, entropy: self.entropy.clone(), caller, input_rounds: rounds }
     }
 
     #[cfg(not(feature = "seal"))]
-    fn served(&self, _: &Text, _: Option<&Raw>, request: RequestContext, caller: Caller) -> Served {
-        Served { request, entropy: self.entropy.clone(), caller }
+    fn request_info(
+        &self,
+        _: &Text,
+        _: Option<&Raw>,
+        request: RequestContext,
+        caller: Caller,
+    ) -> RequestInfo {
+        RequestInfo { request, entropy: self.entropy.clone(), caller }
     }
 }
 
-impl<M: ServerMachine, H: Mode> Drop for ServerDriver<M, H> {
+impl<M: ServerMachine, H: HandlerMode> Drop for ServerDriver<M, H> {
     fn drop(&mut self) {
         self.shared.with(|core, machine, now, wakers| {
             machine.abort(now, LostReason::DriverDropped);
             core.drain(machine, wakers);
-            core.abandon(wakers);
+            core.handle_driver_dropped(wakers);
         });
-        self.tasks.stop_all();
+        self.running.stop_all();
     }
 }
 
-impl<M: ServerMachine, H: Mode> fmt::Debug for ServerDriver<M, H> {
+impl<M: ServerMachine, H: HandlerMode> fmt::Debug for ServerDriver<M, H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ServerDriver").field("router", &self.router).finish_non_exhaustive()
     }

@@ -3,7 +3,7 @@
 use alloc::string::String;
 
 use crate::front::Notification;
-use crate::front::events::Told;
+use crate::front::events::ListenerEvent;
 use crate::peer::server::{CloseReason, Diagnostic};
 use crate::schema::LoggingLevel;
 
@@ -52,7 +52,7 @@ impl ServerEvent {
     }
 }
 
-impl Told for ServerEvent {
+impl ListenerEvent for ServerEvent {
     fn missed(count: u64) -> Self {
         Self::Missed { count }
     }
@@ -61,9 +61,9 @@ impl Told for ServerEvent {
         matches!(self, Self::Closed(_))
     }
 
-    fn keep(&mut self) {
+    fn make_owned(&mut self) {
         match self {
-            Self::Notification(notification) => notification.keep(),
+            Self::Notification(notification) => notification.make_owned(),
             Self::Diagnostic(diagnostic) => diagnostic.make_owned(),
             _ => {}
         }

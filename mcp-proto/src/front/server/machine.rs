@@ -71,7 +71,7 @@ pub trait ServerMachine {
 
     /// Lets go of the stream that is to carry a request's answer, where each request has one and the client can fetch
     /// the answer later. Does nothing otherwise.
-    fn release(&mut self, _now: Instant, _request: InboundId) {}
+    fn close_sse_stream(&mut self, _now: Instant, _request: InboundId) {}
 
     /// Closes in an orderly way.
     fn close(&mut self, now: Instant);

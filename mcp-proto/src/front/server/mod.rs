@@ -1,14 +1,14 @@
 //! The server's handle.
 
 mod access;
-mod asks;
 mod context;
 mod core;
 mod driver;
 mod events;
 mod extensions;
-mod handled;
 mod machine;
+mod server_requests;
+mod suspendable_handler;
 
 use ::core::fmt;
 use ::core::future::poll_fn;
@@ -20,38 +20,38 @@ use alloc::sync::Arc;
 use serde::Serialize;
 
 use super::error::Error;
-use super::events::{self as listening, Events, Source};
+use super::events::{self as listening, EventSource, Events};
 use super::request::Request;
+use super::request_slots::{self, FollowKind};
 use super::router::Router;
 use super::shared::Shared;
-use super::slots::{self, Follow};
-use super::tasks::Home;
-use super::{Clock, Entropy, Mode};
+use super::tasks::TaskService;
+use super::{Clock, Entropy, HandlerMode};
 use crate::peer::server::{CloseReason, ListKind, Session};
 use crate::peer::{InboundId, Outcome, OutgoingRequest, RequestId};
 use crate::schema::tasks::TaskUpdatedParams;
 use crate::schema::{Json, LoggingLevel, LoggingMessageParams, Method, ProgressParams};
 
-pub(super) use self::access::Allowed;
-#[cfg(feature = "seal")]
-pub(super) use self::asks::Sealing;
+pub(super) use self::access::CallerAccess;
 pub(super) use self::core::{Caller, ServerCore};
-pub use asks::{Ask, Completion};
 #[cfg(feature = "seal")]
-pub use asks::{SingleUse, StateId, StateUse, UsedStates};
+pub(super) use self::server_requests::Sealing;
 pub use context::{Context, Progress};
 pub use driver::ServerDriver;
 pub use events::ServerEvent;
 pub use machine::ServerMachine;
+pub use server_requests::{ElicitationCompletion, InputFuture};
+#[cfg(feature = "seal")]
+pub use server_requests::{SingleUse, StateId, StateUse, UsedStates};
 
 /// The connection as handles see it, whatever the machine's own type.
 pub(super) type Connection = Shared<ServerCore, dyn ServerMachine + Send>;
 
 /// The connection, for what is asked of the client.
-pub(super) struct Link {
+pub(super) struct ServerLink {
     pub(super) connection: Arc<Connection>,
     /// The client's request on whose behalf it is asked, if it is on behalf of one.
-    pub(super) of: Option<InboundId>,
+    pub(super) on_behalf_of: Option<InboundId>,
 }
 
 /// Joins a machine to the router that answers for it, a handle for its application and a driver for its transport.
@@ -66,19 +66,20 @@ pub fn server<M, H>(
 ) -> (ServerHandle, ServerDriver<M, H>)
 where
     M: ServerMachine + Send + 'static,
-    H: Mode,
+    H: HandlerMode,
 {
     let router = router.into();
     let shared = Arc::new(Shared::new(ServerCore::default(), machine, clock.clone()));
-    let handle = ServerHandle { link: Arc::new(Link { connection: shared.clone(), of: None }) };
-    let home = router.desk().map(|desk| {
+    let handle =
+        ServerHandle { link: Arc::new(ServerLink { connection: shared.clone(), on_behalf_of: None }) };
+    let home = router.task_registry().map(|desk| {
         let connection = shared.clone();
         let audience = Box::new(move |params: &TaskUpdatedParams| {
             connection.command(|_, machine, now, _| machine.task_updated(now, params));
         });
-        Arc::new(Home::new(desk.clone(), clock, audience))
+        Arc::new(TaskService::new(desk.clone(), clock, audience))
     });
-    (handle, ServerDriver::new(shared, entropy, router, home).running_tasks())
+    (handle, ServerDriver::new(shared, entropy, router, home).with_task_runner())
 }
 
 /// What an application holds of one connection of its server: to tell the client of changes, to hear of its end.
@@ -86,7 +87,7 @@ where
 /// It is cheap to clone and usable from any thread. The connection does not depend on it: it may be dropped.
 #[derive(Clone)]
 pub struct ServerHandle {
-    link: Arc<Link>,
+    link: Arc<ServerLink>,
 }
 
 impl ServerHandle {
@@ -119,18 +120,18 @@ impl ServerHandle {
 
     /// The legacy session, once the client has opened one.
     pub fn session(&self) -> Option<Session> {
-        self.link.connection.look(|_, machine| machine.session().cloned())
+        self.link.connection.read(|_, machine| machine.session().cloned())
     }
 
     /// What the client says on its own account, from now on.
     pub fn events(&self) -> Events<ServerEvent> {
         let key = self.link.connection.with(|core, _, _, _| core.listeners.add());
-        Events::new(Box::new(Hearing(self.link.connection.clone())), key)
+        Events::new(Box::new(ConnectionEvents(self.link.connection.clone())), key)
     }
 
     /// Waits until the connection is over, without closing it.
     pub async fn closed(&self) -> CloseReason {
-        let mut waiting = Waiting { connection: &self.link.connection, key: None };
+        let mut waiting = CloseWaiter { connection: &self.link.connection, key: None };
         poll_fn(|cx| waiting.poll(cx.waker())).await
     }
 
@@ -148,17 +149,17 @@ impl fmt::Debug for ServerHandle {
 }
 
 /// Somebody who waits for the end of the connection.
-struct Waiting<'a> {
+struct CloseWaiter<'a> {
     connection: &'a Connection,
     key: Option<u64>,
 }
 
-impl Waiting<'_> {
+impl CloseWaiter<'_> {
     fn poll(&mut self, waker: &Waker) -> Poll<CloseReason> {
         let left = waker.clone();
         self.connection.with(|core, _, _, wakers| match &core.closed {
             Some(closed) => {
-                wakers.spend(Some(left));
+                wakers.discard(Some(left));
                 Poll::Ready(closed.clone())
             }
             None => {
@@ -169,7 +170,7 @@ impl Waiting<'_> {
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for CloseWaiter<'_> {
     fn drop(&mut self) {
         if self.key.is_some() {
             self.connection.with(|core, _, _, wakers| core.waiters.leave(self.key, wakers));
@@ -178,10 +179,10 @@ impl Drop for Waiting<'_> {
 }
 
 /// The connection, for a stream of its events.
-struct Hearing(Arc<Connection>);
+struct ConnectionEvents(Arc<Connection>);
 
-impl Source<ServerEvent> for Hearing {
-    fn poll_event(&self, key: u64, waker: Waker) -> Poll<Option<listening::Heard<ServerEvent>>> {
+impl EventSource<ServerEvent> for ConnectionEvents {
+    fn poll_event(&self, key: u64, waker: Waker) -> Poll<Option<listening::QueuedEvent<ServerEvent>>> {
         self.0.with(|core, _, _, wakers| core.listeners.poll(key, waker, wakers))
     }
 
@@ -190,9 +191,10 @@ impl Source<ServerEvent> for Hearing {
     }
 }
 
-impl slots::Link for Link {
-    fn send(&self, request: OutgoingRequest<'_>, follow: Follow) -> Result<RequestId, Error> {
-        self.connection.command(|core, machine, now, _| core.send(machine, now, self.of, request, follow))
+impl request_slots::RequestLink for ServerLink {
+    fn send(&self, request: OutgoingRequest<'_>, follow: FollowKind) -> Result<RequestId, Error> {
+        self.connection
+            .command(|core, machine, now, _| core.send(machine, now, self.on_behalf_of, request, follow))
     }
 
     fn missed_progress(&self, request: RequestId) -> u64 {

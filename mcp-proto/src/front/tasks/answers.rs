@@ -4,7 +4,7 @@ use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::{String, ToString};
 
-use super::{Standing, TaskRecord};
+use super::{StoredTaskState, TaskRecord};
 use crate::rpc::{ErrorObject, code};
 use crate::schema::{ElicitParams, InputRequest, InputResponse, InputResponses, Json};
 
@@ -12,7 +12,7 @@ use crate::schema::{ElicitParams, InputRequest, InputResponse, InputResponses, J
 ///
 /// # Errors
 /// What to answer if one does not fit what was asked.
-pub(super) fn fitting<'a>(
+pub(super) fn matching_answers<'a>(
     responses: &InputResponses,
     asked: impl Fn(&str) -> Option<&'a InputRequest>,
 ) -> Result<BTreeMap<String, Json>, ErrorObject> {
@@ -20,7 +20,7 @@ pub(super) fn fitting<'a>(
     for (key, response) in responses.iter() {
         let Some(request) = asked(key) else { continue };
         let encode = |()| Json::encode(response).map_err(|error| error.to_string());
-        let answer = fits(request, response).and_then(encode).map_err(|why| {
+        let answer = check_answer(request, response).and_then(encode).map_err(|why| {
             let message = format!("the response {key:?} does not fit what was asked for: {why}");
             ErrorObject::new(code::INVALID_PARAMS, message)
         })?;
@@ -30,7 +30,7 @@ pub(super) fn fitting<'a>(
 }
 
 /// Whether a response can be that to a request, and why not.
-fn fits(request: &InputRequest, response: &InputResponse) -> Result<(), String> {
+fn check_answer(request: &InputRequest, response: &InputResponse) -> Result<(), String> {
     match (request, response) {
         (InputRequest::Elicit(ElicitParams::Form(form)), InputResponse::Elicit(answer)) => {
             form.check(answer).map_err(|error| error.to_string())
@@ -49,15 +49,15 @@ impl TaskRecord {
     /// # Errors
     /// What to answer if one does not fit what was asked; then none is taken.
     pub(super) fn take_answers(&mut self, responses: &InputResponses) -> Result<bool, ErrorObject> {
-        let Standing::InputRequired(requests) = &mut self.standing else { return Ok(false) };
-        let mut taken = fitting(responses, |key| requests.get(key))?;
+        let StoredTaskState::InputRequired(requests) = &mut self.state else { return Ok(false) };
+        let mut taken = matching_answers(responses, |key| requests.get(key))?;
         let any = !taken.is_empty();
         for key in taken.keys() {
             requests.remove(key);
         }
         self.answers.append(&mut taken);
         if requests.is_empty() {
-            self.standing = Standing::Working;
+            self.state = StoredTaskState::Working;
         }
         Ok(any)
     }

@@ -2,8 +2,8 @@
 
 use alloc::string::String;
 
-use super::Live;
-use super::methods::related;
+use super::RunningTask;
+use super::methods::related_task_meta;
 use crate::front::Context;
 use crate::schema::tasks::legacy::{TaskStatusChanged, TaskStatusParams};
 use crate::schema::{Era, LoggingMessageParams, Notification, Progress, ProgressParams, meta};
@@ -24,24 +24,24 @@ impl Context {
     }
 
     /// R7: the token of the call is good for as long as the task runs. The tasks extension has no progress.
-    pub(in crate::front) fn progress_of_task(&self, task: &Live, mut params: ProgressParams) {
-        if self.era() == Era::Legacy && task.advances(&params.progress) {
-            params.meta.insert(meta::RELATED_TASK, related(task.id()));
+    pub(in crate::front) fn progress_of_task(&self, task: &RunningTask, mut params: ProgressParams) {
+        if self.era() == Era::Legacy && task.accept_progress(&params.progress) {
+            params.meta.insert(meta::RELATED_TASK, related_task_meta(task.id()));
             self.connection()
                 .command(|_, machine, now, _| machine.notify_session(now, Progress::INFO, &params));
         }
     }
 
     /// The tasks extension has no log messages.
-    pub(in crate::front) fn log_of_task(&self, task: &Live, mut params: LoggingMessageParams) {
-        if self.era() == Era::Legacy && !task.is_over() {
-            params.meta.insert(meta::RELATED_TASK, related(task.id()));
+    pub(in crate::front) fn log_of_task(&self, task: &RunningTask, mut params: LoggingMessageParams) {
+        if self.era() == Era::Legacy && !task.has_ended() {
+            params.meta.insert(meta::RELATED_TASK, related_task_meta(task.id()));
             self.connection().command(|_, machine, now, _| machine.log(now, None, &params));
         }
     }
 
     /// Tells a client of 2025-11-25 how its task is doing.
-    pub(super) fn tell_status(&self, params: &TaskStatusParams) {
+    pub(super) fn notify_task_status(&self, params: &TaskStatusParams) {
         self.connection()
             .command(|_, machine, now, _| machine.notify_session(now, TaskStatusChanged::INFO, params));
     }

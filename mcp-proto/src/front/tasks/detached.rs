@@ -6,21 +6,21 @@ use core::future::Future;
 
 use super::super::Context;
 use crate::front::ToolOutput;
-use crate::front::handling::SendFuture;
 use crate::front::reply::Reply;
 use crate::front::router::OutputCheck;
+use crate::front::running_handlers::SendFuture;
 use crate::schema::tasks::legacy::TaskMetadata;
 
 /// What is left to do of a tool's work, as a task: see [`Router::detaching_tool`](crate::front::Router::detaching_tool).
-pub struct Detached {
-    work: Box<Work>,
+pub struct DetachedWork {
+    work: Box<DetachedFn>,
     /// What its result is held to.
     check: OutputCheck,
 }
 
-type Work = dyn FnOnce(Context, OutputCheck) -> SendFuture<Reply> + Send;
+type DetachedFn = dyn FnOnce(Context, OutputCheck) -> SendFuture<Reply> + Send;
 
-impl Detached {
+impl DetachedWork {
     /// Work that is begun with a context of its own, in which asking the client and reporting status concern the task.
     pub fn new<F>(work: impl FnOnce(Context) -> F + Send + 'static) -> Self
     where
@@ -34,7 +34,7 @@ impl Detached {
     }
 
     /// The same of a tool whose results are held to this.
-    pub(in crate::front) fn of_tool(self, check: OutputCheck) -> Self {
+    pub(in crate::front) fn with_check(self, check: OutputCheck) -> Self {
         Self { check, ..self }
     }
 
@@ -44,7 +44,7 @@ impl Detached {
     }
 }
 
-impl fmt::Debug for Detached {
+impl fmt::Debug for DetachedWork {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Detached").finish_non_exhaustive()
     }
@@ -52,11 +52,11 @@ impl fmt::Debug for Detached {
 
 /// A tool whose handler has done what it does before there is a task.
 #[doc(hidden)]
-pub struct Detachment {
+pub struct DetachedCall {
     pub(in crate::front) tool: alloc::string::String,
     /// What the client said of a task (2025-11-25).
-    pub(in crate::front) asked: Option<TaskMetadata>,
+    pub(in crate::front) metadata: Option<TaskMetadata>,
     /// The request that the handler answered.
     pub(in crate::front) context: Context,
-    pub(in crate::front) rest: Detached,
+    pub(in crate::front) work: DetachedWork,
 }

@@ -34,24 +34,24 @@ impl Default for MemoryLimits {
 /// [more than its share](crate::quota::Shares::try_take) of the tasks or of the bytes is refused before.
 #[derive(Debug)]
 pub struct MemoryStore {
-    shelf: Mutex<Shelf>,
+    table: Mutex<TaskTable>,
 }
 
 #[derive(Debug)]
-struct Shelf {
-    tasks: BTreeMap<String, Kept>,
+struct TaskTable {
+    tasks: BTreeMap<String, StoredTask>,
     /// The tasks of each owner, in the order in which they began.
-    order: BTreeMap<(Option<Principal>, u64), String>,
+    by_owner: BTreeMap<(Option<Principal>, u64), String>,
     expiry: BTreeSet<(UnixTime, String)>,
-    next: u64,
+    next_sequence: u64,
     counts: Shares,
     bytes: Shares,
 }
 
 #[derive(Debug)]
-struct Kept {
+struct StoredTask {
     record: TaskRecord,
-    place: u64,
+    sequence: u64,
     bytes: usize,
 }
 
@@ -64,20 +64,20 @@ impl Default for MemoryStore {
 impl MemoryStore {
     /// A store of these limits.
     pub fn new(limits: MemoryLimits) -> Self {
-        let shelf = Shelf {
+        let shelf = TaskTable {
             tasks: BTreeMap::new(),
-            order: BTreeMap::new(),
+            by_owner: BTreeMap::new(),
             expiry: BTreeSet::new(),
-            next: 0,
+            next_sequence: 0,
             counts: Shares::new(limits.tasks),
             bytes: Shares::new(limits.bytes),
         };
-        Self { shelf: Mutex::new(shelf) }
+        Self { table: Mutex::new(shelf) }
     }
 
     /// How many tasks it keeps.
     pub fn len(&self) -> usize {
-        lock(&self.shelf).tasks.len()
+        lock(&self.table).tasks.len()
     }
 
     /// Whether it keeps none.
@@ -86,7 +86,7 @@ impl MemoryStore {
     }
 }
 
-impl Shelf {
+impl TaskTable {
     fn create(&mut self, record: TaskRecord) -> Result<(), StoreError> {
         if self.tasks.contains_key(&record.id) {
             return Err(StoreError::Conflict);
@@ -98,11 +98,11 @@ impl Shelf {
         }
         self.counts.take(owner, 1);
         self.bytes.take(owner, bytes);
-        let place = self.next;
-        self.next = place.saturating_add(1);
-        self.order.insert((record.owner.clone(), place), record.id.clone());
+        let place = self.next_sequence;
+        self.next_sequence = place.saturating_add(1);
+        self.by_owner.insert((record.owner.clone(), place), record.id.clone());
         self.expiry.extend(record.expires_at().map(|end| (end, record.id.clone())));
-        self.tasks.insert(record.id.clone(), Kept { record, place, bytes });
+        self.tasks.insert(record.id.clone(), StoredTask { record, sequence: place, bytes });
         Ok(())
     }
 
@@ -139,11 +139,11 @@ impl Shelf {
             None => Bound::Included((owner.cloned(), 0)),
             Some(cursor) => {
                 let last = self.tasks.get(cursor).filter(|kept| kept.record.owner.as_ref() == owner);
-                Bound::Excluded((owner.cloned(), last.ok_or(StoreError::Cursor)?.place))
+                Bound::Excluded((owner.cloned(), last.ok_or(StoreError::Cursor)?.sequence))
             }
         };
         let end = Bound::Included((owner.cloned(), u64::MAX));
-        let mut ids = self.order.range((start, end)).map(|(_, id)| id);
+        let mut ids = self.by_owner.range((start, end)).map(|(_, id)| id);
         let mut page = TaskPage::default();
         let records = ids.by_ref().filter_map(|id| self.tasks.get(id)).map(|kept| kept.record.clone());
         page.tasks.extend(records.take(most));
@@ -159,28 +159,28 @@ impl Shelf {
             if let Some(kept) = self.tasks.remove(&id) {
                 self.counts.give_back(&kept.record.quota_owner, 1);
                 self.bytes.give_back(&kept.record.quota_owner, kept.bytes);
-                self.order.remove(&(kept.record.owner, kept.place));
+                self.by_owner.remove(&(kept.record.owner, kept.sequence));
             }
         }
     }
 }
 
 /// Everything is done at once.
-fn done<'a, T: Send + 'a>(result: Result<T, StoreError>) -> StoreFuture<'a, T> {
+fn ready_future<'a, T: Send + 'a>(result: Result<T, StoreError>) -> StoreFuture<'a, T> {
     Box::pin(ready(result))
 }
 
 impl TaskStore for MemoryStore {
     fn create(&self, record: TaskRecord) -> StoreFuture<'_, ()> {
-        done(lock(&self.shelf).create(record))
+        ready_future(lock(&self.table).create(record))
     }
 
     fn get<'a>(&'a self, id: &'a str) -> StoreFuture<'a, Option<TaskRecord>> {
-        done(Ok(lock(&self.shelf).tasks.get(id).map(|kept| kept.record.clone())))
+        ready_future(Ok(lock(&self.table).tasks.get(id).map(|kept| kept.record.clone())))
     }
 
     fn update(&self, record: TaskRecord) -> StoreFuture<'_, ()> {
-        done(lock(&self.shelf).update(record))
+        ready_future(lock(&self.table).update(record))
     }
 
     fn list<'a>(
@@ -189,12 +189,12 @@ impl TaskStore for MemoryStore {
         after: Option<&'a str>,
         most: usize,
     ) -> StoreFuture<'a, TaskPage> {
-        done(lock(&self.shelf).list(owner, after, most))
+        ready_future(lock(&self.table).list(owner, after, most))
     }
 
     fn expire(&self, now: UnixTime) -> StoreFuture<'_, ()> {
-        lock(&self.shelf).expire(now);
-        done(Ok(()))
+        lock(&self.table).expire(now);
+        ready_future(Ok(()))
     }
 
     /// No other process has it, and no router looks for what another one might have changed.

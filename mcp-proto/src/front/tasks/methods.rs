@@ -7,13 +7,13 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::desk::{Found, failed};
-use super::live::Live;
-use super::runner::looking;
-use super::{Home, Standing, StoreError, TaskRecord};
+use super::registry::{TaskLookup, store_failed};
+use super::runner::refresh_interval;
+use super::running::RunningTask;
+use super::{StoreError, StoredTaskState, TaskRecord, TaskService};
 use crate::front::Context;
-use crate::front::handling::SendFuture;
 use crate::front::reply::{Reply, decode_params};
+use crate::front::running_handlers::SendFuture;
 use crate::peer::server::missing_capabilities;
 use crate::rpc::{ErrorObject, Raw, code};
 use crate::schema::tasks::{CancelTask, GetTask, UpdateTask, legacy};
@@ -22,7 +22,7 @@ use crate::schema::{
 };
 
 /// What is asked.
-enum Asking {
+enum TaskMethod {
     Get,
     Update,
     Cancel,
@@ -34,75 +34,76 @@ enum Asking {
 
 /// Answers a request that concerns tasks; `None` if it does not. A page of a list has `page` tasks.
 pub(in crate::front) fn answer(
-    home: &Arc<Home>,
+    home: &Arc<TaskService>,
     method: &str,
     params: Option<&Raw>,
     context: &Context,
     page: usize,
 ) -> Option<SendFuture<Reply>> {
     let asking = match (context.era(), method) {
-        (Era::Modern, GetTask::NAME) => Asking::Get,
-        (Era::Modern, UpdateTask::NAME) => Asking::Update,
-        (Era::Modern, CancelTask::NAME) => Asking::Cancel,
-        (Era::Legacy, legacy::GetTask::NAME) => Asking::LegacyGet,
-        (Era::Legacy, legacy::TaskResult::NAME) => Asking::LegacyResult,
-        (Era::Legacy, legacy::ListTasks::NAME) => Asking::LegacyList,
-        (Era::Legacy, legacy::CancelTask::NAME) => Asking::LegacyCancel,
+        (Era::Modern, GetTask::NAME) => TaskMethod::Get,
+        (Era::Modern, UpdateTask::NAME) => TaskMethod::Update,
+        (Era::Modern, CancelTask::NAME) => TaskMethod::Cancel,
+        (Era::Legacy, legacy::GetTask::NAME) => TaskMethod::LegacyGet,
+        (Era::Legacy, legacy::TaskResult::NAME) => TaskMethod::LegacyResult,
+        (Era::Legacy, legacy::ListTasks::NAME) => TaskMethod::LegacyList,
+        (Era::Legacy, legacy::CancelTask::NAME) => TaskMethod::LegacyCancel,
         _ => return None,
     };
-    let asked = Asked { home: home.clone(), context: context.clone(), params: params.cloned(), page };
+    let asked =
+        TaskRequest { service: home.clone(), context: context.clone(), params: params.cloned(), page };
     Some(Box::pin(async move {
         let answered = match asking {
-            Asking::Get => asked.get().await,
-            Asking::Update => asked.update().await,
-            Asking::Cancel => asked.cancel().await,
-            Asking::LegacyGet => asked.legacy_get().await,
-            Asking::LegacyResult => asked.legacy_result().await,
-            Asking::LegacyList => asked.legacy_list().await,
-            Asking::LegacyCancel => asked.legacy_cancel().await,
+            TaskMethod::Get => asked.get().await,
+            TaskMethod::Update => asked.update().await,
+            TaskMethod::Cancel => asked.cancel().await,
+            TaskMethod::LegacyGet => asked.legacy_get().await,
+            TaskMethod::LegacyResult => asked.legacy_result().await,
+            TaskMethod::LegacyList => asked.legacy_list().await,
+            TaskMethod::LegacyCancel => asked.legacy_cancel().await,
         };
         answered.unwrap_or_else(Reply::Error)
     }))
 }
 
-struct Asked {
-    home: Arc<Home>,
+struct TaskRequest {
+    service: Arc<TaskService>,
     context: Context,
     params: Option<Raw>,
     page: usize,
 }
 
-impl Asked {
+impl TaskRequest {
     /// S11.9: the owner is compared each time.
-    async fn look(&self, id: &str) -> Result<Found, ErrorObject> {
-        self.home.desk.look(id, self.context.principal(), self.home.now()).await
+    async fn lookup(&self, id: &str) -> Result<TaskLookup, ErrorObject> {
+        self.service.registry.lookup(id, self.context.principal(), self.service.now()).await
     }
 
     /// How a task is doing, what other instances have made of it included.
     async fn record(&self, id: &str) -> Result<TaskRecord, ErrorObject> {
-        let live = match self.look(id).await? {
-            Found::Here(live) => live,
-            Found::Stored(record) => return Ok(*record),
+        let live = match self.lookup(id).await? {
+            TaskLookup::Running(live) => live,
+            TaskLookup::Stored(record) => return Ok(*record),
         };
-        let store = &self.home.desk.config.store;
+        let store = &self.service.registry.config.store;
         if store.is_shared()
-            && !live.is_over()
+            && !live.has_ended()
             && let Ok(Some(kept)) = store.get(id).await
         {
-            live.learn(kept);
+            live.merge(kept);
         }
-        Ok(self.shown(&live).await)
+        Ok(self.visible_record(&live).await)
     }
 
     /// How a task is doing that runs here. What other instances can not know yet is told once they can: the client may
     /// answer it at one of them.
-    async fn shown(&self, live: &Live) -> TaskRecord {
-        if self.home.desk.config.store.is_shared() { live.kept().await } else { live.record() }
+    async fn visible_record(&self, live: &RunningTask) -> TaskRecord {
+        if self.service.registry.config.store.is_shared() { live.saved_record().await } else { live.record() }
     }
 
     /// What is to reach the instance that runs a task needs a store by which it does.
-    fn shared(&self) -> Result<(), ErrorObject> {
-        if self.home.desk.config.store.is_shared() { Ok(()) } else { Err(elsewhere()) }
+    fn require_shared_store(&self) -> Result<(), ErrorObject> {
+        if self.service.registry.config.store.is_shared() { Ok(()) } else { Err(runs_elsewhere()) }
     }
 
     fn params<M: Method>(&self) -> Result<M::Params, ErrorObject> {
@@ -110,7 +111,7 @@ impl Asked {
     }
 
     /// S11.7
-    fn declared(&self) -> Result<(), ErrorObject> {
+    fn require_declared(&self) -> Result<(), ErrorObject> {
         let needed = ClientCapability::TasksExtension;
         if self.context.client_capabilities().has(needed) {
             return Ok(());
@@ -122,75 +123,79 @@ impl Asked {
 
     /// S11.3
     async fn get(&self) -> Result<Reply, ErrorObject> {
-        self.declared()?;
+        self.require_declared()?;
         let params = self.params::<GetTask>()?;
         Ok(Reply::result(self.record(&params.task_id).await?.detailed()))
     }
 
     /// S11.8
     async fn update(&self) -> Result<Reply, ErrorObject> {
-        self.declared()?;
+        self.require_declared()?;
         let params = self.params::<UpdateTask>()?;
-        match self.look(&params.task_id).await? {
-            Found::Here(live) => live.take_answers(&params.input_responses)?,
-            Found::Stored(record) => self.leave_answers(*record, &params.input_responses).await?,
+        match self.lookup(&params.task_id).await? {
+            TaskLookup::Running(live) => live.take_answers(&params.input_responses)?,
+            TaskLookup::Stored(record) => self.store_answers(*record, &params.input_responses).await?,
         }
         Ok(Reply::result(EmptyResult::new()))
     }
 
     /// Leaves answers in the store, where the instance that runs the task finds them.
-    async fn leave_answers(
+    async fn store_answers(
         &self,
         mut record: TaskRecord,
         responses: &InputResponses,
     ) -> Result<(), ErrorObject> {
         loop {
-            if !record.standing.is_terminal() {
-                self.shared()?;
+            if !record.state.is_terminal() {
+                self.require_shared_store()?;
             }
             if !record.take_answers(responses)? {
                 return Ok(());
             }
-            record.updated_at = self.home.now().max(record.updated_at);
-            match self.home.desk.config.store.update(record.clone()).await {
+            record.updated_at = self.service.now().max(record.updated_at);
+            match self.service.registry.config.store.update(record.clone()).await {
                 Ok(()) => return Ok(()),
-                Err(StoreError::Conflict) => match self.look(&record.id).await? {
-                    Found::Here(live) => return live.take_answers(responses),
-                    Found::Stored(newer) => record = *newer,
+                Err(StoreError::Conflict) => match self.lookup(&record.id).await? {
+                    TaskLookup::Running(live) => return live.take_answers(responses),
+                    TaskLookup::Stored(newer) => record = *newer,
                 },
-                Err(error) => return Err(failed(error)),
+                Err(error) => return Err(store_failed(error)),
             }
         }
     }
 
     /// Whatever the task has come to, the wish is acknowledged.
     async fn cancel(&self) -> Result<Reply, ErrorObject> {
-        self.declared()?;
+        self.require_declared()?;
         let params = self.params::<CancelTask>()?;
-        let found = self.look(&params.task_id).await?;
-        self.give_up(found).await?;
+        let found = self.lookup(&params.task_id).await?;
+        self.cancel_task(found).await?;
         Ok(Reply::result(EmptyResult::new()))
     }
 
     /// Cancels a task, unless it has ended; how it is then.
-    async fn give_up(&self, mut found: Found) -> Result<TaskRecord, ErrorObject> {
+    async fn cancel_task(&self, mut found: TaskLookup) -> Result<TaskRecord, ErrorObject> {
         loop {
             let record = match found {
-                Found::Here(live) => {
-                    live.end(Standing::Cancelled);
-                    return Ok(self.shown(&live).await);
+                TaskLookup::Running(live) => {
+                    live.end(StoredTaskState::Cancelled);
+                    return Ok(self.visible_record(&live).await);
                 }
-                Found::Stored(record) if record.standing.is_terminal() => return Ok(*record),
-                Found::Stored(record) => *record,
+                TaskLookup::Stored(record) if record.state.is_terminal() => return Ok(*record),
+                TaskLookup::Stored(record) => *record,
             };
             // The instance that runs it learns of it when it next looks, or has something to store.
-            let updated_at = self.home.now().max(record.updated_at);
-            let cancelled =
-                TaskRecord { updated_at, standing: Standing::Cancelled, answers: BTreeMap::new(), ..record };
-            match self.home.desk.config.store.update(cancelled.clone()).await {
+            let updated_at = self.service.now().max(record.updated_at);
+            let cancelled = TaskRecord {
+                updated_at,
+                state: StoredTaskState::Cancelled,
+                answers: BTreeMap::new(),
+                ..record
+            };
+            match self.service.registry.config.store.update(cancelled.clone()).await {
                 Ok(()) => return Ok(cancelled),
-                Err(StoreError::Conflict) => found = self.look(&cancelled.id).await?,
-                Err(error) => return Err(failed(error)),
+                Err(StoreError::Conflict) => found = self.lookup(&cancelled.id).await?,
+                Err(error) => return Err(store_failed(error)),
             }
         }
     }
@@ -207,37 +212,38 @@ impl Asked {
         let params = self.params::<legacy::TaskResult>()?;
         let id = params.task_id;
         let standing = loop {
-            match self.look(&id).await? {
-                Found::Here(live) => {
+            match self.lookup(&id).await? {
+                TaskLookup::Running(live) => {
                     // What the task asks the client goes out with this request.
-                    let _awaiting = live.await_by(self.context.id());
-                    live.over().await;
-                    break self.shown(&live).await.standing;
+                    let _awaiting = live.add_result_waiter(self.context.id());
+                    live.wait_ended().await;
+                    break self.visible_record(&live).await.state;
                 }
-                Found::Stored(record) if record.standing.is_terminal() => break record.standing,
-                Found::Stored(record) => {
-                    self.shared()?;
-                    self.home.pause(looking(record.poll_interval)).await?;
+                TaskLookup::Stored(record) if record.state.is_terminal() => break record.state,
+                TaskLookup::Stored(record) => {
+                    self.require_shared_store()?;
+                    self.service.sleep(refresh_interval(record.poll_interval)).await?;
                 }
             }
         };
         match standing {
-            Standing::Completed(result) => result_of(&id, &result).map(Reply::result),
-            Standing::Failed(error) => Err(error),
+            StoredTaskState::Completed(result) => result_of(&id, &result).map(Reply::result),
+            StoredTaskState::Failed(error) => Err(error),
             _ => Err(ErrorObject::new(code::INTERNAL_ERROR, format!("the task {id:?} was cancelled"))),
         }
     }
 
     async fn legacy_list(&self) -> Result<Reply, ErrorObject> {
         let params = self.params::<legacy::ListTasks>()?;
-        let (owner, now) = (self.context.principal(), self.home.now());
-        let store = &self.home.desk.config.store;
-        let page = store.list(owner, params.cursor.as_deref(), self.page.max(1)).await.map_err(failed)?;
+        let (owner, now) = (self.context.principal(), self.service.now());
+        let store = &self.service.registry.config.store;
+        let page =
+            store.list(owner, params.cursor.as_deref(), self.page.max(1)).await.map_err(store_failed)?;
         let shown = page.tasks.into_iter().filter(|record| {
             // A store that mixes owners up must not show them to one another.
             record.owner.as_ref() == owner && !record.is_expired(now)
         });
-        let tasks = shown.map(|record| match self.home.desk.find(&record.id, owner) {
+        let tasks = shown.map(|record| match self.service.registry.find(&record.id, owner) {
             Some(live) => live.record().legacy_task(),
             None => record.legacy_task(),
         });
@@ -249,13 +255,13 @@ impl Asked {
     /// A task that has ended can't be cancelled.
     async fn legacy_cancel(&self) -> Result<Reply, ErrorObject> {
         let params = self.params::<legacy::CancelTask>()?;
-        let found = self.look(&params.task_id).await?;
+        let found = self.lookup(&params.task_id).await?;
         let was_over = match &found {
-            Found::Here(live) => live.is_over(),
-            Found::Stored(record) => record.standing.is_terminal(),
+            TaskLookup::Running(live) => live.has_ended(),
+            TaskLookup::Stored(record) => record.state.is_terminal(),
         };
-        let record = self.give_up(found).await?;
-        if was_over || record.standing != Standing::Cancelled {
+        let record = self.cancel_task(found).await?;
+        if was_over || record.state != StoredTaskState::Cancelled {
             let message = format!("the task {:?} is {} already", record.id, record.legacy_status().as_str());
             return Err(ErrorObject::new(code::INVALID_PARAMS, message));
         }
@@ -268,16 +274,16 @@ fn result_of(id: &str, result: &Json) -> Result<EmptyResult, ErrorObject> {
     let mut result: EmptyResult = result.decode().map_err(|error| {
         ErrorObject::new(code::INTERNAL_ERROR, format!("the result that was kept can't be read: {error}"))
     })?;
-    result.meta.insert(meta::RELATED_TASK, related(id));
+    result.meta.insert(meta::RELATED_TASK, related_task_meta(id));
     Ok(result)
 }
 
 /// What marks a message as that of a task (2025-11-25).
-pub(super) fn related(id: &str) -> Json {
+pub(super) fn related_task_meta(id: &str) -> Json {
     let task = legacy::RelatedTask::new(String::from(id));
     Json::encode(&task).unwrap_or_else(|_| Json::null())
 }
 
-fn elsewhere() -> ErrorObject {
+fn runs_elsewhere() -> ErrorObject {
     ErrorObject::new(code::INTERNAL_ERROR, "the task runs in another instance of this server")
 }

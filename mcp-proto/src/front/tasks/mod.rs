@@ -43,32 +43,32 @@
 //! <https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks>
 
 mod answers;
-mod asking;
 mod config;
 mod context;
-mod desk;
 mod detached;
-mod home;
-mod live;
+mod input;
 mod memory;
 mod methods;
-mod pause;
 mod record;
+mod registry;
 mod runner;
+mod running;
+mod service;
+mod sleep;
 mod store;
 mod wire;
 
 pub use config::{TaskChoice, TaskConfig, TaskListing};
-pub use detached::Detached;
 #[doc(hidden)]
-pub use detached::Detachment;
+pub use detached::DetachedCall;
+pub use detached::DetachedWork;
 pub use memory::{MemoryLimits, MemoryStore};
-pub use record::{Standing, TaskRecord};
+pub use record::{StoredTaskState, TaskRecord};
 pub use store::{StoreError, StoreFuture, TaskPage, TaskStore};
 
-pub(crate) use asking::ask_by_task;
-pub(crate) use desk::Desk;
-pub(crate) use home::{Home, Start, Work};
-pub(crate) use live::Live;
+pub(crate) use input::request_task_input;
 pub(super) use methods::answer;
-pub(crate) use runner::Runner;
+pub(crate) use registry::TaskRegistry;
+pub(crate) use runner::TaskRunner;
+pub(crate) use running::RunningTask;
+pub(crate) use service::{TaskService, TaskSpec, TaskWork};

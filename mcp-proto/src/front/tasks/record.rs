@@ -37,14 +37,14 @@ pub struct TaskRecord {
     /// How it is doing, in words.
     pub message: Option<String>,
     /// How it is doing.
-    pub standing: Standing,
+    pub state: StoredTaskState,
     /// Answers that other instances have taken, by the keys of what was asked, until the one that runs the task has them.
     pub answers: BTreeMap<String, Json>,
 }
 
 /// How a task is doing.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Standing {
+pub enum StoredTaskState {
     /// It is being worked on.
     Working,
     /// It needs input: the requests that have not been answered.
@@ -57,7 +57,7 @@ pub enum Standing {
     Cancelled,
 }
 
-impl Standing {
+impl StoredTaskState {
     /// Whether it stays so for good.
     pub fn is_terminal(&self) -> bool {
         !matches!(self, Self::Working | Self::InputRequired(_))
@@ -101,15 +101,15 @@ impl TaskRecord {
     /// If an input request of the application's own making does not encode.
     pub fn to_json(&self) -> Result<Json, serde_json::Error> {
         let (mut asked, mut result, mut error) = (None, None, None);
-        match &self.standing {
-            Standing::InputRequired(requests) => {
+        match &self.state {
+            StoredTaskState::InputRequired(requests) => {
                 asked = Some(InputRequiredResult::requests(requests.clone()))
             }
-            Standing::Completed(json) => result = Some(json.clone()),
-            Standing::Failed(object) => error = Some(task_error(object)),
-            Standing::Working | Standing::Cancelled => {}
+            StoredTaskState::Completed(json) => result = Some(json.clone()),
+            StoredTaskState::Failed(object) => error = Some(task_error(object)),
+            StoredTaskState::Working | StoredTaskState::Cancelled => {}
         }
-        Json::encode(&Kept {
+        Json::encode(&RecordJson {
             id: self.id.clone(),
             owner: self.owner.as_ref().map(|owner| owner.as_str().into()),
             version: self.version,
@@ -118,7 +118,7 @@ impl TaskRecord {
             ttl: self.ttl.map(millis),
             poll_interval: millis(self.poll_interval),
             message: self.message.clone(),
-            status: self.standing.status(),
+            status: self.state.status(),
             asked,
             result,
             error,
@@ -131,15 +131,15 @@ impl TaskRecord {
     /// # Errors
     /// If it is not what [`to_json`](Self::to_json) has made.
     pub fn from_json(text: &str) -> Result<Self, serde_json::Error> {
-        let kept: Kept = serde_json::from_str(text)?;
+        let kept: RecordJson = serde_json::from_str(text)?;
         let lacks = || serde::de::Error::custom("a task lacks what its status promises");
         let requests = kept.asked.and_then(|asked| asked.input_requests);
         let standing = match (kept.status, requests, kept.result, kept.error) {
-            (TaskStatus::Working, ..) => Standing::Working,
-            (TaskStatus::InputRequired, Some(requests), ..) => Standing::InputRequired(requests),
-            (TaskStatus::Completed, _, Some(result), _) => Standing::Completed(result),
-            (TaskStatus::Failed, _, _, Some(error)) => Standing::Failed(error.into()),
-            (TaskStatus::Cancelled, ..) => Standing::Cancelled,
+            (TaskStatus::Working, ..) => StoredTaskState::Working,
+            (TaskStatus::InputRequired, Some(requests), ..) => StoredTaskState::InputRequired(requests),
+            (TaskStatus::Completed, _, Some(result), _) => StoredTaskState::Completed(result),
+            (TaskStatus::Failed, _, _, Some(error)) => StoredTaskState::Failed(error.into()),
+            (TaskStatus::Cancelled, ..) => StoredTaskState::Cancelled,
             _ => return Err(lacks()),
         };
         let owner = kept.owner.map(Principal::new);
@@ -153,7 +153,7 @@ impl TaskRecord {
             ttl: kept.ttl.map(Duration::from_millis),
             poll_interval: Duration::from_millis(kept.poll_interval),
             message: kept.message,
-            standing,
+            state: standing,
             answers: kept.answers,
         })
     }
@@ -162,13 +162,13 @@ impl TaskRecord {
     pub(super) fn bytes(&self) -> usize {
         let owner = self.owner.as_ref().map_or(0, |owner| owner.as_str().len());
         let message = self.message.as_ref().map_or(0, String::len);
-        let standing = match &self.standing {
-            Standing::Working | Standing::Cancelled => 0,
-            Standing::InputRequired(requests) => {
+        let standing = match &self.state {
+            StoredTaskState::Working | StoredTaskState::Cancelled => 0,
+            StoredTaskState::InputRequired(requests) => {
                 Json::encode(requests).map_or(0, |requests| requests.as_str().len())
             }
-            Standing::Completed(result) => result.as_str().len(),
-            Standing::Failed(error) => {
+            StoredTaskState::Completed(result) => result.as_str().len(),
+            StoredTaskState::Failed(error) => {
                 let data = error.data.as_ref().map_or(0, |data| data.as_bytes().len());
                 error.message.len().saturating_add(data)
             }
@@ -183,7 +183,7 @@ impl TaskRecord {
 
 /// What is written of a record.
 #[derive(Serialize, Deserialize)]
-struct Kept {
+struct RecordJson {
     id: String,
     owner: Option<String>,
     version: u64,

@@ -8,57 +8,57 @@ use core::pin::Pin;
 use core::task::{Context as TaskContext, Poll, Waker};
 use core::time::Duration;
 
-use super::home::{Home, Order, TaskKey, ended};
-use super::live::{Live, encoded};
-use super::{Standing, StoreError, TaskRecord, Work};
+use super::running::{RunningTask, encode_result};
+use super::service::{NewTask, TaskKey, TaskService, server_ended};
+use super::{StoreError, StoredTaskState, TaskRecord, TaskWork};
 use crate::Instant;
-use crate::front::handling::contain;
 use crate::front::reply::Reply;
 use crate::front::router::Router;
+use crate::front::running_handlers::catch_panic;
 use crate::front::signal::{TaskWaker, Wakers};
-use crate::front::{Context, Mode};
+use crate::front::{Context, HandlerMode};
 use crate::peer::server::adapt_error;
 use crate::rpc::{ErrorObject, code};
 use crate::schema::tasks::TaskStatus;
 use crate::schema::{Era, ResultType};
 
 /// How often the store is asked to forget tasks whose time is over, while there may be such.
-const CLEANING: Duration = Duration::from_secs(60);
+const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
 
 /// How often in a row a record is read again because somebody else has changed it. Others only ever cancel, and answer
 /// what is asked.
-const CONFLICTS: u8 = 8;
+const MAX_CONFLICTS: u8 = 8;
 
 /// How long to wait before a task is looked up again, given its poll interval. A store is not asked more often than this,
 /// however often clients ask.
-pub(super) fn looking(poll_interval: Duration) -> Duration {
+pub(super) fn refresh_interval(poll_interval: Duration) -> Duration {
     poll_interval.max(Duration::from_millis(100))
 }
 
 /// Runs tasks. It belongs to a driver, which polls it.
-pub(crate) struct Runner<H: Mode> {
-    home: Arc<Home>,
+pub(crate) struct TaskRunner<H: HandlerMode> {
+    service: Arc<TaskService>,
     router: Arc<Router<H>>,
-    runs: BTreeMap<TaskKey, Run<H>>,
+    runs: BTreeMap<TaskKey, TaskRun<H>>,
     /// When the time of each is over.
     timers: BTreeSet<(Instant, TaskKey)>,
     /// When each is to be looked up in the store, if others may change it there.
-    looks: BTreeSet<(Instant, TaskKey)>,
-    cleaning: Cleaning,
+    refreshes: BTreeSet<(Instant, TaskKey)>,
+    sweep: ExpirySweep,
 }
 
-impl<H: Mode> Runner<H> {
-    pub(in crate::front) fn new(home: Arc<Home>, router: Arc<Router<H>>) -> Self {
-        let cleaning = Cleaning::new(&home);
+impl<H: HandlerMode> TaskRunner<H> {
+    pub(in crate::front) fn new(home: Arc<TaskService>, router: Arc<Router<H>>) -> Self {
+        let cleaning = ExpirySweep::new(&home);
         let (runs, timers, looks) = (BTreeMap::new(), BTreeSet::new(), BTreeSet::new());
-        Self { home, router, runs, timers, looks, cleaning }
+        Self { service: home, router, runs, timers, refreshes: looks, sweep: cleaning }
     }
 
     /// Does what there is to do, and leaves the driver's waker for when there is more.
     pub(in crate::front) fn poll(&mut self, cx: &mut TaskContext<'_>) {
-        let now = self.home.clock.now();
-        let ready = self.home.signal.begin();
-        for order in self.home.take_orders() {
+        let now = self.service.clock.now();
+        let ready = self.service.signal.begin();
+        for order in self.service.take_new() {
             self.start(order, now);
         }
         for key in ready {
@@ -70,19 +70,19 @@ impl<H: Mode> Runner<H> {
             self.timers.pop_first();
             self.expire(key);
         }
-        while let Some(&(due, key)) = self.looks.first()
+        while let Some(&(due, key)) = self.refreshes.first()
             && due <= now
         {
-            self.looks.pop_first();
-            self.look(key, now);
+            self.refreshes.pop_first();
+            self.refresh(key, now);
         }
-        self.home.pauses.wake(now);
-        self.cleaning.poll(&self.home, now);
+        self.service.sleeps.wake(now);
+        self.sweep.poll(&self.service, now);
         let mut wakers = Wakers::default();
-        let rest = self.home.signal.park(cx.waker().clone(), &mut wakers);
+        let rest = self.service.signal.park(cx.waker().clone(), &mut wakers);
         wakers.release();
         // What comes after the waker was left calls it. What came before would be missed.
-        if !rest || self.home.has_orders() {
+        if !rest || self.service.has_new() {
             cx.waker().wake_by_ref();
         }
     }
@@ -90,41 +90,46 @@ impl<H: Mode> Runner<H> {
     /// When [`poll`](Self::poll) is due, if the waker is not called before.
     pub(in crate::front) fn next_timeout(&self) -> Option<Instant> {
         let timer = self.timers.first().map(|(due, _)| *due);
-        let look = self.looks.first().map(|(due, _)| *due);
-        [timer, look, self.home.pauses.due(), self.cleaning.due()].into_iter().flatten().min()
+        let look = self.refreshes.first().map(|(due, _)| *due);
+        [timer, look, self.service.sleeps.due(), self.sweep.due()].into_iter().flatten().min()
     }
 
-    fn start(&mut self, order: Order, now: Instant) {
+    fn start(&mut self, order: NewTask, now: Instant) {
         let key = order.key;
-        let deadline = order.live.ttl().map(|ttl| now + ttl);
+        let deadline = order.task.ttl().map(|ttl| now + ttl);
         self.timers.extend(deadline.map(|deadline| (deadline, key)));
         if let Some(deadline) = deadline {
-            self.cleaning.until(deadline, now);
+            self.sweep.until(deadline, now);
         }
-        let run = Run::new(&self.home, order, deadline);
+        let run = TaskRun::new(&self.service, order, deadline);
         self.runs.insert(key, run);
-        self.look_later(key, now);
+        self.schedule_refresh(key, now);
         self.run(key);
     }
 
     /// Others may have changed a task.
-    fn look(&mut self, key: TaskKey, now: Instant) {
+    fn refresh(&mut self, key: TaskKey, now: Instant) {
         let Some(run) = self.runs.get_mut(&key) else { return };
-        run.look(&self.home);
-        self.look_later(key, now);
+        run.refresh(&self.service);
+        self.schedule_refresh(key, now);
         self.run(key);
     }
 
-    fn look_later(&mut self, key: TaskKey, now: Instant) {
+    fn schedule_refresh(&mut self, key: TaskKey, now: Instant) {
         let Some(run) = self.runs.get_mut(&key) else { return };
-        run.next_look =
-            self.home.desk.config.store.is_shared().then(|| now + looking(run.live.seed().poll_interval));
-        self.looks.extend(run.next_look.map(|due| (due, key)));
+        run.next_refresh = self
+            .service
+            .registry
+            .config
+            .store
+            .is_shared()
+            .then(|| now + refresh_interval(run.task.initial().poll_interval));
+        self.refreshes.extend(run.next_refresh.map(|due| (due, key)));
     }
 
     fn run(&mut self, key: TaskKey) {
         let Some(run) = self.runs.get_mut(&key) else { return };
-        if run.poll(&self.home, &self.router).is_ready() {
+        if run.poll(&self.service, &self.router).is_ready() {
             self.remove(key);
         }
     }
@@ -132,9 +137,9 @@ impl<H: Mode> Runner<H> {
     /// The time of a task is over.
     fn expire(&mut self, key: TaskKey) {
         let Some(run) = self.runs.get_mut(&key) else { return };
-        run.patient = false;
+        run.retains_result = false;
         let error = ErrorObject::new(code::INTERNAL_ERROR, "the task did not end in its time");
-        run.live.end(Standing::Failed(error));
+        run.task.end(StoredTaskState::Failed(error));
         self.run(key);
     }
 
@@ -143,110 +148,110 @@ impl<H: Mode> Runner<H> {
         if let Some(deadline) = run.deadline {
             self.timers.remove(&(deadline, key));
         }
-        if let Some(due) = run.next_look {
-            self.looks.remove(&(due, key));
+        if let Some(due) = run.next_refresh {
+            self.refreshes.remove(&(due, key));
         }
-        self.home.desk.dismiss(&run.live);
-        run.live.settle();
-        run.live.waker().retire();
+        self.service.registry.remove(&run.task);
+        run.task.mark_saved();
+        run.task.waker().retire();
     }
 }
 
-impl<H: Mode> Drop for Runner<H> {
+impl<H: HandlerMode> Drop for TaskRunner<H> {
     fn drop(&mut self) {
-        for order in self.home.close() {
-            order.live.set_created(Err(StoreError::Failed("the server has ended".into())));
-            order.live.end(Standing::Failed(ended()));
-            self.home.desk.dismiss(&order.live);
-            let _ = contain(|| drop(order));
+        for order in self.service.close() {
+            order.task.set_created(Err(StoreError::Failed("the server has ended".into())));
+            order.task.end(StoredTaskState::Failed(server_ended()));
+            self.service.registry.remove(&order.task);
+            let _ = catch_panic(|| drop(order));
         }
         while let Some((_, mut run)) = self.runs.pop_first() {
-            run.live.set_created(Err(StoreError::Failed("the server has ended".into())));
-            run.live.end(Standing::Failed(ended()));
+            run.task.set_created(Err(StoreError::Failed("the server has ended".into())));
+            run.task.end(StoredTaskState::Failed(server_ended()));
             // A store that does things at once is told; another finds out when the time of the task is over.
-            let _ = run.poll(&self.home, &self.router);
-            self.home.desk.dismiss(&run.live);
-            run.live.settle();
-            run.live.waker().retire();
+            let _ = run.poll(&self.service, &self.router);
+            self.service.registry.remove(&run.task);
+            run.task.mark_saved();
+            run.task.waker().retire();
         }
     }
 }
 
 /// One task that runs.
-struct Run<H: Mode> {
-    live: Arc<Live>,
+struct TaskRun<H: HandlerMode> {
+    task: Arc<RunningTask>,
     waker: Waker,
     /// That of the task.
     context: Context,
     /// What it does, until it has begun.
-    work: Option<Work>,
-    handler: Option<H::Answering>,
-    storing: Option<Storing>,
+    work: Option<TaskWork>,
+    handler: Option<H::HandlerFuture>,
+    storing: Option<StoreOperation>,
     /// The version that the store has; none before it has one.
     version: Option<u64>,
     /// How the client was last told that it is doing.
-    told: TaskStatus,
+    published_status: TaskStatus,
     deadline: Option<Instant>,
-    next_look: Option<Instant>,
+    next_refresh: Option<Instant>,
     /// After how many changes the store is being told, and of which those who listen are told then.
     saving: u64,
-    telling: Option<TaskRecord>,
+    pending_publish: Option<TaskRecord>,
     /// Whether the store has failed to take a change.
-    behind: bool,
+    save_failed: bool,
     /// How often in a row somebody else had changed the record.
     conflicts: u8,
     /// Whether what it has come to is kept here in place of a store that fails, until its time is over.
-    patient: bool,
+    retains_result: bool,
 }
 
 /// What the store is doing, of the result of which kind.
-type Storing = Pin<Box<dyn Future<Output = Stored> + Send>>;
+type StoreOperation = Pin<Box<dyn Future<Output = StoreResult> + Send>>;
 
-enum Stored {
+enum StoreResult {
     Created(Result<(), StoreError>),
     Updated(Result<(), StoreError>),
     /// Read because somebody else has changed it, and because somebody might have.
-    Read(Result<Option<TaskRecord>, StoreError>),
-    Looked(Result<Option<TaskRecord>, StoreError>),
+    Reread(Result<Option<TaskRecord>, StoreError>),
+    Refreshed(Result<Option<TaskRecord>, StoreError>),
 }
 
-impl<H: Mode> Run<H> {
-    fn new(home: &Home, order: Order, deadline: Option<Instant>) -> Self {
-        let Order { live, work, context, .. } = order;
-        let (store, seed, now) = (home.desk.config.store.clone(), live.seed().clone(), home.now());
+impl<H: HandlerMode> TaskRun<H> {
+    fn new(home: &TaskService, order: NewTask, deadline: Option<Instant>) -> Self {
+        let NewTask { task: live, work, context, .. } = order;
+        let (store, seed, now) = (home.registry.config.store.clone(), live.initial().clone(), home.now());
         let storing = Box::pin(async move {
             // What is over makes room for what begins; if that fails, there is room or none.
             let _ = store.expire(now).await;
-            Stored::Created(store.create(seed).await)
+            StoreResult::Created(store.create(seed).await)
         });
         Self {
             waker: Waker::from(live.waker().clone()),
-            live,
+            task: live,
             context,
             work: Some(work),
             handler: None,
             storing: Some(storing),
             version: None,
-            told: TaskStatus::Working,
+            published_status: TaskStatus::Working,
             deadline,
-            next_look: None,
+            next_refresh: None,
             saving: 0,
-            telling: None,
-            behind: false,
+            pending_publish: None,
+            save_failed: false,
             conflicts: 0,
-            patient: false,
+            retains_result: false,
         }
     }
 
     /// Ready once there is nothing left to do.
-    fn poll(&mut self, home: &Home, router: &Router<H>) -> Poll<()> {
-        self.live.waker().arm();
+    fn poll(&mut self, home: &TaskService, router: &Router<H>) -> Poll<()> {
+        self.task.waker().arm();
         let waker = self.waker.clone();
         let mut cx = TaskContext::from_waker(&waker);
         let mut answered = false;
         loop {
             if let Some(stored) = self.poll_store(&mut cx) {
-                self.take_note(home, stored);
+                self.handle_stored(home, stored);
                 if self.version.is_none() {
                     return Poll::Ready(());
                 }
@@ -260,12 +265,12 @@ impl<H: Mode> Run<H> {
                 self.poll_handler(router, &mut cx);
             }
             if self.storing.is_none()
-                && let Some(changes) = self.live.take_unsaved()
+                && let Some(changes) = self.task.take_unsaved()
             {
                 self.save(home, changes);
                 continue;
             }
-            let done = self.live.is_over() && self.storing.is_none() && !self.patient;
+            let done = self.task.has_ended() && self.storing.is_none() && !self.retains_result;
             return if done { Poll::Ready(()) } else { Poll::Pending };
         }
     }
@@ -274,28 +279,28 @@ impl<H: Mode> Run<H> {
 
     fn poll_handler(&mut self, router: &Router<H>, cx: &mut TaskContext<'_>) {
         loop {
-            if self.live.is_over() {
+            if self.task.has_ended() {
                 let (work, handler) = (self.work.take(), self.handler.take());
-                let _ = contain(|| drop((work, handler)));
+                let _ = catch_panic(|| drop((work, handler)));
                 return;
             }
             if let Some(work) = self.work.take() {
                 let context = self.context.clone();
-                match contain(|| router.begin_task(work, context)) {
+                match catch_panic(|| router.begin_task(work, context)) {
                     Ok(handler) => self.handler = Some(handler),
                     Err(panicked) => return self.finish(panicked.into()),
                 }
             }
             let Some(handler) = &mut self.handler else { return };
-            let reply = match contain(|| Pin::new(handler).poll(cx)) {
+            let reply = match catch_panic(|| Pin::new(handler).poll(cx)) {
                 Ok(Poll::Pending) => return,
                 Ok(Poll::Ready(reply)) => reply,
                 Err(panicked) => panicked.into(),
             };
             let handler = self.handler.take();
-            let _ = contain(|| drop(handler));
+            let _ = catch_panic(|| drop(handler));
             match reply {
-                Reply::Detached(rest) => self.work = Some(Work::Rest(rest.rest)),
+                Reply::Detached(rest) => self.work = Some(TaskWork::Detached(rest.work)),
                 reply => return self.finish(reply),
             }
         }
@@ -305,18 +310,22 @@ impl<H: Mode> Run<H> {
     fn finish(&self, reply: Reply) {
         let revision = self.context.revision();
         let failed = |message| {
-            Standing::Failed(adapt_error(ErrorObject::new(code::INTERNAL_ERROR, message), revision))
+            StoredTaskState::Failed(adapt_error(ErrorObject::new(code::INTERNAL_ERROR, message), revision))
         };
-        self.live.end(match reply {
+        self.task.end(match reply {
             Reply::Result(result) => match result.result_type() {
-                None | Some(ResultType::Complete) => match contain(|| encoded(&*result, revision)) {
-                    Ok(Ok(result)) => Standing::Completed(result),
-                    Ok(Err(error)) => failed(alloc::format!("the result does not encode: {error}")),
-                    Err(panicked) => return self.finish(panicked.into()),
-                },
+                None | Some(ResultType::Complete) => {
+                    match catch_panic(|| encode_result(&*result, revision)) {
+                        Ok(Ok(result)) => StoredTaskState::Completed(result),
+                        Ok(Err(error)) => failed(alloc::format!("the result does not encode: {error}")),
+                        Err(panicked) => return self.finish(panicked.into()),
+                    }
+                }
                 Some(_) => failed("the result of a task is of a kind that has no place there".into()),
             },
-            Reply::Error(error) | Reply::Denied(error, _) => Standing::Failed(adapt_error(error, revision)),
+            Reply::Error(error) | Reply::Denied(error, _) => {
+                StoredTaskState::Failed(adapt_error(error, revision))
+            }
             Reply::InputRequired(_) | Reply::Detached(_) => {
                 failed("a task asks for input by its context, not by its result".into())
             }
@@ -325,123 +334,129 @@ impl<H: Mode> Run<H> {
 
     // --- Those who are told ---
 
-    fn tell(&mut self, home: &Home, record: &TaskRecord) {
-        (home.audience)(&record.updated());
+    fn publish(&mut self, home: &TaskService, record: &TaskRecord) {
+        (home.listener)(&record.updated());
         let status = record.legacy_status();
-        if self.context.era() == Era::Legacy && status != self.told {
-            self.context.tell_status(&record.legacy_changed());
+        if self.context.era() == Era::Legacy && status != self.published_status {
+            self.context.notify_task_status(&record.legacy_changed());
         }
-        self.told = status;
+        self.published_status = status;
     }
 
     // --- The store ---
 
-    fn poll_store(&mut self, cx: &mut TaskContext<'_>) -> Option<Stored> {
+    fn poll_store(&mut self, cx: &mut TaskContext<'_>) -> Option<StoreResult> {
         let storing = self.storing.as_mut()?;
-        let stored = match contain(|| storing.as_mut().poll(cx)) {
+        let stored = match catch_panic(|| storing.as_mut().poll(cx)) {
             Ok(Poll::Pending) => return None,
             Ok(Poll::Ready(stored)) => stored,
             Err(_) => {
                 let error = StoreError::Failed("the store has failed unexpectedly".into());
-                if self.version.is_none() { Stored::Created(Err(error)) } else { Stored::Updated(Err(error)) }
+                if self.version.is_none() {
+                    StoreResult::Created(Err(error))
+                } else {
+                    StoreResult::Updated(Err(error))
+                }
             }
         };
         let storing = self.storing.take();
-        let _ = contain(|| drop(storing));
+        let _ = catch_panic(|| drop(storing));
         Some(stored)
     }
 
-    fn save(&mut self, home: &Home, changes: u64) {
+    fn save(&mut self, home: &TaskService, changes: u64) {
         let Some(version) = self.version else { return };
         self.saving = changes;
-        self.telling = self.live.take_untold().or(self.telling.take());
-        let record = TaskRecord { version, ..self.live.record() };
-        let store = home.desk.config.store.clone();
-        self.storing = Some(Box::pin(async move { Stored::Updated(store.update(record).await) }));
+        self.pending_publish = self.task.take_unpublished().or(self.pending_publish.take());
+        let record = TaskRecord { version, ..self.task.record() };
+        let store = home.registry.config.store.clone();
+        self.storing = Some(Box::pin(async move { StoreResult::Updated(store.update(record).await) }));
     }
 
     /// The store has what it was told, or has failed. Those who listen are told no sooner: what they answer may reach an
     /// instance that knows the store alone.
-    fn saved(&mut self, home: &Home) {
-        self.live.set_kept(self.saving);
-        if let Some(record) = self.telling.take() {
-            self.tell(home, &record);
+    fn handle_saved(&mut self, home: &TaskService) {
+        self.task.set_saved(self.saving);
+        if let Some(record) = self.pending_publish.take() {
+            self.publish(home, &record);
         }
     }
 
     /// Looks whether others have changed it. What is being stored would find that out as well.
-    fn look(&mut self, home: &Home) {
-        if self.storing.is_some() || self.version.is_none() || self.live.is_over() {
+    fn refresh(&mut self, home: &TaskService) {
+        if self.storing.is_some() || self.version.is_none() || self.task.has_ended() {
             return;
         }
-        if core::mem::take(&mut self.behind) {
-            return self.live.mark_unsaved();
+        if core::mem::take(&mut self.save_failed) {
+            return self.task.mark_unsaved();
         }
-        let (store, id) = (home.desk.config.store.clone(), self.live.seed().id.clone());
-        self.storing = Some(Box::pin(async move { Stored::Looked(store.get(&id).await) }));
+        let (store, id) = (home.registry.config.store.clone(), self.task.initial().id.clone());
+        self.storing = Some(Box::pin(async move { StoreResult::Refreshed(store.get(&id).await) }));
     }
 
     /// Learns what others have made of it.
-    fn learn(&mut self, home: &Home, record: Option<TaskRecord>) {
+    fn merge(&mut self, home: &TaskService, record: Option<TaskRecord>) {
         match record {
             // Answers that were taken need not be there any longer.
-            Some(record) if !record.standing.is_terminal() => {
+            Some(record) if !record.state.is_terminal() => {
                 self.version = Some(record.version);
-                self.live.learn(record);
-                return self.live.mark_unsaved();
+                self.task.merge(record);
+                return self.task.mark_unsaved();
             }
-            Some(record) => self.live.overrule(record.standing),
+            Some(record) => self.task.force_end(record.state),
             // It was forgotten: its time is over.
-            None => self.live.overrule(Standing::Cancelled),
+            None => self.task.force_end(StoredTaskState::Cancelled),
         }
-        self.live.settle();
-        if let Some(record) = self.live.take_untold() {
-            self.tell(home, &record);
+        self.task.mark_saved();
+        if let Some(record) = self.task.take_unpublished() {
+            self.publish(home, &record);
         }
     }
 
-    fn take_note(&mut self, home: &Home, stored: Stored) {
+    fn handle_stored(&mut self, home: &TaskService, stored: StoreResult) {
         match stored {
-            Stored::Created(created) => {
+            StoreResult::Created(created) => {
                 self.version = created.is_ok().then_some(0);
                 if let Err(error) = &created {
-                    self.live.end(Standing::Failed(super::desk::failed(error.clone())));
+                    self.task.end(StoredTaskState::Failed(super::registry::store_failed(error.clone())));
                 }
-                self.live.set_created(created);
+                self.task.set_created(created);
             }
-            Stored::Updated(Ok(())) => {
+            StoreResult::Updated(Ok(())) => {
                 self.conflicts = 0;
                 self.version = self.version.map(|version| version.saturating_add(1));
-                self.saved(home);
+                self.handle_saved(home);
             }
-            Stored::Updated(Err(StoreError::Conflict)) if self.conflicts < CONFLICTS => {
+            StoreResult::Updated(Err(StoreError::Conflict)) if self.conflicts < MAX_CONFLICTS => {
                 self.conflicts = self.conflicts.saturating_add(1);
-                let (store, id) = (home.desk.config.store.clone(), self.live.seed().id.clone());
-                self.storing = Some(Box::pin(async move { Stored::Read(store.get(&id).await) }));
+                let (store, id) = (home.registry.config.store.clone(), self.task.initial().id.clone());
+                self.storing = Some(Box::pin(async move { StoreResult::Reread(store.get(&id).await) }));
             }
-            Stored::Updated(Err(error)) | Stored::Read(Err(error)) => self.not_saved(home, &error),
-            Stored::Looked(Ok(Some(record))) if Some(record.version) <= self.version => {}
+            StoreResult::Updated(Err(error)) | StoreResult::Reread(Err(error)) => {
+                self.handle_save_failure(home, &error)
+            }
+            StoreResult::Refreshed(Ok(Some(record))) if Some(record.version) <= self.version => {}
             // There is a next time.
-            Stored::Looked(Err(_)) => {}
-            Stored::Read(Ok(record)) | Stored::Looked(Ok(record)) => self.learn(home, record),
+            StoreResult::Refreshed(Err(_)) => {}
+            StoreResult::Reread(Ok(record)) | StoreResult::Refreshed(Ok(record)) => self.merge(home, record),
         }
     }
 
     /// What the next change will tell the store anyway is let go, until others look. What the task has come to is not.
-    fn not_saved(&mut self, home: &Home, error: &StoreError) {
-        let is_over = self.live.is_over();
-        if is_over && *error == StoreError::Full && !self.patient && !self.live.is_spoilt() {
+    fn handle_save_failure(&mut self, home: &TaskService, error: &StoreError) {
+        let is_over = self.task.has_ended();
+        if is_over && *error == StoreError::Full && !self.retains_result && !self.task.is_result_lost() {
             let message = "there is no room to keep the result of the task";
-            return self.live.spoil(ErrorObject::new(code::INTERNAL_ERROR, message));
+            return self.task.fail_unsaved(ErrorObject::new(code::INTERNAL_ERROR, message));
         }
-        self.saved(home);
-        self.behind = !is_over;
-        self.patient = is_over && self.deadline.is_some();
+        self.handle_saved(home);
+        self.save_failed = !is_over;
+        self.retains_result = is_over && self.deadline.is_some();
     }
 }
 
 /// Has the store forget what is over, now and then.
-struct Cleaning {
+struct ExpirySweep {
     state: Arc<TaskWaker<TaskKey>>,
     waker: Waker,
     next: Option<Instant>,
@@ -450,8 +465,8 @@ struct Cleaning {
     running: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 
-impl Cleaning {
-    fn new(home: &Home) -> Self {
+impl ExpirySweep {
+    fn new(home: &TaskService) -> Self {
         let state = TaskWaker::new(TaskKey::HOUSEKEEPING, home.signal.clone());
         let waker = Waker::from(state.clone());
         Self { state, waker, next: None, last: Instant::ORIGIN, running: None }
@@ -460,17 +475,17 @@ impl Cleaning {
     /// A task has begun whose time is over at `deadline`.
     fn until(&mut self, deadline: Instant, now: Instant) {
         self.last = self.last.max(deadline);
-        self.next.get_or_insert(now + CLEANING);
+        self.next.get_or_insert(now + SWEEP_INTERVAL);
     }
 
     fn due(&self) -> Option<Instant> {
         self.next.filter(|_| self.running.is_none())
     }
 
-    fn poll(&mut self, home: &Home, now: Instant) {
+    fn poll(&mut self, home: &TaskService, now: Instant) {
         if self.due().is_some_and(|due| due <= now) {
-            self.next = (self.last >= now).then(|| now + CLEANING);
-            let (store, time) = (home.desk.config.store.clone(), home.now());
+            self.next = (self.last >= now).then(|| now + SWEEP_INTERVAL);
+            let (store, time) = (home.registry.config.store.clone(), home.now());
             self.running = Some(Box::pin(async move {
                 // It is tried again.
                 let _ = store.expire(time).await;
@@ -480,9 +495,9 @@ impl Cleaning {
         self.state.arm();
         let waker = self.waker.clone();
         let mut cx = TaskContext::from_waker(&waker);
-        if !matches!(contain(|| running.as_mut().poll(&mut cx)), Ok(Poll::Pending)) {
+        if !matches!(catch_panic(|| running.as_mut().poll(&mut cx)), Ok(Poll::Pending)) {
             let running = self.running.take();
-            let _ = contain(|| drop(running));
+            let _ = catch_panic(|| drop(running));
         }
     }
 }

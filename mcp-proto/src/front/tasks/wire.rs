@@ -5,7 +5,7 @@ use core::time::Duration;
 use std::time::SystemTime;
 
 use super::record::{millis, task_error};
-use super::{Standing, TaskRecord};
+use super::{StoredTaskState, TaskRecord};
 use crate::UnixTime;
 use crate::schema::tasks::{CreateTaskResult, GetTaskResult, TaskStatus, TaskUpdatedParams, legacy};
 use crate::schema::{CallToolResult, Json};
@@ -31,12 +31,12 @@ macro_rules! shown {
 macro_rules! detailed {
     ($record:expr, $name:path) => {{
         let record: &TaskRecord = $record;
-        let mut shown = shown!(record, $name, record.standing.status(), poll_interval_ms);
-        match &record.standing {
-            Standing::Working | Standing::Cancelled => {}
-            Standing::InputRequired(requests) => shown.input_requests = Some(requests.clone()),
-            Standing::Completed(result) => shown.result = Some(result.clone()),
-            Standing::Failed(error) => shown.error = Some(task_error(error)),
+        let mut shown = shown!(record, $name, record.state.status(), poll_interval_ms);
+        match &record.state {
+            StoredTaskState::Working | StoredTaskState::Cancelled => {}
+            StoredTaskState::InputRequired(requests) => shown.input_requests = Some(requests.clone()),
+            StoredTaskState::Completed(result) => shown.result = Some(result.clone()),
+            StoredTaskState::Failed(error) => shown.error = Some(task_error(error)),
         }
         shown
     }};
@@ -45,7 +45,7 @@ macro_rules! detailed {
 impl TaskRecord {
     /// The answer to the call that has become this task.
     pub(super) fn created(&self) -> CreateTaskResult {
-        shown!(self, CreateTaskResult, self.standing.status(), poll_interval_ms).stamped()
+        shown!(self, CreateTaskResult, self.state.status(), poll_interval_ms).stamped()
     }
 
     pub(super) fn detailed(&self) -> GetTaskResult {
@@ -79,8 +79,8 @@ impl TaskRecord {
     ///
     /// <https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks#task-execution-errors>
     pub(super) fn legacy_status(&self) -> TaskStatus {
-        match &self.standing {
-            Standing::Completed(result) if tool_error(result).is_some() => TaskStatus::Failed,
+        match &self.state {
+            StoredTaskState::Completed(result) if tool_error(result).is_some() => TaskStatus::Failed,
             standing => standing.status(),
         }
     }

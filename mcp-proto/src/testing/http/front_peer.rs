@@ -16,7 +16,7 @@ use bytes::Bytes;
 
 use super::{HttpOutput, HttpPeer};
 use crate::front::http::{HttpExchange, HttpServer, HttpServerDriver, http_server};
-use crate::front::{Clock, Entropy, Mode, Multi, Router};
+use crate::front::{Clock, Entropy, HandlerMode, Router, SendHandlers};
 use crate::peer::Principal;
 use crate::transport::http::client::HttpRequest;
 use crate::transport::http::server::{HttpServerConfig, RequestHead};
@@ -127,14 +127,14 @@ impl SimulatedTask {
     }
 }
 
-struct RunningExchange<H: Mode> {
+struct RunningExchange<H: HandlerMode> {
     exchange: HttpExchange<H>,
     task: SimulatedTask,
     has_head: bool,
 }
 
 /// The [front's server](crate::front::http) on a simulated network.
-pub struct FrontPeer<H: Mode = Multi> {
+pub struct FrontPeer<H: HandlerMode = SendHandlers> {
     /// What the application holds of it.
     pub server: HttpServer<H>,
     /// On whose behalf the requests are made that begin from now on. `None` unless told otherwise.
@@ -146,7 +146,7 @@ pub struct FrontPeer<H: Mode = Multi> {
     out: VecDeque<(u64, HttpOutput)>,
 }
 
-impl<H: Mode> FrontPeer<H> {
+impl<H: HandlerMode> FrontPeer<H> {
     /// A server that answers by a router, whose handlers may wait on the clock. Its random numbers follow from the
     /// seed.
     pub fn new(
@@ -245,7 +245,7 @@ impl<H: Mode> FrontPeer<H> {
     }
 }
 
-impl<H: Mode> RunningExchange<H> {
+impl<H: HandlerMode> RunningExchange<H> {
     /// Takes what there is of the answer; ready at its end.
     fn poll(&mut self, number: u64, out: &mut VecDeque<(u64, HttpOutput)>) -> Poll<()> {
         let mut cx = Context::from_waker(&self.task.waker);
@@ -268,7 +268,7 @@ impl<H: Mode> RunningExchange<H> {
     }
 }
 
-impl<H: Mode> HttpPeer for FrontPeer<H> {
+impl<H: HandlerMode> HttpPeer for FrontPeer<H> {
     fn handle_request(&mut self, now: Instant, exchange: u64, request: &HttpRequest) {
         self.clock.set(now);
         let behind = request.url.split_once("://").map_or(&*request.url, |(_, behind)| behind);
@@ -323,7 +323,7 @@ impl<H: Mode> HttpPeer for FrontPeer<H> {
     }
 }
 
-impl<H: Mode> fmt::Debug for FrontPeer<H> {
+impl<H: HandlerMode> fmt::Debug for FrontPeer<H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("FrontPeer").field("exchanges", &self.exchanges.len()).finish_non_exhaustive()
     }

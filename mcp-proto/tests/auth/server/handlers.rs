@@ -14,7 +14,7 @@ use mcp_proto::transport::http::server::ResponseHead;
 use serde_json::{Value, json};
 
 use super::{ISSUER, METADATA, RESOURCE};
-use crate::http_front_common::{Web, field};
+use crate::http_front_common::{HttpHarness, field};
 
 fn tool(name: &str) -> Tool {
     Tool::new(name, "A tool", Json::empty_object())
@@ -76,8 +76,8 @@ fn guard() -> Guard {
     })
 }
 
-fn web(token: &str) -> Web {
-    let mut web = Web::new(router().0);
+fn web(token: &str) -> HttpHarness {
+    let mut web = HttpHarness::new(router().0);
     web.guard = Some(guard());
     web.token = Some(token.into());
     web
@@ -182,7 +182,7 @@ fn what_is_no_scope_is_demanded_of_everybody() {
 #[test]
 fn the_scopes_of_a_tool_are_looked_at_before_it_begins() {
     let (router, begun) = router();
-    let mut web = Web::new(router);
+    let mut web = HttpHarness::new(router);
     web.guard = Some(guard());
     web.token = Some("ada~mcp".into());
     let head = web.call("declared", json!({})).head();
@@ -220,7 +220,7 @@ fn scopes_of_tools_hold_for_a_handler_of_every_call() {
     use mcp_proto::schema::{CallTool, CallToolResult};
 
     let router = router().0.handler::<CallTool, _, _>(async |_, _| CallToolResult::text("anything"));
-    let mut web = Web::new(router);
+    let mut web = HttpHarness::new(router);
     web.guard = Some(guard());
     web.token = Some("ada~mcp".into());
     assert_eq!(web.call("declared", json!({})).head().status, 403);
@@ -239,7 +239,7 @@ fn scopes_of_a_tool_that_is_not_there_are_a_mistake() {
 /// S10.10: on standard input and output there are no tokens, and whoever started the server may do everything.
 #[test]
 fn where_no_token_is_demanded_everything_is_allowed() {
-    let mut web = Web::new(router().0);
+    let mut web = HttpHarness::new(router().0);
     assert_eq!(text(&web.call("write", json!({})).json()), "written");
     assert_eq!(text(&web.call("declared", json!({})).json()), "done");
 }
@@ -307,7 +307,7 @@ fn a_handler_may_deny_without_a_guard() {
     let router = Router::new("files", "1").tool_with(tool("no"), async |NoArguments {}, _| {
         Err::<String, _>(HandlerError::denied("not you", "Bearer error=\"insufficient_scope\", scope=\"a\""))
     });
-    let mut web = Web::new(router);
+    let mut web = HttpHarness::new(router);
     let mut caller = web.call("no", json!({}));
     let head = caller.head();
     assert_eq!((head.status, demand(&head).scope), (403, Some(Scopes::parse("a"))));
@@ -359,7 +359,7 @@ fn a_sealed_state_is_good_for_whoever_it_was_made_for() {
         cx.elicit("name", ElicitParams::form("Who?", ElicitSchema::new(Map::new()))).await?;
         Ok::<_, HandlerError>("asked")
     });
-    let mut web = Web::new(router);
+    let mut web = HttpHarness::new(router);
     web.guard = Some(guard());
     web.token = Some("ada~mcp".into());
     let capabilities = json!({"elicitation": {"form": {}}});
@@ -378,7 +378,7 @@ fn a_sealed_state_is_good_for_whoever_it_was_made_for() {
 #[test]
 fn one_token_for_a_local_server_is_compared_in_constant_time() {
     let token = Secret::new("fresh-and-random");
-    let mut web = Web::new(router().0);
+    let mut web = HttpHarness::new(router().0);
     let protection = Protection::new("http://localhost:8080/mcp", "http://localhost:8080").unwrap();
     web.guard = Some(Guard::new(protection, move |presented: Presented| {
         let good = presented.token == token;

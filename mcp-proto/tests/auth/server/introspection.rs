@@ -8,7 +8,7 @@ use mcp_proto::auth::server::{
     Verdict, VerifyError,
 };
 use mcp_proto::auth::{Fetch, Now, Secret};
-use mcp_proto::front::guard::{Checking, Fetched, Verifier as _};
+use mcp_proto::front::guard::{CheckerVerifier, FetchResponse, Verifier as _};
 use mcp_proto::peer::Principal;
 use mcp_proto::quota::QuotaOwner;
 use mcp_proto::transport::http::Verb;
@@ -218,13 +218,13 @@ fn a_password_is_not_sent_just_anywhere() {
 /// Whoever waits is woken when the issuer has answered, and whoever has gone is forgotten.
 #[test]
 fn requests_wait_for_the_issuer_together() {
-    let verifier = Checking::of(checker());
+    let verifier = CheckerVerifier::from_checker(checker());
     let Admission::Verify(presented) = admit(&protection(), "POST", "/mcp", &[("authorization", "Bearer t")])
     else {
         panic!()
     };
     let verify = |presented: &Presented| verifier.verify(presented.clone());
-    let (wakes, waker) = crate::front_common::Wakes::new();
+    let (wakes, waker) = crate::front_common::WakeCounter::new();
     let mut cx = Context::from_waker(&waker);
     assert!(verifier.poll_fetch(&mut cx).is_pending());
     let (mut first, mut second, third) = (verify(&presented), verify(&presented), verify(&presented));
@@ -236,7 +236,7 @@ fn requests_wait_for_the_issuer_together() {
     assert!(verifier.poll_fetch(&mut cx).is_pending());
     wakes.take();
     let body = Bytes::from(active().to_string());
-    verifier.fetched(at(1), fetch.id, Ok(Fetched { status: 200, body }));
+    verifier.handle_fetched(at(1), fetch.id, Ok(FetchResponse { status: 200, body }));
     assert_eq!(wakes.take(), 2);
     for waiting in [&mut first, &mut second] {
         assert!(matches!(waiting.as_mut().poll(&mut cx), Poll::Ready(Ok(_))));
@@ -245,7 +245,7 @@ fn requests_wait_for_the_issuer_together() {
 
 #[test]
 fn only_so_many_requests_wait() {
-    let verifier = Checking::of(checker());
+    let verifier = CheckerVerifier::from_checker(checker());
     let Admission::Verify(presented) = admit(&protection(), "POST", "/mcp", &[("authorization", "Bearer t")])
     else {
         panic!()

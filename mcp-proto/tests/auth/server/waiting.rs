@@ -8,7 +8,7 @@ use core::task::{Context, Poll, Waker};
 use mcp_proto::Bytes;
 use mcp_proto::auth::server::{Checker, Verdict};
 use mcp_proto::auth::{Fetch, FetchId, Reach, Secret};
-use mcp_proto::front::guard::{Admitted, Checking, Fetched, Guard, Verifying};
+use mcp_proto::front::guard::{CheckerVerifier, FetchResponse, Guard, GuardDecision, PendingVerification};
 use mcp_proto::quota::QuotaOwner;
 
 use super::*;
@@ -42,27 +42,27 @@ impl Checker for Asking {
     }
 }
 
-fn ask(guard: &Guard) -> Verifying {
+fn ask(guard: &Guard) -> PendingVerification {
     ask_from(guard, None)
 }
 
-fn ask_from(guard: &Guard, client: Option<IpAddr>) -> Verifying {
+fn ask_from(guard: &Guard, client: Option<IpAddr>) -> PendingVerification {
     let fields = [("authorization", "Bearer one")];
     let head = RequestHead { method: "POST", path: "/mcp", fields: &Listed(&fields), client };
-    match guard.admit(&head, at(0)) {
-        Admitted::Verifying(verifying) => verifying,
-        Admitted::Answer(answer) => panic!("{answer:?}"),
+    match guard.check(&head, at(0)) {
+        GuardDecision::Verifying(verifying) => verifying,
+        GuardDecision::Answer(answer) => panic!("{answer:?}"),
     }
 }
 
-fn poll(verifying: &mut Verifying) -> Poll<Result<Authorized, HttpResponse>> {
+fn poll(verifying: &mut PendingVerification) -> Poll<Result<Authorized, HttpResponse>> {
     Pin::new(verifying).poll(&mut Context::from_waker(Waker::noop()))
 }
 
 /// Contract 8, S10.2: what waits is bounded, whoever is one too many is told so, and whoever leaves makes room.
 #[test]
 fn so_many_requests_wait_and_no_more() {
-    let guard = Guard::new(protection(), Checking::of(Asking { answered: false }));
+    let guard = Guard::new(protection(), CheckerVerifier::from_checker(Asking { answered: false }));
     let mut waiting: Vec<_> = (0..MOST).map(|_| ask(&guard)).collect();
     assert!(waiting.iter_mut().all(|verifying| poll(verifying).is_pending()));
     let refused = |polled| matches!(polled, Poll::Ready(Err(HttpResponse { status: 429, .. })));
@@ -82,6 +82,6 @@ fn so_many_requests_wait_and_no_more() {
     assert!(poll(&mut other).is_pending());
     waiting.push(other);
 
-    guard.fetched(at(1), FETCH, Ok(Fetched { status: 200, body: Bytes::new() }));
+    guard.handle_fetched(at(1), FETCH, Ok(FetchResponse { status: 200, body: Bytes::new() }));
     assert!(waiting.iter_mut().all(|verifying| matches!(poll(verifying), Poll::Ready(Ok(_)))));
 }

@@ -1,13 +1,13 @@
 //! Tasks through the front.
 
-use mcp_proto::front::{Begun, ClientHandlers, Error, Event as FrontEvent, HandlerError};
+use mcp_proto::front::{ClientHandlers, Error, Event as FrontEvent, HandlerError, ToolCallOutcome};
 use mcp_proto::rpc::code;
 use mcp_proto::schema::ElicitResult;
 use mcp_proto::schema::tasks::TaskStatus;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::front_common::{Front, boxed, pending, poll, ready};
+use crate::front_common::{ClientHarness, boxed, pending, poll, ready};
 
 fn extended() -> Value {
     let mut capabilities = crate::front_common::capabilities();
@@ -16,8 +16,8 @@ fn extended() -> Value {
 }
 
 /// A front whose server has the extension.
-fn front(handlers: ClientHandlers) -> Front {
-    let mut front = Front::open(crate::front_common::config(), handlers);
+fn front(handlers: ClientHandlers) -> ClientHarness {
+    let mut front = ClientHarness::open(crate::front_common::config(), handlers);
     let id = front.expect("server/discover");
     front.answer(
         &id,
@@ -71,13 +71,13 @@ fn a_call_that_is_dropped_cancels_its_task() {
 #[test]
 fn a_task_is_handed_out_asked_for_waited_for_and_given_up() {
     let mut front = front(ClientHandlers::new());
-    let mut call = boxed(front.client.call_tool("slow", json!({})).task());
+    let mut call = boxed(front.client.call_tool("slow", json!({})).start_task());
     pending(poll(&mut call));
     let id = front.expect("tools/call");
     front.answer(&id, created());
-    let Begun::Task(task_handle) = ready(poll(&mut call)).unwrap() else { panic!("no task") };
+    let ToolCallOutcome::Task(task_handle) = ready(poll(&mut call)).unwrap() else { panic!("no task") };
     assert_eq!(task_handle.id(), "task-1");
-    assert_eq!(task_handle.seed().unwrap().poll_interval, Some(INTERVAL));
+    assert_eq!(task_handle.initial_report().unwrap().poll_interval, Some(INTERVAL));
     assert!(!format!("{task_handle:?}").contains("task-1"));
     drop(call);
     front.expect_silence();
@@ -106,7 +106,7 @@ fn a_task_is_handed_out_asked_for_waited_for_and_given_up() {
     let mut cancel = boxed(task_handle.cancel());
     pending(poll(&mut cancel));
     let id = front.expect("tasks/cancel");
-    front.say(&[crate::front_common::error(&id, code::INVALID_PARAMS)]);
+    front.receive(&[crate::front_common::error(&id, code::INVALID_PARAMS)]);
     assert!(
         matches!(ready(poll(&mut cancel)), Err(Error::Peer(error)) if error.code == code::INVALID_PARAMS)
     );
@@ -115,11 +115,11 @@ fn a_task_is_handed_out_asked_for_waited_for_and_given_up() {
 #[test]
 fn a_call_that_needs_no_task_is_done() {
     let mut front = front(ClientHandlers::new());
-    let mut call = boxed(front.client.call_tool("fast", json!({})).task());
+    let mut call = boxed(front.client.call_tool("fast", json!({})).start_task());
     pending(poll(&mut call));
     let id = front.expect("tools/call");
     front.answer(&id, crate::front_common::text("at once"));
-    let Begun::Done(result) = ready(poll(&mut call)).unwrap() else { panic!("a task") };
+    let ToolCallOutcome::Completed(result) = ready(poll(&mut call)).unwrap() else { panic!("a task") };
     assert_eq!(result.text_content(), "at once");
 }
 
@@ -150,11 +150,11 @@ fn what_a_task_comes_to_is_held_to_what_its_tool_promises() {
     ready(poll(&mut list)).unwrap();
     drop(list);
 
-    let mut call = boxed(front.client.call_tool("slow", json!({})).task());
+    let mut call = boxed(front.client.call_tool("slow", json!({})).start_task());
     pending(poll(&mut call));
     let id = front.expect("tools/call");
     front.answer(&id, created());
-    let Begun::Task(task_handle) = ready(poll(&mut call)).unwrap() else { panic!("no task") };
+    let ToolCallOutcome::Task(task_handle) = ready(poll(&mut call)).unwrap() else { panic!("no task") };
     drop(call);
     let broken = with(task("completed"), "result", json!({"content": [], "structuredContent": {"sum": "5"}}));
     for (handle, held) in [(task_handle.clone(), true), (front.client.resume_task("task-1"), false)] {

@@ -12,10 +12,10 @@ use mcp_proto::rpc::code;
 use mcp_proto::schema::ElicitResult;
 use serde_json::{Value, json};
 
-use crate::front_common::Front;
+use crate::front_common::ClientHarness;
 
 /// A front that lets servers make tasks of elicitation; each answer waits until `open` is set.
-fn receiver(open: &Arc<AtomicBool>) -> Front {
+fn receiver(open: &Arc<AtomicBool>) -> ClientHarness {
     let open = open.clone();
     let handlers = ClientHandlers::new().tasks().elicitation(move |_, _| {
         let open = open.clone();
@@ -31,16 +31,16 @@ fn receiver(open: &Arc<AtomicBool>) -> Front {
             Ok::<_, HandlerError>(ElicitResult::decline())
         }
     });
-    Front::legacy_with(handlers)
+    ClientHarness::legacy_with(handlers)
 }
 
 /// What the client writes next, whatever its handlers do meanwhile.
-fn next_message(front: &mut Front, message: Value) -> Value {
+fn next_message(front: &mut ClientHarness, message: Value) -> Value {
     front.driver.lock(|machine, now| machine.handle_input(now, Bytes::from(format!("{message}\n"))));
     written(front)
 }
 
-fn written(front: &mut Front) -> Value {
+fn written(front: &mut ClientHarness) -> Value {
     let mut cx = Context::from_waker(Waker::noop());
     for _ in 0..8 {
         let mut out = Vec::new();
@@ -119,7 +119,7 @@ fn a_received_task_that_fails_brings_its_error() {
     let handlers = ClientHandlers::new()
         .tasks()
         .elicitation(async |_, _| Err::<ElicitResult, _>(HandlerError::new("nobody is there")));
-    let mut front = Front::legacy_with(handlers);
+    let mut front = ClientHarness::legacy_with(handlers);
     let id = next_message(&mut front, elicit(1, json!({"task": {}})))["result"]["task"]["taskId"].clone();
     let got = next_message(&mut front, about(2, "tasks/get", &id));
     assert_eq!(
@@ -137,7 +137,7 @@ fn a_received_task_that_fails_brings_its_error() {
 fn without_the_capability_a_wish_for_a_task_is_ignored() {
     let handlers =
         ClientHandlers::new().elicitation(async |_, _| Ok::<_, HandlerError>(ElicitResult::decline()));
-    let mut front = Front::legacy_with(handlers);
+    let mut front = ClientHarness::legacy_with(handlers);
     assert_eq!(next_message(&mut front, elicit(1, json!({"task": {}})))["result"]["action"], "decline");
     let refused = next_message(&mut front, about(2, "tasks/get", &json!("1")));
     assert_eq!(refused["error"]["code"], code::METHOD_NOT_FOUND);
@@ -216,7 +216,7 @@ fn capabilities_name_what_may_become_a_task_whatever_the_order() {
 fn an_answer_on_behalf_of_a_task_names_it() {
     let handlers =
         ClientHandlers::new().elicitation(async |_, _| Ok::<_, HandlerError>(ElicitResult::decline()));
-    let mut front = Front::legacy_with(handlers);
+    let mut front = ClientHarness::legacy_with(handlers);
     let related = json!({"io.modelcontextprotocol/related-task": {"taskId": "theirs"}});
     let answered = next_message(&mut front, elicit(1, json!({"_meta": related})));
     assert_eq!(answered["result"], json!({"action": "decline", "_meta": related}));

@@ -33,29 +33,29 @@ fn another_instance_knows_the_task_and_its_end() {
     assert_eq!(answer(&mut other, "tasks/get", json!({"taskId": id}))["error"]["code"], -32602);
     other.principal = None;
     held.release("done");
-    one.turn();
+    one.poll_driver();
     assert_eq!(status(&mut other, &id), "completed");
     let update = json!({"taskId": id, "inputResponses": {}});
     assert_eq!(answer(&mut other, "tasks/update", update)["result"]["resultType"], "complete");
 }
 
 /// A store that says that it is shared, and does so many things.
-fn shared(permits: usize) -> Arc<Slow> {
-    let store = Arc::new(Slow { shared: true, ..Slow::default() });
+fn shared(permits: usize) -> Arc<SlowStore> {
+    let store = Arc::new(SlowStore { shared: true, ..SlowStore::default() });
     store.permit(permits);
     store
 }
 
-fn two_instances() -> (Web, Web, [Held; 2]) {
+fn two_instances() -> (HttpHarness, HttpHarness, [ParkedHandlers; 2]) {
     two_instances_with(shared(1000))
 }
 
-fn two_instances_with(store: Arc<Slow>) -> (Web, Web, [Held; 2]) {
+fn two_instances_with(store: Arc<SlowStore>) -> (HttpHarness, HttpHarness, [ParkedHandlers; 2]) {
     let ((one, held), (other, idle)) = (web(store.clone()), web(store));
     (one, other, [held, idle])
 }
 
-fn get<H: Mode>(web: &mut Web<H>, id: &Value) -> Value {
+fn get<H: HandlerMode>(web: &mut HttpHarness<H>, id: &Value) -> Value {
     answer(web, "tasks/get", json!({"taskId": id}))["result"].take()
 }
 
@@ -64,7 +64,7 @@ fn keys(task: &Value) -> Vec<&str> {
     task["inputRequests"].as_object().into_iter().flatten().map(|(key, _)| key.as_str()).collect()
 }
 
-fn update<H: Mode>(web: &mut Web<H>, id: &Value, responses: Value) -> Value {
+fn update<H: HandlerMode>(web: &mut HttpHarness<H>, id: &Value, responses: Value) -> Value {
     answer(web, "tasks/update", json!({"taskId": id, "inputResponses": responses}))
 }
 
@@ -79,7 +79,7 @@ const SECOND: Duration = Duration::from_secs(1);
 fn another_instance_takes_input_for_a_task() {
     let (mut one, mut other, _) = two_instances();
     let id = begin_tool(&mut one, "two");
-    one.turn();
+    one.poll_driver();
     assert_eq!(keys(&get(&mut other, &id)), ["one", "other"]);
     assert_eq!(update(&mut other, &id, json!({"one": accept("Ada")}))["result"]["resultType"], "complete");
     assert_eq!(keys(&get(&mut other, &id)), ["other"]);
@@ -100,13 +100,13 @@ fn another_instance_takes_input_for_a_task() {
 fn whoever_is_asked_for_a_task_knows_what_others_have_taken() {
     let (mut one, mut other, _) = two_instances();
     let id = begin_tool(&mut one, "two");
-    one.turn();
+    one.poll_driver();
     update(&mut other, &id, json!({"one": accept("Ada")}));
     assert_eq!(keys(&get(&mut one, &id)), ["other"]);
     update(&mut one, &id, json!({"other": accept("Bob")}));
-    one.turn();
+    one.poll_driver();
     assert_eq!(get(&mut one, &id)["result"]["content"][0]["text"], "Ada and Bob");
-    one.turn();
+    one.poll_driver();
     assert_eq!(get(&mut other, &id)["result"]["content"][0]["text"], "Ada and Bob");
 }
 
@@ -115,12 +115,12 @@ fn whoever_is_asked_for_a_task_knows_what_others_have_taken() {
 fn two_instances_take_input_at_once() {
     let (mut one, mut other, _) = two_instances();
     let id = begin_tool(&mut one, "two");
-    one.turn();
+    one.poll_driver();
     update(&mut other, &id, json!({"one": accept("Ada")}));
     // The first has not looked, and is about to write.
     update(&mut one, &id, json!({"other": accept("Bob")}));
-    one.turn();
-    one.turn();
+    one.poll_driver();
+    one.poll_driver();
     assert_eq!(get(&mut other, &id)["result"]["content"][0]["text"], "Ada and Bob");
 }
 
@@ -129,7 +129,7 @@ fn two_instances_take_input_at_once() {
 fn another_instance_refuses_an_answer_that_does_not_fit() {
     let (mut one, mut other, _) = two_instances();
     let id = begin_tool(&mut one, "two");
-    one.turn();
+    one.poll_driver();
     for odd in [json!({"roots": []}), json!({"action": "accept", "content": {"name": 7}})] {
         let refused = update(&mut other, &id, json!({"one": accept("Ada"), "other": odd}));
         assert_eq!(refused["error"]["code"], -32602, "{refused}");
@@ -147,11 +147,11 @@ fn a_task_that_another_instance_has_cancelled_ends_when_that_is_looked_up() {
     let (mut one, mut other, [held, _]) = two_instances();
     let id = begin(&mut one);
     answer(&mut other, "tasks/cancel", json!({"taskId": id}));
-    assert_eq!((status(&mut other, &id), held.dropped()), (json!("cancelled"), 0));
+    assert_eq!((status(&mut other, &id), held.dropped_count()), (json!("cancelled"), 0));
     one.advance(SECOND / 2);
-    assert_eq!(held.dropped(), 0);
+    assert_eq!(held.dropped_count(), 0);
     one.advance(SECOND / 2);
-    assert_eq!((status(&mut one, &id), held.dropped()), (json!("cancelled"), 1));
+    assert_eq!((status(&mut one, &id), held.dropped_count()), (json!("cancelled"), 1));
     assert_eq!(status(&mut other, &id), "cancelled");
 }
 
@@ -161,13 +161,13 @@ fn a_task_that_another_instance_has_cancelled_ends_when_it_has_something_to_say(
     let id = begin(&mut one);
     answer(&mut other, "tasks/cancel", json!({"taskId": id}));
     held.context().status("still here");
-    one.turn();
-    assert_eq!((status(&mut one, &id), held.dropped()), (json!("cancelled"), 1));
+    one.poll_driver();
+    assert_eq!((status(&mut one, &id), held.dropped_count()), (json!("cancelled"), 1));
     assert_eq!(status(&mut other, &id), "cancelled");
 }
 
 /// The result of a task that was begun at `one`, asked for at the other.
-fn legacy_result_elsewhere(one: &mut Web, other: &mut Web) -> (Value, Caller) {
+fn legacy_result_elsewhere(one: &mut HttpHarness, other: &mut HttpHarness) -> (Value, TestExchange) {
     let session = one.open();
     let call = json!({"name": "hold", "arguments": {}, "task": {}});
     let created = one.post_request(&session, "tools/call", call).message();
@@ -187,7 +187,7 @@ fn another_instance_waits_for_the_result_of_a_legacy_task() {
     other.advance(SECOND);
     waiting.expect_silence();
     held.release("done");
-    one.turn();
+    one.poll_driver();
     waiting.expect_silence();
     other.advance(SECOND);
     let result = waiting.message();
@@ -203,7 +203,7 @@ fn whoever_waits_for_the_result_elsewhere_is_told_that_there_is_none() {
     other.advance(SECOND);
     assert_eq!(waiting.message()["error"]["code"], -32603);
     one.advance(SECOND);
-    assert_eq!(held.dropped(), 1);
+    assert_eq!(held.dropped_count(), 1);
 }
 
 /// S11.8: otherwise an instance that knows the store alone would let the answer go.
@@ -234,7 +234,7 @@ fn the_end_of_a_task_is_shown_once_the_store_has_it() {
     let (mut one, mut other, [held, _]) = two_instances_with(store.clone());
     let id = begin(&mut one);
     held.release("done");
-    one.turn();
+    one.poll_driver();
     let mut asking = ask(&mut one, "tasks/get", json!({"taskId": id}));
     assert!(!asking.has_head());
     store.permit(1);
@@ -249,12 +249,12 @@ fn the_first_to_end_a_task_has_ended_it() {
     let (mut one, mut other, [held, _]) = two_instances_with(store.clone());
     let id = begin(&mut one);
     held.release("done");
-    one.turn();
+    one.poll_driver();
     let mut asking = ask(&mut one, "tasks/get", json!({"taskId": id}));
     // What the first has to say waits for a permit as well, and comes too late.
     let mut cancelled = block_on(store.get(id.as_str().unwrap())).unwrap().unwrap();
-    cancelled.standing = Standing::Cancelled;
-    block_on(store.shelf.update(cancelled)).unwrap();
+    cancelled.state = StoredTaskState::Cancelled;
+    block_on(store.inner.update(cancelled)).unwrap();
     store.permit(1000);
     settle(&mut one, &mut asking);
     assert_eq!(asking.json()["result"]["status"], "cancelled");
@@ -268,7 +268,7 @@ fn a_shared_store_that_has_failed_is_told_later() {
     let id = begin(&mut one);
     store.break_down();
     held.context().status("half done");
-    one.turn();
+    one.poll_driver();
     store.repair();
     assert_eq!(get(&mut other, &id)["statusMessage"], Value::Null);
     one.advance(SECOND);

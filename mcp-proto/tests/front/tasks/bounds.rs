@@ -9,7 +9,7 @@ fn a_task_that_outlives_its_time_fails_and_is_forgotten() {
     let mut config = stored_in(&store);
     config.ttl = Duration::from_secs(60);
     let (router, gate) = router_with(config);
-    let mut s = Served::modern_with(router, with_extension());
+    let mut s = ServerHarness::modern_with(router, with_extension());
     let id = begin(&mut s, "hold")["taskId"].clone();
     s.send("subscriptions/listen", json!({"notifications": {"taskIds": [id]}}));
     s.line();
@@ -30,7 +30,7 @@ fn so_many_tasks_run_at_once_and_no_more() {
     let mut config = TaskConfig::default();
     config.running = 2;
     let (router, gate) = router_with(config);
-    let mut s = Served::modern_with(router, with_extension());
+    let mut s = ServerHarness::modern_with(router, with_extension());
     begin(&mut s, "hold");
     begin(&mut s, "hold");
     assert_eq!(s.error("tools/call", json!({"name": "hold"}))["code"], -32603);
@@ -45,7 +45,7 @@ fn what_does_not_fit_the_store_is_refused() {
     let mut config = TaskConfig::default();
     config.store = Arc::new(MemoryStore::new(MemoryLimits { tasks: 1, bytes: 2000 }));
     let (router, gate) = router_with(config);
-    let mut s = Served::modern_with(router, with_extension());
+    let mut s = ServerHarness::modern_with(router, with_extension());
     let id = begin(&mut s, "hold")["taskId"].clone();
     assert_eq!(s.error("tools/call", json!({"name": "hold"}))["code"], -32603);
     assert!(gate.has_begun());
@@ -58,18 +58,18 @@ fn what_does_not_fit_the_store_is_refused() {
 fn a_connection_that_ends_takes_its_tasks_along() {
     let store = store();
     let (router, gate) = router_with(stored_in(&store));
-    let mut s = Served::modern_with(router, with_extension());
+    let mut s = ServerHarness::modern_with(router, with_extension());
     let id = begin(&mut s, "hold")["taskId"].as_str().unwrap().to_owned();
     drop(s);
     assert_eq!(gate.dropped(), 1);
     let kept = futures_lite::future::block_on(store.get(&id)).unwrap().unwrap();
-    assert!(matches!(kept.standing, Standing::Failed(_)), "{kept:?}");
+    assert!(matches!(kept.state, StoredTaskState::Failed(_)), "{kept:?}");
 }
 
 #[test]
 fn a_task_whose_call_is_cancelled_before_it_was_answered_never_was() {
     let (router, gate) = router();
-    let mut s = Served::modern_with(router, with_extension());
+    let mut s = ServerHarness::modern_with(router, with_extension());
     // The driver has not run yet.
     let meta = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -101,8 +101,8 @@ fn tasks_have_identifiers_of_128_random_bits() {
 fn a_task_of_somebody_else_does_not_exist() {
     use mcp_proto::peer::Principal;
     let (router, gate) = router();
-    let mut s = Served::modern_with(router, with_extension());
-    let principal = |s: &mut Served, name: Option<&str>| {
+    let mut s = ServerHarness::modern_with(router, with_extension());
+    let principal = |s: &mut ServerHarness, name: Option<&str>| {
         let principal = name.map(Principal::new);
         s.driver.lock(|machine, _| machine.set_principal(principal));
     };

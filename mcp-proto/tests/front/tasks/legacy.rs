@@ -50,7 +50,7 @@ fn a_legacy_call_runs_as_it_asks() {
 #[test]
 fn a_server_without_tasks_ignores_that_one_is_asked_for() {
     let router = Router::new("worker", "1").tool_with(tool("plain"), async |NoArguments {}, _| "plain");
-    let mut s = Served::legacy(router);
+    let mut s = ServerHarness::legacy(router);
     let result = s.result("tools/call", json!({"name": "plain", "task": {"ttl": 1}}));
     assert_eq!(result["content"][0]["text"], "plain");
     assert_eq!(s.error("tasks/get", json!({"taskId": "x"}))["code"], -32601);
@@ -61,7 +61,7 @@ fn a_server_without_tasks_ignores_that_one_is_asked_for() {
 fn earlier_revisions_know_no_tasks() {
     let (router, gate) = router();
     gate.open(text("at once"));
-    let mut s = Served::legacy_with(router, "2025-06-18", json!({}));
+    let mut s = ServerHarness::legacy_with(router, "2025-06-18", json!({}));
     let result = s.result("tools/call", json!({"name": "hold", "task": {}}));
     assert_eq!(result["content"][0]["text"], "at once");
     assert_eq!(s.error("tasks/get", json!({"taskId": "x"}))["code"], -32601);
@@ -152,7 +152,7 @@ fn legacy_tasks_are_listed_where_clients_may() {
     let mut config = TaskConfig::default();
     config.listing = TaskListing::Shown;
     let (router, gate) = router_with(config);
-    let mut s = Served::legacy(router.page_size(2));
+    let mut s = ServerHarness::legacy(router.page_size(2));
     let ids: Vec<String> = (0..3).map(|_| begin_legacy(&mut s, "hold")).collect();
     let page = s.result("tasks/list", json!({}));
     let listed = |page: &Value| -> Vec<String> {

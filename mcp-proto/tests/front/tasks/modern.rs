@@ -34,10 +34,10 @@ fn a_call_becomes_a_task_whose_result_is_got_later() {
 fn a_task_is_in_the_store_before_the_client_is_told() {
     let store = store();
     let (router, _gate) = router_with(stored_in(&store));
-    let mut s = Served::modern_with(router, with_extension());
+    let mut s = ServerHarness::modern_with(router, with_extension());
     let created = begin(&mut s, "hold");
     let kept = futures_lite::future::block_on(store.get(created["taskId"].as_str().unwrap())).unwrap();
-    assert_eq!(kept.unwrap().standing, Standing::Working);
+    assert_eq!(kept.unwrap().state, StoredTaskState::Working);
 }
 
 /// S11.1
@@ -45,7 +45,7 @@ fn a_task_is_in_the_store_before_the_client_is_told() {
 fn only_a_client_that_declares_tasks_with_its_request_gets_one() {
     let (router, gate) = router();
     gate.open(text("at once"));
-    let mut s = Served::modern(router);
+    let mut s = ServerHarness::modern(router);
     let result = s.result("tools/call", json!({"name": "hold"}));
     assert_eq!(
         (&result["resultType"], &result["content"][0]["text"]),
@@ -61,7 +61,7 @@ fn only_a_client_that_declares_tasks_with_its_request_gets_one() {
 #[test]
 fn a_client_that_does_not_declare_tasks_may_not_ask_of_any() {
     let (router, _gate) = router();
-    let mut s = Served::modern(router);
+    let mut s = ServerHarness::modern(router);
     let params = json!({"taskId": "x", "inputResponses": {}});
     for method in ["tasks/get", "tasks/update", "tasks/cancel"] {
         let error = s.error(method, params.clone());
@@ -123,7 +123,7 @@ fn a_panic_fails_a_task_and_nothing_else() {
         #[allow(unreachable_code)]
         ""
     });
-    let mut s = Served::modern_with(router, with_extension());
+    let mut s = ServerHarness::modern_with(router, with_extension());
     let id = begin(&mut s, "panic")["taskId"].clone();
     assert_eq!(get(&mut s, &id)["error"]["code"], -32603);
     assert_eq!(s.call("plain", json!({}))["content"][0]["text"], "plain");
@@ -235,7 +235,7 @@ fn those_who_listen_are_told_of_every_change() {
 #[test]
 fn a_client_that_does_not_declare_tasks_may_not_listen_for_any() {
     let (router, _gate) = router();
-    let mut s = Served::modern(router);
+    let mut s = ServerHarness::modern(router);
     let error = s.error("subscriptions/listen", json!({"notifications": {"taskIds": ["x"]}}));
     assert_eq!(error["code"], -32021);
     assert!(error["data"]["requiredCapabilities"]["extensions"][EXTENSION].is_object());
@@ -268,11 +268,11 @@ fn a_tool_may_do_something_before_it_becomes_a_task() {
                 if seen.lock().unwrap().len() == 3 {
                     return Err(HandlerError::new("enough"));
                 }
-                Ok(Detached::new(async move |cx: Context| format!("in {:?}", cx.task_id())))
+                Ok(DetachedWork::new(async move |cx: Context| format!("in {:?}", cx.task_id())))
             }
         },
     );
-    let mut s = Served::modern_with(router, with_extension());
+    let mut s = ServerHarness::modern_with(router, with_extension());
     let id = begin(&mut s, "later")["taskId"].clone();
     let done = get(&mut s, &id);
     assert_eq!(done["result"]["content"][0]["text"], format!("in {:?}", id.as_str()));
@@ -296,9 +296,9 @@ fn a_tool_that_must_become_a_task_is_not_begun_for_a_client_that_can_not_have_on
     let router = Router::new("worker", "1").tasks(TaskConfig::default()).detaching_tool(
         tool("later"),
         TaskChoice::Required,
-        async |NoArguments {}, _| -> Result<Detached, HandlerError> { panic!("it was begun") },
+        async |NoArguments {}, _| -> Result<DetachedWork, HandlerError> { panic!("it was begun") },
     );
-    let mut s = Served::modern(router);
+    let mut s = ServerHarness::modern(router);
     assert_eq!(s.error("tools/call", json!({"name": "later"}))["code"], -32021);
 }
 
@@ -314,7 +314,7 @@ fn arguments_that_do_not_fit_are_the_tasks_concern() {
         TaskChoice::Optional,
         async |Needs { .. }, _| "fine",
     );
-    let mut s = Served::modern_with(router, with_extension());
+    let mut s = ServerHarness::modern_with(router, with_extension());
     let id = begin(&mut s, "needs")["taskId"].clone();
     let done = get(&mut s, &id);
     assert_eq!((&done["status"], &done["result"]["isError"]), (&json!("completed"), &json!(true)));

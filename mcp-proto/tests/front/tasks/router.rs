@@ -16,14 +16,14 @@ fn a_router_without_tasks_can_not_offer_tools_that_become_some() {
 /// S11.11
 #[test]
 fn tasks_are_declared_in_both_forms() {
-    let mut s = Served::modern(router().0);
+    let mut s = ServerHarness::modern(router().0);
     let discovered = s.result("server/discover", json!({}));
     assert_eq!(discovered["capabilities"]["extensions"], json!({(EXTENSION): {}}));
     assert!(discovered["capabilities"].get("tasks").is_none());
     let tools = s.result("tools/list", json!({}));
     assert!(tools["tools"][0].get("execution").is_none(), "{tools}");
 
-    let mut s = Served::unintroduced(router().0);
+    let mut s = ServerHarness::unintroduced(router().0);
     let initialized = s.result(
         "initialize",
         json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}),

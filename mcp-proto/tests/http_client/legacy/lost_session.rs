@@ -70,7 +70,7 @@ fn an_unknown_method_does_not_cost_the_session() {
 
 /// Answers a call with a 400 that loses the session, and again in the next one, where it is an error: a request is
 /// made again for that once.
-fn lose_by_400(wire: &mut Wire, error: &Value) {
+fn lose_by_400(wire: &mut ClientWire, error: &Value) {
     let request = call_tool(wire);
     let call = wire.expect("tools/call");
     wire.reply_json(&call, 400, error);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use mcp_proto::front::{Begun, Client, TaskHandle};
+use mcp_proto::front::{Client, TaskHandle, ToolCallOutcome};
 use mcp_proto::peer::client::EraPolicy;
 use mcp_proto::schema::tasks::TaskStatus;
 use serde_json::json;
@@ -69,7 +69,9 @@ async fn tasks(client: &Client, trace: &Trace, calls: u32) -> Outcome {
     let begun = (0..calls).map(|n| {
         let client = client.clone();
         smol::spawn(async move {
-            let Begun::Task(task) = client.call_tool("parcel", json!({"n": n})).task().await? else {
+            let ToolCallOutcome::Task(task) =
+                client.call_tool("parcel", json!({"n": n})).start_task().await?
+            else {
                 return Err("no task".into());
             };
             let said = task.wait().await?.text_content();
@@ -95,7 +97,7 @@ async fn tasks(client: &Client, trace: &Trace, calls: u32) -> Outcome {
 async fn cancellation(client: &Client, calls: u32) -> Outcome {
     let mut tasks: Vec<TaskHandle> = Vec::new();
     for _ in 0..calls {
-        let Begun::Task(task) = client.call_tool("wait", json!({})).task().await? else {
+        let ToolCallOutcome::Task(task) = client.call_tool("wait", json!({})).start_task().await? else {
             return Err("no task".into());
         };
         tasks.push(task);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use mcp_proto::front::{Begun, Client};
+use mcp_proto::front::{Client, ToolCallOutcome};
 use mcp_proto::peer::client::EraPolicy;
 use serde_json::json;
 
@@ -45,7 +45,7 @@ pub(crate) async fn results(socket: &Path, calls: u32) -> Outcome {
     ensure(at_one.seen() != at_other.seen(), || "both sessions are at one instance".to_owned())?;
     let mut tasks = Vec::new();
     for _ in 0..calls {
-        let Begun::Task(task) = one.call_tool("nap", json!({})).task().await? else {
+        let ToolCallOutcome::Task(task) = one.call_tool("nap", json!({})).start_task().await? else {
             return Err("no task of 2025-11-25".into());
         };
         tasks.push(task.id().to_owned());

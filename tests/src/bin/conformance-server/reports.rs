@@ -53,7 +53,7 @@ async fn progress(_: NoArguments, cx: Context) -> &'static str {
 
 /// The answer waits for the client to ask for it on another stream.
 async fn reconnection(_: NoArguments, cx: Context) -> &'static str {
-    cx.release_stream();
+    cx.close_sse_stream();
     Timer::after(2 * PAUSE).await;
     "Reconnection test completed."
 }

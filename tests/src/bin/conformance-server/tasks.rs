@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mcp_proto::front::tasks::{Detached, TaskChoice, TaskConfig};
+use mcp_proto::front::tasks::{DetachedWork, TaskChoice, TaskConfig};
 use mcp_proto::front::{Context, HandlerError, NoArguments, Router};
 use mcp_proto::rpc::{ErrorObject, code};
 use mcp_proto::schema::{
@@ -91,13 +91,13 @@ async fn multi_input(_: NoArguments, cx: Context) -> Result<String, HandlerError
     Ok(format!("{} and {}.", name.action.as_str(), sure.action.as_str()))
 }
 
-async fn greet_later(_: NoArguments, cx: Context) -> Result<Detached, HandlerError> {
+async fn greet_later(_: NoArguments, cx: Context) -> Result<DetachedWork, HandlerError> {
     let answer = cx.elicit("user_name", ask_for_name()).await?;
     let name = match field(&answer, "name") {
         Some(ElicitValue::String(name)) => name.clone(),
         _ => "whoever you are".to_owned(),
     };
-    Ok(Detached::new(async move |_| format!("Hello, {name}!")))
+    Ok(DetachedWork::new(async move |_| format!("Hello, {name}!")))
 }
 
 fn ask_whether(question: &str) -> ElicitParams {

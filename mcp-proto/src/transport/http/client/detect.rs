@@ -181,7 +181,7 @@ pub(super) struct HttpEraDetection {
 }
 
 impl HttpEraDetection {
-    /// `seed` is what the pauses between attempts depend on.
+    /// `initial` is what the pauses between attempts depend on.
     pub(super) fn new(config: &ClientConfig, seed: u64, backoff: Backoff) -> Self {
         Self {
             backoff: Backoff { attempts: backoff.attempts.min(MAX_RETRIES), ..backoff },

@@ -3,7 +3,7 @@
 //! Whoever has an HTTP implementation drives it like this, for each request:
 //!
 //! ```text
-//! Intake::new(setup, head)        the head is checked                → Err(Answer): send it
+//! NewTasks::new(setup, head)        the head is checked                → Err(Answer): send it
 //! intake.handle_body(bytes) …     the body is collected, bounded     → Err(Answer): send it
 //! intake.finish()                 → RequestRoute:
 //!     Answer                      send it

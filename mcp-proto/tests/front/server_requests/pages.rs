@@ -2,12 +2,12 @@
 
 use super::*;
 
-fn visiting(completions: &Arc<Mutex<Vec<Option<Completion>>>>) -> Router {
+fn visiting(completions: &Arc<Mutex<Vec<Option<ElicitationCompletion>>>>) -> Router {
     let completions = completions.clone();
     Router::new("x", "1").tool_with(tool("visit"), move |NoArguments {}, cx: Context| {
         let completions = completions.clone();
         async move {
-            let page = cx.ask_url("page", "Please log in.", "https://mcp.example/login");
+            let page = cx.elicit_url("page", "Please log in.", "https://mcp.example/login");
             completions.lock().unwrap().push(page.completion());
             Ok::<_, HandlerError>(page.await?.action.as_str().to_owned())
         }
@@ -18,7 +18,7 @@ fn visiting(completions: &Arc<Mutex<Vec<Option<Completion>>>>) -> Router {
 #[test]
 fn a_modern_client_is_sent_to_a_page() {
     let completions = Arc::default();
-    let mut web = Web::new(visiting(&completions));
+    let mut web = HttpHarness::new(visiting(&completions));
     let first = attempt(&mut web, "visit", None, None);
     let (_, state) = asked(&first);
     let params = &first["result"]["inputRequests"]["page"]["params"];
@@ -32,7 +32,7 @@ fn a_modern_client_is_sent_to_a_page() {
 /// S9.1
 #[test]
 fn a_client_without_pages_is_not_sent_to_one() {
-    let mut web = Web::new(visiting(&Arc::default()));
+    let mut web = HttpHarness::new(visiting(&Arc::default()));
     let params = json!({"name": "visit", "arguments": {}});
     let answer = web.ask_with("tools/call", params, json!({"elicitation": {}})).json();
     assert_eq!(
@@ -40,8 +40,11 @@ fn a_client_without_pages_is_not_sent_to_one() {
         json!({"elicitation": {"url": {}}}),
         "{answer}"
     );
-    let mut s =
-        Served::legacy_with(visiting(&Arc::default()), "2025-11-25", json!({"elicitation": {"form": {}}}));
+    let mut s = ServerHarness::legacy_with(
+        visiting(&Arc::default()),
+        "2025-11-25",
+        json!({"elicitation": {"form": {}}}),
+    );
     assert_eq!(s.call("visit", json!({}))["isError"], true);
 }
 
@@ -51,9 +54,9 @@ fn nobody_is_sent_where_no_page_is_or_with_credentials() {
     let router = Router::new("x", "1").tool_raw(tool("visit"), async |call: CallToolParams, cx: Context| {
         let url: Value = call.arguments.unwrap().decode()?;
         let url = url["url"].as_str().unwrap();
-        assert!(cx.visit_first("Look.", url).1.is_none());
-        let error = cx.ask_url("page", "Look.", url).await.unwrap_err();
-        assert!(matches!(error, Error::Refused(RequestError::UnsafePage(_))), "{error}");
+        assert!(cx.require_url("Look.", url).1.is_none());
+        let error = cx.elicit_url("page", "Look.", url).await.unwrap_err();
+        assert!(matches!(error, Error::NotSent(RequestError::UnsafePage(_))), "{error}");
         Ok::<_, HandlerError>(error.to_string())
     });
     let router = Arc::new(router);
@@ -65,8 +68,8 @@ fn nobody_is_sent_where_no_page_is_or_with_credentials() {
         "https://a b.example/",
     ] {
         let arguments = json!({"url": url});
-        Served::modern_with(router.clone(), everything()).call("visit", arguments.clone());
-        Served::legacy_shared(router.clone(), "2025-11-25", everything()).call("visit", arguments);
+        ServerHarness::modern_with(router.clone(), everything()).call("visit", arguments.clone());
+        ServerHarness::legacy_shared(router.clone(), "2025-11-25", everything()).call("visit", arguments);
     }
 }
 
@@ -75,38 +78,38 @@ fn nobody_is_sent_where_no_page_is_or_with_credentials() {
 fn a_legacy_client_is_told_when_the_person_is_done() {
     let completions = Arc::default();
     let router = Arc::new(visiting(&completions));
-    let mut s = Served::legacy_shared(router.clone(), "2025-11-25", everything());
-    let mut bystander = Served::legacy_shared(router, "2025-11-25", everything());
+    let mut s = ServerHarness::legacy_shared(router.clone(), "2025-11-25", everything());
+    let mut bystander = ServerHarness::legacy_shared(router, "2025-11-25", everything());
     s.send("tools/call", json!({"name": "visit"}));
     let question = s.line();
     assert_eq!(question["params"]["mode"], "url");
     let id = question["params"]["elicitationId"].as_str().unwrap().to_owned();
     assert_eq!(id.len(), 32);
-    s.say(&json!({"jsonrpc": "2.0", "id": question["id"], "result": {"action": "accept"}}));
+    s.send_message(&json!({"jsonrpc": "2.0", "id": question["id"], "result": {"action": "accept"}}));
     assert_eq!(s.line()["result"]["content"][0]["text"], "accept");
     let completion = completions.lock().unwrap().pop().unwrap().expect("an id");
     assert_eq!(completion.id(), id);
-    assert!(completion.tell());
+    assert!(completion.notify());
     let told = s.line();
     assert_eq!(told["method"], "notifications/elicitation/complete");
     assert_eq!(told["params"], json!({"elicitationId": id}));
     bystander.expect_silence();
     drop(s);
-    assert!(!completion.tell());
+    assert!(!completion.notify());
 }
 
 /// S9.7: the error names the page with its id; whoever made the request is told when the person is done.
 #[test]
 fn a_legacy_client_may_be_told_to_show_a_page_first() {
-    let completions: Arc<Mutex<Vec<Option<Completion>>>> = Arc::default();
+    let completions: Arc<Mutex<Vec<Option<ElicitationCompletion>>>> = Arc::default();
     let kept = completions.clone();
     let router = Router::new("x", "1").tool_with(tool("pay"), move |NoArguments {}, cx: Context| {
-        let (error, completion) = cx.visit_first("Please pay.", "https://mcp.example/pay");
+        let (error, completion) = cx.require_url("Please pay.", "https://mcp.example/pay");
         kept.lock().unwrap().push(completion);
         core::future::ready(Err::<(), _>(error))
     });
     let router = Arc::new(router);
-    let mut s = Served::legacy_shared(router.clone(), "2025-11-25", everything());
+    let mut s = ServerHarness::legacy_shared(router.clone(), "2025-11-25", everything());
     let error = s.error("tools/call", json!({"name": "pay"}));
     assert_eq!(error["code"], -32042, "{error}");
     let completion = completions.lock().unwrap().pop().unwrap().unwrap();
@@ -114,11 +117,11 @@ fn a_legacy_client_may_be_told_to_show_a_page_first() {
         "mode": "url", "message": "Please pay.", "url": "https://mcp.example/pay", "elicitationId": completion.id(),
     });
     assert_eq!(error["data"], json!({"elicitations": [page]}));
-    assert!(completion.tell());
+    assert!(completion.notify());
     assert_eq!(s.line()["params"]["elicitationId"], completion.id());
     for mut other in [
-        Served::legacy_shared(router.clone(), "2025-11-25", json!({"elicitation": {}})),
-        Served::legacy_shared(router.clone(), "2025-06-18", everything()),
+        ServerHarness::legacy_shared(router.clone(), "2025-11-25", json!({"elicitation": {}})),
+        ServerHarness::legacy_shared(router.clone(), "2025-06-18", everything()),
     ] {
         assert_eq!(other.call("pay", json!({}))["isError"], true);
         assert!(completions.lock().unwrap().pop().unwrap().is_none());
@@ -133,7 +136,7 @@ fn a_model_is_given_tools_only_where_the_client_says_so() {
         params.tools = Some([tool("clock")].into());
         Ok::<_, HandlerError>(cx.sample("time", params).await?.content.text_content())
     });
-    let mut web = Web::new(router);
+    let mut web = HttpHarness::new(router);
     let params = json!({"name": "think", "arguments": {}});
     let answer = web.ask_with("tools/call", params.clone(), json!({"sampling": {}})).json();
     assert_eq!(

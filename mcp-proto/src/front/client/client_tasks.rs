@@ -23,16 +23,16 @@ use crate::schema::{CreateMessage, Elicit, EmptyResult, Method, Revision};
 use crate::{Instant, UnixTime};
 
 /// How many tasks are kept: each has been put before a person or a model, or will be.
-const MOST_TASKS: usize = 256;
+const MAX_TASKS: usize = 256;
 /// How long a task is kept at most, whatever the server wishes, and without a wish.
-const LONGEST: Duration = Duration::from_secs(60 * 60);
+const MAX_TTL: Duration = Duration::from_secs(60 * 60);
 /// How often the server should ask: people are slow.
-const INTERVAL: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// How many tasks are listed at a time.
-const PAGE: usize = 50;
+const PAGE_SIZE: usize = 50;
 
 /// What becomes of a request of the server.
-pub(super) enum Received {
+pub(super) enum ReceiveOutcome {
     /// It has nothing to do with tasks.
     Ordinary,
     /// It is to become a task: it is carried out, and this is its answer for now.
@@ -40,15 +40,15 @@ pub(super) enum Received {
     /// It is answered.
     Answered(Reply),
     /// It is answered once the task is over.
-    Waits,
+    Deferred,
     /// It is answered, and the handler of that request is not wanted any more; whoever waits for it is told.
     Cancelled { reply: Reply, handler: InboundId, waiting: Vec<(InboundId, Reply)> },
 }
 
 /// What a task has come to.
-type End = Result<EmptyResult, ErrorObject>;
+type TaskOutcome = Result<EmptyResult, ErrorObject>;
 
-struct Entry {
+struct ClientTask {
     id: String,
     status: TaskStatus,
     message: Option<String>,
@@ -57,25 +57,25 @@ struct Entry {
     ttl: Duration,
     /// When it may be forgotten.
     expires: Instant,
-    end: Option<End>,
+    end: Option<TaskOutcome>,
     waiting: Vec<InboundId>,
 }
 
 /// The tasks of one connection, by the requests that they were.
 #[derive(Default)]
-pub(super) struct ReceivedTasks {
-    entries: BTreeMap<InboundId, Entry>,
+pub(super) struct ClientTasks {
+    entries: BTreeMap<InboundId, ClientTask>,
     by_id: BTreeMap<String, InboundId>,
 }
 
 /// The moment at which something is done.
 #[derive(Clone, Copy)]
-pub(super) struct Moment {
+pub(super) struct Timestamps {
     pub(super) now: Instant,
     pub(super) unix: UnixTime,
 }
 
-impl ReceivedTasks {
+impl ClientTasks {
     pub(super) fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -83,39 +83,39 @@ impl ReceivedTasks {
     /// A request of the server has come. `offers` tells which methods may become tasks.
     pub(super) fn receive(
         &mut self,
-        at: Moment,
+        at: Timestamps,
         request: InboundId,
         method: &'static str,
         params: Option<&Raw>,
         offers: impl FnOnce(&str) -> bool,
-    ) -> Received {
+    ) -> ReceiveOutcome {
         match method {
-            Elicit::NAME | CreateMessage::NAME => match asks_for_task(params) {
+            Elicit::NAME | CreateMessage::NAME => match requested_task(params) {
                 Some(wish) if offers(method) => self.create(at, request, &wish),
-                _ => Received::Ordinary,
+                _ => ReceiveOutcome::Ordinary,
             },
             GetTask::NAME => {
-                Received::Answered(match self.find::<GetTask>(params, |params| &params.task_id) {
+                ReceiveOutcome::Answered(match self.find::<GetTask>(params, |params| &params.task_id) {
                     Ok((_, entry)) => Reply::result(entry.info()),
                     Err(error) => Reply::Error(error),
                 })
             }
             TaskResult::NAME => match self.find::<TaskResult>(params, |params| &params.task_id) {
                 Ok((_, entry)) => match entry.reply() {
-                    Some(reply) => Received::Answered(reply),
+                    Some(reply) => ReceiveOutcome::Answered(reply),
                     None => {
                         entry.waiting.push(request);
-                        Received::Waits
+                        ReceiveOutcome::Deferred
                     }
                 },
-                Err(error) => Received::Answered(Reply::Error(error)),
+                Err(error) => ReceiveOutcome::Answered(Reply::Error(error)),
             },
-            ListTasks::NAME => Received::Answered(match self.list(params) {
+            ListTasks::NAME => ReceiveOutcome::Answered(match self.list(params) {
                 Ok(page) => Reply::result(page),
                 Err(error) => Reply::Error(error),
             }),
             CancelTask::NAME => self.cancel(at, params),
-            _ => Received::Ordinary,
+            _ => ReceiveOutcome::Ordinary,
         }
     }
 
@@ -134,7 +134,7 @@ impl ReceivedTasks {
     /// who wait for it.
     pub(super) fn finish(
         &mut self,
-        at: Moment,
+        at: Timestamps,
         request: InboundId,
         reply: Reply,
     ) -> Result<Vec<(InboundId, Reply)>, Reply> {
@@ -146,18 +146,21 @@ impl ReceivedTasks {
             _ => Err(ErrorObject::new(code::INTERNAL_ERROR, "no result")),
         };
         let status = if end.is_ok() { TaskStatus::Completed } else { TaskStatus::Failed };
-        Ok(entry.end_as(at, status, end))
+        Ok(entry.resolve(at, status, end))
     }
 
-    fn create(&mut self, at: Moment, request: InboundId, wish: &TaskMetadata) -> Received {
+    fn create(&mut self, at: Timestamps, request: InboundId, wish: &TaskMetadata) -> ReceiveOutcome {
         self.make_room(at.now);
-        if self.entries.len() >= MOST_TASKS {
-            return Received::Answered(Reply::error(code::INTERNAL_ERROR, "too many tasks are not over"));
+        if self.entries.len() >= MAX_TASKS {
+            return ReceiveOutcome::Answered(Reply::error(
+                code::INTERNAL_ERROR,
+                "too many tasks are not over",
+            ));
         }
-        let ttl = wish.ttl.map_or(LONGEST, Duration::from_millis).min(LONGEST);
+        let ttl = wish.ttl.map_or(MAX_TTL, Duration::from_millis).min(MAX_TTL);
         // Never the same again on this connection, nor on another one to the same server.
         let id = format!("{:x}-{}", at.unix.since_epoch().as_nanos(), request.number());
-        let entry = Entry {
+        let entry = ClientTask {
             id: id.clone(),
             status: TaskStatus::Working,
             message: None,
@@ -171,7 +174,7 @@ impl ReceivedTasks {
         let reply = Reply::result(CreateTaskResult::new(entry.task()));
         self.entries.insert(request, entry);
         self.by_id.insert(id, request);
-        Received::Task(reply)
+        ReceiveOutcome::Task(reply)
     }
 
     /// The handler of a request that was to become a task could not be started.
@@ -183,9 +186,9 @@ impl ReceivedTasks {
 
     /// Forgets what has had its time, and the oldest of what is over if there is still no room.
     fn make_room(&mut self, now: Instant) {
-        let over = |entry: &Entry| entry.end.is_some();
+        let over = |entry: &ClientTask| entry.end.is_some();
         self.entries.retain(|_, entry| !over(entry) || entry.expires > now);
-        if self.entries.len() >= MOST_TASKS
+        if self.entries.len() >= MAX_TASKS
             && let Some(oldest) = self.entries.iter().find(|(_, entry)| over(entry)).map(|(key, _)| *key)
         {
             self.entries.remove(&oldest);
@@ -194,18 +197,18 @@ impl ReceivedTasks {
         self.by_id.retain(|_, request| entries.contains_key(request));
     }
 
-    fn cancel(&mut self, at: Moment, params: Option<&Raw>) -> Received {
+    fn cancel(&mut self, at: Timestamps, params: Option<&Raw>) -> ReceiveOutcome {
         let (request, entry) = match self.find::<CancelTask>(params, |params| &params.task_id) {
             Ok(found) => found,
-            Err(error) => return Received::Answered(Reply::Error(error)),
+            Err(error) => return ReceiveOutcome::Answered(Reply::Error(error)),
         };
         if entry.status.is_terminal() {
             let what = format!("the task is over already: {}", entry.status.as_str());
-            return Received::Answered(Reply::error(code::INVALID_PARAMS, what));
+            return ReceiveOutcome::Answered(Reply::error(code::INVALID_PARAMS, what));
         }
         let end = Err(ErrorObject::new(code::INTERNAL_ERROR, "the task was cancelled by the server"));
-        let waiting = entry.end_as(at, TaskStatus::Cancelled, end);
-        Received::Cancelled { reply: Reply::result(entry.info()), handler: request, waiting }
+        let waiting = entry.resolve(at, TaskStatus::Cancelled, end);
+        ReceiveOutcome::Cancelled { reply: Reply::result(entry.info()), handler: request, waiting }
     }
 
     fn list(&self, params: Option<&Raw>) -> Result<ListTasksResult, ErrorObject> {
@@ -217,7 +220,7 @@ impl ReceivedTasks {
                 .map_err(|_| ErrorObject::new(code::INVALID_PARAMS, "there is no such page"))?,
         };
         let mut rest = self.entries.iter().filter(|(request, _)| request.number() >= from);
-        let tasks: Vec<Task> = rest.by_ref().take(PAGE).map(|(_, entry)| entry.task()).collect();
+        let tasks: Vec<Task> = rest.by_ref().take(PAGE_SIZE).map(|(_, entry)| entry.task()).collect();
         let mut page = ListTasksResult::new(tasks);
         page.next_cursor = rest.next().map(|(request, _)| request.number().to_string());
         Ok(page)
@@ -227,7 +230,7 @@ impl ReceivedTasks {
         &mut self,
         params: Option<&Raw>,
         id: impl FnOnce(&M::Params) -> &String,
-    ) -> Result<(InboundId, &mut Entry), ErrorObject> {
+    ) -> Result<(InboundId, &mut ClientTask), ErrorObject> {
         let params = decode_params::<M>(params.cloned())?;
         let unknown = || ErrorObject::new(code::INVALID_PARAMS, "there is no such task, or no more");
         let request = *self.by_id.get(id(&params)).ok_or_else(unknown)?;
@@ -236,8 +239,8 @@ impl ReceivedTasks {
     }
 }
 
-impl Entry {
-    fn end_as(&mut self, at: Moment, status: TaskStatus, end: End) -> Vec<(InboundId, Reply)> {
+impl ClientTask {
+    fn resolve(&mut self, at: Timestamps, status: TaskStatus, end: TaskOutcome) -> Vec<(InboundId, Reply)> {
         // What has ended stays as it is.
         if self.end.is_some() {
             return Vec::new();
@@ -262,7 +265,7 @@ impl Entry {
         let (created, updated) = (iso_8601(self.created), iso_8601(self.updated));
         let mut task = Task::new(&*self.id, self.status, created, updated, Some(milliseconds(self.ttl)));
         task.status_message.clone_from(&self.message);
-        task.poll_interval = Some(milliseconds(INTERVAL));
+        task.poll_interval = Some(milliseconds(POLL_INTERVAL));
         task
     }
 
@@ -271,18 +274,18 @@ impl Entry {
         let ttl = Some(milliseconds(self.ttl));
         let mut info = TaskInfoResult::new(&*self.id, self.status, created, updated, ttl);
         info.status_message.clone_from(&self.message);
-        info.poll_interval = Some(milliseconds(INTERVAL));
+        info.poll_interval = Some(milliseconds(POLL_INTERVAL));
         info
     }
 }
 
 /// What a request says of the task that it wants to become, if it wants to.
-fn asks_for_task(params: Option<&Raw>) -> Option<TaskMetadata> {
+fn requested_task(params: Option<&Raw>) -> Option<TaskMetadata> {
     #[derive(serde::Deserialize)]
-    struct Asking {
+    struct TaskRequestParams {
         task: Option<TaskMetadata>,
     }
-    params?.decode::<Asking>().ok()?.task
+    params?.decode::<TaskRequestParams>().ok()?.task
 }
 
 fn milliseconds(duration: Duration) -> u64 {

@@ -5,8 +5,8 @@ use super::*;
 /// S1.6, S4.3, C1.11
 #[test]
 fn a_client_that_can_not_be_asked_is_told_what_is_missing() {
-    let mut web = Web::new(router());
-    let call = |web: &mut Web, tool: &str, capabilities: Value| {
+    let mut web = HttpHarness::new(router());
+    let call = |web: &mut HttpHarness, tool: &str, capabilities: Value| {
         let mut caller = web.ask_with("tools/call", json!({"name": tool, "arguments": {}}), capabilities);
         (caller.head().status, caller.json())
     };
@@ -23,7 +23,7 @@ fn a_client_that_can_not_be_asked_is_told_what_is_missing() {
 /// S1.6: what was declared with one attempt does not count for the next.
 #[test]
 fn capabilities_are_those_of_the_attempt() {
-    let mut web = Web::new(router());
+    let mut web = HttpHarness::new(router());
     let (_, state) = asked(&attempt(&mut web, "steps", None, None));
     let responses = json!({"first": accepted("first", "1")});
     let params =

@@ -9,17 +9,17 @@ use super::context::Context;
 use crate::front::reply::Reply;
 
 /// A handler that is running. If it asks a client of 2026-07-28 by its result, it ends where it can not go on.
-pub(super) struct Handled<F> {
+pub(super) struct SuspendableHandler<F> {
     answering: F,
     /// Whose attempt it is part of.
     #[cfg(feature = "seal")]
     context: Option<Context>,
 }
 
-impl<F: Future<Output = Reply> + Unpin> Handled<F> {
+impl<F: Future<Output = Reply> + Unpin> SuspendableHandler<F> {
     #[cfg(feature = "seal")]
     pub(super) fn new(answering: F, context: Context) -> Self {
-        Self { answering, context: context.rounds().is_some().then_some(context) }
+        Self { answering, context: context.input_rounds().is_some().then_some(context) }
     }
 
     #[cfg(not(feature = "seal"))]
@@ -31,26 +31,26 @@ impl<F: Future<Output = Reply> + Unpin> Handled<F> {
     pub(super) fn stalled(&mut self) -> Option<Reply> {
         #[cfg(feature = "seal")]
         if let Some(context) = &self.context
-            && let Some(rounds) = context.rounds()
+            && let Some(rounds) = context.input_rounds()
         {
-            return rounds.stalled(context);
+            return rounds.suspend_if_stalled(context);
         }
         None
     }
 }
 
-impl<F: Future<Output = Reply> + Unpin> Future for Handled<F> {
+impl<F: Future<Output = Reply> + Unpin> Future for SuspendableHandler<F> {
     type Output = Reply;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Reply> {
         let this = &mut *self;
         let answering = Pin::new(&mut this.answering);
         #[cfg(feature = "seal")]
-        if let Some(rounds) = this.context.as_ref().and_then(Context::rounds) {
-            rounds.begin();
+        if let Some(rounds) = this.context.as_ref().and_then(Context::input_rounds) {
+            rounds.start_poll();
             return match answering.poll(cx) {
                 Poll::Ready(reply) => Poll::Ready(rounds.finish().unwrap_or(reply)),
-                Poll::Pending => rounds.end(cx).map_or(Poll::Pending, Poll::Ready),
+                Poll::Pending => rounds.end_poll(cx).map_or(Poll::Pending, Poll::Ready),
             };
         }
         answering.poll(cx)

@@ -3,12 +3,12 @@
 use alloc::sync::Arc;
 use core::time::Duration;
 
-use super::{Mode, Router};
+use super::{HandlerMode, Router};
 use crate::front::SingleUse;
 use crate::front::server::Sealing;
 use crate::peer::server::Sealer;
 
-impl<M: Mode> Router<M> {
+impl<M: HandlerMode> Router<M> {
     /// The keys that request states are sealed with, where handlers [ask](crate::front::Context::elicit) clients of
     /// 2026-07-28. Instances of a server between which requests are spread must share them.
     ///
@@ -34,7 +34,7 @@ impl<M: Mode> Router<M> {
     /// How long a client may take for its answers, and so how long a request state is good for: ten minutes unless told
     /// otherwise.
     #[must_use]
-    pub fn answer_within(mut self, lifetime: Duration) -> Self {
+    pub fn state_lifetime(mut self, lifetime: Duration) -> Self {
         Arc::make_mut(&mut self.sealing).lifetime = lifetime;
         self
     }

@@ -10,11 +10,11 @@ use core::task::{Poll, Waker};
 use core::time::Duration;
 use std::sync::Mutex;
 
-use super::answers::fitting;
-use super::home::TaskKey;
-use super::methods::related;
+use super::answers::matching_answers;
+use super::methods::related_task_meta;
+use super::service::TaskKey;
 use super::wire::tool_error;
-use super::{Standing, StoreError, TaskRecord};
+use super::{StoreError, StoredTaskState, TaskRecord};
 use crate::UnixTime;
 use crate::front::Clock;
 use crate::front::signal::{TaskWaker, Waiters, Wakers, lock};
@@ -25,78 +25,78 @@ use crate::rpc::{ErrorObject, Raw};
 use crate::schema::{InputRequest, InputRequests, InputResponses, Json, Meta, Number, meta};
 
 /// A task that runs.
-pub(crate) struct Live {
+pub(crate) struct RunningTask {
     /// As it began.
-    seed: TaskRecord,
+    initial: TaskRecord,
     clock: Arc<dyn Clock>,
     /// Has the runner look at it.
     waker: Arc<TaskWaker<TaskKey>>,
-    state: Mutex<State>,
+    state: Mutex<RunningState>,
 }
 
 #[derive(Default)]
-struct State {
+struct RunningState {
     updated_at: Option<UnixTime>,
     message: Option<String>,
     /// What the task has come to: it stays so.
-    end: Option<Standing>,
-    asks: BTreeMap<String, Ask>,
+    end: Option<StoredTaskState>,
+    inputs: BTreeMap<String, TaskInput>,
     /// The keys that were ever used: none is used again.
-    used: BTreeSet<String>,
+    used_keys: BTreeSet<String>,
     /// The last progress that was reported.
     progress: Option<Number>,
     /// Whether the store has the task, once that is known.
     created: Option<Result<(), StoreError>>,
     /// The requests of the client that wait for the result (2025-11-25).
-    awaiting: BTreeSet<InboundId>,
+    result_waiters: BTreeSet<InboundId>,
     /// Whether the store had no room for what it has come to.
-    spoilt: bool,
+    result_lost: bool,
     /// Whether those who listen have not been told of the last change, and whether the store has not.
-    untold: bool,
+    unpublished: bool,
     unsaved: bool,
     /// How many changes there were, and how many of them the store has been told, or has failed to take.
     changes: u64,
-    kept: u64,
+    saved_changes: u64,
     waiters: Waiters,
 }
 
-struct Ask {
+struct TaskInput {
     request: InputRequest,
     answer: Option<Raw>,
 }
 
-impl State {
-    fn standing(&self) -> Standing {
+impl RunningState {
+    fn current_state(&self) -> StoredTaskState {
         if let Some(end) = &self.end {
             return end.clone();
         }
-        let mut open = self.asks.iter().filter(|(_, ask)| ask.answer.is_none()).peekable();
+        let mut open = self.inputs.iter().filter(|(_, ask)| ask.answer.is_none()).peekable();
         if open.peek().is_none() {
-            return Standing::Working;
+            return StoredTaskState::Working;
         }
         let mut requests = InputRequests::default();
         for (key, ask) in open {
             requests.insert(key.as_str(), ask.request.clone());
         }
-        Standing::InputRequired(requests)
+        StoredTaskState::InputRequired(requests)
     }
 
     fn note_change(&mut self) {
         self.changes = self.changes.saturating_add(1);
-        self.untold = true;
+        self.unpublished = true;
         self.unsaved = true;
     }
 
     /// What is asked for under this key and was not answered.
     fn open(&self, key: &str) -> Option<&InputRequest> {
-        self.asks.get(key).filter(|ask| ask.answer.is_none()).map(|ask| &ask.request)
+        self.inputs.get(key).filter(|ask| ask.answer.is_none()).map(|ask| &ask.request)
     }
 
     /// Takes answers to what is open. `None` if there are none.
     fn answer(&mut self, answers: BTreeMap<String, Json>) -> Option<()> {
         let mut any = None;
         for (key, answer) in answers {
-            if let Some(ask) = self.asks.get_mut(&key).filter(|ask| ask.answer.is_none()) {
+            if let Some(ask) = self.inputs.get_mut(&key).filter(|ask| ask.answer.is_none()) {
                 ask.answer = Some(answer.into());
                 any = Some(());
             }
@@ -105,38 +105,38 @@ impl State {
     }
 }
 
-impl Live {
+impl RunningTask {
     pub(super) fn new(seed: TaskRecord, clock: Arc<dyn Clock>, waker: Arc<TaskWaker<TaskKey>>) -> Self {
-        Self { seed, clock, waker, state: Mutex::default() }
+        Self { initial: seed, clock, waker, state: Mutex::default() }
     }
 
     // --- What it is ---
 
     pub(super) fn id(&self) -> &str {
-        &self.seed.id
+        &self.initial.id
     }
 
     pub(super) fn owner(&self) -> Option<&Principal> {
-        self.seed.owner.as_ref()
+        self.initial.owner.as_ref()
     }
 
     /// Whose quota it uses.
     pub(super) fn quota_owner(&self) -> &QuotaOwner {
-        &self.seed.quota_owner
+        &self.initial.quota_owner
     }
 
     /// As it began.
-    pub(super) fn seed(&self) -> &TaskRecord {
-        &self.seed
+    pub(super) fn initial(&self) -> &TaskRecord {
+        &self.initial
     }
 
     pub(super) fn ttl(&self) -> Option<Duration> {
-        self.seed.ttl
+        self.initial.ttl
     }
 
     /// What marks messages as those of the task (2025-11-25).
-    pub(in crate::front) fn related(&self) -> Meta {
-        [(meta::RELATED_TASK, related(self.id()))].into_iter().collect()
+    pub(in crate::front) fn related_meta(&self) -> Meta {
+        [(meta::RELATED_TASK, related_task_meta(self.id()))].into_iter().collect()
     }
 
     pub(super) fn waker(&self) -> &Arc<TaskWaker<TaskKey>> {
@@ -145,33 +145,33 @@ impl Live {
 
     /// As it is now; its version is the store's concern.
     pub(super) fn record(&self) -> TaskRecord {
-        self.shown(&lock(&self.state))
+        self.snapshot(&lock(&self.state))
     }
 
-    fn shown(&self, state: &State) -> TaskRecord {
+    fn snapshot(&self, state: &RunningState) -> TaskRecord {
         TaskRecord {
-            updated_at: state.updated_at.unwrap_or(self.seed.updated_at),
+            updated_at: state.updated_at.unwrap_or(self.initial.updated_at),
             message: state.message.clone(),
-            standing: state.standing(),
-            ..self.seed.clone()
+            state: state.current_state(),
+            ..self.initial.clone()
         }
     }
 
-    pub(in crate::front) fn is_over(&self) -> bool {
+    pub(in crate::front) fn has_ended(&self) -> bool {
         lock(&self.state).end.is_some()
     }
 
     // --- Changes ---
 
     /// Changes a task that has not ended; `act` says whether there was anything to change.
-    fn change<R>(&self, act: impl FnOnce(&mut State) -> Option<R>) -> Option<R> {
+    fn change<R>(&self, act: impl FnOnce(&mut RunningState) -> Option<R>) -> Option<R> {
         let now = self.clock.unix_time();
         let mut wakers = Wakers::default();
         let changed = {
             let mut state = lock(&self.state);
             let changed = if state.end.is_none() { act(&mut state) } else { None };
             if changed.is_some() {
-                state.updated_at = Some(state.updated_at.unwrap_or(self.seed.updated_at).max(now));
+                state.updated_at = Some(state.updated_at.unwrap_or(self.initial.updated_at).max(now));
                 state.note_change();
                 wakers.wake_all(&mut state.waiters);
             }
@@ -193,14 +193,14 @@ impl Live {
     }
 
     /// Ends it. One that has ended stays as it is.
-    pub(super) fn end(&self, end: Standing) {
+    pub(super) fn end(&self, end: StoredTaskState) {
         let message = match &end {
-            Standing::Failed(error) => Some(error.message.clone()),
-            Standing::Completed(result) => tool_error(result),
+            StoredTaskState::Failed(error) => Some(error.message.clone()),
+            StoredTaskState::Completed(result) => tool_error(result),
             _ => None,
         };
         self.change(|state| {
-            state.asks.clear();
+            state.inputs.clear();
             state.message = message.or(state.message.take());
             state.end = Some(end);
             Some(())
@@ -208,22 +208,22 @@ impl Live {
     }
 
     /// Others have ended it; what was here is not what counts.
-    pub(super) fn overrule(&self, end: Standing) {
+    pub(super) fn force_end(&self, end: StoredTaskState) {
         self.end(end.clone());
         lock(&self.state).end = Some(end);
     }
 
     /// Its result can not be kept.
-    pub(super) fn spoil(&self, why: ErrorObject) {
+    pub(super) fn fail_unsaved(&self, why: ErrorObject) {
         let mut state = lock(&self.state);
-        state.spoilt = true;
+        state.result_lost = true;
         state.message = Some(why.message.clone());
-        state.end = Some(Standing::Failed(why));
+        state.end = Some(StoredTaskState::Failed(why));
         state.note_change();
     }
 
     /// Whether a report of progress is further than the last.
-    pub(in crate::front) fn advances(&self, progress: &Number) -> bool {
+    pub(in crate::front) fn accept_progress(&self, progress: &Number) -> bool {
         let mut state = lock(&self.state);
         let further = state.progress.as_ref().is_none_or(|last| exceeds(progress, last));
         if further && state.end.is_none() {
@@ -232,16 +232,16 @@ impl Live {
         further && state.end.is_none()
     }
 
-    pub(super) fn is_spoilt(&self) -> bool {
-        lock(&self.state).spoilt
+    pub(super) fn is_result_lost(&self) -> bool {
+        lock(&self.state).result_lost
     }
 
     // --- For the runner ---
 
     /// What those who listen have not been told.
-    pub(super) fn take_untold(&self) -> Option<TaskRecord> {
+    pub(super) fn take_unpublished(&self) -> Option<TaskRecord> {
         let mut state = lock(&self.state);
-        core::mem::take(&mut state.untold).then(|| self.shown(&state))
+        core::mem::take(&mut state.unpublished).then(|| self.snapshot(&state))
     }
 
     /// After how many changes there is something that the store does not know, if there is; it is told then.
@@ -255,24 +255,24 @@ impl Live {
     }
 
     /// The store has been told of so many changes, or has failed to take them.
-    pub(super) fn set_kept(&self, changes: u64) {
+    pub(super) fn set_saved(&self, changes: u64) {
         let mut wakers = Wakers::default();
         {
             let mut state = lock(&self.state);
-            state.kept = state.kept.max(changes);
+            state.saved_changes = state.saved_changes.max(changes);
             wakers.wake_all(&mut state.waiters);
         }
         wakers.release();
     }
 
     /// There is nothing that the store would have to be told.
-    pub(super) fn settle(&self) {
+    pub(super) fn mark_saved(&self) {
         let changes = {
             let mut state = lock(&self.state);
             state.unsaved = false;
             state.changes
         };
-        self.set_kept(changes);
+        self.set_saved(changes);
     }
 
     /// Whether the store has it.
@@ -289,62 +289,62 @@ impl Live {
     // --- Waiting ---
 
     /// As it is now, once the store has been told. If it has ended by then, what it has come to is that of the store.
-    pub(super) async fn kept(&self) -> TaskRecord {
+    pub(super) async fn saved_record(&self) -> TaskRecord {
         let (record, changes) = {
             let state = lock(&self.state);
-            (self.shown(&state), state.changes)
+            (self.snapshot(&state), state.changes)
         };
-        self.until(|state| (state.kept >= changes).then_some(())).await;
-        if record.standing.is_terminal() { self.record() } else { record }
+        self.wait_until(|state| (state.saved_changes >= changes).then_some(())).await;
+        if record.state.is_terminal() { self.record() } else { record }
     }
 
     /// Waits until the store has it, or has refused it.
-    pub(super) async fn created(&self) -> Result<(), StoreError> {
-        self.until(|state| state.created.clone()).await
+    pub(super) async fn wait_created(&self) -> Result<(), StoreError> {
+        self.wait_until(|state| state.created.clone()).await
     }
 
     /// Waits until it has ended.
-    pub(in crate::front) async fn over(&self) {
-        self.until(|state| state.end.as_ref().map(drop)).await;
+    pub(in crate::front) async fn wait_ended(&self) {
+        self.wait_until(|state| state.end.as_ref().map(drop)).await;
     }
 
     /// Waits until a request of the client waits for the result; says which.
-    pub(super) async fn awaited(&self) -> InboundId {
-        self.until(|state| state.awaiting.last().copied()).await
+    pub(super) async fn next_result_request(&self) -> InboundId {
+        self.wait_until(|state| state.result_waiters.last().copied()).await
     }
 
     /// A request of the client waits for the result, as long as what is returned exists.
-    pub(super) fn await_by(self: &Arc<Self>, request: InboundId) -> Awaiting {
+    pub(super) fn add_result_waiter(self: &Arc<Self>, request: InboundId) -> ResultWaiter {
         let mut wakers = Wakers::default();
         {
             let mut state = lock(&self.state);
-            state.awaiting.insert(request);
+            state.result_waiters.insert(request);
             wakers.wake_all(&mut state.waiters);
         }
         wakers.release();
-        Awaiting { live: self.clone(), request }
+        ResultWaiter { task: self.clone(), request }
     }
 
-    async fn until<R>(&self, mut found: impl FnMut(&mut State) -> Option<R>) -> R {
-        let mut waiting = Waiting { live: self, key: None };
+    async fn wait_until<R>(&self, mut found: impl FnMut(&mut RunningState) -> Option<R>) -> R {
+        let mut waiting = ChangeWaiter { task: self, key: None };
         poll_fn(|cx| waiting.poll(cx.waker(), &mut found)).await
     }
 
     // --- Input ---
 
     /// Asks for something, under a key like `key` that was never used before.
-    pub(super) fn ask(self: &Arc<Self>, key: &str, request: InputRequest) -> Option<Open> {
+    pub(super) fn request_input(self: &Arc<Self>, key: &str, request: InputRequest) -> Option<OpenInput> {
         let key = self.change(|state| {
             let mut unique = key.to_string();
             let mut next: u64 = 1;
-            while !state.used.insert(unique.clone()) {
+            while !state.used_keys.insert(unique.clone()) {
                 next = next.saturating_add(1);
                 unique = format!("{key}-{next}");
             }
-            state.asks.insert(unique.clone(), Ask { request, answer: None });
+            state.inputs.insert(unique.clone(), TaskInput { request, answer: None });
             Some(unique)
         })?;
-        Some(Open { live: self.clone(), key })
+        Some(OpenInput { task: self.clone(), key })
     }
 
     /// Takes answers to what is asked for. Others mean nothing.
@@ -353,7 +353,7 @@ impl Live {
     /// What to answer if one does not fit what was asked; then none is taken.
     pub(super) fn take_answers(&self, responses: &InputResponses) -> Result<(), ErrorObject> {
         let mut refused = None;
-        self.change(|state| match fitting(responses, |key| state.open(key)) {
+        self.change(|state| match matching_answers(responses, |key| state.open(key)) {
             Ok(answers) => state.answer(answers),
             Err(error) => {
                 refused = Some(error);
@@ -364,26 +364,26 @@ impl Live {
     }
 
     /// Learns what other instances have made of it, as the store has it.
-    pub(super) fn learn(&self, kept: TaskRecord) {
-        if kept.standing.is_terminal() {
-            return self.end(kept.standing);
+    pub(super) fn merge(&self, kept: TaskRecord) {
+        if kept.state.is_terminal() {
+            return self.end(kept.state);
         }
         self.change(|state| state.answer(kept.answers));
     }
 }
 
 /// What a handler has asked for, as long as it waits for that.
-pub(super) struct Open {
-    live: Arc<Live>,
+pub(super) struct OpenInput {
+    task: Arc<RunningTask>,
     key: String,
 }
 
-impl Open {
+impl OpenInput {
     /// Waits for the answer; `None` if the task ends without one.
     pub(super) async fn answer(&self) -> Option<Raw> {
         let key = self.key.as_str();
-        self.live
-            .until(|state| match state.asks.get(key) {
+        self.task
+            .wait_until(|state| match state.inputs.get(key) {
                 Some(ask) => ask.answer.clone().map(Some),
                 None => Some(None),
             })
@@ -391,43 +391,43 @@ impl Open {
     }
 }
 
-impl Drop for Open {
+impl Drop for OpenInput {
     fn drop(&mut self) {
-        self.live.change(|state| {
+        self.task.change(|state| {
             // Whether it was answered is seen by the client only if it was not.
-            let ask = state.asks.remove(&self.key)?;
+            let ask = state.inputs.remove(&self.key)?;
             ask.answer.is_none().then_some(())
         });
     }
 }
 
 /// A request of the client that waits for the result of a task.
-pub(super) struct Awaiting {
-    live: Arc<Live>,
+pub(super) struct ResultWaiter {
+    task: Arc<RunningTask>,
     request: InboundId,
 }
 
-impl Drop for Awaiting {
+impl Drop for ResultWaiter {
     fn drop(&mut self) {
-        lock(&self.live.state).awaiting.remove(&self.request);
+        lock(&self.task.state).result_waiters.remove(&self.request);
     }
 }
 
 /// Somebody who waits for a change.
-struct Waiting<'a> {
-    live: &'a Live,
+struct ChangeWaiter<'a> {
+    task: &'a RunningTask,
     key: Option<u64>,
 }
 
-impl Waiting<'_> {
-    fn poll<R>(&mut self, waker: &Waker, found: &mut impl FnMut(&mut State) -> Option<R>) -> Poll<R> {
+impl ChangeWaiter<'_> {
+    fn poll<R>(&mut self, waker: &Waker, found: &mut impl FnMut(&mut RunningState) -> Option<R>) -> Poll<R> {
         let left = waker.clone();
         let mut wakers = Wakers::default();
         let polled = {
-            let mut state = lock(&self.live.state);
+            let mut state = lock(&self.task.state);
             match found(&mut state) {
                 Some(found) => {
-                    wakers.spend(Some(left));
+                    wakers.discard(Some(left));
                     Poll::Ready(found)
                 }
                 None => {
@@ -441,16 +441,16 @@ impl Waiting<'_> {
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for ChangeWaiter<'_> {
     fn drop(&mut self) {
         let mut wakers = Wakers::default();
-        lock(&self.live.state).waiters.leave(self.key, &mut wakers);
+        lock(&self.task.state).waiters.leave(self.key, &mut wakers);
         wakers.release();
     }
 }
 
 /// The result of a tool's handler, at the revision of the call.
-pub(super) fn encoded(
+pub(super) fn encode_result(
     result: &dyn crate::peer::AnyResult,
     revision: crate::schema::Revision,
 ) -> Result<Json, serde_json::Error> {

@@ -8,13 +8,13 @@
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr>
 
 #[cfg(feature = "seal")]
-mod binding;
-#[cfg(feature = "seal")]
-mod rounds;
+mod input_rounds;
 #[cfg(feature = "seal")]
 mod sealing;
 #[cfg(feature = "seal")]
 mod single_use;
+#[cfg(feature = "seal")]
+mod state_binding;
 
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
@@ -27,8 +27,8 @@ use core::task::{Context as TaskContext, Poll};
 use super::Connection;
 use super::context::Context;
 use crate::consent::{UrlConsent, UrlWarning};
-use crate::front::handling::SendFuture;
-use crate::front::tasks::{Live, ask_by_task};
+use crate::front::running_handlers::SendFuture;
+use crate::front::tasks::{RunningTask, request_task_input};
 use crate::front::{Error, HandlerError};
 use crate::peer::{Outcome, RequestError};
 use crate::rpc::{ErrorObject, Raw, code};
@@ -38,42 +38,42 @@ use crate::schema::{
 };
 
 #[cfg(feature = "seal")]
-pub(crate) use rounds::Rounds;
+pub(crate) use input_rounds::InputRounds;
 #[cfg(feature = "seal")]
 pub(crate) use sealing::Sealing;
 #[cfg(feature = "seal")]
 pub use single_use::{SingleUse, StateId, StateUse, UsedStates};
 
 /// How the client is asked.
-pub(crate) enum Asks<'a> {
+pub(crate) enum InputMechanism<'a> {
     /// By a request, which is refused unless the client is a legacy one.
-    Requests,
+    ServerRequests,
     /// By the result.
     #[cfg(feature = "seal")]
-    Rounds(&'a Rounds),
+    InputRounds(&'a InputRounds),
     /// By a task.
-    Task(&'a Arc<Live>),
+    Task(&'a Arc<RunningTask>),
 }
 
 /// A question to the client: the future of its answer. See [`Context::elicit`].
 ///
 /// Nothing is asked before it is polled. To ask several things at once, join several of these.
 #[must_use = "nothing is asked unless it is awaited"]
-pub struct Ask<M: Method> {
+pub struct InputFuture<M: Method> {
     future: SendFuture<Result<M::Result, Error>>,
-    completion: Option<Completion>,
+    completion: Option<ElicitationCompletion>,
 }
 
-impl<M> Ask<M>
+impl<M> InputFuture<M>
 where
     M: Method<Params: Into<InputRequest> + Send>,
 {
     pub(super) fn new(context: &Context, key: String, params: M::Params) -> Self {
-        Self::taking(context, key, params, Ok)
+        Self::with_check(context, key, params, Ok)
     }
 
     /// A question whose answer `take` has a look at.
-    fn taking(
+    fn with_check(
         context: &Context,
         key: String,
         params: M::Params,
@@ -81,11 +81,15 @@ where
     ) -> Self {
         let context = context.clone();
         let future = Box::pin(async move {
-            let answer = match context.asks() {
-                Asks::Requests => context.request::<M>(params).await?,
-                Asks::Task(task) => decode::<M>(ask_by_task(task, &context, &key, params.into()).await?)?,
+            let answer = match context.input_mechanism() {
+                InputMechanism::ServerRequests => context.request::<M>(params).await?,
+                InputMechanism::Task(task) => {
+                    decode::<M>(request_task_input(task, &context, &key, params.into()).await?)?
+                }
                 #[cfg(feature = "seal")]
-                Asks::Rounds(rounds) => return rounds.ask::<M>(&context, key, params.into(), take).await,
+                InputMechanism::InputRounds(rounds) => {
+                    return rounds.request_input::<M>(&context, key, params.into(), take).await;
+                }
             };
             take(answer).map_err(Error::Form)
         });
@@ -93,13 +97,13 @@ where
     }
 }
 
-impl Ask<Elicit> {
+impl InputFuture<Elicit> {
     /// As [`new`](Self::new); a page on the web gets an id, where the revision has them, and a form must be filled in as
     /// it asks.
     pub(super) fn elicit(context: &Context, key: String, mut params: ElicitParams) -> Self {
         let mut completion = None;
         if let ElicitParams::Url(page) = &params
-            && let Err(why) = check_page(&page.url)
+            && let Err(why) = check_url(&page.url)
         {
             let refused = Box::pin(ready(Err(RequestError::UnsafePage(why).into())));
             return Self { future: refused, completion };
@@ -108,10 +112,11 @@ impl Ask<Elicit> {
             && context.revision().differences().url_elicitation_error
         {
             let id = page.elicitation_id.get_or_insert_with(|| context.random_id()).clone();
-            completion = Some(Completion { connection: context.connection().clone(), id });
+            completion = Some(ElicitationCompletion { connection: context.connection().clone(), id });
         }
         let (asked, revision) = (params.clone(), context.revision());
-        let asking = Self::taking(context, key, params, move |answer| asked.take_answer(answer, revision));
+        let asking =
+            Self::with_check(context, key, params, move |answer| asked.take_answer(answer, revision));
         Self { completion, ..asking }
     }
 
@@ -119,12 +124,12 @@ impl Ask<Elicit> {
     /// those of 2026-07-28 find out by sending their request again.
     ///
     /// It may be kept for whoever serves the page, longer than the handler runs.
-    pub fn completion(&self) -> Option<Completion> {
+    pub fn completion(&self) -> Option<ElicitationCompletion> {
         self.completion.clone()
     }
 }
 
-impl<M: Method> Future for Ask<M> {
+impl<M: Method> Future for InputFuture<M> {
     type Output = Result<M::Result, Error>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Self::Output> {
@@ -132,7 +137,7 @@ impl<M: Method> Future for Ask<M> {
     }
 }
 
-impl<M: Method> fmt::Debug for Ask<M> {
+impl<M: Method> fmt::Debug for InputFuture<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Ask").field("method", &M::NAME).finish_non_exhaustive()
     }
@@ -143,24 +148,24 @@ impl<M: Method> fmt::Debug for Ask<M> {
 ///
 /// <https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation#completion-notifications-for-url-mode-elicitation>
 #[derive(Clone)]
-pub struct Completion {
+pub struct ElicitationCompletion {
     connection: Arc<Connection>,
     id: String,
 }
 
-impl Completion {
+impl ElicitationCompletion {
     /// The id by which the client knows the page: random, to be found again by whoever serves it.
     pub fn id(&self) -> &str {
         &self.id
     }
 
     /// Tells the client. Returns whether it is still there to be told.
-    pub fn tell(&self) -> bool {
+    pub fn notify(&self) -> bool {
         self.connection.command(|_, machine, now, _| machine.elicitation_complete(now, &self.id))
     }
 }
 
-impl fmt::Debug for Completion {
+impl fmt::Debug for ElicitationCompletion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Completion").field("id", &self.id).finish_non_exhaustive()
     }
@@ -169,7 +174,7 @@ impl fmt::Debug for Completion {
 /// Whether a person may be sent to a page: only where a client could open it, and never with credentials in its address.
 ///
 /// <https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation#safe-url-handling>
-fn check_page(url: &str) -> Result<(), String> {
+fn check_url(url: &str) -> Result<(), String> {
     let page = UrlConsent::new(url).map_err(|fault| fault.to_string())?;
     if page.warnings().contains(&UrlWarning::UserInfo) {
         return Err("the address of the page holds credentials".into());
@@ -178,12 +183,12 @@ fn check_page(url: &str) -> Result<(), String> {
 }
 
 /// What a client of 2025-11-25 is answered that is to show a page to the person before it makes its request again.
-pub(super) fn visit_first(
+pub(super) fn require_url(
     context: &Context,
     message: String,
     url: String,
-) -> (HandlerError, Option<Completion>) {
-    if let Err(why) = check_page(&url) {
+) -> (HandlerError, Option<ElicitationCompletion>) {
+    if let Err(why) = check_url(&url) {
         return (HandlerError::new(why), None);
     }
     let needed = ClientCapability::ElicitationUrl;
@@ -198,7 +203,7 @@ pub(super) fn visit_first(
         Ok(data) => error.with_data(data),
         Err(_) => error,
     };
-    (error.into(), Some(Completion { connection: context.connection().clone(), id }))
+    (error.into(), Some(ElicitationCompletion { connection: context.connection().clone(), id }))
 }
 
 /// The result of a method of the client.

@@ -12,32 +12,32 @@ use crate::peer::InboundId;
 
 /// A handler panicked. The panic hook has reported it; the request it was for is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Panicked;
+pub(crate) struct HandlerPanic;
 
 /// Runs foreign code, and keeps its panic from ending the connection.
-pub(crate) fn contain<R>(run: impl FnOnce() -> R) -> Result<R, Panicked> {
+pub(crate) fn catch_panic<R>(run: impl FnOnce() -> R) -> Result<R, HandlerPanic> {
     // What `run` leaves half done is only ever dropped afterwards.
     catch_unwind(AssertUnwindSafe(run)).map_err(|payload| {
         let _ = catch_unwind(AssertUnwindSafe(|| drop(payload)));
-        Panicked
+        HandlerPanic
     })
 }
 
-struct Task<F> {
+struct RunningHandler<F> {
     future: F,
     state: Arc<TaskWaker>,
     waker: Waker,
 }
 
 /// The futures of handlers, each polled only when its own waker was called.
-pub(crate) struct Tasks<F> {
-    tasks: InlineMap<InboundId, Task<F>>,
+pub(crate) struct RunningHandlers<F> {
+    tasks: InlineMap<InboundId, RunningHandler<F>>,
     /// Those that are ready, in the order in which they are polled.
     ready: InlineQueue<InboundId>,
     signal: Arc<Signal>,
 }
 
-impl<F: Future + Unpin> Tasks<F> {
+impl<F: Future + Unpin> RunningHandlers<F> {
     pub(crate) fn new(signal: Arc<Signal>) -> Self {
         Self { tasks: InlineMap::new(), ready: InlineQueue::default(), signal }
     }
@@ -50,14 +50,14 @@ impl<F: Future + Unpin> Tasks<F> {
         state.retire();
         self.signal.mark_ready(request);
         self.stop(request);
-        self.tasks.insert(request, Task { future, state, waker });
+        self.tasks.insert(request, RunningHandler { future, state, waker });
     }
 
     /// Drops the handler of a request.
     pub(crate) fn stop(&mut self, request: InboundId) {
         if let Some(task) = self.tasks.remove(&request) {
             task.state.retire();
-            let _ = contain(|| drop(task));
+            let _ = catch_panic(|| drop(task));
         }
     }
 
@@ -74,16 +74,16 @@ impl<F: Future + Unpin> Tasks<F> {
     pub(crate) fn run(
         &mut self,
         mut stalled: impl FnMut(&mut F) -> Option<F::Output>,
-        mut done: impl FnMut(InboundId, Result<F::Output, Panicked>),
+        mut done: impl FnMut(InboundId, Result<F::Output, HandlerPanic>),
     ) {
-        self.collect();
+        self.take_ready();
         while let Some((request, output)) = self.poll_next(&mut stalled) {
             done(request, output);
         }
     }
 
     /// Takes in the handlers that have become ready. What becomes ready later is polled after the next call.
-    pub(crate) fn collect(&mut self) {
+    pub(crate) fn take_ready(&mut self) {
         for request in self.signal.begin() {
             self.ready.push_back(request);
         }
@@ -94,11 +94,11 @@ impl<F: Future + Unpin> Tasks<F> {
     pub(crate) fn poll_next(
         &mut self,
         mut stalled: impl FnMut(&mut F) -> Option<F::Output>,
-    ) -> Option<(InboundId, Result<F::Output, Panicked>)> {
+    ) -> Option<(InboundId, Result<F::Output, HandlerPanic>)> {
         while let Some(request) = self.ready.pop_front() {
             let Some(task) = self.tasks.get_mut(&request) else { continue };
             task.state.arm();
-            let polled = contain(|| {
+            let polled = catch_panic(|| {
                 let mut cx = Context::from_waker(&task.waker);
                 match core::pin::Pin::new(&mut task.future).poll(&mut cx) {
                     Poll::Pending if !task.state.is_queued() => {

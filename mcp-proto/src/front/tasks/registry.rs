@@ -7,7 +7,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use std::sync::Mutex;
 
-use super::live::Live;
+use super::running::RunningTask;
 use super::{StoreError, TaskConfig, TaskRecord};
 use crate::UnixTime;
 use crate::front::reply::Reply;
@@ -17,24 +17,24 @@ use crate::quota::{QuotaError, QuotaOwner, Shares};
 use crate::rpc::{ErrorObject, code};
 
 /// The tasks of a router, over all its connections: how it has them, and those that run.
-pub(crate) struct Desk {
+pub(crate) struct TaskRegistry {
     pub(super) config: TaskConfig,
-    running: Mutex<Index>,
+    running: Mutex<RunningTasks>,
 }
 
-struct Index {
-    tasks: BTreeMap<String, Arc<Live>>,
+struct RunningTasks {
+    tasks: BTreeMap<String, Arc<RunningTask>>,
     shares: Shares,
 }
 
-impl Desk {
+impl TaskRegistry {
     pub(in crate::front) fn new(config: TaskConfig) -> Self {
-        let index = Index { tasks: BTreeMap::new(), shares: Shares::new(config.running) };
+        let index = RunningTasks { tasks: BTreeMap::new(), shares: Shares::new(config.running) };
         Self { config, running: Mutex::new(index) }
     }
 
     /// Takes in a task that is about to begin.
-    pub(super) fn admit(&self, live: &Arc<Live>) -> Result<(), QuotaError> {
+    pub(super) fn insert(&self, live: &Arc<RunningTask>) -> Result<(), QuotaError> {
         let owner = live.quota_owner();
         let mut index = lock(&self.running);
         // All who are on this machine are one owner.
@@ -47,7 +47,7 @@ impl Desk {
     }
 
     /// A task does not run any more: what there is to know of it is in the store.
-    pub(super) fn dismiss(&self, live: &Live) {
+    pub(super) fn remove(&self, live: &RunningTask) {
         let gone = {
             let mut index = lock(&self.running);
             let gone = index.tasks.remove(live.id());
@@ -60,54 +60,57 @@ impl Desk {
     }
 
     /// A task that runs, for its owner.
-    pub(super) fn find(&self, id: &str, owner: Option<&Principal>) -> Option<Arc<Live>> {
+    pub(super) fn find(&self, id: &str, owner: Option<&Principal>) -> Option<Arc<RunningTask>> {
         lock(&self.running).tasks.get(id).filter(|live| live.owner() == owner).cloned()
     }
 
     /// Whether somebody may listen for a task: it is theirs, and there is something to be told.
-    pub(in crate::front) fn hears(&self, id: &str, owner: Option<&Principal>) -> bool {
-        self.find(id, owner).is_some_and(|live| !live.is_over())
+    pub(in crate::front) fn is_watchable(&self, id: &str, owner: Option<&Principal>) -> bool {
+        self.find(id, owner).is_some_and(|live| !live.has_ended())
     }
 
     /// How a task is doing, for its owner.
     ///
     /// # Errors
     /// What to answer if there is none.
-    pub(super) async fn look(
+    pub(super) async fn lookup(
         &self,
         id: &str,
         owner: Option<&Principal>,
         now: UnixTime,
-    ) -> Result<Found, ErrorObject> {
+    ) -> Result<TaskLookup, ErrorObject> {
         if let Some(live) = self.find(id, owner) {
-            return Ok(Found::Here(live));
+            return Ok(TaskLookup::Running(live));
         }
-        let record = self.config.store.get(id).await.map_err(failed)?;
+        let record = self.config.store.get(id).await.map_err(store_failed)?;
         let theirs = |record: &TaskRecord| record.owner.as_ref() == owner && !record.is_expired(now);
-        record.filter(theirs).map(|record| Found::Stored(Box::new(record))).ok_or_else(|| unknown(id))
+        record
+            .filter(theirs)
+            .map(|record| TaskLookup::Stored(Box::new(record)))
+            .ok_or_else(|| unknown_task(id))
     }
 }
 
 /// A task.
-pub(super) enum Found {
+pub(super) enum TaskLookup {
     /// It runs in this process.
-    Here(Arc<Live>),
+    Running(Arc<RunningTask>),
     /// It does not, or not any more.
     Stored(Box<TaskRecord>),
 }
 
 /// That a task belongs to somebody else is not told.
-fn unknown(id: &str) -> ErrorObject {
+fn unknown_task(id: &str) -> ErrorObject {
     ErrorObject::new(code::INVALID_PARAMS, format!("there is no task {id:?}, or none any more"))
 }
 
 /// What to answer to a call for which there is no room among the tasks.
-pub(super) fn no_room(what: &str) -> Reply {
+pub(super) fn no_capacity(what: &str) -> Reply {
     Reply::Denied(ErrorObject::new(code::INTERNAL_ERROR, what), Denial::NoRoom)
 }
 
 /// What to answer if the store fails.
-pub(super) fn failed(error: StoreError) -> ErrorObject {
+pub(super) fn store_failed(error: StoreError) -> ErrorObject {
     let code = match error {
         StoreError::Cursor => code::INVALID_PARAMS,
         _ => code::INTERNAL_ERROR,

@@ -6,21 +6,21 @@ use core::future::Future;
 
 use super::{ClientContext, ClientHandlers};
 use crate::consent::UrlConsent;
-use crate::front::reply::{Answer, Reply, decode_params};
-use crate::front::{Handler, Mode};
+use crate::front::reply::{IntoAnswer, Reply, decode_params};
+use crate::front::{Handler, HandlerMode};
 use crate::rpc::{ErrorObject, Raw, code};
 use crate::schema::{CreateMessage, Elicit, ElicitFormParams, ElicitParams, ListRoots, Method, ToolRule};
 
 /// A method with rules that no type expresses.
-pub(super) trait Checked: Method {
+pub(super) trait MethodRules: Method {
     /// What the answer has to be held to.
-    type Kept: Send + 'static;
+    type Rule: Send + 'static;
 
     /// Whether the handler is to see it; otherwise the error to answer with.
-    fn admit(params: &Self::Params) -> Result<Self::Kept, ErrorObject>;
+    fn check_request(params: &Self::Params) -> Result<Self::Rule, ErrorObject>;
 
     /// Whether the answer may go out; otherwise what is wrong with it.
-    fn release(kept: &Self::Kept, result: &Self::Result) -> Result<(), ErrorObject>;
+    fn check_response(kept: &Self::Rule, result: &Self::Result) -> Result<(), ErrorObject>;
 }
 
 fn invalid(what: &dyn core::fmt::Display) -> ErrorObject {
@@ -32,31 +32,31 @@ fn failed(what: &dyn core::fmt::Display) -> ErrorObject {
 }
 
 /// Conversations that a model can be given, and answers that call the tools they may.
-impl Checked for CreateMessage {
-    type Kept = ToolRule;
+impl MethodRules for CreateMessage {
+    type Rule = ToolRule;
 
-    fn admit(params: &Self::Params) -> Result<ToolRule, ErrorObject> {
+    fn check_request(params: &Self::Params) -> Result<ToolRule, ErrorObject> {
         params.check().map_err(|fault| invalid(&fault))?;
         Ok(params.tool_rule())
     }
 
-    fn release(rule: &ToolRule, result: &Self::Result) -> Result<(), ErrorObject> {
+    fn check_response(rule: &ToolRule, result: &Self::Result) -> Result<(), ErrorObject> {
         rule.check(result).map_err(|fault| failed(&fault))
     }
 }
 
 /// Pages that can be shown to a person before they are opened, and forms that are filled in as they ask.
-impl Checked for Elicit {
-    type Kept = Option<ElicitFormParams>;
+impl MethodRules for Elicit {
+    type Rule = Option<ElicitFormParams>;
 
-    fn admit(params: &Self::Params) -> Result<Self::Kept, ErrorObject> {
+    fn check_request(params: &Self::Params) -> Result<Self::Rule, ErrorObject> {
         match params {
             ElicitParams::Form(form) => Ok(Some(form.clone())),
             ElicitParams::Url(url) => UrlConsent::of(url).map(|_| None).map_err(|fault| invalid(&fault)),
         }
     }
 
-    fn release(form: &Self::Kept, result: &Self::Result) -> Result<(), ErrorObject> {
+    fn check_response(form: &Self::Rule, result: &Self::Result) -> Result<(), ErrorObject> {
         form.as_ref().map_or(Ok(()), |form| form.check(result)).map_err(|fault| {
             // The person is not to blame, nor is the server: this side has not looked at what was filled in.
             failed(&format!("the form was not filled in as it asks: {fault}"))
@@ -65,34 +65,34 @@ impl Checked for Elicit {
 }
 
 /// Directories of this machine.
-impl Checked for ListRoots {
-    type Kept = ();
+impl MethodRules for ListRoots {
+    type Rule = ();
 
-    fn admit(_: &Self::Params) -> Result<(), ErrorObject> {
+    fn check_request(_: &Self::Params) -> Result<(), ErrorObject> {
         Ok(())
     }
 
-    fn release((): &(), result: &Self::Result) -> Result<(), ErrorObject> {
+    fn check_response((): &(), result: &Self::Result) -> Result<(), ErrorObject> {
         result.roots.iter().try_for_each(|root| root.check().map_err(|fault| failed(&fault)))
     }
 }
 
-impl<M: Mode> ClientHandlers<M> {
+impl<M: HandlerMode> ClientHandlers<M> {
     /// A handler whose requests and answers are checked.
-    pub(super) fn checked<T, F, H>(mut self, handler: H) -> Self
+    pub(super) fn checked_handler<T, F, H>(mut self, handler: H) -> Self
     where
-        T: Checked<Result: Send>,
-        F: Future<Output: Answer<T::Result>> + 'static,
+        T: MethodRules<Result: Send>,
+        F: Future<Output: IntoAnswer<T::Result>> + 'static,
         H: Fn(T::Params, ClientContext) -> F + Handler<M, T::Params, ClientContext, F>,
     {
         let erased = handler.erase(
             |params: Option<Raw>, _: &ClientContext| {
                 let params = decode_params::<T>(params).map_err(Reply::Error)?;
-                let kept = T::admit(&params).map_err(Reply::Error)?;
+                let kept = T::check_request(&params).map_err(Reply::Error)?;
                 Ok((params, kept))
             },
-            |kept: T::Kept, output: F::Output| match output.into_answer() {
-                Ok(result) => match T::release(&kept, &result) {
+            |kept: T::Rule, output: F::Output| match output.into_answer() {
+                Ok(result) => match T::check_response(&kept, &result) {
                     Ok(()) => Reply::result(result),
                     Err(error) => Reply::Error(error),
                 },

@@ -2,8 +2,8 @@
 
 mod capabilities;
 mod eras;
+mod input_rounds;
 mod pages;
-mod rounds;
 mod single_use;
 mod states;
 
@@ -14,15 +14,15 @@ use core::task::{Context as TaskContext, Poll, Waker};
 use core::time::Duration;
 use std::sync::{Arc, Mutex};
 
-use crate::front_common::{Counter, TestClock};
-use crate::http_front_common::Web;
-use crate::router_common::Served;
+use crate::front_common::{CountingEntropy, TestClock};
+use crate::http_front_common::HttpHarness;
+use crate::router_common::ServerHarness;
 use futures_lite::future::{poll_once, yield_now, zip};
 use mcp_proto::UnixTime;
 use mcp_proto::front::{self, ClientHandlers};
 use mcp_proto::front::{
-    Answered, Completion, Context, Error, HandlerError, NoArguments, Router, SingleUse, StateId, StateUse,
-    UsedStates,
+    Context, ElicitationCompletion, Error, HandlerError, NoArguments, ResultOrInput, Router, SingleUse,
+    StateId, StateUse, UsedStates,
 };
 use mcp_proto::peer::client::{EraPolicy, LinkAction};
 use mcp_proto::peer::server::{SealKey, Sealer};
@@ -87,11 +87,16 @@ fn everything() -> Value {
 }
 
 /// One attempt at a call: the whole answer.
-fn attempt(web: &mut Web, tool: &str, state: Option<&Value>, responses: Option<Value>) -> Value {
+fn attempt(web: &mut HttpHarness, tool: &str, state: Option<&Value>, responses: Option<Value>) -> Value {
     attempt_with(web, json!({"name": tool, "arguments": {}}), state, responses)
 }
 
-fn attempt_with(web: &mut Web, mut params: Value, state: Option<&Value>, responses: Option<Value>) -> Value {
+fn attempt_with(
+    web: &mut HttpHarness,
+    mut params: Value,
+    state: Option<&Value>,
+    responses: Option<Value>,
+) -> Value {
     if let Some(state) = state {
         params["requestState"] = state.clone();
     }
@@ -132,7 +137,7 @@ fn refused(answer: &Value) -> &str {
 
 /// The state of `greet` after its first attempt.
 #[track_caller]
-fn begun(web: &mut Web) -> Value {
+fn begun(web: &mut HttpHarness) -> Value {
     asked(&attempt(web, "greet", None, None)).1
 }
 

@@ -11,7 +11,7 @@ use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
 use std::sync::Mutex;
 
-use super::{Fetched, Verification, Verifier};
+use super::{FetchResponse, VerificationFuture, Verifier};
 use crate::auth::server::{
     Access, Checker, IntrospectionChecker, IntrospectionConfig, Presented, Verdict, VerifyError,
 };
@@ -23,21 +23,21 @@ use crate::quota::{QuotaOwner, Shares};
 
 /// How many requests wait for what is fetched. They cost some KiB each. A sender with more than its share of the places is
 /// answered with 429.
-const WAITING: usize = 1024;
+const MAX_WAITING: usize = 1024;
 
 /// How many drivers wait for something to fetch: there is one for each server that the verifier is for.
-const DRIVERS: usize = 16;
+const MAX_DRIVERS: usize = 16;
 
 /// Verifies signed tokens by the keys of their issuers.
 #[cfg(feature = "auth-jwt")]
-pub type JwtVerifier = Checking<JwtChecker>;
+pub type JwtVerifier = CheckerVerifier<JwtChecker>;
 
 /// Verifies tokens by asking their issuer.
-pub type IntrospectionVerifier = Checking<IntrospectionChecker>;
+pub type IntrospectionVerifier = CheckerVerifier<IntrospectionChecker>;
 
 /// A [`Checker`] as a [`Verifier`]: requests wait for what it has fetched, together where it is the same. Clones share the
 /// checker, with what it keeps.
-pub struct Checking<C>(Arc<Mutex<State<C>>>);
+pub struct CheckerVerifier<C>(Arc<Mutex<State<C>>>);
 
 struct State<C> {
     checker: C,
@@ -49,32 +49,32 @@ struct State<C> {
 }
 
 #[cfg(feature = "auth-jwt")]
-impl Checking<JwtChecker> {
+impl CheckerVerifier<JwtChecker> {
     /// As `config` has it.
     #[must_use]
     pub fn new(config: JwtConfig) -> Self {
-        Self::of(JwtChecker::new(config))
+        Self::from_checker(JwtChecker::new(config))
     }
 }
 
-impl Checking<IntrospectionChecker> {
+impl CheckerVerifier<IntrospectionChecker> {
     /// As `config` has it.
     ///
     /// # Errors
     /// If the endpoint is none that a password may be sent to.
     pub fn introspecting(config: IntrospectionConfig) -> Result<Self, ReachError> {
-        IntrospectionChecker::new(config).map(Self::of)
+        IntrospectionChecker::new(config).map(Self::from_checker)
     }
 }
 
-impl<C: Checker + 'static> Checking<C> {
+impl<C: Checker + 'static> CheckerVerifier<C> {
     /// This checker.
     #[must_use]
-    pub fn of(checker: C) -> Self {
+    pub fn from_checker(checker: C) -> Self {
         Self(Arc::new(Mutex::new(State {
             checker,
             waiting: BTreeMap::new(),
-            shares: Shares::new(WAITING),
+            shares: Shares::new(MAX_WAITING),
             drivers: Vec::new(),
         })))
     }
@@ -82,16 +82,16 @@ impl<C: Checker + 'static> Checking<C> {
 
 impl<C: Checker> State<C> {
     /// Has the drivers look if there is something to fetch.
-    fn call_drivers(&mut self, wakers: &mut Wakers) {
+    fn wake_drivers(&mut self, wakers: &mut Wakers) {
         if self.checker.has_fetch() {
             self.drivers.drain(..).for_each(|driver| wakers.wake(Some(driver)));
         }
     }
 }
 
-impl<C: Checker + 'static> Verifier for Checking<C> {
-    fn verify(&self, presented: Presented) -> Verification {
-        Box::pin(Asking { state: self.0.clone(), presented, place: None })
+impl<C: Checker + 'static> Verifier for CheckerVerifier<C> {
+    fn verify(&self, presented: Presented) -> VerificationFuture {
+        Box::pin(TokenCheck { state: self.0.clone(), presented, waiter: None })
     }
 
     fn poll_fetch(&self, cx: &mut Context<'_>) -> Poll<(Fetch, Reach)> {
@@ -101,15 +101,15 @@ impl<C: Checker + 'static> Verifier for Checking<C> {
             let mut state = lock(&self.0);
             match state.checker.poll_fetch() {
                 Some(fetch) => {
-                    wakers.spend(Some(left));
+                    wakers.discard(Some(left));
                     Poll::Ready(fetch)
                 }
                 None => {
                     if state.drivers.iter().any(|driver| driver.will_wake(&left)) {
-                        wakers.spend(Some(left));
+                        wakers.discard(Some(left));
                     } else {
                         // One too many looks again at once, and is in line again then.
-                        let first = (state.drivers.len() >= DRIVERS).then(|| state.drivers.remove(0));
+                        let first = (state.drivers.len() >= MAX_DRIVERS).then(|| state.drivers.remove(0));
                         wakers.wake(first);
                         state.drivers.push(left);
                     }
@@ -121,15 +121,15 @@ impl<C: Checker + 'static> Verifier for Checking<C> {
         polled
     }
 
-    fn fetched(&self, now: Now, id: FetchId, fetched: Result<Fetched, String>) {
+    fn handle_fetched(&self, now: Now, id: FetchId, fetched: Result<FetchResponse, String>) {
         let mut wakers = Wakers::default();
         {
             let mut state = lock(&self.0);
             match fetched {
-                Ok(Fetched { status, body }) => state.checker.handle_answer(now, id, status, &body),
+                Ok(FetchResponse { status, body }) => state.checker.handle_answer(now, id, status, &body),
                 Err(detail) => state.checker.handle_failed(now, id, &detail),
             }
-            state.call_drivers(&mut wakers);
+            state.wake_drivers(&mut wakers);
             if let Some(mut waiters) = state.waiting.remove(&id) {
                 wakers.wake_all(&mut waiters);
             }
@@ -139,25 +139,25 @@ impl<C: Checker + 'static> Verifier for Checking<C> {
 }
 
 /// A request that is being verified.
-struct Asking<C: Checker> {
+struct TokenCheck<C: Checker> {
     state: Arc<Mutex<State<C>>>,
     presented: Presented,
     /// Where it waits.
-    place: Option<WaitingPlace>,
+    waiter: Option<FetchWaiter>,
 }
 
 /// A place among those who wait for an exchange.
-struct WaitingPlace {
+struct FetchWaiter {
     fetch: FetchId,
     key: Option<u64>,
     /// Whose quota it uses.
     owner: QuotaOwner,
 }
 
-impl<C: Checker> Asking<C> {
+impl<C: Checker> TokenCheck<C> {
     /// Gives up its place. Returns whose quota it used.
     fn leave(&mut self, state: &mut State<C>, wakers: &mut Wakers) -> Option<QuotaOwner> {
-        let WaitingPlace { fetch, key, owner } = self.place.take()?;
+        let FetchWaiter { fetch, key, owner } = self.waiter.take()?;
         state.shares.give_back(&owner, 1);
         if let Some(waiters) = state.waiting.get_mut(&fetch) {
             waiters.leave(key, wakers);
@@ -179,16 +179,16 @@ impl<C: Checker> Asking<C> {
     /// the lock.
     fn advance(
         &mut self,
-        failed: Failed<'_>,
+        failed: FailedSignature<'_>,
         left: &Waker,
         wakers: &mut Wakers,
-    ) -> Result<Checked, Unverified> {
+    ) -> Result<CheckPoll, UnverifiedToken> {
         let shared = self.state.clone();
         let mut state = lock(&shared);
         let held = self.leave(&mut state, wakers);
         let Presented { now, ref owner, ref token, .. } = self.presented;
         let verdict = check(&mut state.checker, now, owner, token, failed);
-        state.call_drivers(wakers);
+        state.wake_drivers(wakers);
         let id = match verdict {
             Verdict::Good(access) => return Ok(Poll::Ready(Ok(*access))),
             #[cfg(feature = "auth-jwt")]
@@ -210,20 +210,20 @@ impl<C: Checker> Asking<C> {
         };
         let mut key = None;
         state.waiting.entry(id).or_default().wait(&mut key, left.clone(), wakers);
-        self.place = Some(WaitingPlace { fetch: id, key, owner });
+        self.waiter = Some(FetchWaiter { fetch: id, key, owner });
         Ok(Poll::Pending)
     }
 }
 
-type Checked = Poll<Result<Access, VerifyError>>;
+type CheckPoll = Poll<Result<Access, VerifyError>>;
 
 #[cfg(feature = "auth-jwt")]
-type Unverified = Signed;
+type UnverifiedToken = Signed;
 #[cfg(not(feature = "auth-jwt"))]
-type Unverified = core::convert::Infallible;
+type UnverifiedToken = core::convert::Infallible;
 
 /// A signature that was wrong.
-type Failed<'a> = Option<&'a Unverified>;
+type FailedSignature<'a> = Option<&'a UnverifiedToken>;
 
 #[cfg(feature = "auth-jwt")]
 fn check(
@@ -231,7 +231,7 @@ fn check(
     now: Now,
     owner: &QuotaOwner,
     token: &Secret,
-    failed: Failed<'_>,
+    failed: FailedSignature<'_>,
 ) -> Verdict {
     match failed {
         Some(failed) => checker.recheck(now, token, failed),
@@ -240,11 +240,17 @@ fn check(
 }
 
 #[cfg(not(feature = "auth-jwt"))]
-fn check(checker: &mut impl Checker, now: Now, owner: &QuotaOwner, token: &Secret, _: Failed<'_>) -> Verdict {
+fn check(
+    checker: &mut impl Checker,
+    now: Now,
+    owner: &QuotaOwner,
+    token: &Secret,
+    _: FailedSignature<'_>,
+) -> Verdict {
     checker.check(now, owner, token)
 }
 
-impl<C: Checker> Future for Asking<C> {
+impl<C: Checker> Future for TokenCheck<C> {
     type Output = Result<Access, VerifyError>;
 
     #[cfg(feature = "auth-jwt")]
@@ -280,9 +286,9 @@ impl<C: Checker> Future for Asking<C> {
     }
 }
 
-impl<C: Checker> Drop for Asking<C> {
+impl<C: Checker> Drop for TokenCheck<C> {
     fn drop(&mut self) {
-        if self.place.is_some() {
+        if self.waiter.is_some() {
             let mut wakers = Wakers::default();
             let shared = self.state.clone();
             self.leave(&mut lock(&shared), &mut wakers);
@@ -291,13 +297,13 @@ impl<C: Checker> Drop for Asking<C> {
     }
 }
 
-impl<C> Clone for Checking<C> {
+impl<C> Clone for CheckerVerifier<C> {
     fn clone(&self) -> Self {
         Self(self.0.clone())
     }
 }
 
-impl<C: fmt::Debug> fmt::Debug for Checking<C> {
+impl<C: fmt::Debug> fmt::Debug for CheckerVerifier<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Checking").field(&lock(&self.0).checker).finish()
     }

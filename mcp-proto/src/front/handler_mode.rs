@@ -3,22 +3,22 @@
 use alloc::boxed::Box;
 use core::future::Future;
 
-use super::handling::{LocalFuture, SendFuture};
 use super::reply::Reply;
+use super::running_handlers::{LocalFuture, SendFuture};
 
-/// Whether handlers, and so the driver that runs them, may move between threads: [`Multi`] or [`Local`].
-pub trait Mode: sealed::Sealed + Sized + 'static {
+/// Whether handlers, and so the driver that runs them, may move between threads: [`SendHandlers`] or [`LocalHandlers`].
+pub trait HandlerMode: sealed::Sealed + Sized + 'static {
     /// A handler of parameters `P` with a context `C`.
     #[doc(hidden)]
-    type Handler<P: 'static, C: 'static>: Fn(P, C) -> Self::Answering + 'static;
+    type Handler<P: 'static, C: 'static>: Fn(P, C) -> Self::HandlerFuture + 'static;
 
     /// A handler that is running.
     #[doc(hidden)]
-    type Answering: Future<Output = Reply> + Unpin + 'static;
+    type HandlerFuture: Future<Output = Reply> + Unpin + 'static;
 
     /// One that may move between threads whatever the mode.
     #[doc(hidden)]
-    fn answering(future: SendFuture<Reply>) -> Self::Answering;
+    fn wrap_future(future: SendFuture<Reply>) -> Self::HandlerFuture;
 }
 
 /// Handlers and their futures are `Send`, and so is the driver: it can be spawned on an executor with many threads.
@@ -36,34 +36,34 @@ pub trait Mode: sealed::Sealed + Sized + 'static {
 ///     });
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub enum Multi {}
+pub enum SendHandlers {}
 
 /// Handlers and their futures may hold what is not `Send`, such as an `Rc`; the driver stays on its thread.
 #[derive(Clone, Copy, Debug)]
-pub enum Local {}
+pub enum LocalHandlers {}
 
-impl Mode for Multi {
-    type Handler<P: 'static, C: 'static> = Box<dyn Fn(P, C) -> Self::Answering + Send + Sync>;
-    type Answering = SendFuture<Reply>;
+impl HandlerMode for SendHandlers {
+    type Handler<P: 'static, C: 'static> = Box<dyn Fn(P, C) -> Self::HandlerFuture + Send + Sync>;
+    type HandlerFuture = SendFuture<Reply>;
 
-    fn answering(future: SendFuture<Reply>) -> Self::Answering {
+    fn wrap_future(future: SendFuture<Reply>) -> Self::HandlerFuture {
         future
     }
 }
 
-impl Mode for Local {
-    type Handler<P: 'static, C: 'static> = Box<dyn Fn(P, C) -> Self::Answering>;
-    type Answering = LocalFuture<Reply>;
+impl HandlerMode for LocalHandlers {
+    type Handler<P: 'static, C: 'static> = Box<dyn Fn(P, C) -> Self::HandlerFuture>;
+    type HandlerFuture = LocalFuture<Reply>;
 
-    fn answering(future: SendFuture<Reply>) -> Self::Answering {
+    fn wrap_future(future: SendFuture<Reply>) -> Self::HandlerFuture {
         future
     }
 }
 
 /// What can be a handler: an async closure or function of arguments `A` and a context `C`.
 ///
-/// For [`Multi`] it is `Send + Sync` and its future `Send`; for [`Local`] it is any. There is nothing to implement.
-pub trait Handler<M: Mode, A, C, F>: Fn(A, C) -> F + 'static
+/// For [`SendHandlers`] it is `Send + Sync` and its future `Send`; for [`LocalHandlers`] it is any. There is nothing to implement.
+pub trait Handler<M: HandlerMode, A, C, F>: Fn(A, C) -> F + 'static
 where
     F: Future + 'static,
 {
@@ -79,7 +79,7 @@ where
         S: Send + 'static;
 }
 
-impl<A, C, F, H> Handler<Multi, A, C, F> for H
+impl<A, C, F, H> Handler<SendHandlers, A, C, F> for H
 where
     A: 'static,
     C: 'static,
@@ -105,7 +105,7 @@ where
     }
 }
 
-impl<A, C, F, H> Handler<Local, A, C, F> for H
+impl<A, C, F, H> Handler<LocalHandlers, A, C, F> for H
 where
     A: 'static,
     C: 'static,
@@ -133,6 +133,6 @@ where
 
 mod sealed {
     pub trait Sealed {}
-    impl Sealed for super::Multi {}
-    impl Sealed for super::Local {}
+    impl Sealed for super::SendHandlers {}
+    impl Sealed for super::LocalHandlers {}
 }

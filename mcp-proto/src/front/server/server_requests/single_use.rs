@@ -5,8 +5,8 @@ use core::fmt;
 use core::future::ready;
 use std::sync::Mutex;
 
-use crate::front::handling::SendFuture;
 use crate::front::reply::HandlerError;
+use crate::front::running_handlers::SendFuture;
 use crate::front::signal::lock;
 use crate::peer::server::NONCE_BYTES;
 use crate::quota::{FairTable, QuotaError, QuotaOwner};
@@ -41,7 +41,7 @@ pub enum StateUse {
     /// It is used for the first time.
     First,
     /// It was used before.
-    Again,
+    Repeated,
 }
 
 /// Where states that have come back are noted down, so that none is used twice: for servers on which an answer may count
@@ -89,7 +89,7 @@ impl UsedStates {
         Self(Mutex::new(FairTable::new(most)))
     }
 
-    fn note(
+    fn record(
         &self,
         state: StateId,
         owner: &QuotaOwner,
@@ -100,7 +100,7 @@ impl UsedStates {
         let on_clock = |time: UnixTime| Instant::from_origin(time.since_epoch());
         let mut used = lock(&self.0);
         if used.get(state).is_some() {
-            return Ok(StateUse::Again);
+            return Ok(StateUse::Repeated);
         }
         while used.pop_idle(on_clock(now)).is_some() {}
         used.try_insert(state, owner, ())
@@ -125,7 +125,7 @@ impl SingleUse for UsedStates {
         now: UnixTime,
         expires: UnixTime,
     ) -> SendFuture<Result<StateUse, HandlerError>> {
-        Box::pin(ready(self.note(state, owner, now, expires)))
+        Box::pin(ready(self.record(state, owner, now, expires)))
     }
 }
 
@@ -147,29 +147,29 @@ mod tests {
     #[test]
     fn a_state_is_used_once() {
         let used = UsedStates::default();
-        assert_eq!(used.note(state(1), &QuotaOwner::LOCAL, at(0), at(10)).unwrap(), StateUse::First);
-        assert_eq!(used.note(state(2), &QuotaOwner::LOCAL, at(0), at(10)).unwrap(), StateUse::First);
-        assert_eq!(used.note(state(1), &QuotaOwner::LOCAL, at(9), at(10)).unwrap(), StateUse::Again);
+        assert_eq!(used.record(state(1), &QuotaOwner::LOCAL, at(0), at(10)).unwrap(), StateUse::First);
+        assert_eq!(used.record(state(2), &QuotaOwner::LOCAL, at(0), at(10)).unwrap(), StateUse::First);
+        assert_eq!(used.record(state(1), &QuotaOwner::LOCAL, at(9), at(10)).unwrap(), StateUse::Repeated);
     }
 
     #[test]
     fn what_has_lapsed_makes_room_and_nothing_else_does() {
         let used = UsedStates::new(2);
-        used.note(state(1), &QuotaOwner::LOCAL, at(0), at(10)).unwrap();
-        used.note(state(2), &QuotaOwner::LOCAL, at(0), at(20)).unwrap();
-        assert!(used.note(state(3), &QuotaOwner::LOCAL, at(9), at(30)).is_err());
-        assert_eq!(used.note(state(3), &QuotaOwner::LOCAL, at(10), at(30)).unwrap(), StateUse::First);
-        assert!(used.note(state(4), &QuotaOwner::LOCAL, at(10), at(30)).is_err());
-        assert_eq!(used.note(state(2), &QuotaOwner::LOCAL, at(10), at(20)).unwrap(), StateUse::Again);
+        used.record(state(1), &QuotaOwner::LOCAL, at(0), at(10)).unwrap();
+        used.record(state(2), &QuotaOwner::LOCAL, at(0), at(20)).unwrap();
+        assert!(used.record(state(3), &QuotaOwner::LOCAL, at(9), at(30)).is_err());
+        assert_eq!(used.record(state(3), &QuotaOwner::LOCAL, at(10), at(30)).unwrap(), StateUse::First);
+        assert!(used.record(state(4), &QuotaOwner::LOCAL, at(10), at(30)).is_err());
+        assert_eq!(used.record(state(2), &QuotaOwner::LOCAL, at(10), at(20)).unwrap(), StateUse::Repeated);
     }
 
     #[test]
     fn one_owner_does_not_keep_another_from_using_states() {
         let used = UsedStates::new(8);
         let eve = QuotaOwner::from(core::net::IpAddr::from([192, 0, 2, 66]));
-        let taken = (0..20).filter(|byte| used.note(state(*byte), &eve, at(0), at(10)).is_ok()).count();
+        let taken = (0..20).filter(|byte| used.record(state(*byte), &eve, at(0), at(10)).is_ok()).count();
         assert_eq!(taken, 5);
-        assert_eq!(used.note(state(100), &QuotaOwner::LOCAL, at(0), at(10)).unwrap(), StateUse::First);
-        assert_eq!(used.note(state(0), &eve, at(1), at(10)).unwrap(), StateUse::Again);
+        assert_eq!(used.record(state(100), &QuotaOwner::LOCAL, at(0), at(10)).unwrap(), StateUse::First);
+        assert_eq!(used.record(state(0), &eve, at(1), at(10)).unwrap(), StateUse::Repeated);
     }
 }

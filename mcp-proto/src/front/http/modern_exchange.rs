@@ -3,10 +3,10 @@
 use alloc::sync::Arc;
 use core::task::{Context, Poll};
 
-use super::hub::{Subscriber, Topic, deliver};
-use super::service::{Attendance, Service};
+use super::hub::{ChangeTopic, Subscriber, deliver};
+use super::service::{ExchangeRegistration, Service};
 use crate::Instant;
-use crate::front::Mode;
+use crate::front::HandlerMode;
 use crate::front::router::Router;
 use crate::front::server::{Caller, ServerCore, ServerDriver};
 use crate::front::shared::Shared;
@@ -14,17 +14,17 @@ use crate::inline_map::InlineMap;
 use crate::schema::{Method, SubscriptionsListen};
 use crate::transport::http::server::{Exchange, ModernRequest};
 
-pub(super) struct Running<H: Mode> {
+pub(super) struct ModernExchange<H: HandlerMode> {
     driver: ServerDriver<Exchange, H>,
     service: Arc<Service>,
     /// What has changed of what the client listens for.
     subscriber: Option<Subscriber>,
     /// Whether the machine knows that the server is closing.
     closing: bool,
-    _attendance: Attendance,
+    _registration: ExchangeRegistration,
 }
 
-impl<H: Mode> Running<H> {
+impl<H: HandlerMode> ModernExchange<H> {
     pub(super) fn start(
         service: &Arc<Service>,
         router: &Arc<Router<H>>,
@@ -36,20 +36,20 @@ impl<H: Mode> Running<H> {
         let signal = Arc::default();
         let open = || {
             let exchange = Exchange::open(&service.setup, request, now);
-            let topics: InlineMap<Topic, ()> =
-                exchange.topics().filter_map(Topic::of).map(|topic| (topic, ())).collect();
+            let topics: InlineMap<ChangeTopic, ()> =
+                exchange.topics().filter_map(ChangeTopic::of).map(|topic| (topic, ())).collect();
             (exchange, topics)
         };
         let (exchange, subscriber) = if listens { service.hub.open(&signal, open) } else { (open().0, None) };
-        let attendance = service.attend(signal.clone());
+        let attendance = service.register_exchange(signal.clone());
         let mut core = ServerCore::default();
         core.caller = caller;
         let shared = Arc::new(Shared::with_signal(signal, core, exchange, service.clock.clone()));
         let mut driver =
-            ServerDriver::new(shared, service.entropy.clone(), router.clone(), service.home.clone());
+            ServerDriver::new(shared, service.entropy.clone(), router.clone(), service.task_service.clone());
         // So that its first poll finds the handler to start.
         driver.lock(|_, _| ());
-        Self { driver, service: service.clone(), subscriber, closing: false, _attendance: attendance }
+        Self { driver, service: service.clone(), subscriber, closing: false, _registration: attendance }
     }
 
     /// Runs the handler, tells the machine what has changed, and takes something of the answer.
@@ -72,8 +72,9 @@ impl<H: Mode> Running<H> {
                 take(exchange, now)
             });
             // What comes after the waker was left calls it. What came before would be missed.
-            let missed = self.subscriber.as_ref().is_some_and(|subscriber| subscriber.mailbox().has_mail())
-                || (!self.closing && self.service.is_closing());
+            let missed =
+                self.subscriber.as_ref().is_some_and(|subscriber| subscriber.mailbox().has_changes())
+                    || (!self.closing && self.service.is_closing());
             if polled.is_ready() || !missed {
                 return polled;
             }
@@ -89,7 +90,7 @@ impl<H: Mode> Running<H> {
     }
 }
 
-impl<H: Mode> Drop for Running<H> {
+impl<H: HandlerMode> Drop for ModernExchange<H> {
     /// Frees the unread output: a [`Context`](crate::front::Context) that the application keeps holds the machine.
     fn drop(&mut self) {
         self.driver.lock(Exchange::handle_disconnect);

@@ -5,7 +5,7 @@ use super::*;
 /// S4.3: one result asks for all that can be asked at once.
 #[test]
 fn what_is_asked_at_once_goes_out_at_once() {
-    let mut web = Web::new(router());
+    let mut web = HttpHarness::new(router());
     let first = attempt(&mut web, "three", None, None);
     let (keys, state) = asked(&first);
     assert_eq!(keys, ["name", "roots", "word"]);
@@ -23,7 +23,7 @@ fn what_is_asked_at_once_goes_out_at_once() {
 /// S4.8: what was answered is kept, and the rest asked for again.
 #[test]
 fn what_is_missing_is_asked_for_again() {
-    let mut web = Web::new(router());
+    let mut web = HttpHarness::new(router());
     let (_, state) = asked(&attempt(&mut web, "three", None, None));
     let (keys, state) =
         asked(&attempt(&mut web, "three", Some(&state), Some(json!({"roots": {"roots": []}}))));
@@ -39,7 +39,7 @@ fn what_is_missing_is_asked_for_again() {
 /// S4.7: each round stands for itself; nothing is kept here for a client that never comes back.
 #[test]
 fn one_answer_can_lead_to_the_next_question() {
-    let mut web = Web::new(router());
+    let mut web = HttpHarness::new(router());
     let (keys, state) = asked(&attempt(&mut web, "steps", None, None));
     assert_eq!(keys, ["first"]);
     let responses = json!({"first": accepted("first", "1")});
@@ -55,7 +55,7 @@ fn one_answer_can_lead_to_the_next_question() {
 /// S4.8
 #[test]
 fn what_is_not_needed_is_ignored() {
-    let mut web = Web::new(router());
+    let mut web = HttpHarness::new(router());
     let (_, state) = asked(&attempt(&mut web, "steps", None, None));
     let responses = json!({"first": accepted("first", "1"), "fourth": 4});
     let (keys, state) = asked(&attempt(&mut web, "steps", Some(&state), Some(responses)));
@@ -70,7 +70,7 @@ fn what_is_not_needed_is_ignored() {
 /// A client that knows the questions need not wait for them.
 #[test]
 fn a_client_may_answer_before_it_is_asked() {
-    let mut web = Web::new(router());
+    let mut web = HttpHarness::new(router());
     assert_eq!(told(&attempt(&mut web, "greet", None, alice())), "Hello, Alice!");
     let early = json!({"second": accepted("second", "2"), "third": accepted("third", "3")});
     assert_eq!(asked(&attempt(&mut web, "steps", None, Some(early))).0, ["first"]);
@@ -79,7 +79,7 @@ fn a_client_may_answer_before_it_is_asked() {
 /// S4.8
 #[test]
 fn an_answer_that_is_none_is_refused() {
-    let mut web = Web::new(router());
+    let mut web = HttpHarness::new(router());
     let state = begun(&mut web);
     for answer in [json!({}), json!({"action": "maybe"}), json!(5), json!({"roots": []}), Value::Null] {
         let answer = attempt(&mut web, "greet", Some(&state), Some(json!({"name": answer})));
@@ -101,15 +101,15 @@ fn what_is_kept_is_done_once() {
             let (done, runs) = (done.clone(), runs.clone());
             async move {
                 runs.fetch_add(1, Ordering::Relaxed);
-                let number = cx.keep("number", async { done.fetch_add(1, Ordering::Relaxed) + 41 }).await;
+                let number = cx.run_once("number", async { done.fetch_add(1, Ordering::Relaxed) + 41 }).await;
                 let first = question(&cx, "first").await?;
-                let list = cx.keep("list", async { vec![done.fetch_add(1, Ordering::Relaxed)] }).await;
+                let list = cx.run_once("list", async { vec![done.fetch_add(1, Ordering::Relaxed)] }).await;
                 let second = question(&cx, "second").await?;
                 Ok::<_, HandlerError>(format!("{number} {first} {list:?} {second}"))
             }
         })
     };
-    let mut web = Web::new(router);
+    let mut web = HttpHarness::new(router);
     let (_, state) = asked(&attempt(&mut web, "work", None, None));
     let responses = json!({"first": accepted("first", "a")});
     let (_, state) = asked(&attempt(&mut web, "work", Some(&state), Some(responses)));
@@ -135,12 +135,12 @@ fn what_is_to_be_kept_is_finished_first() {
                         n => Poll::Ready(n),
                     }
                 });
-                let (name, n) = zip(question(&cx, "name"), cx.keep("n", work)).await;
+                let (name, n) = zip(question(&cx, "name"), cx.run_once("n", work)).await;
                 Ok::<_, HandlerError>(format!("{} {n}", name?))
             }
         })
     };
-    let mut web = Web::new(router);
+    let mut web = HttpHarness::new(router);
     let mut caller = web.ask_with("tools/call", json!({"name": "work", "arguments": {}}), everything());
     caller.expect_silence();
     released.store(7, Ordering::Relaxed);
@@ -162,7 +162,7 @@ fn a_handler_that_wakes_itself_is_not_done_asking() {
         let (first, second) = zip(question(&cx, "first"), later).await;
         Ok::<_, HandlerError>(format!("{} {}", first?, second?))
     });
-    let mut web = Web::new(router);
+    let mut web = HttpHarness::new(router);
     assert_eq!(asked(&attempt(&mut web, "slow", None, None)).0, ["first", "second"]);
 }
 
@@ -172,7 +172,7 @@ fn a_question_that_was_dropped_is_not_asked() {
         assert!(poll_once(cx.elicit("first", form("first"))).await.is_none());
         question(&cx, "second").await
     });
-    assert_eq!(asked(&attempt(&mut Web::new(router), "fickle", None, None)).0, ["second"]);
+    assert_eq!(asked(&attempt(&mut HttpHarness::new(router), "fickle", None, None)).0, ["second"]);
 }
 
 /// S4.3: a key names one question.
@@ -188,7 +188,7 @@ fn two_questions_can_not_share_a_key() {
             drop((one?, other?));
             Ok::<_, HandlerError>("")
         });
-    let mut web = Web::new(router);
+    let mut web = HttpHarness::new(router);
     let (keys, state) = asked(&attempt(&mut web, "same", None, None));
     assert_eq!(keys, ["name"]);
     assert_eq!(told(&attempt(&mut web, "same", Some(&state), alice())), "Alice Alice");
@@ -199,7 +199,7 @@ fn two_questions_can_not_share_a_key() {
 #[test]
 fn another_task_can_ask() {
     let (router, held) = crate::http_front_common::router();
-    let mut web = Web::new(router);
+    let mut web = HttpHarness::new(router);
     let params = json!({"name": "hold", "arguments": {}});
     let mut caller = web.ask_with("tools/call", params, everything());
     caller.expect_silence();
@@ -208,7 +208,7 @@ fn another_task_can_ask() {
     let mut task = TaskContext::from_waker(Waker::noop());
     assert!(asking.as_mut().poll(&mut task).is_pending());
     assert_eq!(asked(&caller.json()).0, ["name"]);
-    assert_eq!(held.dropped(), 1);
+    assert_eq!(held.dropped_count(), 1);
     assert!(matches!(asking.poll(&mut task), Poll::Ready(Err(Error::Cancelled))));
 }
 
@@ -217,13 +217,13 @@ fn another_task_can_ask() {
 fn a_handler_may_ask_by_hand() {
     let router =
         router().tool_raw(tool("raw"), async |call: CallToolParams, _: Context| match call.request_state {
-            Some(state) => Answered::Result(state),
-            None => Answered::InputRequired(InputRequiredResult {
+            Some(state) => ResultOrInput::Result(state),
+            None => ResultOrInput::InputRequired(InputRequiredResult {
                 request_state: Some("mine".to_owned()),
                 ..InputRequiredResult::new()
             }),
         });
-    let mut web = Web::new(router);
+    let mut web = HttpHarness::new(router);
     let first = attempt(&mut web, "raw", None, None);
     assert_eq!(first["result"]["requestState"], "mine", "{first}");
     assert_eq!(told(&attempt(&mut web, "raw", Some(&json!("mine")), None)), "mine");

@@ -6,27 +6,27 @@ use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
 use std::sync::Mutex;
 
-use super::Home;
-use super::home::ended;
+use super::TaskService;
+use super::service::server_ended;
 use crate::Instant;
 use crate::front::signal::{Wakers, lock};
 use crate::rpc::ErrorObject;
 
 /// Those who wait, at most one for each request that is being answered.
 #[derive(Default)]
-pub(super) struct Pauses(Mutex<Table>);
+pub(super) struct SleepQueue(Mutex<SleepTable>);
 
 #[derive(Default)]
-struct Table {
-    waiting: BTreeMap<Key, Waker>,
+struct SleepTable {
+    waiting: BTreeMap<SleepKey, Waker>,
     last: u64,
     closed: bool,
 }
 
 /// Until when, and a number.
-type Key = (Instant, u64);
+type SleepKey = (Instant, u64);
 
-impl Pauses {
+impl SleepQueue {
     /// When the next is over.
     pub(super) fn due(&self) -> Option<Instant> {
         lock(&self.0).waiting.first_key_value().map(|((due, _), _)| *due)
@@ -60,32 +60,32 @@ impl Pauses {
 }
 
 /// A wait.
-pub(super) struct Pause<'a> {
-    home: &'a Home,
+pub(super) struct SleepFuture<'a> {
+    service: &'a TaskService,
     until: Instant,
-    key: Option<Key>,
+    key: Option<SleepKey>,
 }
 
-impl<'a> Pause<'a> {
-    pub(super) fn new(home: &'a Home, until: Instant) -> Self {
-        Self { home, until, key: None }
+impl<'a> SleepFuture<'a> {
+    pub(super) fn new(home: &'a TaskService, until: Instant) -> Self {
+        Self { service: home, until, key: None }
     }
 }
 
-impl Future for Pause<'_> {
+impl Future for SleepFuture<'_> {
     /// An error if the server ends first.
     type Output = Result<(), ErrorObject>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let Self { home, until, key } = self.get_mut();
+        let Self { service: home, until, key } = self.get_mut();
         let mut wakers = Wakers::default();
         let left = cx.waker().clone();
         let is_over = home.clock.now() >= *until;
         let is_new = key.is_none();
         let polled = {
-            let mut table = lock(&home.pauses.0);
+            let mut table = lock(&home.sleeps.0);
             if table.closed {
-                Poll::Ready(Err(ended()))
+                Poll::Ready(Err(server_ended()))
             } else if is_over {
                 Poll::Ready(Ok(()))
             } else {
@@ -93,7 +93,7 @@ impl Future for Pause<'_> {
                     table.last = table.last.saturating_add(1);
                     (*until, table.last)
                 });
-                wakers.spend(table.waiting.insert(key, left));
+                wakers.discard(table.waiting.insert(key, left));
                 Poll::Pending
             }
         };
@@ -106,9 +106,9 @@ impl Future for Pause<'_> {
     }
 }
 
-impl Drop for Pause<'_> {
+impl Drop for SleepFuture<'_> {
     fn drop(&mut self) {
-        let waker = self.key.and_then(|key| lock(&self.home.pauses.0).waiting.remove(&key));
+        let waker = self.key.and_then(|key| lock(&self.service.sleeps.0).waiting.remove(&key));
         drop(waker);
     }
 }

@@ -5,7 +5,7 @@ use super::*;
 /// S4.1, S4.2, S4.3, S9.4: a modern client is asked by the result, and asks again with the answer.
 #[test]
 fn a_modern_client_is_asked_by_the_result() {
-    let mut web = Web::new(router());
+    let mut web = HttpHarness::new(router());
     let first = attempt(&mut web, "greet", None, None);
     let (keys, state) = asked(&first);
     assert_eq!(keys, ["name"]);
@@ -18,11 +18,11 @@ fn a_modern_client_is_asked_by_the_result() {
 /// S4.1: the same handler, by a request.
 #[test]
 fn a_legacy_client_is_asked_by_a_request_of_the_same_handler() {
-    let mut s = Served::legacy_with(router(), "2025-06-18", everything());
+    let mut s = ServerHarness::legacy_with(router(), "2025-06-18", everything());
     let id = s.send("tools/call", json!({"name": "greet"}));
     let question = s.line();
     assert_eq!(question["method"], "elicitation/create");
-    s.say(&json!({"jsonrpc": "2.0", "id": question["id"], "result": accepted("name", "Alice")}));
+    s.send_message(&json!({"jsonrpc": "2.0", "id": question["id"], "result": accepted("name", "Alice")}));
     let answer = s.line();
     assert_eq!(
         (&answer["id"], &answer["result"]["content"][0]["text"]),
@@ -36,7 +36,8 @@ fn a_client_is_asked_whatever_its_era() {
     for mode in [EraPolicy::ModernOnly, EraPolicy::LegacyOnly] {
         let clock = Arc::new(TestClock::default());
         let machine = StreamServer::new(router().config());
-        let (_, mut server) = front::server(machine, clock.clone(), Arc::new(Counter::default()), router());
+        let (_, mut server) =
+            front::server(machine, clock.clone(), Arc::new(CountingEntropy::default()), router());
         let handlers = ClientHandlers::new().elicitation(async |asked: ElicitParams, _| {
             let ElicitParams::Form(form) = asked else { return ElicitResult::decline() };
             let (field, _) = form.requested_schema.properties.iter().next().unwrap();
@@ -77,7 +78,7 @@ fn a_client_is_asked_whatever_its_era() {
 
 #[test]
 fn a_legacy_client_is_asked_several_things_at_once() {
-    let mut s = Served::legacy_with(router(), "2025-11-25", everything());
+    let mut s = ServerHarness::legacy_with(router(), "2025-11-25", everything());
     s.send("tools/call", json!({"name": "three"}));
     for _ in 0..3 {
         let question = s.line();
@@ -88,14 +89,14 @@ fn a_legacy_client_is_asked_several_things_at_once() {
             }
             _ => json!({"roots": [{"uri": "file:///a"}]}),
         };
-        s.say(&json!({"jsonrpc": "2.0", "id": question["id"], "result": result}));
+        s.send_message(&json!({"jsonrpc": "2.0", "id": question["id"], "result": result}));
     }
     assert_eq!(s.line()["result"]["content"][0]["text"], "Alice tree 1");
 }
 
 #[test]
 fn a_modern_client_on_a_stream_is_asked_as_well() {
-    let mut s = Served::modern_with(router(), everything());
+    let mut s = ServerHarness::modern_with(router(), everything());
     let first = s.request("tools/call", json!({"name": "greet"}));
     let (_, state) = asked(&first);
     let again = json!({"name": "greet", "requestState": state, "inputResponses": alice().unwrap()});
@@ -108,7 +109,7 @@ fn prompts_and_resources_can_ask() {
     let router = Router::new("x", "1")
         .prompt(Prompt::new("p"), async |NoArguments {}, cx: Context| question(&cx, "name").await)
         .resource(Resource::new("r:1", "r"), async |_, cx: Context| question(&cx, "name").await);
-    let mut web = Web::new(router);
+    let mut web = HttpHarness::new(router);
     for (method, mut params) in
         [("prompts/get", json!({"name": "p"})), ("resources/read", json!({"uri": "r:1"}))]
     {
@@ -125,11 +126,11 @@ fn prompts_and_resources_can_ask() {
 fn nothing_else_can_ask() {
     let router = Router::new("x", "1").completion(async |_: CompleteParams, cx: Context| {
         let error = cx.elicit("name", form("name")).await.unwrap_err();
-        assert!(matches!(error, Error::Refused(RequestError::Revision { .. })), "{error}");
+        assert!(matches!(error, Error::NotSent(RequestError::Revision { .. })), "{error}");
         vec![error.to_string()]
     });
     let params = json!({"ref": {"type": "ref/prompt", "name": "p"}, "argument": {"name": "a", "value": "b"}});
-    let answer = Web::new(router).ask_with("completion/complete", params, everything()).json();
+    let answer = HttpHarness::new(router).ask_with("completion/complete", params, everything()).json();
     assert_eq!(answer["result"]["completion"]["values"].as_array().unwrap().len(), 1, "{answer}");
 }
 
@@ -137,7 +138,7 @@ fn nothing_else_can_ask() {
 #[test]
 fn whoever_declines_or_cancels_is_heard() {
     for action in ["decline", "cancel"] {
-        let mut web = Web::new(router());
+        let mut web = HttpHarness::new(router());
         let state = begun(&mut web);
         let answer = attempt(&mut web, "greet", Some(&state), Some(json!({"name": {"action": action}})));
         assert_eq!(told(&answer), format!("Hello, {action}!"));

@@ -3,7 +3,7 @@
 //! | phase | how it ends |
 //! |---|---|
 //! | `Untouched` | the handler asks, or wants to know what it has kept: the state that came with the request is opened |
-//! | `Checking` | it is known whether that state was used before |
+//! | `CheckerVerifier` | it is known whether that state was used before |
 //! | `Open` | the handler is done, or waits for nothing but answers that are not there |
 //! | `Over` | it does not |
 //!
@@ -22,13 +22,13 @@ use std::sync::Mutex;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::binding::binding;
 use super::decode;
 use super::sealing::Sealing;
 use super::single_use::{StateId, StateUse};
+use super::state_binding::state_binding;
 use crate::UnixTime;
-use crate::front::handling::SendFuture;
 use crate::front::reply::{HandlerError, Reply};
+use crate::front::running_handlers::SendFuture;
 use crate::front::server::context::Context;
 use crate::front::signal::{Waiters, Wakers, lock};
 use crate::front::{Entropy, Error};
@@ -40,19 +40,19 @@ use crate::schema::{
 };
 
 /// The attempt that a handler of 2026-07-28 is part of.
-pub(crate) struct Rounds {
+pub(crate) struct InputRounds {
     method: Text,
     params: Option<Raw>,
     sealing: Arc<Sealing>,
     entropy: Arc<dyn Entropy>,
-    inner: Mutex<Inner>,
+    inner: Mutex<RoundsState>,
 }
 
 #[derive(Default)]
-struct Inner {
+struct RoundsState {
     phase: Phase,
     /// What the request is answered by instead of what the handler says.
-    refused: Option<Reply>,
+    override_reply: Option<Reply>,
     /// Finds out whether the state was used before.
     claim: Option<SendFuture<Result<StateUse, HandlerError>>>,
     /// Whether the handler is being polled: whoever else comes has to have that done again.
@@ -72,18 +72,18 @@ enum Phase {
 #[derive(Default)]
 struct Round {
     /// What was answered and kept in earlier attempts, and what is in this one.
-    settled: Settled,
+    sealed: SealedAnswers,
     /// What this attempt has brought, not yet asked for again.
     fresh: BTreeMap<String, Raw>,
     /// What is asked for now, in the order in which it was asked for, each by so many.
     wanted: Vec<(String, InputRequest, usize)>,
     /// How many are at work on something to be kept.
-    at_work: usize,
+    running_once: usize,
 }
 
 /// An attempt as it begins.
 #[derive(Default)]
-struct Begun {
+struct AttemptStart {
     round: Round,
     /// By what its state is told from others, and when that lapses.
     state: Option<(StateId, UnixTime)>,
@@ -91,7 +91,7 @@ struct Begun {
 
 /// What a state says.
 #[derive(Default, Serialize, Deserialize)]
-struct Settled {
+struct SealedAnswers {
     #[serde(rename = "a")]
     answers: BTreeMap<String, Raw>,
     #[serde(rename = "k")]
@@ -100,7 +100,7 @@ struct Settled {
 
 /// What an attempt brings that the first does not.
 #[derive(Deserialize)]
-struct Brought {
+struct AttemptParams {
     #[serde(rename = "inputResponses")]
     answers: Option<BTreeMap<String, Raw>>,
     #[serde(rename = "requestState")]
@@ -111,7 +111,7 @@ fn invalid(what: impl Into<String>) -> ErrorObject {
     ErrorObject::new(code::INVALID_PARAMS, what)
 }
 
-impl Rounds {
+impl InputRounds {
     pub(crate) fn new(
         method: Text,
         params: Option<Raw>,
@@ -124,7 +124,7 @@ impl Rounds {
     // --- Of the handler ---
 
     /// The client's answer to a question.
-    pub(super) async fn ask<M: Method>(
+    pub(super) async fn request_input<M: Method>(
         &self,
         context: &Context,
         key: String,
@@ -136,26 +136,26 @@ impl Rounds {
         if !asked_in.is_some_and(|info| info.input_required) {
             return Err(RequestError::Revision { method: M::NAME.into(), revision }.into());
         }
-        let mut waiting = Waiting::new(self, context, Some(key));
+        let mut waiting = RoundWaiter::new(self, context, Some(key));
         let raw = poll_fn(|cx| waiting.poll_answer(cx, &request)).await?;
         let what = match decode::<M>(raw).and_then(|answer| take(answer).map_err(Error::Form)) {
             Ok(answer) => return Ok(answer),
             Err(error) => error.to_string(),
         };
         let key = waiting.key.as_deref().unwrap_or_default();
-        self.refuse(context, invalid(format!("this is no answer to {key:?}: {what}")));
+        self.fail_request(context, invalid(format!("this is no answer to {key:?}: {what}")));
         drop(waiting);
         pending().await
     }
 
     /// What was kept under `key` in an earlier attempt, or what `work` makes, which is kept from now on.
-    pub(in crate::front::server) async fn keep<T, F>(&self, context: &Context, key: &str, work: F) -> T
+    pub(in crate::front::server) async fn run_once<T, F>(&self, context: &Context, key: &str, work: F) -> T
     where
         T: Serialize + DeserializeOwned,
         F: Future<Output = T>,
     {
-        let mut waiting = Waiting::new(self, context, None);
-        let kept = poll_fn(|cx| waiting.poll_kept(cx, key)).await;
+        let mut waiting = RoundWaiter::new(self, context, None);
+        let kept = poll_fn(|cx| waiting.poll_stored(cx, key)).await;
         let what = match kept {
             Some(kept) => match kept.decode() {
                 Ok(value) => return value,
@@ -166,7 +166,7 @@ impl Rounds {
                 match Raw::encode(&value) {
                     Ok(raw) => {
                         if let Phase::Open(round) = &mut lock(&self.inner).phase {
-                            round.settled.kept.entry(key.into()).or_insert(raw);
+                            round.sealed.kept.entry(key.into()).or_insert(raw);
                         }
                         return value;
                     }
@@ -174,7 +174,7 @@ impl Rounds {
                 }
             }
         };
-        self.refuse(context, ErrorObject::new(code::INTERNAL_ERROR, what));
+        self.fail_request(context, ErrorObject::new(code::INTERNAL_ERROR, what));
         drop(waiting);
         pending().await
     }
@@ -182,16 +182,16 @@ impl Rounds {
     // --- Of the driver ---
 
     /// The handler is about to be polled.
-    pub(in crate::front::server) fn begin(&self) {
+    pub(in crate::front::server) fn start_poll(&self) {
         lock(&self.inner).polled = true;
     }
 
     /// The handler was polled. Returns how the request is answered if it can not go on.
-    pub(in crate::front::server) fn end(&self, cx: &mut TaskContext<'_>) -> Option<Reply> {
+    pub(in crate::front::server) fn end_poll(&self, cx: &mut TaskContext<'_>) -> Option<Reply> {
         let claim = {
             let mut inner = lock(&self.inner);
             inner.polled = false;
-            if inner.refused.is_some() {
+            if inner.override_reply.is_some() {
                 drop(inner);
                 return self.finish();
             }
@@ -200,19 +200,19 @@ impl Rounds {
         if let Some(mut claim) = claim {
             match claim.as_mut().poll(cx) {
                 Poll::Pending => lock(&self.inner).claim = Some(claim),
-                Poll::Ready(claimed) => self.check(claimed),
+                Poll::Ready(claimed) => self.handle_claim(claimed),
             }
         }
         None
     }
 
     /// The handler waits, and not for itself. Returns what the client is asked for, if nothing else can help.
-    pub(in crate::front::server) fn stalled(&self, context: &Context) -> Option<Reply> {
+    pub(in crate::front::server) fn suspend_if_stalled(&self, context: &Context) -> Option<Reply> {
         let mut wakers = Wakers::default();
         let round = {
             let mut inner = lock(&self.inner);
             match &mut inner.phase {
-                Phase::Open(round) if !round.wanted.is_empty() && round.at_work == 0 => {
+                Phase::Open(round) if !round.wanted.is_empty() && round.running_once == 0 => {
                     let round = core::mem::take(round);
                     inner.phase = Phase::Over;
                     wakers.wake_all(&mut inner.waiters);
@@ -231,7 +231,7 @@ impl Rounds {
         let (refused, phase) = {
             let mut inner = lock(&self.inner);
             wakers.wake_all(&mut inner.waiters);
-            (inner.refused.take(), core::mem::replace(&mut inner.phase, Phase::Over))
+            (inner.override_reply.take(), core::mem::replace(&mut inner.phase, Phase::Over))
         };
         drop(phase);
         wakers.release();
@@ -249,9 +249,9 @@ impl Rounds {
             // Whoever comes meanwhile waits.
             inner.phase = Phase::Checking(Round::default());
         }
-        let opened = self.read(now, context.principal());
+        let opened = self.read_attempt(now, context.principal());
         let claim = match (&opened, &self.sealing.single_use) {
-            (Ok(Begun { state: Some((state, expires)), .. }), Some(store)) => {
+            (Ok(AttemptStart { state: Some((state, expires)), .. }), Some(store)) => {
                 Some(store.claim(*state, &context.owner(), now, *expires))
             }
             _ => None,
@@ -260,12 +260,12 @@ impl Rounds {
         {
             let mut inner = lock(&self.inner);
             match opened {
-                Ok(Begun { round, .. }) if claim.is_some() => {
+                Ok(AttemptStart { round, .. }) if claim.is_some() => {
                     inner.phase = Phase::Checking(round);
                     inner.claim = claim;
                 }
-                Ok(Begun { round, .. }) => inner.phase = Phase::Open(round),
-                Err(error) => inner.refused = Some(Reply::Error(error)),
+                Ok(AttemptStart { round, .. }) => inner.phase = Phase::Open(round),
+                Err(error) => inner.override_reply = Some(Reply::Error(error)),
             }
             wakers.wake_all(&mut inner.waiters);
         }
@@ -273,31 +273,35 @@ impl Rounds {
     }
 
     /// What the request brings, and by what its state is told from others.
-    fn read(&self, now: UnixTime, principal: Option<&Principal>) -> Result<Begun, ErrorObject> {
-        let brought = self.params.as_ref().map(Raw::decode::<Brought>).transpose();
+    fn read_attempt(
+        &self,
+        now: UnixTime,
+        principal: Option<&Principal>,
+    ) -> Result<AttemptStart, ErrorObject> {
+        let brought = self.params.as_ref().map(Raw::decode::<AttemptParams>).transpose();
         let brought = brought.map_err(|error| invalid(format!("the answers can not be read: {error}")))?;
-        let Some(Brought { answers, state }) = brought else { return Ok(Begun::default()) };
-        let mut begun = Begun::default();
+        let Some(AttemptParams { answers, state }) = brought else { return Ok(AttemptStart::default()) };
+        let mut begun = AttemptStart::default();
         begun.round.fresh = answers.unwrap_or_default();
         if let Some(text) = state {
-            let bound_to = self.bound_to(principal)?;
+            let bound_to = self.state_binding(principal)?;
             let sealer = self.sealing.sealer(&*self.entropy);
             let opened = sealer.open(now, &bound_to, &text).map_err(|error| invalid(error.to_string()))?;
             // What this server has sealed reads, unless it was another version of it.
-            begun.round.settled = serde_json::from_slice(&opened.payload)
+            begun.round.sealed = serde_json::from_slice(&opened.payload)
                 .map_err(|_| invalid("the request state is of another version of this server"))?;
             begun.state = Some((StateId::new(opened.nonce), opened.expires));
         }
         Ok(begun)
     }
 
-    fn bound_to(&self, principal: Option<&Principal>) -> Result<Vec<u8>, ErrorObject> {
-        binding(&self.sealing.server, principal, &self.method, self.params.as_ref())
+    fn state_binding(&self, principal: Option<&Principal>) -> Result<Vec<u8>, ErrorObject> {
+        state_binding(&self.sealing.server, principal, &self.method, self.params.as_ref())
             .map_err(|error| invalid(format!("the parameters of {} can not be read: {error}", &*self.method)))
     }
 
     /// It is known whether the state was used before.
-    fn check(&self, claimed: Result<StateUse, HandlerError>) {
+    fn handle_claim(&self, claimed: Result<StateUse, HandlerError>) {
         let mut wakers = Wakers::default();
         {
             let mut inner = lock(&self.inner);
@@ -308,14 +312,14 @@ impl Rounds {
                         inner.phase = Phase::Open(round);
                     }
                 }
-                Ok(StateUse::Again) => {
-                    inner.refused = Some(Reply::Error(invalid("the request state was used before")));
+                Ok(StateUse::Repeated) => {
+                    inner.override_reply = Some(Reply::Error(invalid("the request state was used before")));
                 }
                 Err(refused) => {
                     let denied = refused.into_denial();
                     let what = "the request state can not be checked now";
                     let error = ErrorObject::new(code::INTERNAL_ERROR, what);
-                    inner.refused = Some(match denied {
+                    inner.override_reply = Some(match denied {
                         Some(denial) => Reply::Denied(error, denial),
                         None => Reply::Error(error),
                     });
@@ -337,9 +341,9 @@ impl Rounds {
         if let Some(missing) = missing {
             return Reply::Error(missing_capabilities(missing));
         }
-        let sealed = serde_json::to_vec(&round.settled)
+        let sealed = serde_json::to_vec(&round.sealed)
             .map_err(|error| ErrorObject::new(code::INTERNAL_ERROR, error.to_string()))
-            .and_then(|payload| Ok((payload, self.bound_to(context.principal())?)));
+            .and_then(|payload| Ok((payload, self.state_binding(context.principal())?)));
         let (payload, bound_to) = match sealed {
             Ok(sealed) => sealed,
             Err(error) => return Reply::Error(error),
@@ -357,41 +361,41 @@ impl Rounds {
     }
 
     /// The request is answered by an error, whatever the handler does.
-    fn refuse(&self, context: &Context, error: ErrorObject) {
+    fn fail_request(&self, context: &Context, error: ErrorObject) {
         let polled = {
             let mut inner = lock(&self.inner);
-            inner.refused.get_or_insert(Reply::Error(error));
+            inner.override_reply.get_or_insert(Reply::Error(error));
             inner.polled
         };
         if !polled {
-            context.poll_again();
+            context.wake_handler();
         }
     }
 }
 
 /// Somebody who waits for the client's answer, or for what was kept.
-struct Waiting<'a> {
-    rounds: &'a Rounds,
+struct RoundWaiter<'a> {
+    rounds: &'a InputRounds,
     context: &'a Context,
-    place: Option<u64>,
+    waiter_key: Option<u64>,
     /// What is asked for.
     key: Option<String>,
-    stake: Stake,
+    role: WaiterRole,
 }
 
 /// What somebody has to do with a round.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Stake {
+enum WaiterRole {
     None,
     /// What they ask for is wanted.
-    Wants,
+    AwaitsInput,
     /// They make something that is to be kept.
-    Works,
+    RunsOnce,
 }
 
-impl<'a> Waiting<'a> {
-    fn new(rounds: &'a Rounds, context: &'a Context, key: Option<String>) -> Self {
-        Self { rounds, context, place: None, key, stake: Stake::None }
+impl<'a> RoundWaiter<'a> {
+    fn new(rounds: &'a InputRounds, context: &'a Context, key: Option<String>) -> Self {
+        Self { rounds, context, waiter_key: None, key, role: WaiterRole::None }
     }
 
     fn poll_answer(&mut self, cx: &TaskContext<'_>, request: &InputRequest) -> Poll<Result<Raw, Error>> {
@@ -401,8 +405,8 @@ impl<'a> Waiting<'a> {
             if let Some(answer) = round.answer(&key) {
                 return Some(answer);
             }
-            if *stake == Stake::None {
-                *stake = Stake::Wants;
+            if *stake == WaiterRole::None {
+                *stake = WaiterRole::AwaitsInput;
                 match round.wanted.iter_mut().find(|(wanted, ..)| *wanted == key) {
                     None => round.wanted.push((key.clone(), request.clone(), 1)),
                     Some((_, wanted, by)) => {
@@ -415,17 +419,17 @@ impl<'a> Waiting<'a> {
         });
         if conflict {
             let what = format!("the server asks for two things as {key:?}");
-            self.rounds.refuse(self.context, ErrorObject::new(code::INTERNAL_ERROR, what));
+            self.rounds.fail_request(self.context, ErrorObject::new(code::INTERNAL_ERROR, what));
         }
         polled
     }
 
-    fn poll_kept(&mut self, cx: &TaskContext<'_>, key: &str) -> Poll<Option<Raw>> {
-        let polled = self.poll(cx.waker(), |round, stake| match round.settled.kept.get(key) {
+    fn poll_stored(&mut self, cx: &TaskContext<'_>, key: &str) -> Poll<Option<Raw>> {
+        let polled = self.poll(cx.waker(), |round, stake| match round.sealed.kept.get(key) {
             Some(kept) => Some(Some(kept.clone())),
             None => {
-                *stake = Stake::Works;
-                round.at_work = round.at_work.saturating_add(1);
+                *stake = WaiterRole::RunsOnce;
+                round.running_once = round.running_once.saturating_add(1);
                 Some(None)
             }
         });
@@ -437,27 +441,27 @@ impl<'a> Waiting<'a> {
     fn poll<R>(
         &mut self,
         waker: &Waker,
-        look: impl FnOnce(&mut Round, &mut Stake) -> Option<R>,
+        look: impl FnOnce(&mut Round, &mut WaiterRole) -> Option<R>,
     ) -> Poll<Result<R, Error>> {
         self.rounds.open(self.context);
         let left = waker.clone();
         let mut wakers = Wakers::default();
         let (polled, outside) = {
             let mut inner = lock(&self.rounds.inner);
-            let before = self.stake;
+            let before = self.role;
             let found = match &mut inner.phase {
-                Phase::Open(round) => look(round, &mut self.stake).map(Ok),
+                Phase::Open(round) => look(round, &mut self.role).map(Ok),
                 Phase::Over => Some(Err(Error::Cancelled)),
                 Phase::Untouched | Phase::Checking(_) => None,
             };
-            let changed = self.stake != before || inner.claim.is_some() || inner.refused.is_some();
+            let changed = self.role != before || inner.claim.is_some() || inner.override_reply.is_some();
             let polled = match found {
                 Some(found) => {
-                    wakers.spend(Some(left));
+                    wakers.discard(Some(left));
                     Poll::Ready(found)
                 }
                 None => {
-                    inner.waiters.wait(&mut self.place, left, &mut wakers);
+                    inner.waiters.wait(&mut self.waiter_key, left, &mut wakers);
                     Poll::Pending
                 }
             };
@@ -466,30 +470,30 @@ impl<'a> Waiting<'a> {
         wakers.release();
         // By another task, on its own: the handler waits for that, and would not be looked at.
         if outside {
-            self.context.poll_again();
+            self.context.wake_handler();
         }
         polled
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for RoundWaiter<'_> {
     fn drop(&mut self) {
         let mut wakers = Wakers::default();
         let outside = {
             let mut inner = lock(&self.rounds.inner);
-            inner.waiters.leave(self.place, &mut wakers);
+            inner.waiters.leave(self.waiter_key, &mut wakers);
             if let Phase::Open(round) = &mut inner.phase {
-                match self.stake {
-                    Stake::None => {}
-                    Stake::Works => round.at_work = round.at_work.saturating_sub(1),
-                    Stake::Wants => round.forget(self.key.as_deref().unwrap_or_default()),
+                match self.role {
+                    WaiterRole::None => {}
+                    WaiterRole::RunsOnce => round.running_once = round.running_once.saturating_sub(1),
+                    WaiterRole::AwaitsInput => round.withdraw(self.key.as_deref().unwrap_or_default()),
                 }
             }
-            self.stake == Stake::Works && !inner.polled
+            self.role == WaiterRole::RunsOnce && !inner.polled
         };
         wakers.release();
         if outside {
-            self.context.poll_again();
+            self.context.wake_handler();
         }
     }
 }
@@ -499,13 +503,13 @@ impl Round {
     /// said: other answers have followed from that.
     fn answer(&mut self, key: &str) -> Option<Raw> {
         if let Some((key, answer)) = self.fresh.remove_entry(key) {
-            self.settled.answers.entry(key).or_insert(answer);
+            self.sealed.answers.entry(key).or_insert(answer);
         }
-        self.settled.answers.get(key).cloned()
+        self.sealed.answers.get(key).cloned()
     }
 
     /// Somebody does not ask for it any more.
-    fn forget(&mut self, key: &str) {
+    fn withdraw(&mut self, key: &str) {
         for (wanted, _, by) in &mut self.wanted {
             if wanted == key {
                 *by = by.saturating_sub(1);

@@ -12,14 +12,14 @@ use crate::peer::Principal;
 use crate::rpc::{Raw, write};
 
 /// The parameters that differ between attempts at the same request.
-const OF_THE_ATTEMPT: [&str; 3] = ["_meta", "inputResponses", "requestState"];
+const PER_ATTEMPT_PARAMS: [&str; 3] = ["_meta", "inputResponses", "requestState"];
 
 /// Writes down who asks whom for what: the same for each attempt at a request, in whatever order and spacing its
 /// parameters are written, and different for any other.
 ///
 /// # Errors
 /// If a member of the parameters occurs twice: which of them counts would be anybody's guess.
-pub(super) fn binding(
+pub(super) fn state_binding(
     server: &str,
     principal: Option<&Principal>,
     method: &str,
@@ -35,9 +35,9 @@ pub(super) fn binding(
     part(principal.map_or("", Principal::as_str));
     part(method);
     if let Some(params) = params {
-        let mut value: Value = params.decode()?;
-        if let Value::Object(members) = &mut value {
-            members.retain(|name, _| !OF_THE_ATTEMPT.contains(&name.as_str()));
+        let mut value: CanonicalJson = params.decode()?;
+        if let CanonicalJson::Object(members) = &mut value {
+            members.retain(|name, _| !PER_ATTEMPT_PARAMS.contains(&name.as_str()));
         }
         value.write(&mut out)?;
     }
@@ -45,16 +45,16 @@ pub(super) fn binding(
 }
 
 /// A JSON value in the one way to write it.
-enum Value {
+enum CanonicalJson {
     Null,
     Bool(bool),
     Number(Number),
     String(String),
-    Array(Vec<Value>),
-    Object(BTreeMap<String, Value>),
+    Array(Vec<CanonicalJson>),
+    Object(BTreeMap<String, CanonicalJson>),
 }
 
-impl Value {
+impl CanonicalJson {
     fn write(&self, out: &mut Vec<u8>) -> Result<(), serde_json::Error> {
         match self {
             Self::Null => out.extend_from_slice(b"null"),
@@ -84,65 +84,65 @@ impl Value {
     }
 }
 
-impl<'de> Deserialize<'de> for Value {
+impl<'de> Deserialize<'de> for CanonicalJson {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(AnyValue)
+        deserializer.deserialize_any(CanonicalVisitor)
     }
 }
 
-struct AnyValue;
+struct CanonicalVisitor;
 
-impl<'de> Visitor<'de> for AnyValue {
-    type Value = Value;
+impl<'de> Visitor<'de> for CanonicalVisitor {
+    type Value = CanonicalJson;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a JSON value")
     }
 
-    fn visit_unit<E>(self) -> Result<Value, E> {
-        Ok(Value::Null)
+    fn visit_unit<E>(self) -> Result<CanonicalJson, E> {
+        Ok(CanonicalJson::Null)
     }
 
-    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
-        Ok(Value::Bool(value))
+    fn visit_bool<E>(self, value: bool) -> Result<CanonicalJson, E> {
+        Ok(CanonicalJson::Bool(value))
     }
 
-    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
-        Ok(Value::Number(value.into()))
+    fn visit_u64<E>(self, value: u64) -> Result<CanonicalJson, E> {
+        Ok(CanonicalJson::Number(value.into()))
     }
 
-    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
-        Ok(Value::Number(value.into()))
+    fn visit_i64<E>(self, value: i64) -> Result<CanonicalJson, E> {
+        Ok(CanonicalJson::Number(value.into()))
     }
 
-    fn visit_f64<E: Error>(self, value: f64) -> Result<Value, E> {
-        Number::from_f64(value).map(Value::Number).ok_or_else(|| E::custom("a number that is none"))
+    fn visit_f64<E: Error>(self, value: f64) -> Result<CanonicalJson, E> {
+        Number::from_f64(value).map(CanonicalJson::Number).ok_or_else(|| E::custom("a number that is none"))
     }
 
-    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
-        Ok(Value::String(value.into()))
+    fn visit_str<E>(self, value: &str) -> Result<CanonicalJson, E> {
+        Ok(CanonicalJson::String(value.into()))
     }
 
-    fn visit_string<E>(self, value: String) -> Result<Value, E> {
-        Ok(Value::String(value))
+    fn visit_string<E>(self, value: String) -> Result<CanonicalJson, E> {
+        Ok(CanonicalJson::String(value))
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Value, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<CanonicalJson, A::Error> {
         let mut items = Vec::new();
         while let Some(item) = seq.next_element()? {
             items.push(item);
         }
-        Ok(Value::Array(items))
+        Ok(CanonicalJson::Array(items))
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<CanonicalJson, A::Error> {
         let mut members = BTreeMap::new();
-        while let Some((name, value)) = map.next_entry::<String, Value>()? {
+        while let Some((name, value)) = map.next_entry::<String, CanonicalJson>()? {
             if members.insert(name, value).is_some() {
                 return Err(A::Error::custom("a member occurs twice"));
             }
         }
-        Ok(Value::Object(members))
+        Ok(CanonicalJson::Object(members))
     }
 }
 
@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     fn of(params: &str) -> Vec<u8> {
-        binding("server", None, "tools/call", Some(&Raw::new(params).unwrap())).unwrap()
+        state_binding("server", None, "tools/call", Some(&Raw::new(params).unwrap())).unwrap()
     }
 
     /// S4.5
@@ -186,7 +186,7 @@ mod tests {
     #[test]
     fn who_asks_whom_for_what_is_told_apart() {
         let (alice, bob) = (Principal::new("alice"), Principal::new("bob"));
-        let of = |server, principal, method| binding(server, principal, method, None).unwrap();
+        let of = |server, principal, method| state_binding(server, principal, method, None).unwrap();
         let all = [
             of("a", Some(&alice), "m"),
             of("a", Some(&bob), "m"),
@@ -205,7 +205,7 @@ mod tests {
     #[test]
     fn a_member_that_occurs_twice_binds_to_nothing() {
         for params in [r#"{"name":"t","name":"u"}"#, r#"{"arguments":{"a":1,"a":2}}"#] {
-            assert!(binding("s", None, "m", Some(&Raw::new(params).unwrap())).is_err());
+            assert!(state_binding("s", None, "m", Some(&Raw::new(params).unwrap())).is_err());
         }
     }
 }

@@ -6,7 +6,7 @@ use super::*;
 #[test]
 fn a_state_is_good_once_where_the_store_says_so() {
     let store = Arc::new(UsedStates::default());
-    let instance = || Web::new(router().seal(Sealer::new(key(1), [])).single_use(store.clone()));
+    let instance = || HttpHarness::new(router().seal(Sealer::new(key(1), [])).single_use(store.clone()));
     let (mut one, mut other) = (instance(), instance());
     // Their random numbers are alike here, and states are told apart by them.
     (0..4).for_each(|_| drop(begun(&mut other)));
@@ -27,7 +27,7 @@ fn a_state_is_good_once_where_the_store_says_so() {
 /// S4.4: only what is in order is noted down, and what is not can not use a state up.
 #[test]
 fn a_state_that_is_refused_is_not_used_up() {
-    let mut web = Web::new(router().single_use(Arc::new(UsedStates::new(1))));
+    let mut web = HttpHarness::new(router().single_use(Arc::new(UsedStates::new(1))));
     let state = begun(&mut web);
     refused(&attempt(&mut web, "other", Some(&state), alice()));
     refused(&attempt(&mut web, "greet", Some(&json!(format!("{}A", state.as_str().unwrap()))), alice()));
@@ -36,7 +36,7 @@ fn a_state_that_is_refused_is_not_used_up() {
 
 #[test]
 fn without_a_store_a_state_is_good_until_it_lapses() {
-    let mut web = Web::new(router());
+    let mut web = HttpHarness::new(router());
     let state = begun(&mut web);
     for _ in 0..2 {
         assert_eq!(told(&attempt(&mut web, "greet", Some(&state), alice())), "Hello, Alice!");
@@ -44,15 +44,15 @@ fn without_a_store_a_state_is_good_until_it_lapses() {
 }
 
 /// A store that answers when it is told to.
-struct Slow(Arc<Mutex<Desk>>);
+struct ControlledStore(Arc<Mutex<ControlledState>>);
 
 #[derive(Default)]
-struct Desk {
-    says: Option<Result<StateUse, String>>,
+struct ControlledState {
+    answer: Option<Result<StateUse, String>>,
     waker: Option<Waker>,
 }
 
-impl SingleUse for Slow {
+impl SingleUse for ControlledStore {
     fn claim(
         &self,
         _: StateId,
@@ -63,7 +63,7 @@ impl SingleUse for Slow {
         let shared = self.0.clone();
         Box::pin(poll_fn(move |cx| {
             let mut shared = shared.lock().unwrap();
-            match shared.says.take() {
+            match shared.answer.take() {
                 Some(said) => Poll::Ready(said.map_err(HandlerError::new)),
                 None => {
                     shared.waker = Some(cx.waker().clone());
@@ -87,7 +87,7 @@ fn adults() -> Router {
 /// S4.8, C10.5
 #[test]
 fn a_form_that_is_not_filled_in_as_it_asks_ends_the_request() {
-    let mut web = Web::new(adults());
+    let mut web = HttpHarness::new(adults());
     let (_, state) = asked(&attempt(&mut web, "age", None, None));
     let filled = |age: Value| json!({"age": {"action": "accept", "content": {"age": age}}});
     let wrong = attempt(&mut web, "age", Some(&state), Some(filled(json!(17))));
@@ -102,10 +102,10 @@ fn a_form_that_is_not_filled_in_as_it_asks_ends_the_request() {
 /// C10.5
 #[test]
 fn a_legacy_client_that_fills_a_form_in_otherwise_is_an_error_of_the_question() {
-    let mut s = Served::legacy_with(adults(), "2025-11-25", everything());
+    let mut s = ServerHarness::legacy_with(adults(), "2025-11-25", everything());
     let call = s.send("tools/call", json!({"name": "age", "arguments": {}}));
     let ask = s.line();
-    s.say(&json!({"jsonrpc": "2.0", "id": ask["id"], "result": {"action": "accept", "content": {"age": "old"}}}));
+    s.send_message(&json!({"jsonrpc": "2.0", "id": ask["id"], "result": {"action": "accept", "content": {"age": "old"}}}));
     let line = s.line();
     assert_eq!((&line["id"], &line["result"]["isError"]), (&json!(call), &json!(true)));
     let text = line["result"]["content"][0]["text"].as_str().unwrap();
@@ -117,11 +117,11 @@ fn a_legacy_client_that_fills_a_form_in_otherwise_is_an_error_of_the_question() 
 fn the_store_may_take_its_time_and_fail() {
     for (said, told_or_code) in [
         (Ok(StateUse::First), Ok("Hello, Alice!")),
-        (Ok(StateUse::Again), Err(-32602)),
+        (Ok(StateUse::Repeated), Err(-32602)),
         (Err("the database at 10.0.0.1 is down".to_owned()), Err(-32603)),
     ] {
-        let shared = Arc::new(Mutex::new(Desk::default()));
-        let mut web = Web::new(router().single_use(Arc::new(Slow(shared.clone()))));
+        let shared = Arc::new(Mutex::new(ControlledState::default()));
+        let mut web = HttpHarness::new(router().single_use(Arc::new(ControlledStore(shared.clone()))));
         let state = begun(&mut web);
         let params =
             json!({"name": "greet", "arguments": {}, "requestState": state, "inputResponses": alice()});
@@ -129,7 +129,7 @@ fn the_store_may_take_its_time_and_fail() {
         caller.expect_silence();
         let waker = {
             let mut shared = shared.lock().unwrap();
-            shared.says = Some(said);
+            shared.answer = Some(said);
             shared.waker.take().expect("the store was asked")
         };
         waker.wake();

@@ -7,13 +7,13 @@ use alloc::vec::Vec;
 use core::time::Duration;
 use std::sync::Mutex;
 
-use super::desk::{failed, no_room};
-use super::live::Live;
-use super::pause::{Pause, Pauses};
-use super::{Desk, Detached, Standing, StoreError, TaskRecord};
+use super::registry::{no_capacity, store_failed};
+use super::running::RunningTask;
+use super::sleep::{SleepFuture, SleepQueue};
+use super::{DetachedWork, StoreError, StoredTaskState, TaskRecord, TaskRegistry};
 use crate::UnixTime;
-use crate::front::handling::SendFuture;
 use crate::front::reply::Reply;
+use crate::front::running_handlers::SendFuture;
 use crate::front::signal::{Signal, TaskWaker, lock};
 use crate::front::{Clock, Context};
 use crate::quota::QuotaError;
@@ -31,57 +31,68 @@ impl TaskKey {
 }
 
 /// Tells those who listen for a task.
-pub(super) type Audience = Box<dyn Fn(&TaskUpdatedParams) + Send + Sync>;
+pub(super) type TaskListener = Box<dyn Fn(&TaskUpdatedParams) + Send + Sync>;
 
 /// Where tasks run: what the requests of clients and the runner share.
-pub(crate) struct Home {
-    pub(super) desk: Arc<Desk>,
+pub(crate) struct TaskService {
+    pub(super) registry: Arc<TaskRegistry>,
     pub(super) clock: Arc<dyn Clock>,
     /// The driver's waker slot, and the tasks that it is to poll.
     pub(super) signal: Arc<Signal<TaskKey>>,
-    pub(super) audience: Audience,
+    pub(super) listener: TaskListener,
     /// Requests that wait for a while.
-    pub(super) pauses: Pauses,
-    intake: Mutex<Intake>,
+    pub(super) sleeps: SleepQueue,
+    new_tasks: Mutex<NewTasks>,
 }
 
 #[derive(Default)]
-struct Intake {
-    orders: Vec<Order>,
+struct NewTasks {
+    tasks: Vec<NewTask>,
     last: u64,
     closed: bool,
 }
 
 /// A task that is to run.
-pub(super) struct Order {
+pub(super) struct NewTask {
     pub(super) key: TaskKey,
-    pub(super) live: Arc<Live>,
-    pub(super) work: Work,
+    pub(super) task: Arc<RunningTask>,
+    pub(super) work: TaskWork,
     /// That of the task.
     pub(super) context: Context,
 }
 
 /// What a task does.
-pub(crate) enum Work {
+pub(crate) enum TaskWork {
     /// The handler of a tool.
     Call(CallToolParams),
     /// What a handler has left to do.
-    Rest(Detached),
+    Detached(DetachedWork),
 }
 
 /// A task that is to begin.
-pub(crate) struct Start {
-    pub(in crate::front) work: Work,
+pub(crate) struct TaskSpec {
+    pub(in crate::front) work: TaskWork,
     /// The call that becomes a task.
     pub(in crate::front) context: Context,
     /// How long the client wants it kept.
     pub(in crate::front) ttl: Option<Duration>,
 }
 
-impl Home {
-    pub(in crate::front) fn new(desk: Arc<Desk>, clock: Arc<dyn Clock>, audience: Audience) -> Self {
-        let (pauses, intake) = (Pauses::default(), Mutex::default());
-        Self { desk, clock, signal: Arc::default(), audience, pauses, intake }
+impl TaskService {
+    pub(in crate::front) fn new(
+        desk: Arc<TaskRegistry>,
+        clock: Arc<dyn Clock>,
+        audience: TaskListener,
+    ) -> Self {
+        let (pauses, intake) = (SleepQueue::default(), Mutex::default());
+        Self {
+            registry: desk,
+            clock,
+            signal: Arc::default(),
+            listener: audience,
+            sleeps: pauses,
+            new_tasks: intake,
+        }
     }
 
     pub(super) fn now(&self) -> UnixTime {
@@ -89,8 +100,8 @@ impl Home {
     }
 
     /// Waits for so long, for a request of a client.
-    pub(super) fn pause(&self, duration: Duration) -> Pause<'_> {
-        Pause::new(self, self.clock.now() + duration)
+    pub(super) fn sleep(&self, duration: Duration) -> SleepFuture<'_> {
+        SleepFuture::new(self, self.clock.now() + duration)
     }
 
     /// Begins a task. The call is answered once the store has it; if nobody waits for that answer any more, there is no
@@ -98,8 +109,8 @@ impl Home {
     ///
     /// # Errors
     /// What to answer instead.
-    pub(in crate::front) fn begin(&self, start: Start) -> Result<SendFuture<Reply>, Reply> {
-        let Start { work, context, ttl } = start;
+    pub(in crate::front) fn begin(&self, start: TaskSpec) -> Result<SendFuture<Reply>, Reply> {
+        let TaskSpec { work, context, ttl } = start;
         let now = self.now();
         let seed = TaskRecord {
             id: context.random_id(),
@@ -108,83 +119,83 @@ impl Home {
             version: 0,
             created_at: now,
             updated_at: now,
-            ttl: self.desk.config.ttl_of(ttl),
-            poll_interval: self.desk.config.poll_interval,
+            ttl: self.registry.config.ttl_of(ttl),
+            poll_interval: self.registry.config.poll_interval,
             message: None,
-            standing: Standing::Working,
+            state: StoredTaskState::Working,
             answers: BTreeMap::new(),
         };
         let era = context.era();
-        let live = self.order(seed, work, context)?;
+        let live = self.enqueue(seed, work, context)?;
         self.signal.notify();
-        let claim = Claim(Some(live));
+        let claim = PendingTask(Some(live));
         Ok(Box::pin(async move {
-            match (claim.settle().await, era) {
+            match (claim.wait_created().await, era) {
                 (Ok(seed), Era::Modern) => Reply::result(seed.created()),
                 (Ok(seed), Era::Legacy) => Reply::result(seed.legacy_created()),
-                (Err(StoreError::Full), _) => no_room("there is no room for more tasks"),
-                (Err(error), _) => Reply::Error(failed(error)),
+                (Err(StoreError::Full), _) => no_capacity("there is no room for more tasks"),
+                (Err(error), _) => Reply::Error(store_failed(error)),
             }
         }))
     }
 
     /// Leaves a task to the runner.
-    fn order(&self, seed: TaskRecord, work: Work, context: Context) -> Result<Arc<Live>, Reply> {
-        let mut intake = lock(&self.intake);
+    fn enqueue(&self, seed: TaskRecord, work: TaskWork, context: Context) -> Result<Arc<RunningTask>, Reply> {
+        let mut intake = lock(&self.new_tasks);
         if intake.closed {
-            return Err(Reply::Error(ended()));
+            return Err(Reply::Error(server_ended()));
         }
         intake.last = intake.last.saturating_add(1);
         let key = TaskKey(intake.last);
         let waker = TaskWaker::new(key, self.signal.clone());
-        let live = Arc::new(Live::new(seed, self.clock.clone(), waker));
-        self.desk.admit(&live).map_err(|QuotaError| no_room("too many tasks are running"))?;
-        let context = context.in_task(live.clone());
-        intake.orders.push(Order { key, live: live.clone(), work, context });
+        let live = Arc::new(RunningTask::new(seed, self.clock.clone(), waker));
+        self.registry.insert(&live).map_err(|QuotaError| no_capacity("too many tasks are running"))?;
+        let context = context.for_task(live.clone());
+        intake.tasks.push(NewTask { key, task: live.clone(), work, context });
         Ok(live)
     }
 
     // --- For the runner ---
 
-    pub(super) fn take_orders(&self) -> Vec<Order> {
-        core::mem::take(&mut lock(&self.intake).orders)
+    pub(super) fn take_new(&self) -> Vec<NewTask> {
+        core::mem::take(&mut lock(&self.new_tasks).tasks)
     }
 
-    pub(super) fn has_orders(&self) -> bool {
-        !lock(&self.intake).orders.is_empty()
+    pub(super) fn has_new(&self) -> bool {
+        !lock(&self.new_tasks).tasks.is_empty()
     }
 
     /// Nothing runs any more. Returns what had not begun.
-    pub(super) fn close(&self) -> Vec<Order> {
-        self.pauses.close();
-        let mut intake = lock(&self.intake);
+    pub(super) fn close(&self) -> Vec<NewTask> {
+        self.sleeps.close();
+        let mut intake = lock(&self.new_tasks);
         intake.closed = true;
-        core::mem::take(&mut intake.orders)
+        core::mem::take(&mut intake.tasks)
     }
 }
 
 /// What is said of tasks that end because nothing runs them any more.
-pub(super) fn ended() -> ErrorObject {
+pub(super) fn server_ended() -> ErrorObject {
     ErrorObject::new(code::INTERNAL_ERROR, "the server has ended before the task has")
 }
 
 /// A task that its client does not know of yet.
-struct Claim(Option<Arc<Live>>);
+struct PendingTask(Option<Arc<RunningTask>>);
 
-impl Claim {
+impl PendingTask {
     /// Waits until there is the task or none. The client is then told.
-    async fn settle(mut self) -> Result<TaskRecord, StoreError> {
+    async fn wait_created(mut self) -> Result<TaskRecord, StoreError> {
         if let Some(live) = &self.0 {
-            live.created().await?;
+            live.wait_created().await?;
         }
-        self.0.take().map(|live| live.seed().clone()).ok_or(StoreError::Conflict)
+        self.0.take().map(|live| live.initial().clone()).ok_or(StoreError::Conflict)
     }
 }
 
-impl Drop for Claim {
+impl Drop for PendingTask {
     fn drop(&mut self) {
         if let Some(live) = self.0.take() {
-            live.end(Standing::Cancelled);
+            live.end(StoredTaskState::Cancelled);
         }
     }
 }

@@ -6,7 +6,7 @@ use alloc::{collections::BTreeMap, format, string::String, sync::Arc};
 use super::{Router, ToolOutput, output};
 #[cfg(feature = "schema-validate")]
 use super::{RouterError, invalid_arguments};
-use crate::front::Mode;
+use crate::front::HandlerMode;
 use crate::front::reply::Reply;
 use crate::schema::{Json, Tool};
 #[cfg(feature = "schema-validate")]
@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// The schema of a tool's arguments, whose `type` is `object`: arguments are nothing else, so it need not be written.
-pub(super) fn of_object(schema: &Json) -> Option<Json> {
+pub(super) fn object_schema(schema: &Json) -> Option<Json> {
     let mut fields: serde_json::Map<_, _> = schema.decode().ok()?;
     match fields.get("type") {
         Some(kind) => (kind == "object").then(|| schema.clone()),
@@ -48,8 +48,8 @@ impl OutputCheck {
     #[cfg(feature = "schema-validate")]
     pub(in crate::front) fn reply(&self, output: impl ToolOutput) -> Reply {
         let answered = output.into_tool_result().and_then(|answered| {
-            if let super::Answered::Result(result) = &answered {
-                self.hold(result)?;
+            if let super::ResultOrInput::Result(result) = &answered {
+                self.validate(result)?;
             }
             Ok(answered)
         });
@@ -59,7 +59,7 @@ impl OutputCheck {
     /// S8.6. The client must not get what it was not promised; and it is no failure that the model could do better
     /// about, so that it is not told of it by `isError`.
     #[cfg(feature = "schema-validate")]
-    fn hold(&self, result: &CallToolResult) -> Result<(), HandlerError> {
+    fn validate(&self, result: &CallToolResult) -> Result<(), HandlerError> {
         let Some(schema) = &self.schema else { return Ok(()) };
         check_structured(schema, result).map_err(|fault| {
             ErrorObject::new(code::INTERNAL_ERROR, format!("the tool has failed: {fault}")).into()
@@ -68,7 +68,7 @@ impl OutputCheck {
 }
 
 #[cfg(not(feature = "schema-validate"))]
-impl<M: Mode> Router<M> {
+impl<M: HandlerMode> Router<M> {
     pub(super) fn output_check(&mut self, tool: &Tool) -> OutputCheck {
         OutputCheck { has_page: tool.page().is_some() }
     }
@@ -84,7 +84,7 @@ pub(super) struct InputChecks {
 
 /// Checks against schemas.
 #[cfg(feature = "schema-validate")]
-impl<M: Mode> Router<M> {
+impl<M: HandlerMode> Router<M> {
     /// The bounds of the tools' schemas and of each check. It concerns the tools that are registered after it.
     ///
     /// Arguments are checked against the tool's input schema before its handler runs, and structured results against
@@ -95,7 +95,7 @@ impl<M: Mode> Router<M> {
         self
     }
 
-    pub(super) fn check_input_of(&mut self, tool: &Tool) {
+    pub(super) fn add_input_check(&mut self, tool: &Tool) {
         if let Some(schema) = self.compile(tool, "input", &tool.input_schema) {
             self.input_checks.schemas.insert(tool.name.clone(), schema);
         }
@@ -110,7 +110,7 @@ impl<M: Mode> Router<M> {
         match Schema::compile(schema, &self.input_checks.bounds) {
             Ok(schema) => Some(Arc::new(schema)),
             Err(error) => {
-                self.note(RouterError::Schema { tool: tool.name.clone(), which, error });
+                self.record_error(RouterError::Schema { tool: tool.name.clone(), which, error });
                 None
             }
         }

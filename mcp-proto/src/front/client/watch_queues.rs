@@ -5,66 +5,66 @@ use core::task::{Poll, Waker};
 
 use super::watch::WatchUpdate;
 use crate::front::Error;
-use crate::front::queue::BYTES;
+use crate::front::queue::MAX_BYTES;
 use crate::front::signal::Wakers;
 use crate::inline_map::InlineMap;
 use crate::peer::client::{Change, ChangeEvidence, CloseReason, Topic, WatchEnd, WatchId, WatchState};
 
 /// How many updates wait for one watch. Each change waits once, so only a server that names ever more resources below
 /// those asked for can bring as many.
-const UPDATES: usize = 1024;
+const MAX_UPDATES: usize = 1024;
 
 /// The bytes charged for an update beside its texts.
-const OVERHEAD: usize = 128;
+const UPDATE_OVERHEAD: usize = 128;
 
 /// How a watch has ended.
-type End = Result<(), Error>;
+type WatchResult = Result<(), Error>;
 
 /// What a watch hears.
-pub(super) enum Heard {
+pub(super) enum WatchItem {
     Update(WatchUpdate),
-    End(End),
+    End(WatchResult),
 }
 
 #[derive(Default)]
-struct Slot {
+struct WatchQueue {
     /// What waits, in order.
     updates: BTreeMap<u64, WatchUpdate>,
     /// Where a change waits.
-    places: BTreeMap<Topic, u64>,
+    positions: BTreeMap<Topic, u64>,
     bytes: usize,
     next: u64,
     missed: u64,
-    end: Option<End>,
+    end: Option<WatchResult>,
     waker: Option<Waker>,
 }
 
-impl Slot {
+impl WatchQueue {
     fn push(&mut self, update: WatchUpdate) {
-        if let WatchUpdate::Changed { change, why } = &update {
+        if let WatchUpdate::Changed { change, evidence: why } = &update {
             let topic = change.topic();
-            if let Some(waiting) = self.places.get(&topic).and_then(|place| self.updates.get_mut(place)) {
+            if let Some(waiting) = self.positions.get(&topic).and_then(|place| self.updates.get_mut(place)) {
                 if *why == ChangeEvidence::MaybeMissed
                     || matches!(change, Change::Task { update: Some(_), .. })
                 {
                     self.bytes =
                         self.bytes.saturating_sub(bytes_of(waiting)).saturating_add(bytes_of(&update));
                     *waiting = update;
-                    self.shed();
+                    self.drop_oldest();
                 }
                 return;
             }
-            self.places.insert(topic, self.next);
+            self.positions.insert(topic, self.next);
         }
         self.bytes = self.bytes.saturating_add(bytes_of(&update));
         self.updates.insert(self.next, update);
         self.next = self.next.saturating_add(1);
-        self.shed();
+        self.drop_oldest();
     }
 
     /// Drops the oldest updates while there are too many. The last one is kept, however long it is.
-    fn shed(&mut self) {
-        while self.updates.len() > UPDATES || (self.bytes > BYTES && self.updates.len() > 1) {
+    fn drop_oldest(&mut self) {
+        while self.updates.len() > MAX_UPDATES || (self.bytes > MAX_BYTES && self.updates.len() > 1) {
             self.pop();
             self.missed = self.missed.saturating_add(1);
         }
@@ -74,17 +74,17 @@ impl Slot {
         let (_, update) = self.updates.pop_first()?;
         self.bytes = self.bytes.saturating_sub(bytes_of(&update));
         if let WatchUpdate::Changed { change, .. } = &update {
-            self.places.remove(&change.topic());
+            self.positions.remove(&change.topic());
         }
         Some(update)
     }
 
-    fn take(&mut self) -> Option<Heard> {
+    fn take(&mut self) -> Option<WatchItem> {
         if self.missed > 0 {
             let count = core::mem::take(&mut self.missed);
-            return Some(Heard::Update(WatchUpdate::Missed { count }));
+            return Some(WatchItem::Update(WatchUpdate::Missed { count }));
         }
-        self.pop().map(Heard::Update).or_else(|| self.end.take().map(Heard::End))
+        self.pop().map(WatchItem::Update).or_else(|| self.end.take().map(WatchItem::End))
     }
 }
 
@@ -99,21 +99,21 @@ fn bytes_of(update: &WatchUpdate) -> usize {
         }
         _ => 0,
     };
-    texts.saturating_add(OVERHEAD)
+    texts.saturating_add(UPDATE_OVERHEAD)
 }
 
 /// The watches of a connection that somebody holds.
 #[derive(Default)]
-pub(super) struct Watched(InlineMap<WatchId, Slot>);
+pub(super) struct WatchQueues(InlineMap<WatchId, WatchQueue>);
 
-impl Watched {
+impl WatchQueues {
     pub(super) fn open(&mut self, watch: WatchId) {
-        self.0.insert(watch, Slot::default());
+        self.0.insert(watch, WatchQueue::default());
     }
 
     pub(super) fn close(&mut self, watch: WatchId, wakers: &mut Wakers) {
         if let Some(slot) = self.0.remove(&watch) {
-            wakers.spend(slot.waker);
+            wakers.discard(slot.waker);
         }
     }
 
@@ -124,12 +124,12 @@ impl Watched {
         why: ChangeEvidence,
         wakers: &mut Wakers,
     ) {
-        self.push(watch, WatchUpdate::Changed { change, why }, wakers);
+        self.push(watch, WatchUpdate::Changed { change, evidence: why }, wakers);
     }
 
     pub(super) fn state(&mut self, watch: WatchId, state: WatchState, wakers: &mut Wakers) {
         match state {
-            WatchState::On { missing } => self.push(watch, WatchUpdate::On { missing }, wakers),
+            WatchState::On { missing } => self.push(watch, WatchUpdate::Active { missing }, wakers),
             WatchState::Interrupted => self.push(watch, WatchUpdate::Interrupted, wakers),
             WatchState::Ended(end) => {
                 let Some(slot) = self.0.get_mut(&watch) else { return };
@@ -150,18 +150,23 @@ impl Watched {
         }
     }
 
-    pub(super) fn poll(&mut self, watch: WatchId, waker: Waker, wakers: &mut Wakers) -> Poll<Option<Heard>> {
+    pub(super) fn poll(
+        &mut self,
+        watch: WatchId,
+        waker: Waker,
+        wakers: &mut Wakers,
+    ) -> Poll<Option<WatchItem>> {
         let Some(slot) = self.0.get_mut(&watch) else {
-            wakers.spend(Some(waker));
+            wakers.discard(Some(waker));
             return Poll::Ready(None);
         };
         match slot.take() {
             Some(heard) => {
-                wakers.spend(Some(waker));
+                wakers.discard(Some(waker));
                 Poll::Ready(Some(heard))
             }
             None => {
-                wakers.spend(slot.waker.replace(waker));
+                wakers.discard(slot.waker.replace(waker));
                 Poll::Pending
             }
         }

@@ -18,53 +18,53 @@ use crate::schema::ProgressParams;
 
 /// How many progress notifications wait for one call. Each tells all that the ones before it told, so the oldest go
 /// first.
-const PROGRESS: usize = 64;
+const MAX_PROGRESS: usize = 64;
 
 /// What is kept of a request beside its outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Follow {
+pub(crate) enum FollowKind {
     Nothing,
     Progress,
     #[cfg(feature = "client")]
     Subscription,
 }
 
-enum Stream {
+enum FollowQueue {
     Nothing,
     Progress(Queue<ProgressParams>),
     #[cfg(feature = "client")]
     Subscription(Queue<Notification>),
 }
 
-struct Slot {
+struct RequestSlot {
     outcome: Option<Outcome>,
-    stream: Stream,
+    stream: FollowQueue,
     waker: Option<Waker>,
 }
 
 /// Where outcomes and progress wait to be taken.
 #[derive(Default)]
-pub(crate) struct Slots(InlineMap<RequestId, Slot>);
+pub(crate) struct RequestSlots(InlineMap<RequestId, RequestSlot>);
 
-impl Slots {
-    pub(crate) fn open(&mut self, request: RequestId, follow: Follow) {
+impl RequestSlots {
+    pub(crate) fn open(&mut self, request: RequestId, follow: FollowKind) {
         let stream = match follow {
-            Follow::Nothing => Stream::Nothing,
-            Follow::Progress => Stream::Progress(Queue::with_items(PROGRESS)),
+            FollowKind::Nothing => FollowQueue::Nothing,
+            FollowKind::Progress => FollowQueue::Progress(Queue::with_items(MAX_PROGRESS)),
             #[cfg(feature = "client")]
-            Follow::Subscription => Stream::Subscription(Queue::new()),
+            FollowKind::Subscription => FollowQueue::Subscription(Queue::new()),
         };
-        self.0.insert(request, Slot { outcome: None, stream, waker: None });
+        self.0.insert(request, RequestSlot { outcome: None, stream, waker: None });
     }
 
     /// Forgets a request: nobody awaits it any more.
     pub(crate) fn close(&mut self, request: RequestId, wakers: &mut Wakers) {
         if let Some(slot) = self.0.remove(&request) {
-            wakers.spend(slot.waker);
+            wakers.discard(slot.waker);
         }
     }
 
-    pub(crate) fn settle(&mut self, request: RequestId, outcome: Outcome, wakers: &mut Wakers) {
+    pub(crate) fn resolve(&mut self, request: RequestId, outcome: Outcome, wakers: &mut Wakers) {
         if let Some(slot) = self.0.get_mut(&request) {
             slot.outcome.get_or_insert(outcome);
             wakers.wake(slot.waker.take());
@@ -72,7 +72,7 @@ impl Slots {
     }
 
     /// Settles whatever is still open.
-    pub(crate) fn settle_all(&mut self, lost: &LostReason, wakers: &mut Wakers) {
+    pub(crate) fn resolve_all(&mut self, lost: &LostReason, wakers: &mut Wakers) {
         for slot in self.0.values_mut() {
             slot.outcome.get_or_insert_with(|| Outcome::Lost(lost.clone()));
             wakers.wake(slot.waker.take());
@@ -81,7 +81,7 @@ impl Slots {
 
     pub(crate) fn progress(&mut self, request: RequestId, params: ProgressParams, wakers: &mut Wakers) {
         let Some(slot) = self.0.get_mut(&request) else { return };
-        if let Stream::Progress(queue) = &mut slot.stream {
+        if let FollowQueue::Progress(queue) = &mut slot.stream {
             let bytes = bytes_of(&params);
             queue.push(params, bytes);
             wakers.wake(slot.waker.take());
@@ -97,9 +97,9 @@ impl Slots {
         wakers: &mut Wakers,
     ) -> Option<Notification> {
         let Some(slot) = self.0.get_mut(&request) else { return Some(notification) };
-        let Stream::Subscription(queue) = &mut slot.stream else { return Some(notification) };
+        let FollowQueue::Subscription(queue) = &mut slot.stream else { return Some(notification) };
         if queue.wants_copies() {
-            notification.keep();
+            notification.make_owned();
         }
         let bytes = notification.bytes();
         queue.push(notification, bytes);
@@ -115,7 +115,7 @@ impl Slots {
         wakers: &mut Wakers,
     ) -> Poll<Option<ProgressParams>> {
         self.poll(request, waker, wakers, |slot| match &mut slot.stream {
-            Stream::Progress(queue) => queue.pop(),
+            FollowQueue::Progress(queue) => queue.pop(),
             _ => None,
         })
     }
@@ -123,7 +123,7 @@ impl Slots {
     /// How many progress notifications of a request were dropped because they were not taken in time.
     pub(crate) fn missed_progress(&self, request: RequestId) -> u64 {
         match self.0.get(&request).map(|slot| &slot.stream) {
-            Some(Stream::Progress(queue)) => queue.missed(),
+            Some(FollowQueue::Progress(queue)) => queue.missed(),
             _ => 0,
         }
     }
@@ -135,11 +135,11 @@ impl Slots {
         request: RequestId,
         waker: Waker,
         wakers: &mut Wakers,
-    ) -> Poll<Option<Subscribed>> {
+    ) -> Poll<Option<SubscriptionItem>> {
         self.poll(request, waker, wakers, |slot| match &mut slot.stream {
-            Stream::Subscription(queue) => match queue.take_missed() {
-                Some(count) => Some(Subscribed::Missed(count)),
-                None => queue.pop().map(Subscribed::Notification),
+            FollowQueue::Subscription(queue) => match queue.take_missed() {
+                Some(count) => Some(SubscriptionItem::Missed(count)),
+                None => queue.pop().map(SubscriptionItem::Notification),
             },
             _ => None,
         })
@@ -150,12 +150,12 @@ impl Slots {
         request: RequestId,
         waker: Waker,
         wakers: &mut Wakers,
-        take: impl FnOnce(&mut Slot) -> Option<T>,
+        take: impl FnOnce(&mut RequestSlot) -> Option<T>,
     ) -> Poll<Option<T>> {
         let slot = match self.0.get_mut(&request) {
             Some(slot) => slot,
             None => {
-                wakers.spend(Some(waker));
+                wakers.discard(Some(waker));
                 return Poll::Ready(None);
             }
         };
@@ -163,11 +163,11 @@ impl Slots {
             Some(item) => Poll::Ready(Some(item)),
             None if slot.outcome.is_some() => Poll::Ready(None),
             None => {
-                wakers.spend(slot.waker.replace(waker));
+                wakers.discard(slot.waker.replace(waker));
                 return Poll::Pending;
             }
         };
-        wakers.spend(Some(waker));
+        wakers.discard(Some(waker));
         polled
     }
 
@@ -179,17 +179,17 @@ impl Slots {
         wakers: &mut Wakers,
     ) -> Poll<Outcome> {
         let Some(slot) = self.0.get_mut(&request) else {
-            wakers.spend(Some(waker));
+            wakers.discard(Some(waker));
             return Poll::Ready(Outcome::Cancelled);
         };
         match slot.outcome.take() {
             Some(outcome) => {
                 self.close(request, wakers);
-                wakers.spend(Some(waker));
+                wakers.discard(Some(waker));
                 Poll::Ready(outcome)
             }
             None => {
-                wakers.spend(slot.waker.replace(waker));
+                wakers.discard(slot.waker.replace(waker));
                 Poll::Pending
             }
         }
@@ -205,20 +205,20 @@ fn bytes_of(params: &ProgressParams) -> usize {
 
 #[cfg(feature = "client")]
 /// What a subscription has to tell.
-pub(crate) enum Subscribed {
+pub(crate) enum SubscriptionItem {
     Notification(Notification),
     Missed(u64),
 }
 
 /// A connection, as the futures of requests see it.
-pub(crate) trait Link: Send + Sync {
-    fn send(&self, request: OutgoingRequest<'_>, follow: Follow) -> Result<RequestId, Error>;
+pub(crate) trait RequestLink: Send + Sync {
+    fn send(&self, request: OutgoingRequest<'_>, follow: FollowKind) -> Result<RequestId, Error>;
 
     /// Asks something about a task of the other side. Only servers have any that are followed.
     #[cfg(feature = "client")]
     fn task(&self, id: &str, command: TaskCommand, options: RequestOptions) -> Result<RequestId, Error> {
         let _ = (id, command, options);
-        Err(Error::Refused(RequestError::NotReady))
+        Err(Error::NotSent(RequestError::NotReady))
     }
 
     fn poll_progress(&self, request: RequestId, waker: Waker) -> Poll<Option<ProgressParams>>;
@@ -232,7 +232,7 @@ pub(crate) trait Link: Send + Sync {
 
     /// What is known of the tools of the other side, if results are checked.
     #[cfg(all(feature = "client", feature = "schema-validate"))]
-    fn outputs(&self) -> Option<&super::outputs::Outputs> {
+    fn outputs(&self) -> Option<&super::outputs::OutputChecker> {
         None
     }
 }

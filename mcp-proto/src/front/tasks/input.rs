@@ -3,8 +3,8 @@
 
 use alloc::sync::Arc;
 
-use super::Live;
-use crate::front::server::Link;
+use super::RunningTask;
+use crate::front::server::ServerLink;
 use crate::front::{Context, Error, Request};
 use crate::peer::server::required_capability;
 use crate::peer::{RequestError, RequiredCapability};
@@ -12,8 +12,8 @@ use crate::rpc::Raw;
 use crate::schema::{CreateMessage, Elicit, Era, InputRequest, ListRoots, Meta, Method, ResultFields};
 
 /// Asks the client on behalf of a task, under a key like `key`. The answer is not decoded.
-pub(crate) async fn ask_by_task(
-    task: &Arc<Live>,
+pub(crate) async fn request_task_input(
+    task: &Arc<RunningTask>,
     context: &Context,
     key: &str,
     request: InputRequest,
@@ -22,42 +22,49 @@ pub(crate) async fn ask_by_task(
     if let Some(needed) =
         required_capability(&request).filter(|needed| !context.client_capabilities().has(*needed))
     {
-        return Err(Error::Refused(RequestError::Capability {
+        return Err(Error::NotSent(RequestError::Capability {
             method: method.into(),
             needed: RequiredCapability::Client(needed),
         }));
     }
     // The task has ended, and its handler is about to be dropped.
-    let Some(open) = task.ask(key, request.clone()) else { return Err(Error::Cancelled) };
+    let Some(open) = task.request_input(key, request.clone()) else { return Err(Error::Cancelled) };
     match context.era() {
         Era::Modern => open.answer().await.ok_or(Error::Cancelled),
-        Era::Legacy => by_request(task, context, request).await,
+        Era::Legacy => send_as_request(task, context, request).await,
     }
 }
 
-async fn by_request(task: &Arc<Live>, context: &Context, request: InputRequest) -> Result<Raw, Error> {
+async fn send_as_request(
+    task: &Arc<RunningTask>,
+    context: &Context,
+    request: InputRequest,
+) -> Result<Raw, Error> {
     let connection = context.connection().clone();
     // Where requests have streams of their own, the client awaits this one on that of `tasks/result`.
-    let of =
-        if connection.look(|_, machine| machine.has_streams()) { Some(task.awaited().await) } else { None };
-    let link = Arc::new(Link { connection, of });
-    let related = task.related();
+    let of = if connection.read(|_, machine| machine.has_streams()) {
+        Some(task.next_result_request().await)
+    } else {
+        None
+    };
+    let link = Arc::new(ServerLink { connection, on_behalf_of: of });
+    let related = task.related_meta();
     match request {
         InputRequest::Elicit(params) => send::<Elicit>(link, params, related).await,
         InputRequest::CreateMessage(params) => send::<CreateMessage>(link, params, related).await,
         InputRequest::ListRoots(params) => send::<ListRoots>(link, params, related).await,
         InputRequest::Unknown(_) => {
             let refusal = RequestError::Revision { method: "".into(), revision: context.revision() };
-            Err(Error::Refused(refusal))
+            Err(Error::NotSent(refusal))
         }
     }
 }
 
 async fn send<M: Method<Result: ResultFields>>(
-    link: Arc<Link>,
+    link: Arc<ServerLink>,
     params: M::Params,
     related: Meta,
 ) -> Result<Raw, Error> {
     let result = Request::<M>::new(link, Ok(params)).meta(related).await?;
-    Raw::encode(&result).map_err(|error| Error::Refused(RequestError::Encode(alloc::format!("{error}"))))
+    Raw::encode(&result).map_err(|error| Error::NotSent(RequestError::Encode(alloc::format!("{error}"))))
 }
